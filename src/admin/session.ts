@@ -4,12 +4,9 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import { digestBytes } from '../domain/key.ts';
 import type { Database } from '../store/database.ts';
-import { pruneReveals } from '../store/key-reveal.ts';
-import { createSession, deleteSession, findSession, pruneSessions, type SessionRow } from '../store/session.ts';
+import { createSession, deleteSession, findSession, SESSION_LIMITS, type SessionRow } from '../store/session.ts';
 import { SESSION_HEADER } from './settings.ts';
 
-/** Seconds after its last use, and after sign-in, at which a session ends. */
-const LIMITS = { idle: 2 * 3600, absolute: 12 * 3600 };
 const READ_MS = 2000;
 const COOKIE = 'tollgate';
 
@@ -24,7 +21,7 @@ export interface Session {
 
 /**
  * Sessions are rows of the database; the browser has a random token in a cookie. A session ends
- * after the limits above, at sign-out, and when the password changes.
+ * after SESSION_LIMITS, at sign-out, and when the password changes.
  */
 export class Sessions {
   readonly #db: Database;
@@ -43,13 +40,11 @@ export class Sessions {
     const digest = digestBytes(token);
     const user = await this.#db.run(READ_MS, async (sql) => {
       if (former !== null) await deleteSession(sql, digestBytes(former));
-      await pruneSessions(sql, LIMITS);
-      await pruneReveals(sql);
       await createSession(sql, digest, userId);
-      return (await findSession(sql, digest, LIMITS)) as SessionRow;
+      return (await findSession(sql, digest)) as SessionRow;
     });
     c.header(SESSION_HEADER, token);
-    setCookie(c, COOKIE, token, { ...this.#options, maxAge: LIMITS.absolute });
+    setCookie(c, COOKIE, token, { ...this.#options, maxAge: SESSION_LIMITS.absolute });
     return { user, digest, csrf: csrfOf(token) };
   }
 
@@ -58,7 +53,7 @@ export class Sessions {
     const token = this.#token(c);
     if (token === null) return null;
     const digest = digestBytes(token);
-    const user = await this.#db.run(READ_MS, (sql) => findSession(sql, digest, LIMITS));
+    const user = await this.#db.run(READ_MS, (sql) => findSession(sql, digest));
     if (user === null) return null;
     c.header(SESSION_HEADER, token);
     return { user, digest, csrf: csrfOf(token) };

@@ -3,6 +3,9 @@ import type { EventLook, EventReceivers, EventStore } from '../domain/ports.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
 import { lookAtBudgets } from './alert.ts';
 import type { Database, Sql } from './database.ts';
+import { forgetOld } from './idempotency.ts';
+import { pruneReveals } from './key-reveal.ts';
+import { pruneSessions } from './session.ts';
 
 const LEASE_MS = 2000;
 const LOOK_MS = 20_000; // at every budget, on a busy server
@@ -61,6 +64,7 @@ export function eventStore(db: Database, own: Database): EventStore {
     },
     async trim() {
       await own.run(MANY_MS, (sql) => sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`);
+      for (const forget of [forgetOld, pruneReveals, pruneSessions]) await own.run(MANY_MS, forget);
     },
   };
 }

@@ -11,11 +11,8 @@ export interface SessionRow {
   readonly has_password: boolean;
 }
 
-/** How long a session lasts without use, and in total. Seconds. */
-interface SessionLimits {
-  readonly idle: number;
-  readonly absolute: number;
-}
+/** Seconds after its last use, and after sign-in, at which a session ends. */
+export const SESSION_LIMITS = { idle: 2 * 3600, absolute: 12 * 3600 };
 
 /** Signs a user in. @param digest SHA-256 of the token the browser holds */
 export async function createSession(sql: Sql, digest: Buffer, userId: string): Promise<void> {
@@ -25,13 +22,13 @@ export async function createSession(sql: Sql, digest: Buffer, userId: string): P
 }
 
 /** The live session of a token. Records its use once a minute, so that most pages cost no write. */
-export async function findSession(sql: Sql, digest: Buffer, limits: SessionLimits): Promise<SessionRow | null> {
+export async function findSession(sql: Sql, digest: Buffer): Promise<SessionRow | null> {
   const [row] = await sql<(SessionRow & { stale: boolean })[]>`
     select u.id as user_id, u.email, u.role, u.company_id, c.name as company_name,
       u.password_hash is not null as has_password, s.last_seen_at < now() - interval '1 minute' as stale
     from sessions s join users u on u.id = s.user_id left join companies c on c.id = u.company_id
-    where s.digest = ${digest} and s.last_seen_at > now() - make_interval(secs => ${limits.idle})
-      and s.created_at > now() - make_interval(secs => ${limits.absolute})`;
+    where s.digest = ${digest} and s.last_seen_at > now() - make_interval(secs => ${SESSION_LIMITS.idle})
+      and s.created_at > now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;
   if (row === undefined) return null;
   const { stale, ...session } = row;
   if (stale) await sql`update sessions set last_seen_at = now() where digest = ${digest}`;
@@ -48,7 +45,7 @@ export async function deleteSessionsOf(sql: Sql, userId: string, keep: Buffer | 
 }
 
 /** Deletes expired sessions. */
-export async function pruneSessions(sql: Sql, limits: SessionLimits): Promise<void> {
-  await sql`delete from sessions where last_seen_at <= now() - make_interval(secs => ${limits.idle})
-    or created_at <= now() - make_interval(secs => ${limits.absolute})`;
+export async function pruneSessions(sql: Sql): Promise<void> {
+  await sql`delete from sessions where last_seen_at <= now() - make_interval(secs => ${SESSION_LIMITS.idle})
+    or created_at <= now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;
 }
