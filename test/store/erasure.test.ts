@@ -185,6 +185,31 @@ t.test('erasing a company leaves no trace of its names and addresses', async (t)
   );
 });
 
+t.test('whoever went to another company is erased from the one that ends, and from no other', async (t) => {
+  const { company, bob } = await settle('Calm See', 'calm.example', '203.0.113.10/32');
+  await change(async (sql) => {
+    await sql`delete from users where email = ${bob}`;
+    await sql`insert into users (email, company_id, role) values (${bob}, ${other.company}, 'owner')`;
+    await sql`select set_config('tollgate.actor', ${bob}, true)`;
+    await sql`update companies set monthly_budget_eur = 20 where id = ${other.company}`;
+    await sql`update companies set monthly_budget_eur = 20 where id = ${company}`;
+    await sql`insert into api_keys (company_id, name, digest, prefix, scopes, created_by)
+      values (${company}, 'Key', sha256('of bob'), 'svc_bbbb', '{chat}', ${bob})`;
+    await sql`update companies set closed_at = now() where id = ${company}`;
+  });
+  const log = (own: boolean) =>
+    run((sql) => sql`select * from audit_log where (company_id is not distinct from ${company}) = ${own} order by id`);
+  const others = await log(false);
+  t.match(JSON.stringify(others), bob);
+  const dry = await change((sql) => eraseCompany(sql, company, null));
+  const erased = await change((sql) => eraseCompany(sql, company, 'Calm See'));
+  t.equal(erased.persons, dry.persons);
+  t.notMatch(JSON.stringify(await log(true)), bob);
+  t.same(await log(false), others, 'the person is named where the person belongs now');
+  const left = traces(await everything(), ['calm']).filter((line) => !line.startsWith('audit_log.'));
+  t.same(left, [`users.email: ${bob}`]);
+});
+
 t.test('a second time finds nothing', async (t) => {
   const name = `company-${acme.company.slice(0, 8)}`;
   t.same(await change((sql) => eraseCompany(sql, acme.company, name)), { persons: 0, rows: {} });
