@@ -83,7 +83,7 @@ export async function signIn(databaseUrl: string): Promise<string> {
   const token = randomBytes(32).toString('base64url');
   await db.run(SETUP_MS, async (sql) => {
     const { id } = await createUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
-    await createSession(sql, hash('sha256', token, 'buffer'), id);
+    await createSession(sql, hash('sha256', token, 'buffer'), id, null);
   });
   await db.close();
   return `tollgate=${token}`;

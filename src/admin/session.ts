@@ -33,16 +33,21 @@ export class Sessions {
     this.#options = cookieOptions(secure);
   }
 
-  /** Signs a user in under a new token and ends the session that the browser had before. */
-  async begin(c: Context, userId: string): Promise<Session> {
+  /**
+   * Signs a user in under a new token and ends the session that the browser had before.
+   * @param hash of the password that was given; null: none was needed
+   * @returns null when the user was removed, or the password replaced, meanwhile
+   */
+  async begin(c: Context, userId: string, hash: string | null = null): Promise<Session | null> {
     const former = this.#token(c);
     const token = randomBytes(32).toString('base64url');
     const digest = digestBytes(token);
     const user = await this.#db.run(READ_MS, async (sql) => {
       if (former !== null) await deleteSession(sql, digestBytes(former));
-      await createSession(sql, digest, userId);
-      return (await findSession(sql, digest)) as SessionRow;
+      await createSession(sql, digest, userId, hash);
+      return findSession(sql, digest);
     });
+    if (user === null) return null;
     c.header(SESSION_HEADER, token);
     setCookie(c, COOKIE, token, { ...this.#options, maxAge: SESSION_LIMITS.absolute });
     return { user, digest, csrf: csrfOf(token) };

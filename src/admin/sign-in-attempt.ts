@@ -32,9 +32,9 @@ export function passwordSignIn(attempts: Attempts): SignIn {
     }
     attempt.count();
     try {
-      const id = await findByPassword(c, email, password);
-      if (id === null) return { status: 401, message: WRONG };
-      const session = await c.var.services.sessions.begin(c, id);
+      const user = await findByPassword(c, email, password);
+      const session = user && (await c.var.services.sessions.begin(c, user.id, user.password_hash));
+      if (session === null) return { status: 401, message: WRONG };
       attempt.forgive();
       return session;
     } catch (error) {
@@ -46,13 +46,13 @@ export function passwordSignIn(attempts: Attempts): SignIn {
   };
 }
 
-/** The user's id; null when the e-mail address or the password is wrong. @throws Busy */
-async function findByPassword(c: PageContext, email: string, password: string): Promise<string | null> {
+/** null when the e-mail address or the password is wrong. @throws Busy */
+function findByPassword(c: PageContext, email: string, password: string): ReturnType<typeof findUser> {
   const { db, hashing } = c.var.services;
   // by address: a stranger has as many e-mail addresses as there may be
   return hashing.run(clientOf(c), async () => {
     const user = await db.run(READ_MS, (sql) => findUser(sql, email));
     const isRight = await verifyPassword(password, user?.password_hash ?? null);
-    return isRight && user !== null ? user.id : null;
+    return isRight ? user : null;
   });
 }

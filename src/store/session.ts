@@ -14,11 +14,18 @@ export interface SessionRow {
 /** Seconds after its last use, and after sign-in, at which a session ends. */
 export const SESSION_LIMITS = { idle: 2 * 3600, absolute: 12 * 3600 };
 
-/** Signs a user in. @param digest SHA-256 of the token the browser holds */
-export async function createSession(sql: Sql, digest: Buffer, userId: string): Promise<void> {
+/**
+ * Signs a user in, unless the user was removed, or the password replaced, since they were looked at.
+ * @param digest SHA-256 of the token the browser holds
+ * @param hash of the password that was given; null: none was needed
+ */
+export async function createSession(sql: Sql, digest: Buffer, userId: string, hash: string | null): Promise<void> {
   await sql`
-    with signed_in as (update users set last_sign_in_at = now() where id = ${userId})
-    insert into sessions (digest, user_id) values (${digest}, ${userId})`;
+    with signed_in as (
+      update users set last_sign_in_at = now()
+      where id = ${userId} and (${hash}::text is null or password_hash = ${hash}) returning id
+    )
+    insert into sessions (digest, user_id) select ${digest}, id from signed_in`;
 }
 
 /** The live session of a token. Records its use once a minute, so that most pages cost no write. */

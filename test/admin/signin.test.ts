@@ -2,7 +2,7 @@ import { request } from 'node:http';
 import t from 'tap';
 import { speak } from '../edge/raw.ts';
 import { until } from '../support/until.ts';
-import { PASSWORD, Person, signedIn, startOffice } from './people.ts';
+import { cheapHash, PASSWORD, Person, signedIn, startOffice } from './people.ts';
 
 /** Signing in with a password, sessions, and checks of forms. */
 
@@ -69,6 +69,26 @@ t.test('a session ends: idle, old, signed out, with a new password', async (t) =
   t.ok(await live(here));
   t.notOk(await live(there));
   t.equal((await here.signIn(office.people.administrator, 'a new long password')).status, 303);
+});
+
+t.test('a sign-in with the former password, while it is replaced, makes no session', async (t) => {
+  const attempt = () => new Person(office.adminUrl).signIn(office.people.member);
+  const [{ id }] = await office.sql<[{ id: string }]>`select id from users where email = ${office.people.member}`;
+  let late: ReturnType<typeof attempt> | undefined;
+  await office.sql.begin(async (sql) => {
+    await sql`update users set password_hash = ${cheapHash('a new long password')} where id = ${id}`;
+    await sql`delete from sessions where user_id = ${id}`;
+    late = attempt();
+    await until(
+      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      'the sign-in waits for the user',
+      ({ length }) => length > 0,
+    );
+  });
+  t.equal((await late)?.status, 401);
+  t.same(await office.sql`select from sessions where user_id = ${id}`, []);
+  await office.sql`update users set password_hash = ${cheapHash(PASSWORD)} where id = ${id}`;
+  t.equal((await attempt()).status, 303);
 });
 
 t.test('unknown people and wrong passwords get one answer', async (t) => {
