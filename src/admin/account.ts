@@ -51,21 +51,19 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const seconds = attempt.closedFor();
   if (seconds > 0) form.refuse('current', `was wrong too often. ${waitText(seconds)}`);
   form.check();
+  const user = await read(c, (sql) => findUser(sql, email));
   attempt.count();
-  const isRight = await isPassword(c, email, current).catch((error: Error) => {
-    attempt.forgive(); // the failure is ours
-    throw error;
-  });
+  const isRight = await c.var.services.hashing
+    .run(sharerOf(c), () => verifyPassword(current, user?.password_hash ?? null))
+    .catch((error: Error) => {
+      attempt.forgive(); // the failure is ours
+      throw error;
+    });
   if (!isRight) form.refuse('current', 'is wrong.');
   form.check();
   attempt.forgive();
-  await replacePassword(c, user_id, wanted);
+  await replacePassword(c, user_id, wanted, user?.password_hash);
   return c.redirect('/account?done=password', 303);
-}
-
-async function isPassword(c: PageContext, email: string, password: string): Promise<boolean> {
-  const user = await read(c, (sql) => findUser(sql, email));
-  return c.var.services.hashing.run(sharerOf(c), () => verifyPassword(password, user?.password_hash ?? null));
 }
 
 async function signOut(c: PageContext): Promise<Response> {

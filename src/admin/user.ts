@@ -81,12 +81,12 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/users/${id}?done=password`, 303);
 }
 
-/** Stores a user's new password and ends the user's sessions, but for the one of this request. */
-export async function replacePassword(c: PageContext, userId: string, password: string): Promise<void> {
+/** Stores a user's new password and ends the user's sessions, but for the one of this request. @param former as of `setPasswordHash` */
+export async function replacePassword(c: PageContext, userId: string, password: string, former: string | null = null) {
   const { services, session } = c.var;
   const hash = await services.hashing.run(sharerOf(c), () => hashPassword(password));
   await change(c, async (sql) => {
-    await setPasswordHash(sql, userId, hash);
+    await setPasswordHash(sql, userId, hash, former);
     await deleteSessionsOf(sql, userId, session.digest);
   });
 }

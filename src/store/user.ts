@@ -42,9 +42,14 @@ export async function findUser(sql: Sql, email: string) {
   return row ?? null;
 }
 
-/** @param hash of `hashPassword` @throws RefusedChange not_found */
-export async function setPasswordHash(sql: Sql, id: string, hash: string): Promise<void> {
-  const { count } = await sql`update users set password_hash = ${hash} where id = ${id}`;
+/**
+ * @param hash of `hashPassword`
+ * @param former the hash that is replaced, and no other; null: whatever there is
+ * @throws RefusedChange not_found
+ */
+export async function setPasswordHash(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
+  const { count } = await sql`
+    update users set password_hash = ${hash} where id = ${id} and (${former}::text is null or password_hash = ${former})`;
   if (count === 0) throwNotFound('user');
 }
 

@@ -91,6 +91,26 @@ t.test('a sign-in with the former password, while it is replaced, makes no sessi
   t.equal((await attempt()).status, 303);
 });
 
+t.test('a change of the own password does not undo one that an operator makes meanwhile', async (t) => {
+  const person = await signedIn(office, 'member');
+  await person.csrf();
+  const replaced = cheapHash('what the operator chose');
+  let late: Promise<{ status: number }> | undefined;
+  await office.sql.begin(async (sql) => {
+    await sql`update users set password_hash = ${replaced} where email = ${office.people.member}`;
+    late = person.post('/account/password', { current: PASSWORD, new: 'what a thief would like' });
+    await until(
+      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      'the change waits for the user',
+      ({ length }) => length > 0,
+    );
+  });
+  t.equal((await late)?.status, 404);
+  const [user] = await office.sql`select password_hash from users where email = ${office.people.member}`;
+  t.equal(user?.password_hash, replaced);
+  await office.sql`update users set password_hash = ${cheapHash(PASSWORD)} where email = ${office.people.member}`;
+});
+
 t.test('unknown people and wrong passwords get one answer', async (t) => {
   const answers = await Promise.all(
     [owner, 'nobody@customer.example', 'no\0body@customer.example', 'x', ''].map(async (email) => {
