@@ -75,16 +75,19 @@ export async function findPerson(sql: Sql, company: string, id: string): Promise
 }
 
 /**
- * Refuses to take away the last owner of a company. Of two changes at once the second waits for the first.
- * To be called in the transaction of the change.
+ * Refuses to take away the last owner of a company, or the last operator. Of two changes at once the second waits for
+ * the first. To be called in the transaction of the change.
+ * @param company null: of operators
  * @param id of the user who is removed, or gets another role
  * @throws RefusedChange conflict
  */
-export async function keepAnOwner(sql: Sql, company: string, id: string): Promise<void> {
+export async function keepAnOwner(sql: Sql, company: string | null, id: string): Promise<void> {
   const owners = await sql<{ id: string }[]>`
-    select id from users where company_id = ${company} and role = 'owner' order by id for update`;
+    select id from users where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`}
+    order by id for update`;
   if (owners.length === 1 && owners[0]?.id === id) {
-    throwConflict('user', 'This is the last owner of the company. Make somebody else an owner first.');
+    const [last, role] = company === null ? ['operator', 'operator'] : ['owner of the company', 'owner'];
+    throwConflict('user', `This is the last ${last}. Make somebody else an ${role} first.`);
   }
 }
 

@@ -134,6 +134,31 @@ t.test('an operator may take away the last owner', async (t) => {
   t.equal(await roleOf(office.people.owner), undefined);
 });
 
+t.test('of two operators who remove each other at once one stays', async (t) => {
+  const { office: pair, idOf } = await newOffice();
+  const [olga, otto] = [pair.people.operator, 'otto@tollgate.example'];
+  await pair.sql`insert into users (email, role, password_hash) select ${otto}, role, password_hash from users where email = ${olga}`;
+  const first = await signedIn(pair, 'operator');
+  const second = new Person(pair.adminUrl);
+  await second.signIn(otto);
+  const paths = [`/users/${await idOf(otto)}/remove`, `/users/${await idOf(olga)}/remove`] as const;
+  await Promise.all([first.csrf(), second.csrf()]);
+  let both: ReturnType<typeof first.post>[] = [];
+  await pair.sql.begin(async (sql) => {
+    await sql`select from users where role = 'operator' for update`;
+    both = [first.post(paths[0]), second.post(paths[1])];
+    await until(
+      () => pair.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      'both wait',
+      ({ length }) => length === 2,
+    );
+  });
+  const answers = await Promise.all(both);
+  t.same(answers.map(({ status }) => status).sort(), [303, 422]);
+  t.match(answers.find(({ status }) => status === 422)?.text, 'This is the last operator');
+  t.equal((await pair.sql`select from users where role = 'operator'`).length, 1);
+});
+
 t.test('people of another company are not found', async (t) => {
   const mine = await newOffice();
   const { company } = await mine.office.newCustomer();
