@@ -51,19 +51,23 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const seconds = attempt.closedFor();
   if (seconds > 0) form.refuse('current', `was wrong too often. ${waitText(seconds)}`);
   form.check();
-  const user = await read(c, (sql) => findUser(sql, email));
   attempt.count();
-  const isRight = await c.var.services.hashing
-    .run(sharerOf(c), () => verifyPassword(current, user?.password_hash ?? null))
-    .catch((error: Error) => {
-      attempt.forgive(); // the failure is ours
-      throw error;
-    });
-  if (!isRight) form.refuse('current', 'is wrong.');
+  const hash = await hashIfRight(c, email, current).catch((error: Error) => {
+    attempt.forgive(); // the failure is ours
+    throw error;
+  });
+  if (hash === null) form.refuse('current', 'is wrong.');
   form.check();
   attempt.forgive();
-  await replacePassword(c, user_id, wanted, user?.password_hash);
+  await replacePassword(c, user_id, wanted, hash);
   return c.redirect('/account?done=password', 303);
+}
+
+/** The stored hash of a user's password; null: it is another one. */
+async function hashIfRight(c: PageContext, email: string, password: string): Promise<string | null> {
+  const user = await read(c, (sql) => findUser(sql, email));
+  const hash = user?.password_hash ?? null;
+  return (await c.var.services.hashing.run(sharerOf(c), () => verifyPassword(password, hash))) ? hash : null;
 }
 
 async function signOut(c: PageContext): Promise<Response> {
