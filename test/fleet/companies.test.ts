@@ -39,6 +39,7 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'budget_reservations by request_id': 'ended by the batch that books them; strict companies only',
   'events by at': 'those that are too old are deleted, every five minutes; only where events are sent',
   'events by nothing': 'new ones, of all companies: a few rows of an index; only where events are sent',
+  'key_reveals by nothing': 'those that are over are deleted, every five minutes',
   'model_prices by nothing':
     'those that begin at a date, of all companies: a few rows of an index; after changes of models',
   'monthly_spend by billing_month': 'the sums of all companies for the overview, once in a quarter of an hour',
