@@ -4,8 +4,8 @@ import type { GatewayState, GatewayStore } from './gateways.ts';
 const EVERY_MS = 15_000;
 
 /**
- * Tells the other gateways' operators that this gateway lives: writes its row every 15 seconds, and removes it
- * at a clean stop, unless records stay in its spool. A beat that fails is left out; the ledger's log already says that the database is away.
+ * Tells operators that this gateway lives: writes its row every 15 seconds, and removes it at a clean stop, unless
+ * records stay in its spool. A beat that fails is left out; the ledger's log says that the database is away.
  */
 export class Heartbeat {
   readonly #store: GatewayStore;
