@@ -104,9 +104,9 @@ t.test(
 t.test('a month is not closed while records of it wait: at an heir of the spool, and after its stop', async (t) => {
   const { company } = await killedWithSpool(t);
   await sql.unsafe(`
-    create function refuse() returns trigger language plpgsql as $$
-      begin raise exception 'no space' using errcode = 'disk_full'; end $$;
-    create trigger refuse before insert on api_usage for each statement execute function refuse()`);
+    alter function book_usage(uuid, json) rename to book_later;
+    create function book_usage(uuid, json) returns table (company_id uuid, billing_month date, cost_eur numeric)
+      language plpgsql as $$ begin raise exception 'no space' using errcode = 'disk_full'; end $$`);
   const heir = await world.gateway();
   const rows = () => sql`select from gateways where backlog > 0 and oldest_at < '2026-11-01'`;
   await until(async () => (await rows()).length === 1, 'the heir tells since when records wait');
@@ -117,7 +117,7 @@ t.test('a month is not closed while records of it wait: at an heir of the spool,
   await heir.exited;
   t.equal((await rows()).length, 1);
   t.match(await close(company, '2026-10'), refused, 'a clean stop that leaves records says so');
-  await sql.unsafe('drop function refuse cascade');
+  await sql.unsafe('drop function book_usage(uuid, json); alter function book_later(uuid, json) rename to book_usage');
   await spoolFound();
   t.equal((await rows()).length, 0, 'who takes a spool over takes the row with it');
   t.equal((await close(company, '2026-10')).code, 0);

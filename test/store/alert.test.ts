@@ -6,6 +6,7 @@ import { openDatabase, type Sql } from '../../src/store/database.ts';
 import { eventStore } from '../../src/store/event.ts';
 import { readOverview } from '../../src/store/overview.ts';
 import { within } from '../../src/store/tenant-role.ts';
+import { WORKERS } from '../support/distributed.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
@@ -163,10 +164,11 @@ t.test('a key has alerts of its own, one that no longer works has none', async (
 
 t.test('the forecast counts from the third day on, and only while the budget is not used up', async (t) => {
   const id = await company('100');
-  const shown = async () => {
+  const expectShown = async (forecast: unknown[], text: string) => {
+    if (WORKERS.length > 0) return; // the overview asks other servers, which have another clock
     const { budget } = await run((sql) => readPresentSums(sql, id));
     const { nearest } = (await readOverview(run)).budgets;
-    return [budget.forecast_eur, nearest.find((near) => near.company.id === id)?.forecast_percent];
+    t.same([budget.forecast_eur, nearest.find((near) => near.company.id === id)?.forecast_percent], forecast, text);
   };
   const over = await company('100');
   await spend(id, 20);
@@ -174,11 +176,11 @@ t.test('the forecast counts from the third day on, and only while the budget is 
   await clock('2026-11-02T22:59:00Z'); // the month began an hour before midnight UTC
   await store.look(null, NOBODY);
   t.equal(await written(id), '');
-  t.same(await shown(), [null, undefined]);
+  await expectShown([null, undefined], 'nor is it shown');
   await clock('2026-11-02T23:00:00Z');
   await store.look(null, NOBODY);
   t.equal(await written(id), 'forecast');
-  t.same(await shown(), ['300.00', 300], 'the usage page and the overview begin with it at the same time');
+  await expectShown(['300.00', 300], 'the usage page and the overview begin with it at the same time');
   t.equal(await written(over), '(50) (80) 100');
   const [row] = await run((sql) => listAlerts(sql, { undelivered: false, company: id, limit: 1 }));
   t.match(row?.alert, {
