@@ -35,7 +35,7 @@ export async function withDatabase<T>(
     }
     return await work({
       transact: (change, deadlineMs = TRANSACTION_MS) => actingAs(db, ACTOR, deadlineMs, change),
-      read: (query, company) => within(db, company ?? null, Number.POSITIVE_INFINITY, query),
+      read: (query, company) => within(db, company ?? null, Number.POSITIVE_INFINITY, query, 'operator'),
       snapshot: (company, query) => snapshot(db, company, Number.POSITIVE_INFINITY, query),
       db,
       migrate: applyPending,

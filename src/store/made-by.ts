@@ -1,6 +1,6 @@
 /** Who did something, as rows tell it: people of a company do not learn which person of the operator it was. */
 
-/** The company that the transaction entered. */
+/** The company that the transaction entered; null: none, so that an operator reads. */
 const ENTERED = `nullif(current_setting('tollgate.company_id', true), '')::uuid`;
 const PEOPLE = `(select people_ever(${ENTERED}))`;
 
@@ -17,5 +17,5 @@ export function shownRow(row: string): string {
 }
 
 /** The column `created_by`, for whoever reads (`enterCompany`). */
-export const CREATED_BY = `case when current_setting('tollgate.reader', true) in ('owner', 'administrator', 'member')
-  then ${shownActor('created_by')} else created_by end`;
+export const CREATED_BY = `case when ${ENTERED} is null or current_setting('tollgate.reader', true) = 'operator'
+  then created_by else ${shownActor('created_by')} end`;

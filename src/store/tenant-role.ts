@@ -7,10 +7,10 @@ const CREATE_MS = 10_000;
  * Switches the transaction to the tenant role, which row-level security restricts to one company's rows
  * (sql/0020_tenant_wall.sql). One round trip. Has no effect where the role does not exist.
  * @param company a well-formed id
- * @param reader what whoever reads is: rows do not tell people of the company who of the operator made them (made-by.ts)
+ * @param reader only to an operator do rows tell which person of the operator made them (made-by.ts)
  */
-export async function enterCompany(sql: Sql, company: string, reader: Role = 'operator'): Promise<void> {
-  await sql`select enter_company(${company}), set_config('tollgate.reader', ${reader}, true)`;
+export async function enterCompany(sql: Sql, company: string, reader: Role | null = null): Promise<void> {
+  await sql`select enter_company(${company}), set_config('tollgate.reader', ${reader ?? ''}, true)`;
 }
 
 /** Switches the transaction back to the user it was opened by: for tables that the tenant role may not read. */
