@@ -8,6 +8,7 @@ import { configurationCommands } from './configuration.ts';
 import { demoCommand } from './demo.ts';
 import { distributionCommand } from './distribution.ts';
 import { eventCommands } from './event.ts';
+import { gatewayForgetCommand } from './gateway.ts';
 import { keyCommands } from './key.ts';
 import { ledgerCommands } from './ledger.ts';
 import { marginCommand } from './margin.ts';
@@ -37,6 +38,7 @@ const migrate = command({
 export const COMMANDS: readonly Command[] = [
   migrate,
   statusCommand,
+  gatewayForgetCommand,
   ...companyCommands,
   ...companyEndCommands,
   ...modelCommands,

@@ -30,6 +30,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   api_keys: 'key',
   assistants: 'assistant',
   statements: 'statement',
+  gateways: 'gateway',
   users: 'user',
   admin_tokens: 'token',
   invitations: 'invitation',

@@ -157,7 +157,7 @@ function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRo
     if (backlog === 0) {
       add(`${name} is gone without a stop.`, 'Start it again, or wait a day until it is forgotten if that was meant.');
     } else {
-      const remedy = 'Start a gateway with its SPOOL_DIR. If that is lost, delete its row in the table gateways.';
+      const remedy = `Start a gateway with its SPOOL_DIR. If that is lost, run: tollgate gateway forget ${name}`;
       add(`${name} is gone, and its spool had ${records(backlog)}.`, remedy);
     }
   }

@@ -10,7 +10,8 @@ export type Noun =
   | 'alert'
   | 'event'
   | 'token'
-  | 'statement';
+  | 'statement'
+  | 'gateway';
 
 /**
  * A valid operation that the present data do not allow. Nothing has changed. The message is one

@@ -1,4 +1,5 @@
-import type { Database } from './database.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
+import type { Database, Sql } from './database.ts';
 
 const BEAT_MS = 2000;
 const MARK_MS = 10_000;
@@ -47,4 +48,33 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
       await db.run(REMOVE_MS, (sql) => sql`delete from gateways where id = ${id}`);
     },
   };
+}
+
+/** A gateway whose row was removed by hand. */
+export interface ForgottenGateway {
+  readonly id: string;
+  readonly name: string;
+  /** ISO 8601. */
+  readonly last_seen_at: string;
+  /** Usage records that it had not booked then. */
+  readonly backlog: number;
+}
+
+/**
+ * Removes the rows of gateways that are gone; the audit log tells it, because months to which their records belong
+ * may be closed from now on. Those that one of them still books become corrections.
+ * @throws RefusedChange where none has the name, or those that have it were seen within a minute
+ */
+export async function forgetGateways(sql: Sql, name: string): Promise<ForgottenGateway[]> {
+  const gone = await sql<ForgottenGateway[]>`
+    delete from gateways where name = ${name} and last_seen_at < now() - interval '1 minute'
+    returning id, name, utc_text(last_seen_at) as last_seen_at, backlog`;
+  for (const { id, ...before } of gone) {
+    await sql`insert into audit_log (actor, action, subject, subject_id, before)
+      values (audit_actor(), 'delete', 'gateways', ${id}, ${JSON.stringify(before)}::text::jsonb)`;
+  }
+  if (gone.length > 0) return gone;
+  const [present] = await sql`select from gateways where name = ${name}`;
+  if (present === undefined) throwNotFound('gateway');
+  throwConflict('gateway', `${name} runs: it was seen within the last minute.`);
 }

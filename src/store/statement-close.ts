@@ -35,7 +35,7 @@ export async function requireClosable(sql: Sql, month: string, anyway = false): 
     'statement',
     `Records of ${name} may still be on their way from ${gateways.join(', ')}${waiting.length > 5 ? ' and others' : ''}: ` +
       'wait until an hour after the month, and until these gateways have booked or were started again. ' +
-      'Of one that is lost with its spool, delete the row in the table gateways.',
+      'For one that is lost with its spool, run "tollgate gateway forget NAME".',
   );
 }
 
