@@ -30,6 +30,8 @@ interface Load<T> extends PromiseWithResolvers<T | null> {
   readings: number;
   /** A change arrived after the current reading began, which may return the past. */
   outdated: boolean;
+  /** Those who waited got the value in doubt; the reading goes on. */
+  answered: boolean;
 }
 
 /**
@@ -100,12 +102,13 @@ export class Cache<T extends object> {
     this.#entries.delete(id);
     this.#absent.delete(id);
     const load = this.#loads.get(id);
-    if (load !== undefined) load.outdated = true;
+    if (load !== undefined) this.#outdate(load);
   }
 
   clear(): void {
     this.#entries.clear();
     this.doubt();
+    for (const load of this.#loads.values()) this.#outdate(load);
   }
 
   /**
@@ -119,8 +122,14 @@ export class Cache<T extends object> {
     for (const load of this.#loads.values()) load.outdated = true;
   }
 
+  /** Its subject changed. Who asks from now on does not get the old value that others were answered with. */
+  #outdate(load: Load<T>): void {
+    load.outdated = true;
+    if (load.answered) this.#loads.delete(load.id);
+  }
+
   #load(id: string): Load<T> {
-    const load = { id, ...Promise.withResolvers<T | null>(), readings: 0, outdated: false };
+    const load = { id, ...Promise.withResolvers<T | null>(), readings: 0, outdated: false, answered: false };
     this.#loads.set(id, load);
     this.#waiting.push(load);
     this.#readWaiting();
@@ -134,6 +143,7 @@ export class Cache<T extends object> {
       const doubted = this.#entries.peek(load.id); // unless it is known to have changed meanwhile
       if (doubted === undefined) return;
       this.#retryAt = performance.now() + RETRY_MS;
+      load.answered = true;
       load.resolve(doubted.value);
     }, PATIENCE_MS);
     load.promise.catch(() => {}).finally(() => clearTimeout(timer));
@@ -169,6 +179,7 @@ export class Cache<T extends object> {
   }
 
   #settle(load: Load<T>, value: T | null): void {
+    if (this.#loads.get(load.id) !== load) return; // nobody waits for it: see #outdate
     // the last reading is answered though outdated, so that frequent changes starve nobody; it is not kept
     if (load.outdated && load.readings < MAX_READINGS) {
       this.#waiting.push(load);
@@ -184,6 +195,7 @@ export class Cache<T extends object> {
   }
 
   #fail(load: Load<T>, error: unknown): void {
+    if (this.#loads.get(load.id) !== load) return;
     this.#loads.delete(load.id);
     const doubted = this.#entries.peek(load.id);
     if (doubted === undefined) load.reject(error);

@@ -281,3 +281,27 @@ t.test('what weighs too much to be kept is not found later', async (t) => {
   t.ok(cache.get('a') instanceof Promise, 'read again');
   t.equal(reads.length, 2);
 });
+
+t.test(
+  'what serves in doubt is not served once it is known to have changed, while its reading still goes on',
+  async (t) => {
+    for (const change of ['drop', 'clear'] as const) {
+      const { reads, read } = source();
+      const cache = new Cache(read, { max: 10 });
+      const first = cache.get('a');
+      reads[0]?.answer({ a: 'old' });
+      await first;
+      cache.doubt();
+      t.same(await cache.get('a'), { text: 'old' }, 'the reading takes long');
+      cache[change]('a');
+      const after = cache.get('a');
+      t.equal(await Promise.race([after, Promise.resolve('waits')]), 'waits', change);
+      reads[1]?.answer({ a: 'old' });
+      await tick();
+      t.equal(cache.size, 0, 'what was read before the change is not kept');
+      reads[2]?.answer({ a: 'new' });
+      t.same(await after, { text: 'new' });
+      t.same(cache.get('a'), { text: 'new' });
+    }
+  },
+);
