@@ -131,6 +131,9 @@ export async function openEngine(
   const deadlines = new Deadlines(config);
   const heartbeat = heartbeatOf(gatewayStore(db, writer, name, programVersion()), spool, ledger, limiter, overload);
   measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter });
+  const most =
+    'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
+  metrics.gauge('tollgate_budget_overshoot_eur', most, () => metrics.overshoot(monthOf(clock())), 'max');
 
   return {
     db,

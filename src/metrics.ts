@@ -81,9 +81,6 @@ export class Metrics {
         for (const [o, outcome] of OUTCOMES.entries()) add({ source, outcome }, this.#records[s]?.[o] as number);
       }
     });
-    const help =
-      'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
-    this.gauge('tollgate_budget_overshoot_eur', help, () => Number(this.#overshoot.by) / 1e15, 'max');
   }
 
   /** Counts an answer that was sent or whose client left. @param endpoint one of a fixed set */
@@ -132,6 +129,11 @@ export class Metrics {
   overBudget(month: string, by: bigint): void {
     if (month > this.#overshoot.month) this.#overshoot = { month, by: 0n };
     if (month === this.#overshoot.month && by > this.#overshoot.by) this.#overshoot.by = by;
+  }
+
+  /** The most that a company was found over its budget in a month, in EUR. */
+  overshoot(month: string): number {
+    return month === this.#overshoot.month ? Number(this.#overshoot.by) / 1e15 : 0;
   }
 
   /** All metrics in the Prometheus text format. */

@@ -59,6 +59,17 @@ t.test('counters are told by their labels, and again without counting twice', as
   ]);
 });
 
+t.test('a month has its own overshoot of budgets, the most of any company', async (t) => {
+  const metrics = new Metrics();
+  metrics.overBudget('2026-11-01', 2_500_000_000_000_000n);
+  metrics.overBudget('2026-11-01', 250_000_000_000_000n);
+  t.equal(metrics.overshoot('2026-11-01'), 2.5);
+  t.equal(metrics.overshoot('2026-12-01'), 0, 'before any company is over it');
+  metrics.overBudget('2026-12-01', 250_000_000_000_000n);
+  metrics.overBudget('2026-11-01', 9_000_000_000_000_000n); // a call admitted in the last second of the month
+  t.equal(metrics.overshoot('2026-12-01'), 0.25);
+});
+
 t.test('the process is told under the usual names', { skip: process.platform !== 'linux' }, async (t) => {
   const text = new Metrics().text();
   const told = new Map(text.split('\n').map((line) => line.split(' ') as [string, string]));
