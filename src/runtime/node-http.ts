@@ -48,7 +48,10 @@ function boundHandshakes(server: https.Server): void {
 
 /** What clients are counted by: an IPv4 address, or the network of an IPv6 address (/64), of which one client has all. */
 export function networkOf(address = ''): string {
-  return address.split(':', 4).join(':');
+  if (address.includes('.')) return address;
+  const groups = address.split(':').filter((group) => group !== '').length;
+  const zeros = '0:'.repeat(Math.max(0, 8 - groups)); // what "::" stands for
+  return address.replace('::', `:${zeros}`).split(':', 4).join(':');
 }
 
 /** The group with the most members, in their order. */
