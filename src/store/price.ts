@@ -182,11 +182,11 @@ export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
   return row ?? throwNotFound('price', NO_COMING_PRICE);
 }
 
-/** The id of the price of a model that begins at a moment. @throws RefusedChange not_found */
+/** The id of the price of a model that begins at a moment, to the millisecond as it is shown. @throws RefusedChange not_found */
 export async function idOfComingPrice(sql: Sql, slug: string, company: string | null, from: Moment): Promise<string> {
   const [row] = await sql<{ id: string }[]>`
     select id from model_prices where slug = ${slug} and company_id is not distinct from ${company}
-      and valid_from = ${instantOf(sql, from)}`;
+      and date_trunc('milliseconds', valid_from) = ${instantOf(sql, from)}`;
   return row?.id ?? throwNotFound('price', NO_COMING_PRICE);
 }
 

@@ -66,6 +66,17 @@ t.test('a price from a date is set, shown, answered for a day and withdrawn', as
   t.match(await tollgate('model', 'price', 'nothing'), { code: 0, out: /There was never a model/ });
 });
 
+t.test('a price that SQL let begin within a millisecond is withdrawn by the time that is shown', async (t) => {
+  await create('fine');
+  await db.run(
+    5000,
+    (sql) =>
+      sql`insert into model_prices (slug, valid_from, input, output) values ('fine', '2099-01-01T00:00:00.123456Z', 3, 4)`,
+  );
+  const [{ valid_from }] = (await tollgate('model', 'price', 'fine', '--json')).json;
+  t.match(await tollgate('model', 'withdraw', 'fine', '--from', valid_from), { code: 0, err: '' });
+});
+
 t.test('what cannot begin at a date, or in the past, is refused', async (t) => {
   await create('strict');
   const set = (...more: string[]) => tollgate('model', 'set', 'strict', ...more);
