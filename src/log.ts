@@ -71,7 +71,9 @@ export function lineSink(log: Log): LineSink | null {
 
 /** What a log line says of something that was thrown. */
 export function reasonOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  // a name with several addresses fails without a message
+  return error.message || ((error as NodeJS.ErrnoException).code ?? error.name);
 }
 
 /**
@@ -140,10 +142,13 @@ class BufferedOutput implements LogOutput {
       this.#dropped += bytes.length;
       return;
     }
+    if (this.#dropped > 0) {
+      const head = `${this.lineStart}"level":40,"time":"${new Date().toISOString()}"`;
+      const notice = Buffer.from(`${head},"msg":"${this.#dropped} bytes of log were dropped"}\n`);
+      this.#dropped = 0;
+      this.#enqueue(notice);
+    }
     const idle = this.#queue.length === 0;
-    if (this.#dropped > 0)
-      bytes = Buffer.from(`{"level":40,"msg":"${this.#dropped} bytes of log were dropped"}\n${bytes}`);
-    this.#dropped = 0;
     this.#queue.push(bytes);
     this.#queued += bytes.length;
     if (idle) this.#writeNext();

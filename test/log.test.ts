@@ -1,8 +1,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { reasonOf } from '../src/log.ts';
 
 const LINES = 4000;
 const MODULE = new URL('../src/log.ts', import.meta.url).href;
@@ -78,4 +80,46 @@ t.test('lines of several workers in one pipe stay whole', async (t) => {
     .split('\n')
     .map((line) => JSON.parse(line) as { worker: number });
   for (const worker of [1, 2, 3]) t.equal(lines.filter((line) => line.worker === worker).length, LINES + 1);
+});
+
+t.test('lines beyond what may wait for a reader are dropped, and a line of the same form says so', async (t) => {
+  const program = `
+    const { flushLog, openLog } = await import(${JSON.stringify(MODULE)});
+    const log = openLog('info', 3);
+    for (let n = 0; n < 70; n++) log.info({ filler: 'x'.repeat(1048576) }, 'a line'); // at once: nothing is written meanwhile
+    process.stdin.once('data', async () => {
+      log.info('stopped');
+      await flushLog(log);
+      process.exit(0);
+    });`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    stdio: ['pipe', 'inherit', 'pipe'],
+  });
+  let text = '';
+  for await (const piece of child.stderr.setEncoding('utf8')) {
+    text += piece;
+    if (text.length > 10_000_000 && !child.stdin.writableEnded) child.stdin.end('there is room again');
+  }
+  const lines = text.trimEnd().split('\n');
+  t.ok(lines.length < 70);
+  const same = { level: Number, time: /^20.*Z$/, worker: 3 };
+  t.match(
+    lines.slice(-2).map((line) => JSON.parse(line)),
+    [
+      { ...same, msg: /^\d+ bytes of log were dropped$/ },
+      { ...same, msg: 'stopped' },
+    ],
+  );
+});
+
+t.test('a connection that fails at every address of a name has a reason', async (t) => {
+  const addresses = [1, 2].map((n) => ({ address: `127.0.0.${n}`, family: 4 }));
+  const socket = connect({
+    host: 'collector.example',
+    port: 1,
+    lookup: (_host, _options, done) => done(null, addresses),
+  });
+  const [error] = await once(socket, 'error');
+  t.equal(error.message, '');
+  t.equal(reasonOf(error), 'ECONNREFUSED');
 });
