@@ -386,7 +386,7 @@ function measureLedger(metrics: Metrics, ledger: BatchLedger): void {
   metrics.gauge('tollgate_ledger_backlog', 'Usage records not yet in the database', () => ledger.backlog);
   const available = '1 while the database takes records and answers';
   metrics.gauge('tollgate_database_available', available, () => (ledger.available ? 1 : 0), 'min');
-  const lag = 'How long the oldest of them has waited';
+  const lag = 'How long the oldest usage record not yet in the database has waited';
   metrics.gauge('tollgate_ledger_lag_seconds', lag, () => ledger.lag / 1000, 'max');
   metrics.counter('tollgate_ledger_set_aside_total', 'Usage records the database refused', () => ledger.setAside);
   const lost = 'Usage records lost: no disk, no database, no memory';
@@ -402,9 +402,9 @@ function measureDirectory(metrics: Metrics, { keys, companies, assistants }: Cac
     metrics.counter(name, help, (add) => {
       for (const [cache, counted] of caches) add({ cache }, read(counted));
     });
-  count('tollgate_cache_hits_total', 'Looked up in memory', ({ hits }) => hits);
-  count('tollgate_cache_misses_total', 'Not in memory: had to be read', ({ misses }) => misses);
-  count('tollgate_cache_reads_total', 'Queries that read them, many at once', ({ reads }) => reads);
+  count('tollgate_cache_hits_total', 'Keys, companies and assistants that were in memory', ({ hits }) => hits);
+  count('tollgate_cache_misses_total', 'Keys, companies and assistants that had to be read', ({ misses }) => misses);
+  count('tollgate_cache_reads_total', 'Queries for what was not in memory, many in one', ({ reads }) => reads);
   metrics.gauge('tollgate_cached_keys', 'Keys in memory', () => keys.size);
   const listening = '1 while changes are notified; else they are asked for';
   metrics.gauge('tollgate_changes_listening', listening, () => (feed.listening ? 1 : 0), 'min');

@@ -112,6 +112,18 @@ t.test('src/cli/README.md has every metric, and no other', async (t) => {
   t.same([...told].sort(), [...families].sort());
 });
 
+t.test("src/cli/README.md has every member of a request's line in the log", async (t) => {
+  const document = readFileSync(new URL('../../src/cli/README.md', import.meta.url), 'utf8');
+  const [, logs = ''] = /^## Logs$(.*?)^## /ms.exec(document) ?? [];
+  const lines = world.logged.map((line) => JSON.parse(line)).filter(({ endpoint }) => endpoint !== undefined);
+  const members = new Set(lines.flatMap(Object.keys));
+  t.ok(members.has('asked'));
+  t.same(
+    [...members].filter((name) => !logs.includes(`"${name}":`) && !logs.includes(`\`${name}\``)),
+    [],
+  );
+});
+
 t.test('the dashboard can be imported, and every query names existing metrics and labels', async (t) => {
   const dashboard = JSON.parse(
     readFileSync(new URL('../../src/admin/assets/grafana.json', import.meta.url), 'utf8'),
