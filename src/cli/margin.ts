@@ -1,4 +1,4 @@
-import { csvLine } from '../domain/csv.ts';
+import { csvLine, harmless } from '../domain/csv.ts';
 import { readMonth } from '../domain/field.ts';
 import {
   costsText,
@@ -8,7 +8,7 @@ import {
   readDetailedMargin,
   type ToldSums,
 } from '../store/margin-details.ts';
-import { command, flag, optional } from './command.ts';
+import { command, flag, optional, UsageError } from './command.ts';
 import { listing, sections } from './text.ts';
 
 type Sums = DetailedMargin['total'];
@@ -41,7 +41,8 @@ export const marginCommand = command({
   notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("tollgate model cost"). EUR amounts are exact.
 Calls without a cost price are in neither cost nor margin; WITHOUT COST is their revenue.
 Where the upstream reports its own cost, more columns show it: as reported, and in EUR if it is in EUR or UPSTREAM_RATE says what one unit of UPSTREAM_CURRENCY is worth. OF CALLS is how many calls have such a cost, and MARGIN BY UPSTREAM'S COST is their revenue less that cost. CACHED % is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.`,
-  async run({ read, config }, { month, csv }) {
+  async run({ read, config, json }, { month, csv }) {
+    if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
     const { upstreamCurrency: currency, upstreamRate: rate } = config;
     const margin = await read((sql) => readDetailedMargin(sql, month ?? null, { currency, rate }));
     return { json: margin, text: csv ? csvOf(margin) : show(margin) };
@@ -70,7 +71,7 @@ type Line = DetailedMargin['lines'][number];
 /** Columns of the CSV after the month. */
 const CSV: Readonly<Record<string, (line: Line) => string | number | null | undefined>> = {
   company_id: (line) => line.company_id,
-  company_name: (line) => line.company_name,
+  company_name: (line) => line.company_name && harmless(line.company_name),
   model: (line) => line.model,
   requests: (line) => line.requests,
   revenue_eur: (line) => line.revenue_eur,

@@ -138,6 +138,10 @@ t.test('usage margin shows cost and margin, and names models without a cost pric
     (await margin('--csv')).out,
     `month,company_id,company_name,model,requests,revenue_eur,cost_eur,margin_eur,margin_percent,uncosted_eur,cached_percent,upstream_requests,upstream_revenue_eur,upstream_cost,upstream_cost_eur\n2026-03,${id},Acme,"a,b",1,1,,,,1,,,,,\n2026-03,${id},Acme,fast,1,2,0.5,1.5,75,0,25,1,2,0.4 USD,\n`,
   );
+  t.match(await margin('--csv', '--json'), { code: 64, err: /exclude each other/ });
+  await tollgate('company', 'set', id, '--name', '=1+1');
+  t.match((await margin('--csv')).out, `,'=1+1,fast,`, 'a name is no formula');
+  await tollgate('company', 'set', id, '--name', 'Acme');
   const ledger = await tollgate('ledger', 'export', '--company', id, '--month', '2026-03', '--csv');
   t.notMatch(ledger.out, /0\.25|margin/);
 });
