@@ -4,6 +4,7 @@ import type { BookingListener } from '../domain/ports.ts';
 import type { Outcome } from '../domain/usage.ts';
 import type { ResponseStream } from '../http/exchange.ts';
 import type { ToldUsage } from '../json/usage.ts';
+import { reasonOf } from '../log.ts';
 import type { DialectStream, StreamOptions } from '../sse/dialect-stream.ts';
 import type { SpanSink } from '../sse/scanner.ts';
 import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from '../upstream/failure.ts';
@@ -77,7 +78,7 @@ export class StreamRelay extends Relay implements SpanSink {
   onError(error: Error): void {
     this.#stopTimer();
     if (this.settled) return;
-    this.meter.upstreamFailed(error.message);
+    this.meter.upstreamFailed(reasonOf(error));
     this.#fail(connectionFailure(this.call !== null));
   }
 

@@ -1,5 +1,6 @@
 import postgres from 'postgres';
 import { RefusedChange } from '../domain/refused-change.ts';
+import { reasonOf } from '../log.ts';
 
 /** SQLSTATE classes and codes of conditions that pass: the same statement may succeed later. */
 const TRANSIENT_CLASSES = ['08', '28', '3D', '40', '53', '57', '58', 'F0', 'XX'];
@@ -48,8 +49,8 @@ export function databaseError(error: unknown): unknown {
 /** The error of a failed attempt to connect. Whatever its kind, it says nothing about the statement. */
 export function connectError(error: unknown): DatabaseUnavailable {
   if (error instanceof DatabaseUnavailable) return error;
-  const { code = 'CONNECTION_FAILED', message } = error as { code?: string; message: string };
-  return new DatabaseUnavailable(code, message || code); // a name with several addresses fails without a message
+  const { code = 'CONNECTION_FAILED' } = error as { code?: string };
+  return new DatabaseUnavailable(code, reasonOf(error));
 }
 
 export function connectionLost(): DatabaseUnavailable {

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import dns from 'node:dns';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -263,7 +264,7 @@ t.test('after a success of another status than 200 a retry could charge twice', 
 t.test('an unreachable upstream is 503 with retry-after: nothing ran, a retry is safe', async (t) => {
   const hole = await blackHole(t);
   const urls = {
-    refused: 'http://127.0.0.1:1/v1',
+    'refused at both addresses': `http://${twoAddresses(t)}:1/v1`,
     blackholed: hole,
     'unknown host': 'http://no-such-host.invalid/v1',
     'no TLS there': upstream.url.replace('http:', 'https:'),
@@ -279,9 +280,29 @@ t.test('an unreachable upstream is 503 with retry-after: nothing ran, a retry is
     });
     await Promise.all(answers);
     t.equal((await other.ledger(customer.company, 0)).length, 0);
+    const reasons = other.logged
+      .filter((line) => line.includes('upstream failed'))
+      .map((line) => JSON.parse(line).reason);
+    t.equal(reasons.length, answers.length);
+    t.notOk(reasons.includes(''), `the log says why: ${name}`);
   });
   await Promise.all(attempts);
 });
+
+/** A name that stands for two addresses of this machine. */
+function twoAddresses(t: Test): string {
+  const name = 'two-addresses.example';
+  const { lookup } = dns;
+  t.teardown(() => Object.assign(dns, { lookup }));
+  const found = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
+  Object.assign(dns, {
+    lookup(host: string, ...more: [dns.LookupOptions, (error: null, found: dns.LookupAddress[]) => void]) {
+      if (host === name) more[1](null, found);
+      else lookup(host, ...(more as unknown as [dns.LookupOneOptions, () => void]));
+    },
+  });
+  return name;
+}
 
 /** A port that never completes a connection: its process is stopped and its backlog is full. */
 async function blackHole(t: Test): Promise<string> {
