@@ -54,6 +54,7 @@ class Spans implements RequestTrace {
   readonly #sampled: boolean;
   readonly #method: string;
   readonly #path: string;
+  readonly #scheme: string;
   readonly #address: string | undefined;
   readonly #port: number | undefined;
 
@@ -68,6 +69,7 @@ class Spans implements RequestTrace {
     const { method, url, socket } = req;
     this.#method = METHODS[method] === undefined ? '_OTHER' : method;
     this.#path = url.split('?', 1)[0] as string;
+    this.#scheme = socket.encrypted ? HTTPS : HTTP;
     this.#address = socket.localAddress; // undefined on a Unix socket
     this.#port = socket.localPort;
   }
@@ -86,7 +88,7 @@ class Spans implements RequestTrace {
     const route = summary.route === null ? null : basePath + summary.route;
     const attributes = [
       METHODS[this.#method] ?? OTHER_METHOD,
-      SCHEME,
+      this.#scheme,
       text('tollgate.request_id', requestId),
       integer('tollgate.added_us', Math.round(summary.added * 1000)),
     ];
@@ -162,7 +164,8 @@ const METHODS: Readonly<Record<string, string>> = Object.fromEntries(
   ]),
 );
 const OTHER_METHOD = text('http.request.method', '_OTHER');
-const SCHEME = text('url.scheme', 'http');
+const HTTP = text('url.scheme', 'http');
+const HTTPS = text('url.scheme', 'https');
 const CHAT = text('gen_ai.operation.name', 'chat');
 const EMBEDDINGS = text('gen_ai.operation.name', 'embeddings');
 const STREAM = boolean('gen_ai.request.stream', true);

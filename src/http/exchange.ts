@@ -26,6 +26,8 @@ export interface ClientRequest {
   readonly complete: boolean;
   /** The connection's addresses: of the client, and the one it connected to. Undefined on a Unix socket. */
   readonly socket: {
+    /** Over TLS. */
+    readonly encrypted?: boolean;
     readonly remoteAddress?: string | undefined;
     readonly localAddress?: string | undefined;
     readonly localPort?: number | undefined;

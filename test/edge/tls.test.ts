@@ -10,6 +10,7 @@ import t, { type Test } from 'tap';
 import { TlsFiles } from '../../src/runtime/tls-files.ts';
 import { cheapHash, PASSWORD, Person } from '../admin/people.ts';
 import { ask } from '../support/client.ts';
+import { startCollector } from '../support/collector.ts';
 import { startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
@@ -65,10 +66,12 @@ async function serve() {
   const [cert, key] = [join(folder, 'tls.pem'), join(folder, 'tls.key')];
   copyFileSync(first.cert, cert);
   copyFileSync(first.key, key);
-  const gateway = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key });
+  const collector = await startCollector(t);
+  const tracing = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url };
+  const gateway = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key, ...tracing });
   await gateway.model('fast', { upstream: 'internal-fast' });
   const apiKey = await gateway.key(await gateway.company());
-  return { gateway, apiKey, folder, cert, key };
+  return { gateway, collector, apiKey, folder, cert, key };
 }
 
 type Served = Awaited<ReturnType<typeof serve>>;
@@ -93,7 +96,7 @@ function chat(url: string, key: string, agent: Agent): Promise<{ status: number;
 const served = skip ? null : await serve();
 
 t.test('the API speaks TLS 1.2 and newer, on connections that are used again', { skip }, async (t) => {
-  const { gateway, apiKey } = served as Served;
+  const { gateway, collector, apiKey } = served as Served;
   t.match(gateway.url, /^https:/);
   const agent = new Agent({ rejectUnauthorized: false, keepAlive: true, maxSockets: 1 });
   for (let n = 0; n < 4; n++) {
@@ -102,6 +105,7 @@ t.test('the API speaks TLS 1.2 and newer, on connections that are used again', {
     t.match(text, /"model":"fast".*\[DONE\]/s);
   }
   agent.destroy();
+  t.equal((await collector.arrived(1))[0]?.attributes['url.scheme'], 'https', 'traces say so');
   const { hostname, port } = new URL(gateway.url);
   for (const [version, works] of [
     ['TLSv1.1', false],
