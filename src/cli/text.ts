@@ -46,7 +46,7 @@ export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY)
 export function card(sentence: string, members: Readonly<Record<string, Cell>>): string {
   const width = Math.max(...Object.keys(members).map(length));
   const lines = Object.entries(members).map(([name, value]) => `  ${name.padEnd(width)}  ${printable(value)}`);
-  return [sentence, '', ...lines].join('\n');
+  return [...sentence.split('\n').map(printable), '', ...lines].join('\n');
 }
 
 /** A table with a row for each item, or the sentence `empty` when there are none. @param columns cells by heading */
@@ -110,9 +110,12 @@ export function yesNo(value: boolean): string {
   return value ? 'yes' : 'no';
 }
 
-/** Replaces control characters: anyone may have written the names in the database, and no name may control the terminal. */
+/**
+ * Replaces control characters, and those that turn the direction of a line: anyone may have written the names in the
+ * database, and no name may control the terminal.
+ */
 function printable(cell: Cell): string {
-  return String(cell ?? '-').replace(/\p{Cc}/gu, '\u{fffd}');
+  return String(cell ?? '-').replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '\u{fffd}');
 }
 
 function length(text: string): number {

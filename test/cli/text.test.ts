@@ -45,6 +45,12 @@ t.test('control characters in names do not reach the terminal', async (t) => {
   const nasty = 'a\u001b[2Jb\nc\u009b';
   t.notMatch(fitted(table(['N'], [[nasty, 'b\u001fc']])).split('\n')[1], /\p{Cc}/u);
   t.notMatch(card('Made.', { name: nasty }).split('\n').at(-1), /\p{Cc}/u);
+  t.equal(card('Usage of a\u001b[2Jb\nin two lines', {}).trimEnd(), 'Usage of a\ufffd[2Jb\nin two lines');
+  t.equal(
+    card('Made.', { name: 'a\u202eb\u2066c' }).split('\n').at(-1),
+    '  name  a\ufffdb\ufffdc',
+    'nor those that turn the line',
+  );
 });
 
 t.test('times are in UTC and name the zone', async (t) => {
