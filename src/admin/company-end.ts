@@ -59,7 +59,7 @@ async function close(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const { name } = await read(c, (sql) => findCompany(sql, id));
   form.required('name', (text) => {
-    if (text.trim() !== name) throw new FieldError('is not the name of this company');
+    if (text.trim() !== name.trim()) throw new FieldError('is not the name of this company');
   });
   form.check();
   await changeAsOperator(c, (sql) => closeCompany(sql, id));

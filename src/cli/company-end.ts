@@ -1,4 +1,4 @@
-import { readName, readUuid } from '../domain/field.ts';
+import { readText, readUuid } from '../domain/field.ts';
 import { archiveCompany, type Manifest } from '../store/archive.ts';
 import { closeCompany, findCompany, reopenCompany } from '../store/company.ts';
 import { eraseCompany } from '../store/erasure.ts';
@@ -68,7 +68,7 @@ export const companyEndCommands: readonly Command[] = [
     summary: 'erase the names and addresses of a closed company',
     operand,
     options: {
-      yes: optional('--yes NAME', readName, "the company's name, to erase; without it the command only counts"),
+      yes: optional('--yes NAME', readText, "the company's name, to erase; without it the command only counts"),
     },
     notes:
       'People, assistants, key names, the name of the company and their traces in the audit log are erased: addresses get random pseudonyms that nothing ties to them. Ledger, sums and seals stay and can be verified. This cannot be undone, and the company cannot be reopened: export it first. sql/PRIVACY.md is written for data-protection officers.',

@@ -21,7 +21,7 @@ export async function eraseCompany(sql: Sql, id: string, name: string | null): P
   if (company.closed_at === null) {
     throwConflict('company', `The company is open: run "tollgate company close ${id}" first.`);
   }
-  if (name !== null && name !== company.name) {
+  if (name !== null && name.trim() !== company.name.trim()) {
     throwConflict('company', `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`);
   }
   // of an erased company nobody is left to read anything

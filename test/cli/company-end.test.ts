@@ -145,6 +145,13 @@ t.test('erase counts first, wants the name, and leaves a ledger that verifies', 
   t.match((await tollgate('key', 'list', '--company', id)).out, /key-[0-9a-f]{8}/);
 });
 
+t.test('a company whose name other programs wrote in another form can be erased', async (t) => {
+  const name = ` two\nlines of ${'x'.repeat(300)} `;
+  const [row] = await db.run(5000, (sql) => sql`insert into companies (name) values (${name}) returning id`);
+  await tollgate('company', 'close', row?.id);
+  t.match(await tollgate('company', 'erase', row?.id, '--yes', name), { code: 0, err: '' });
+});
+
 t.test('user erase counts, then erases one person', async (t) => {
   const { json } = await tollgate('company', 'create', '--name', 'Borg', '--json');
   const stdin = 'a long enough password';
