@@ -82,9 +82,12 @@ export class TrailWriter implements Trail {
   }
 
   #takesStranger(at: number): boolean {
-    const seconds = Math.max(0, at - this.#countedAt) / 1000;
-    this.#strangers = Math.min(STRANGERS_AT_ONCE, this.#strangers + seconds * STRANGERS);
-    this.#countedAt = at;
+    const ms = at - this.#countedAt;
+    // requests end in another order than they came in; an hour back, the clock was set
+    if (ms > 0 || ms < -HOUR_MS) {
+      this.#strangers = Math.min(STRANGERS_AT_ONCE, this.#strangers + (Math.max(0, ms) / 1000) * STRANGERS);
+      this.#countedAt = at;
+    }
     if (this.#strangers < 1) return false;
     this.#strangers--;
     return true;
