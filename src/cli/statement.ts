@@ -1,6 +1,5 @@
 import { readMonth, readUuid } from '../domain/field.ts';
 import { type Statement, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
-import type { UsageSums } from '../domain/usage.ts';
 import { findCompany } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import {
@@ -15,6 +14,7 @@ import {
 import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
 import { type Command, type Context, command, flag, type Outcome, optional, required, UsageError } from './command.ts';
 import { card, listing, sections } from './text.ts';
+import { NUMBERS, SUMS } from './usage.ts';
 
 const FOREVER = Number.POSITIVE_INFINITY;
 const PROGRESS_MS = 2000;
@@ -196,14 +196,6 @@ function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: 
     'came later': laterText(stored.later),
   };
 }
-
-const SUMS = {
-  REQUESTS: ({ requests }: UsageSums) => requests,
-  PROMPT: ({ prompt_tokens }: UsageSums) => prompt_tokens,
-  COMPLETION: ({ completion_tokens }: UsageSums) => completion_tokens,
-  EUR: ({ cost_eur }: UsageSums) => cost_eur,
-};
-const NUMBERS = Object.keys(SUMS);
 
 function sums(title: string, rows: ReturnType<typeof sumsBy>, shown: (name: string) => string): string {
   return listing(rows, { [title]: ({ name }) => shown(name), ...SUMS }, '', NUMBERS);

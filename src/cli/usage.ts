@@ -6,13 +6,14 @@ import { command, optional, required } from './command.ts';
 import { budgetText } from './company.ts';
 import { type Cell, card, listing, sections, tokenDetails } from './text.ts';
 
-const SUMS = {
+/** Columns of sums, all of them numbers. PROMPT and COMPLETION are tokens. */
+export const SUMS = {
   REQUESTS: ({ requests }: UsageSums) => requests,
-  'PROMPT TOKENS': ({ prompt_tokens }: UsageSums) => prompt_tokens,
-  'COMPLETION TOKENS': ({ completion_tokens }: UsageSums) => completion_tokens,
+  PROMPT: ({ prompt_tokens }: UsageSums) => prompt_tokens,
+  COMPLETION: ({ completion_tokens }: UsageSums) => completion_tokens,
   EUR: ({ cost_eur }: UsageSums) => cost_eur,
 };
-const NUMBERS = Object.keys(SUMS);
+export const NUMBERS = Object.keys(SUMS);
 
 export const usageCommand = command({
   name: 'usage summary',
