@@ -18,7 +18,7 @@ export type Cell = string | number | null | undefined;
  */
 export function table(heading: readonly string[], rows: readonly (readonly Cell[])[], right: readonly string[] = []) {
   const lines = [heading, ...rows].map((row) => row.map(printable));
-  const widths = heading.map((_, column) => Math.max(...lines.map((line) => length(line[column] as string))));
+  const widths = heading.map((_, at) => lines.reduce((most, line) => Math.max(most, length(line[at] as string)), 0));
   const padded = (cell: string, column: number): string => {
     const space = ' '.repeat((widths[column] as number) - length(cell));
     return CELL + (right.includes(heading[column] as string) ? space + cell : cell + space);

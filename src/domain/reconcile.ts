@@ -64,15 +64,18 @@ export function reconcile(
   }
   const others = ledger.filter((call) => !taken.has(call));
   const equal = pairUp(rest, others, figures, withinMs);
-  same.push(...equal.pairs);
   const alike = pairUp(equal.upstream, equal.ledger, ({ model }) => model, withinMs);
-  differing.push(...alike.pairs);
 
   // the ledger was read a little beyond both ends of the bill; calls there may be on another bill
   let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
   for (const { at } of upstream) [first, last] = [Math.min(first, at), Math.max(last, at)];
   const extra = alike.ledger.filter(({ at }) => at >= first && at <= last);
-  return { same, missing: alike.upstream, extra, differing };
+  return {
+    same: [...same, ...equal.pairs],
+    missing: alike.upstream,
+    extra,
+    differing: [...differing, ...alike.pairs],
+  };
 }
 
 /** What of a comparison is about one company. Calls that the ledger does not have may be anybody's, and stay. */

@@ -32,6 +32,11 @@ t.test('a table that is wider than the terminal goes on below each line, indente
   );
 });
 
+t.test('a list may have more rows than a function takes arguments', async (t) => {
+  const rows = Array.from({ length: 130_000 }, () => ['x']);
+  t.equal(table(['N'], rows).split('\n').length, rows.length + 1);
+});
+
 t.test('an empty list is a sentence', async (t) => {
   t.equal(listing([], { NAME: String }, 'There is nothing.'), 'There is nothing.');
   t.equal(fitted(listing(['x'], { NAME: String }, 'There is nothing.')), 'NAME\nx');

@@ -29,6 +29,11 @@ t.test('an id that is none of ours says nothing of the time', async (t) => {
   t.same(spanOf(ids.map((id) => call(id, at))), [at, at]);
 });
 
+t.test('a bill without ids may have more calls than a function takes arguments', async (t) => {
+  const calls = Array.from({ length: 130_000 }, (_, at) => call(null, at));
+  t.equal(reconcile(calls, calls, 0).same.length, calls.length);
+});
+
 t.test('a bill that is damaged is refused by its line, and never misread', async (t) => {
   const heading = 'model,prompt_tokens,time,request_id\n';
   const good = '"m ""a"", b",7,2026-11-03T10:00:00Z,id-1\r\nm,8,2026-11-03,\n';
