@@ -1,5 +1,7 @@
 import { readDay, readPrice, readSlug, readUuid } from '../domain/field.ts';
 import { readMoment } from '../domain/price.ts';
+import { rowsOf } from '../store/company.ts';
+import type { Sql } from '../store/database.ts';
 import { setCostPrice } from '../store/margin.ts';
 import {
   idOfComingPrice,
@@ -34,10 +36,10 @@ export const priceCommands: readonly Command[] = [
     async run({ transact, config }, { company = null, at }, slug) {
       const zone = config.billingTimezone;
       if (at !== undefined) {
-        const answers = await transact((sql) => pricesOn(sql, slug, company, at));
+        const answers = await transact(async (sql) => known(sql, company, await pricesOn(sql, slug, company, at)));
         return { json: answers, text: showAnswers(answers, zone) };
       }
-      const rows = await transact((sql) => priceHistory(sql, slug, company));
+      const rows = await transact(async (sql) => known(sql, company, await priceHistory(sql, slug, company)));
       return { json: rows.map(priceJson), text: showHistory(rows, zone) };
     },
   }),
@@ -69,7 +71,7 @@ export const priceCommands: readonly Command[] = [
       const price = { slug, company_id: company, input, output };
       const prices = await transact(async (sql) => {
         await setCostPrice(sql, price, from);
-        return priceHistory(sql, slug, company);
+        return known(sql, company, await priceHistory(sql, slug, company));
       });
       if (prices.every(({ company_id }) => company_id !== company)) {
         const what = company === null ? 'shared model' : 'model of the company alone';
@@ -79,6 +81,13 @@ export const priceCommands: readonly Command[] = [
     },
   }),
 ];
+
+/** Prices for a company. One that is gone has those of its own models. @throws RefusedChange not_found */
+async function known<T extends Pick<PriceAnswer, 'company_id'>>(sql: Sql, company: string | null, prices: T[]) {
+  const own = prices.filter(({ company_id }) => company_id === company);
+  await rowsOf(sql, company, own);
+  return prices;
+}
 
 /** A price with its members named as the columns of `model_prices`. */
 export function priceJson({ slug, company_id, valid_from, input, output, changed_by, begun }: PriceRow) {

@@ -108,6 +108,19 @@ t.test('a cost price of a model that never was is told: the slug may be a mistak
   t.match(await cost('costed', '--company', id), { code: 0, err: /never a model of the company alone costed/ });
 });
 
+t.test('a company that is none has no prices', async (t) => {
+  await create('nobodys');
+  const nobody = '3f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21';
+  const refused = { code: 1, err: `tollgate: There is no company ${nobody}. See "tollgate company list".\n` };
+  const ofNobody = (verb: string, ...more: string[]) =>
+    tollgate('model', verb, 'nobodys', '--company', nobody, ...more);
+  t.match(await ofNobody('price'), refused);
+  t.match(await ofNobody('price', '--at', '2099-01-01'), refused);
+  t.match(await ofNobody('cost', '--input-price', '1', '--output-price', '1'), refused);
+  const [row] = await db.run(5000, (sql) => sql`select from model_cost_prices where company_id = ${nobody}`);
+  t.equal(row, undefined, 'nothing is stored');
+});
+
 t.test('usage margin shows cost and margin, and names models without a cost price', async (t) => {
   await db.run(10_000, (sql) =>
     addUsage(sql, [
