@@ -239,7 +239,8 @@ function driverOptions({ user, password, database, settings }: Address, target: 
   return {
     ...target,
     ...Object.fromEntries(given),
-    connection: settings,
+    // the driver reads times as ISO 8601, whatever the database is set to for others; PgBouncer knows this setting
+    connection: { ...settings, DateStyle: 'ISO' },
     types: TYPES,
     max: 1,
     prepare: false,

@@ -40,6 +40,22 @@ t.test('values keep their meaning on the way', async (t) => {
   });
 });
 
+t.test('times keep their meaning in a database whose other programs want dates in another order', async (t) => {
+  const setStyle = (what: string) =>
+    db.run(MS, (sql) =>
+      sql.unsafe(`do $$ begin execute format('alter database %I ${what}', current_database()); end $$`),
+    );
+  await setStyle(`set datestyle = ''SQL, DMY''`);
+  t.teardown(() => setStyle('reset datestyle'));
+  const other = openDatabase({ url });
+  t.teardown(() => other.close());
+  const [row] = await other.run(
+    MS,
+    (sql) => sql`select '2026-11-05T10:00:00Z'::timestamptz as at, '2026-11-05'::date::text as day`,
+  );
+  t.same(row, { at: new Date('2026-11-05T10:00:00Z'), day: '2026-11-05' });
+});
+
 t.test('the session is named tollgate and has no more connections than asked for', async (t) => {
   const few = openDatabase({ url: `${url}&application_name=few` });
   t.teardown(() => few.close());
