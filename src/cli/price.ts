@@ -69,15 +69,15 @@ export const priceCommands: readonly Command[] = [
     notes: 'Companies never see it.',
     async run({ transact, warn }, { input, output, from = null, company = null }, slug) {
       const price = { slug, company_id: company, input, output };
-      const prices = await transact(async (sql) => {
-        await setCostPrice(sql, price, from);
-        return known(sql, company, await priceHistory(sql, slug, company));
+      const { since, prices } = await transact(async (sql) => {
+        const { valid_from: since } = await setCostPrice(sql, price, from);
+        return { since, prices: await known(sql, company, await priceHistory(sql, slug, company)) };
       });
       if (prices.every(({ company_id }) => company_id !== company)) {
         const what = company === null ? 'shared model' : 'model of the company alone';
         warn(`there was never a ${what} ${slug}; its cost price is kept in case one is created`);
       }
-      return { json: { ...price, valid_from: from }, text: priceCard('Cost price set.', price, from ?? 'today') };
+      return { json: { ...price, valid_from: since }, text: priceCard('Cost price set.', price, since) };
     },
   }),
 ];

@@ -106,6 +106,11 @@ t.test('a cost price of a model that never was is told: the slug may be a mistak
     err: /^tollgate: warning: there was never a shared model coasted; [^\n]+\n$/,
   });
   t.match(await cost('costed', '--company', id), { code: 0, err: /never a model of the company alone costed/ });
+  const since = async (...more: string[]) =>
+    (await tollgate('model', 'cost', 'costed', '--input-price', '1', '--output-price', '1', '--json', ...more)).json
+      .valid_from;
+  t.equal(await since('--from', '2099-01-01'), '2099-01-01');
+  t.match(await since(), /^20\d\d-\d\d-\d\d$/, 'from today, as it is stored');
 });
 
 t.test('a company that is none has no prices', async (t) => {
