@@ -198,11 +198,13 @@ t.test('a request that is refused for overload is there too, with its company', 
   const body = { model: slow, messages: [{ role: 'user', content: 'x' }] };
   const held = open(`${world.url}/chat/completions`, { key: customer.key, body, signal: leaving.signal });
   held.catch(() => {});
-  const shed = await until(
-    () => customer.ask('/models'),
-    'a request is shed',
-    ({ status }) => status === 503,
+  await until(
+    () => upstream.received(),
+    'the first one waits for its answer',
+    (calls) => calls.some(({ outcome }) => outcome === 'open'),
   );
+  const shed = await customer.ask('/models');
+  t.equal(shed.status, 503);
   leaving.abort();
   const row = { company_id: company, endpoint: 'shed', code: 'service_unavailable', ...NOT_BOOKED };
   await tells(t, world, shed, row);
