@@ -30,8 +30,10 @@ export interface PageServices extends PagesSettings {
   readonly attempts: Attempts;
   /** Invitations by company: each may be an e-mail to anybody. */
   readonly invitations: Throttle;
-  /** Limits exports and e-mails, which may take minutes. */
+  /** Limits exports and other reports, which may take minutes. */
   readonly slow: Semaphore;
+  /** Limits e-mails, which wait for a mail server and hold no database connection. */
+  readonly mails: Semaphore;
   /** Limits trials of models and assistants, which may take minutes too, but hold no database connection. */
   readonly trials: Semaphore;
   /** Texts of keys for trials, by company and user. They are nowhere else. */
@@ -62,7 +64,7 @@ export interface Route {
   /** The permission a user needs; see permission.ts. */
   readonly action: Action;
   /** Whose permit it takes in place of one of those that keep pages fast. */
-  readonly permits?: 'slow' | 'trials';
+  readonly permits?: 'slow' | 'mails' | 'trials';
   /** Works for a closed company although it changes something. */
   readonly whileClosed?: true;
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */

@@ -6,6 +6,9 @@ import type { FormBindings } from './form.ts';
 
 /** How long a client may read nothing of a file before its connection is closed: a database connection waits with it. */
 const STALL_MS = 60_000;
+/** A reader who was waited for this long in all and took less than so much of it gives way to whoever finds no permit. */
+const PATIENCE_MS = 10_000;
+const LEAST_BYTES_PER_MS = 256;
 
 interface File {
   readonly name: string;
@@ -27,28 +30,43 @@ export function nameFile(c: Context, { name, type }: File): void {
  */
 export async function download<E extends { Bindings: FormBindings }>(
   c: Context<E>,
-  services: Pick<PageServices, 'slow' | 'log'>,
+  services: Pick<PageServices, 'slow' | 'log' | 'clock'>,
   sharer: string,
   file: File,
   fill: (write: Write) => Promise<unknown>,
 ): Promise<Response> {
   const isHead = c.req.method === 'HEAD'; // Hono would leave the stream unread, and its permit taken
-  const release = isHead ? null : await services.slow.acquire(sharer);
+  const { slow, log, clock } = services;
+  const cut = () => c.env.outgoing.destroy();
+  let waited = 0; // milliseconds, until `since`
+  let since: number | null = null; // null: nobody waits for the reader now
+  let taken = 0;
+  const giveWay = (): boolean => {
+    const total = since === null ? 0 : waited + clock() - since;
+    const isSlow = total >= PATIENCE_MS && taken < total * LEAST_BYTES_PER_MS;
+    if (isSlow) cut();
+    return isSlow;
+  };
+  const release = isHead ? null : await slow.acquire(sharer, giveWay);
   nameFile(c, file); // not before: who gets no permit gets a page
   if (release === null) return c.body(null);
   return stream(
     c,
     async (output) => {
       const write = async (bytes: Buffer): Promise<boolean> => {
-        const timer = setTimeout(() => c.env.outgoing.destroy(), STALL_MS);
+        const timer = setTimeout(cut, STALL_MS);
+        since = clock();
         await output.write(bytes).finally(() => clearTimeout(timer));
+        waited += clock() - since;
+        since = null;
+        taken += bytes.length;
         return !output.aborted;
       };
       await fill(write).finally(release);
     },
     async (error, output) => {
-      if (!output.aborted) services.log.warn({ reason: error.stack }, 'admin: an export failed');
-      c.env.outgoing.destroy();
+      if (!output.aborted) log.warn({ reason: error.stack }, 'admin: an export failed');
+      cut();
     },
   );
 }

@@ -83,7 +83,8 @@ export const ROUTES: readonly Route[] = [
 const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
-const SLOW = { permits: 3, queue: 0 }; // exports and e-mails; each holds at most one database connection
+const SLOW = { permits: 3, queue: 0 }; // each holds a database connection
+const MAILS = { permits: 16, queue: 0 };
 const TRIALS = { permits: 16, queue: 0 };
 const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
 const HASHING = { permits: 1, queue: 16 };
@@ -96,7 +97,7 @@ const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: 
   503: { title: 'Not available' },
 };
 
-type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow' | 'trials' | 'texts';
+type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow' | 'mails' | 'trials' | 'texts';
 type Given = Omit<PageServices, Made>;
 
 /**
@@ -113,6 +114,7 @@ export function startPages(given: Given): RequestListener {
     attempts: attemptLimits(given.clock),
     invitations: invitationLimit(given.clock),
     slow: new Semaphore(SLOW),
+    mails: new Semaphore(MAILS),
     trials: new Semaphore(TRIALS),
     texts: new LRUCache<string, string>(TEXTS),
   };

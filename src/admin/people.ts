@@ -28,12 +28,12 @@ const WRITE = { action: 'people.write' } as const;
 /** The people of a company, for its owners: who they are, whom they invite, and what each may do. */
 export const peopleRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'people.read', handle: listPage },
-  { method: 'POST', path: BASE, ...WRITE, permits: 'slow', handle: invite, page: listPage },
+  { method: 'POST', path: BASE, ...WRITE, permits: 'mails', handle: invite, page: listPage },
   { method: 'GET', path: PERSON, ...WRITE, handle: rolePage },
   { method: 'POST', path: PERSON, ...WRITE, handle: changeRole, page: rolePage },
   { method: 'GET', path: `${PERSON}/remove`, ...WRITE, handle: removePage },
   { method: 'POST', path: `${PERSON}/remove`, ...WRITE, handle: remove, page: removePage },
-  { method: 'POST', path: `${INVITATION}/renew`, ...WRITE, permits: 'slow', handle: renew, page: listPage },
+  { method: 'POST', path: `${INVITATION}/renew`, ...WRITE, permits: 'mails', handle: renew, page: listPage },
   { method: 'POST', path: `${INVITATION}/withdraw`, ...WRITE, handle: withdraw },
 ];
 

@@ -3,9 +3,15 @@ export class Busy extends Error {
   override readonly name = 'Busy';
 }
 
+interface Permit {
+  readonly who: string;
+  /** Ends the task if it may be ended for others. @returns whether it did */
+  readonly giveWay: () => boolean;
+}
+
 /** A task that waits for a permit. */
 interface Waiting {
-  readonly who: string;
+  readonly permit: Permit;
   readonly begin: () => void;
 }
 
@@ -20,8 +26,7 @@ export class Semaphore {
   readonly #queue: number;
   readonly #mostPermits: number;
   readonly #waiting: Waiting[] = [];
-  /** Permits by who holds them. */
-  readonly #held = new Map<string, number>();
+  readonly #held = new Set<Permit>();
 
   constructor(options: { readonly permits: number; readonly queue: number }) {
     this.#free = options.permits;
@@ -39,40 +44,55 @@ export class Semaphore {
     }
   }
 
-  /** Waits for a permit. @returns the function that gives it back, to be called once @throws Busy */
-  async acquire(who: string): Promise<() => void> {
-    if (this.#mayTake(who)) this.#take(who);
+  /**
+   * Waits for a permit, or takes one of a task that gives way.
+   * @param giveWay asked when somebody finds no permit; see `Permit`
+   * @returns the function that gives it back @throws Busy
+   */
+  async acquire(who: string, giveWay = () => false): Promise<() => void> {
+    if (!this.#mayTake(who)) this.#makeWay(who);
+    const permit = { who, giveWay };
+    if (this.#mayTake(who)) this.#take(permit);
     else {
       if (this.#waitingOf(who) >= this.#queue - this.#waiting.length) throw new Busy('too many at once');
-      await new Promise<void>((begin) => this.#waiting.push({ who, begin }));
+      await new Promise<void>((begin) => this.#waiting.push({ permit, begin }));
     }
-    return () => this.#release(who);
+    return () => this.#release(permit);
   }
 
   #mayTake(who: string): boolean {
-    return this.#free > 0 && (this.#held.get(who) ?? 0) < this.#mostPermits;
+    return this.#free > 0 && this.#heldBy(who) < this.#mostPermits;
   }
 
-  #take(who: string): void {
+  #heldBy(who: string): number {
+    return [...this.#held].filter((permit) => permit.who === who).length;
+  }
+
+  /** Somebody who has as many permits as one may have can take the place of his own tasks only. */
+  #makeWay(who: string): void {
+    const isFull = this.#heldBy(who) >= this.#mostPermits;
+    const given = [...this.#held].find((permit) => (permit.who === who || !isFull) && permit.giveWay());
+    if (given !== undefined) this.#release(given);
+  }
+
+  #take(permit: Permit): void {
     this.#free--;
-    this.#held.set(who, (this.#held.get(who) ?? 0) + 1);
+    this.#held.add(permit);
   }
 
   #waitingOf(who: string): number {
-    return this.#waiting.filter((waiting) => waiting.who === who).length;
+    return this.#waiting.filter(({ permit }) => permit.who === who).length;
   }
 
-  /** Gives a permit back: of the tasks that may have it, the first of those who wait with fewest begins. */
-  #release(who: string): void {
-    const held = (this.#held.get(who) as number) - 1;
-    if (held === 0) this.#held.delete(who);
-    else this.#held.set(who, held);
+  /** Gives a permit back, once: of the tasks that may have it, the first of those who wait with fewest begins. */
+  #release(permit: Permit): void {
+    if (!this.#held.delete(permit)) return;
     this.#free++;
-    const able = this.#waiting.filter((waiting) => this.#mayTake(waiting.who));
-    const [next] = able.toSorted((a, b) => this.#waitingOf(a.who) - this.#waitingOf(b.who));
+    const able = this.#waiting.filter((waiting) => this.#mayTake(waiting.permit.who));
+    const [next] = able.toSorted((a, b) => this.#waitingOf(a.permit.who) - this.#waitingOf(b.permit.who));
     if (next === undefined) return;
     this.#waiting.splice(this.#waiting.indexOf(next), 1);
-    this.#take(next.who);
+    this.#take(next.permit);
     next.begin();
   }
 }
