@@ -280,8 +280,11 @@ export interface EventStore {
    * @param cursor of the look before: only what was spent since is looked at; null: everything
    */
   look(cursor: string | null, receivers: EventReceivers): Promise<EventLook>;
-  /** Deliveries of a channel that are due, the longest waiting first. */
-  due(channel: Channel, limit: number): Promise<Delivery[]>;
+  /**
+   * Deliveries of a channel that are due, the longest waiting first.
+   * @param operators of the receivers: of all other addresses only those that are still a receiver's
+   */
+  due(channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]>;
   delivered(delivery: Delivery): Promise<void>;
   /** @param pause seconds until the next attempt; null: there is none @param reason short, without secrets */
   failed(delivery: Delivery, reason: string, pause: number | null): Promise<void>;

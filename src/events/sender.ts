@@ -144,9 +144,9 @@ export class EventSender {
   }
 
   async #sendDue(channel: Channel): Promise<void> {
-    const { store } = this.#options;
+    const { store, operators } = this.#options;
     while (!this.#closing.signal.aborted && performance.now() < this.#leaseUntil) {
-      const due = await store.due(channel, AT_ONCE);
+      const due = await store.due(channel, AT_ONCE, operators);
       await Promise.all(due.map((delivery) => this.#attempt(delivery)));
       if (due.length < AT_ONCE) return;
     }

@@ -42,7 +42,7 @@ export function eventStore(db: Database, own: Database): EventStore {
       const found = await own.run(LOOK_MS, (sql) => lookAtBudgets(sql, cursor));
       return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
     },
-    due: (channel, limit) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit)),
+    due: (channel, limit, operators) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit, operators)),
     async delivered({ event, channel, recipient }) {
       await own.run(
         DELIVERY_MS,
@@ -88,7 +88,7 @@ async function tell(
       from fresh f cross join lateral (
         select 'webhook' as channel, '' as recipient where ${webhook}
         union select 'email', u.email from users u
-          where ${email} and f.kind like 'budget.%' and u.company_id = f.company_id and u.role in ('owner', 'administrator')
+          where ${email} and f.kind like 'budget.%' and u.company_id = f.company_id and ${getsMail(sql)}
         union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)
           where f.kind like 'budget.%') as r
       on conflict do nothing -- a gateway of the version before wrote it
@@ -130,13 +130,23 @@ function eventOf({ id, kind, company, actor, body, occurred_at }: Columns): Comp
   return { ...head, ...body, ...(actor !== null && { actor }), occurred_at, ...head };
 }
 
-/** A closed company is told nothing of its budget; what is done to it is told. */
-async function readDue(sql: Sql, channel: Channel, limit: number): Promise<Delivery[]> {
+/** Whether the user `u` of a company gets its e-mails. */
+function getsMail(sql: Sql) {
+  return sql`u.role in ('owner', 'administrator')`;
+}
+
+/**
+ * A closed company is told nothing of its budget; what is done to it is told. An e-mail to somebody who was removed, or
+ * has another role or company, waits until the event goes.
+ */
+async function readDue(sql: Sql, channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]> {
   const rows = await sql<(Columns & Omit<Delivery, 'event'>)[]>`
     select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts
     from event_deliveries d join events e on e.id = d.event_id ${joined(sql)}
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
       and (c.closed_at is null or e.kind not like 'budget.%')
+      and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
+        or exists (select from users u where u.email = d.recipient and u.company_id = e.company_id and ${getsMail(sql)}))
     order by d.next_attempt_at limit ${limit}`;
   return rows.map(({ channel, recipient, attempts, ...event }) => {
     return { event: eventOf(event), channel, recipient, attempts };

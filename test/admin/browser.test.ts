@@ -634,8 +634,9 @@ async function reachBudgets(databaseUrl: string): Promise<void> {
   await office.sql`delete from budget_alerts`;
   await office.sql`delete from events where kind like 'budget.%'`;
   await store.look(null, { webhook: true, email: true, operators: ['alerts@tollgate.example'] });
-  for (const delivery of await store.due('webhook', 10)) await store.failed(delivery, 'status 500', null);
-  for (const delivery of await store.due('email', 2)) await store.failed(delivery, 'ETIMEDOUT', 7200);
+  for (const delivery of await store.due('webhook', 10, [])) await store.failed(delivery, 'status 500', null);
+  for (const delivery of await store.due('email', 2, ['alerts@tollgate.example']))
+    await store.failed(delivery, 'ETIMEDOUT', 7200);
   await db.close();
 }
 

@@ -31,7 +31,7 @@ t.test('every command that changes keys is told; list shows what became of it, r
   for (const { key: text } of [key, second, third]) t.notOk(list.out.includes(text.slice(8)));
 
   await store.look(null, { webhook: true, email: false, operators: [] });
-  const [dead, taken] = await store.due('webhook', 2);
+  const [dead, taken] = await store.due('webhook', 2, []);
   if (dead === undefined || taken === undefined) throw new Error('nothing is due');
   await store.failed(dead, 'status 500', null);
   await store.delivered(taken);
@@ -41,7 +41,7 @@ t.test('every command that changes keys is told; list shows what became of it, r
   t.same(await kinds('--since', '2999-01-01'), []);
   t.match(await tollgate('event', 'replay', '--dead'), { code: 0, out: 'Events that are sent again: 1.\n' });
   t.match(await tollgate('event', 'replay', taken.event.id, '--json'), { code: 0, json: { events: 1 } });
-  t.equal((await store.due('webhook', 10)).length, 6);
+  t.equal((await store.due('webhook', 10, [])).length, 6);
   const none = { code: 0, out: 'There are no such events.\n' };
   t.match(await tollgate('event', 'replay', '--since', '2999-01-01', '--kind', 'key'), none);
 });

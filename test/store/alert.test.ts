@@ -75,7 +75,7 @@ t.test('a closed company is told nothing, neither of its budget nor of what was 
   await store.look(null, EVERYBODY);
   const waiting = async () => {
     await run((sql) => sql`update event_deliveries set next_attempt_at = '2026-10-01'`); // the server's clock is not the test's
-    return (await store.due('webhook', 100)).filter(
+    return (await store.due('webhook', 100, [])).filter(
       ({ event }) => event.company.id === id && event.type.startsWith('budget.'),
     ).length;
   };
@@ -250,6 +250,16 @@ t.test('it is told to the webhook, to owners and administrators, and to operator
     .filter(({ state }) => state !== 'superseded')
     .map(({ channel, recipient }) => `${channel} ${recipient}`);
   t.same(told.sort(), ['email adm@acme.example', 'email ops@tollgate.example', 'email own@acme.example', 'webhook ']);
+
+  const due = async () => {
+    await run((sql) => sql`update event_deliveries set next_attempt_at = '2026-10-01'`); // the server's clock is not the test's
+    const found = await store.due('email', 100, ['ops@tollgate.example']);
+    return found.filter(({ event }) => event.company.id === id).map(({ recipient }) => recipient);
+  };
+  t.same((await due()).sort(), ['adm@acme.example', 'ops@tollgate.example', 'own@acme.example']);
+  await run((sql) => sql`delete from users where email = 'own@acme.example'`);
+  await run((sql) => sql`update users set role = 'member' where email = 'adm@acme.example'`);
+  t.same(await due(), ['ops@tollgate.example'], 'nothing is sent to whoever is no receiver any more');
 });
 
 t.test('the lease has one holder until it ends', async (t) => {

@@ -153,7 +153,7 @@ t.test('whatever a program writes as a body, the event and the others are sent',
   for (const body of bodies)
     await run((sql) => sql`select record_event(${company}, 'key.created', 'x', ${body as never})`);
   await store.look(null, WEBHOOK);
-  const due = await store.due('webhook', 10);
+  const due = await store.due('webhook', 10, []);
   t.equal(due.length, bodies.length);
   for (const { event } of due)
     t.match(event, { id: /-/, type: 'key.created', company: { id: company }, occurred_at: /Z$/ });
@@ -167,7 +167,7 @@ t.test('a company that is closed and reopened tells it, and its statement is tol
       select record_event(${company}, 'statement.closed', 'S-2026-0001', ${{ total_eur: '12.5' } as never}) as id`,
   );
   await store.look(null, WEBHOOK);
-  const due = await store.due('webhook', 10);
+  const due = await store.due('webhook', 10, []);
   t.same(due.map(({ event }) => event.type).sort(), ['company.closed', 'statement.closed']);
   t.match(
     due.find(({ event }) => event.id === id),
@@ -201,7 +201,8 @@ t.test('events of a company do not wait until thousands of another one are sent'
       (sql) =>
         sql`insert into events (company_id, kind, subject, body) select ${id}, 'key.created', n::text, '{}' from generate_series(1, ${count}::integer) as n`,
     );
-  const dueOf = async (id: string) => (await store.due('webhook', 5000)).filter(({ event }) => event.company.id === id);
+  const dueOf = async (id: string) =>
+    (await store.due('webhook', 5000, [])).filter(({ event }) => event.company.id === id);
   await addEvents(company, 3000);
   t.equal((await store.look(null, WEBHOOK)).told, 3000);
   await addEvents(other, 3);
@@ -223,7 +224,7 @@ t.test('a list is filtered, and read page by page', async (t) => {
   const key = await asAnn((sql) => createKey(sql, 'svc_', { ...asked, company_id: other.id }));
   await asAnn((sql) => revokeKey(sql, key.id));
   await store.look(null, WEBHOOK);
-  const [first, second] = await store.due('webhook', 2);
+  const [first, second] = await store.due('webhook', 2, []);
   await store.failed(first as never, 'status 500', null);
   await store.failed(second as never, 'status 500', 60);
   const ids = async (filter: Partial<EventFilter>) => (await list(filter)).map(({ id }) => id);
@@ -253,18 +254,18 @@ t.test('a replay sends again what was delivered, given up, or had no webhook', a
   await asAnn((sql) => createKey(sql, 'svc_', asked));
   const since = nextMillisecond();
   await store.look(null, WEBHOOK);
-  const [taken] = await store.due('webhook', 10);
+  const [taken] = await store.due('webhook', 10, []);
   await store.delivered(taken as never);
-  t.same(await store.due('webhook', 10), [], 'one had no webhook, one was taken');
+  t.same(await store.due('webhook', 10, []), [], 'one had no webhook, one was taken');
   t.equal(await replay({ id: taken?.event.id as string }), 1);
-  const [again] = await store.due('webhook', 10);
+  const [again] = await store.due('webhook', 10, []);
   t.same(again, taken, 'the same once more');
   await store.failed(again as never, 'status 500', null);
   t.equal(await replay({ ...ALL, since }), 0);
   t.equal(await replay({ ...ALL, state: 'dead' }), 1);
   t.equal(await replay({ ...ALL, state: 'dead' }), 0, 'nothing is dead any more');
   t.equal(await replay({ ...ALL, since: new Date(0) }), 2);
-  t.equal((await store.due('webhook', 10)).length, 2);
+  t.equal((await store.due('webhook', 10, [])).length, 2);
   await t.rejects(replay({ id: randomUUID() }), { message: /^There is no event/ });
   const owner = (sql: Sql) =>
     sql`insert into users (email, company_id, role) values (${ANN}, ${asked.company_id}, 'owner')`;
@@ -272,12 +273,12 @@ t.test('a replay sends again what was delivered, given up, or had no webhook', a
   await run((sql) => sql`update companies set monthly_budget_eur = 1 where id = ${asked.company_id}`);
   await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${asked.company_id}, 2)`);
   await eventStore(db, db).look(null, { webhook: true, email: true, operators: ['ops@gate.example'] });
-  const [one, two] = await store.due('email', 10);
+  const [one, two] = await store.due('email', 10, ['ops@gate.example']);
   await store.delivered(one as never);
   await store.failed(two as never, 'EENVELOPE 550', null);
   t.equal(await replay({ ...ALL, kind: 'budget' }), 1);
   t.same(
-    (await store.due('email', 10)).map(({ recipient }) => recipient),
+    (await store.due('email', 10, ['ops@gate.example'])).map(({ recipient }) => recipient),
     [two?.recipient],
     'nobody gets an e-mail twice',
   );
