@@ -11,7 +11,7 @@ const LEASE_MS = 2000;
 const LOOK_MS = 20_000; // at every budget, on a busy server
 const DELIVERY_MS = 5000;
 const MANY_MS = 20_000; // with all events that are new, or too old
-/** Of one company's new deliveries by a channel so many are due at once, and of the rest one after each pause. */
+/** Of one company's deliveries by a channel, new or replayed, so many are due at once, and one after each pause. */
 const BURST = 32;
 const PAUSE_SECONDS = 0.1;
 
@@ -83,8 +83,7 @@ async function tell(
     ),
     told as (
       insert into event_deliveries (event_id, channel, recipient, next_attempt_at)
-      select f.id, r.channel, r.recipient, now() + make_interval(secs => ${PAUSE_SECONDS}::float8 * greatest(0,
-        row_number() over (partition by f.company_id, r.channel order by f.at, f.id) - ${BURST}::integer))
+      select f.id, r.channel, r.recipient, ${dueInTurn(sql, sql`partition by f.company_id, r.channel order by f.at, f.id`)}
       from fresh f cross join lateral (
         select 'webhook' as channel, '' as recipient where ${webhook}
         union select 'email', u.email from users u
@@ -99,6 +98,11 @@ async function tell(
         'webhook', count(*) filter (where channel = 'webhook'), 'email', count(*) filter (where channel = 'email'))
       from event_deliveries where state = 'dead') as dead`;
   return found;
+}
+
+/** When the deliveries of a window are due. */
+function dueInTurn(sql: Sql, window: ReturnType<Sql>) {
+  return sql`now() + make_interval(secs => ${PAUSE_SECONDS}::float8 * greatest(0, row_number() over (${window}) - ${BURST}::integer))`;
 }
 
 /** An event's columns, of `eventColumns`. */
@@ -226,15 +230,17 @@ function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
 export async function replayEvents(sql: Sql, which: EventFilter | { readonly id: string }): Promise<number> {
   const { count } = await sql`
     with chosen as (
-      select e.id from events e where ${'id' in which ? sql`e.id = ${which.id}` : matches(sql, which)}
+      select e.id, ${dueInTurn(sql, sql`partition by e.company_id order by e.at, e.id`)} as due
+      from events e where ${'id' in which ? sql`e.id = ${which.id}` : matches(sql, which)}
     ),
     mails as (
-      update event_deliveries set state = 'pending', attempts = 0, next_attempt_at = now()
-      where channel = 'email' and state <> 'delivered' and event_id in (select id from chosen)
+      update event_deliveries set state = 'pending', attempts = 0, next_attempt_at = due
+      from chosen where channel = 'email' and state <> 'delivered' and event_id = id
     )
-    insert into event_deliveries as d (event_id, channel, recipient) select id, 'webhook', '' from chosen
+    insert into event_deliveries as d (event_id, channel, recipient, next_attempt_at)
+      select id, 'webhook', '', due from chosen
     on conflict (event_id, channel, recipient)
-      do update set state = 'pending', attempts = 0, next_attempt_at = now(), delivered_at = null`;
+      do update set state = 'pending', attempts = 0, next_attempt_at = excluded.next_attempt_at, delivered_at = null`;
   if (count === 0 && 'id' in which) throwNotFound('event', `There is no event ${which.id}.`);
   return count;
 }
