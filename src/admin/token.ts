@@ -9,6 +9,7 @@ import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, copyable, emptyText, muted, page, table } from './layout.ts';
 import { readDayEnd } from './local-time.ts';
+import { may } from './permission.ts';
 
 const OPERATORS = '/tokens';
 const COMPANYS = '/companies/:company/tokens';
@@ -22,8 +23,8 @@ export const tokenRoutes: readonly Route[] = [OPERATORS, COMPANYS].flatMap((base
   return [
     { method: 'GET', path: base, action: reads, handle: listPage },
     { method: 'POST', path: base, action: writes, handle: create, page: listPage },
-    { method: 'GET', path: `${base}/:token/revoke`, action: writes, handle: revokePage },
-    { method: 'POST', path: `${base}/:token/revoke`, action: writes, handle: revoke },
+    { method: 'GET', path: `${base}/:token/revoke`, action: writes, whileClosed: true, handle: revokePage },
+    { method: 'POST', path: `${base}/:token/revoke`, action: writes, whileClosed: true, handle: revoke },
   ];
 });
 
@@ -35,7 +36,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { base, heading, company } = await placeOf(c);
   const tokens = await read(c, (sql) => listTokens(sql, company));
   const now = services.clock();
-  const isWritable = mayNow(c, company === null ? 'token.write' : 'company-token.write');
+  const action = company === null ? 'token.write' : 'company-token.write';
   const cells = {
     Name: ({ name }: TokenRow) => html`<strong>${name}</strong>`,
     ...(company === null
@@ -53,7 +54,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     'Last used': ({ last_used_at: at }: TokenRow) => (at === null ? muted('never') : format.ago(at, now)),
     Expires: ({ expires_at: at }: TokenRow) => (at === null ? muted('never') : format.instant(at)),
     Actions: ({ id, name, state }: TokenRow) =>
-      isWritable && state === 'active'
+      may(c.var.session.user, action, company) && state === 'active'
         ? html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`
         : muted('none'),
   };
@@ -65,7 +66,7 @@ ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Option
   const isFirst = tokens.length === 0;
   const body = html`${heading}<h1>Tokens</h1>
 <p class="lead">Programs manage ${company === null ? 'this service' : 'the company'} over HTTP with one of these tokens. <a href="/api/v1/openapi.json">openapi.json</a> describes the operations.</p>
-${isWritable ? createCard(c, form, { path: base, title: 'Create a token', button: 'Create token', isFirst, fields }) : ''}
+${mayNow(c, action) ? createCard(c, form, { path: base, title: 'Create a token', button: 'Create token', isFirst, fields }) : ''}
 ${tokens.length === 0 ? emptyText('There are no tokens.') : table('Tokens', tokens, { cells }, true)}`;
   return page(c, 'Tokens', body);
 }

@@ -83,6 +83,19 @@ t.test('a call in flight ends and is booked', async (t) => {
   await reopen();
 });
 
+t.test('an owner revokes a token of a closed company', async (t) => {
+  const token = await newToken(office, { company_id: company });
+  const owner = await signedIn(office, 'owner');
+  await close();
+  const { text } = await owner.get(`${base}/tokens`);
+  const [, path = ''] = new RegExp(`href="(${base}/tokens/[0-9a-f-]+/revoke)"`).exec(text) ?? [];
+  t.match((await owner.get(path)).text, /Revoke this token/);
+  t.equal((await owner.post(path)).status, 303);
+  t.equal((await send(office, token, ['GET', base])).status, 401);
+  t.notMatch((await owner.get(`${base}/tokens`)).text, new RegExp(path));
+  await reopen();
+});
+
 t.test('pages of a closed company can be read, and refuse every change', async (t) => {
   const assistant = await office.assistant(company);
   const [key] = await sql`select id from api_keys where company_id = ${company} and revoked_at is null limit 1`;
