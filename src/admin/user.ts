@@ -4,7 +4,7 @@ import { hashPassword, readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
 import { findUserById, pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
-import { createUser, keepAnOwner, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
+import { createUser, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read, sharerOf } from './context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from './field.ts';
@@ -106,9 +106,6 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'user');
   if (id === c.var.session.user.user_id) form.refuse('', 'You cannot remove yourself.');
   form.check();
-  await change(c, async (sql) => {
-    await keepAnOwner(sql, null, id); // two operators could remove each other
-    await removeUser(sql, id);
-  });
+  await change(c, (sql) => removeUser(sql, id));
   return c.redirect('/users?done=removed', 303);
 }

@@ -53,8 +53,12 @@ export async function setPasswordHash(sql: Sql, id: string, hash: string, former
   if (count === 0) throwNotFound('user');
 }
 
-/** Removes a user and ends the user's sessions. @throws RefusedChange not_found */
+/**
+ * Removes a user and ends the user's sessions. To be called in a transaction.
+ * @throws RefusedChange not_found; conflict for the last operator
+ */
 export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
+  await keepAnOwner(sql, null, id);
   const [row] = await sql<UserRow[]>`
     delete from users where id = ${id} returning ${columns(sql)}`;
   return row ?? throwNotFound('user');

@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Role } from '../../src/domain/user.ts';
 import { until } from '../support/until.ts';
+import { newToken, send } from './operations/tokens.ts';
 import { cheapHash, type Office, PASSWORD, type Page, Person, signedIn, startOffice } from './people.ts';
 
 /** The people of a company: who may name them, and what nobody can do by accident. */
@@ -156,7 +157,11 @@ t.test('of two operators who remove each other at once one stays', async (t) => 
   const answers = await Promise.all(both);
   t.same(answers.map(({ status }) => status).sort(), [303, 422]);
   t.match(answers.find(({ status }) => status === 422)?.text, 'This is the last operator');
-  t.equal((await pair.sql`select from users where role = 'operator'`).length, 1);
+  const [left, ...more] = await pair.sql`select id from users where role = 'operator'`;
+  t.same(more, []);
+  const token = await newToken(pair);
+  const refused = await send(pair, token, ['DELETE', `/users/${left?.id}`]);
+  t.match(refused, { status: 409, body: { detail: /^This is the last operator/ } }, 'and a program leaves it too');
 });
 
 t.test('people of another company are not found', async (t) => {

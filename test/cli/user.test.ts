@@ -113,9 +113,10 @@ t.test('set-password replaces the hash and ends the sessions of the user', async
   t.match(await set('owner@example.com', 'short'), { code: 64, err: /at least 12 characters/ });
 });
 
-t.test('remove takes a user away, the last owner too', async (t) => {
+t.test('remove takes a user away, the last owner too, but not the last operator', async (t) => {
   const remove = (email: string) => tollgate(['user', 'remove', '--email', email, '--json'], { env });
   t.match(await remove('OWNER@example.com'), { code: 0, err: '', json: { email: 'owner@example.com', role: 'owner' } });
   t.equal(await db.run(5000, (sql) => findUser(sql, 'owner@example.com')), null);
   t.match(await remove('owner@example.com'), { code: 1, out: '', err: /no such user/ });
+  t.match(await remove('ada@example.com'), { code: 1, out: '', err: /This is the last operator/ });
 });

@@ -35,7 +35,7 @@ export const userOperations: readonly Operation[] = [
   }),
   getOne('getUser', PATH, USER, { summary: 'Read a user', action: 'user.read', answer: schema.user }),
   remove('removeUser', PATH, {
-    summary: 'Remove a user, who is signed out at once',
+    summary: 'Remove a user, who is signed out at once. The last operator cannot be removed',
     action: 'user.write',
     resource: USER,
     run: (sql, { params }) => removeUser(sql, params.user as string),
