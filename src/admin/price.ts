@@ -3,10 +3,12 @@ import { actorName } from '../domain/change-text.ts';
 import { readDay } from '../domain/field.ts';
 import { type PriceUnit, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
+import { lockRow } from '../store/last-change.ts';
 import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '../store/margin.ts';
 import type { ModelRow } from '../store/model.ts';
 import { findModelById } from '../store/page.ts';
 import {
+  comingPrice,
   type PriceAnswer,
   type PriceRow,
   priceHistory,
@@ -21,6 +23,7 @@ import { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, confirmation, muted, page, table } from './layout.ts';
 import { priceText, sentUnit, unitInput } from './price-unit.ts';
+import { FormQuestion } from './question.ts';
 
 /** Prices of a model on its page: their history, those to come, what they were on a day, and what the operator pays. */
 
@@ -91,11 +94,35 @@ export async function schedule(c: PageContext, form: Form): Promise<Response> {
   const from = form.required('from', readMoment);
   const prices = readPrices(form, 'next_');
   form.check();
-  await change(c, (sql) => schedulePrice(sql, { slug, company_id, from, ...prices }));
+  await change(c, async (sql) => {
+    await lockRow(sql, 'models', id);
+    const present = await comingPrice(sql, { slug, company_id }, from);
+    if (present !== null) askToReplace(c, form, present, prices);
+    await schedulePrice(sql, { slug, company_id, from, ...prices });
+  });
   return c.redirect(`/models/${id}?done=scheduled`, 303);
 }
 
-function readPrices(form: Form, prefix: string): { readonly input: string; readonly output: string } {
+type Prices = Readonly<Record<'input' | 'output', string>>;
+
+/** Asks before a price takes the place of another one for the same time. @throws FormQuestion */
+function askToReplace(c: PageContext, form: Form, present: Prices & { changed_by: string }, mine: Prices): void {
+  const { input, output, changed_by } = present;
+  const answer = `replace ${input} ${output}`;
+  if ((input === mine.input && output === mine.output) || form.confirms(answer)) return;
+  const unit = sentUnit(form);
+  const shown = (prices: Prices) =>
+    html`<strong>${priceText(c, unit, prices.input)}</strong> and <strong>${priceText(c, unit, prices.output)}</strong>`;
+  throw new FormQuestion({
+    answer,
+    title: 'There is a price for this time already',
+    text: html`<p>From then on it is ${shown(present)} per ${UNIT_TOKENS[unit]} prompt and completion tokens, set by <strong>${actorName(changed_by)}</strong>. Yours, ${shown(mine)}, is not saved yet.</p>`,
+    button: 'Save mine instead',
+    link: { href: c.req.path.replace(/\/[^/]*$/, ''), text: 'Keep what is stored' },
+  });
+}
+
+function readPrices(form: Form, prefix: string): Prices {
   const readPrice = form.numeric(readPriceIn(sentUnit(form)));
   return { input: form.required(`${prefix}input`, readPrice), output: form.required(`${prefix}output`, readPrice) };
 }
@@ -154,10 +181,17 @@ ${priceFields(state, 'cost_', 'Your cost', unit)}
 
 export async function setCost(c: PageContext, form: Form): Promise<Response> {
   const { id, slug, company_id } = await modelOfPath(c);
-  const since = form.optional('since', readDay);
+  const { calendar, clock } = c.var.services;
+  const since = form.optional('since', readDay) ?? calendar.date(clock());
   const prices = readPrices(form, 'cost_');
   form.check();
-  await change(c, (sql) => setCostPrice(sql, { slug, company_id, ...prices }, since));
+  await change(c, async (sql) => {
+    await lockRow(sql, 'models', id);
+    const costs = await costPrices(sql, slug);
+    const present = costs.find((cost) => cost.company_id === company_id && cost.valid_from === since);
+    if (present !== undefined) askToReplace(c, form, present, prices);
+    await setCostPrice(sql, { slug, company_id, ...prices }, since);
+  });
   return c.redirect(`/models/${id}?done=saved`, 303);
 }
 

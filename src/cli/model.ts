@@ -2,7 +2,7 @@ import { readBoolean, readKind, readName, readPrice, readSlug, readTokenInput, r
 import { type Moment, readMoment } from '../domain/price.ts';
 import { findCompany } from '../store/company.ts';
 import { createModel, listModels, type ModelChanges, type ModelRow, removeModel, setModel } from '../store/model.ts';
-import { schedulePrice } from '../store/price.ts';
+import { comingPrice, schedulePrice } from '../store/price.ts';
 import { type Command, type Context, command, optional, required, someChange, UsageError } from './command.ts';
 import { priceJson, showPrice } from './price.ts';
 import { card, instant, listing, yesNo } from './text.ts';
@@ -112,7 +112,13 @@ async function setFrom(context: Context, slug: string, company_id: string | null
       'only --input-price and --output-price can begin at a date; change the rest in another command',
     );
   }
-  const price = await context.transact((sql) => schedulePrice(sql, { slug, company_id, from, input, output }));
+  const [before, price] = await context.transact(async (sql) => [
+    await comingPrice(sql, { slug, company_id }, from),
+    await schedulePrice(sql, { slug, company_id, from, input, output }),
+  ]);
+  if (before !== null && (before.input !== price.input || before.output !== price.output)) {
+    context.warn(`it takes the place of ${before.input} and ${before.output}, set by ${before.changed_by}`);
+  }
   return {
     json: priceJson(price),
     text: showPrice('The price begins at its date, on every gateway.', price, context.config.billingTimezone),

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { until } from '../support/until.ts';
 import { CHAT } from '../support/world.ts';
-import { type Page, type Person, signedIn, startOffice } from './people.ts';
+import { type Page, Person, signedIn, startOffice } from './people.ts';
 
 const office = await startOffice(t, { BILLING_TIMEZONE: 'Europe/Berlin' });
 
@@ -27,6 +27,13 @@ const textOf = ({ text }: Page) =>
     .replace(/&#39;/g, "'")
     .replace(/&quot;/g, '"')
     .replace(/\s+/g, ' ');
+async function addOperator(email: string): Promise<Person> {
+  await office.sql`insert into users (email, role, password_hash) select ${email}, role, password_hash from users where role = 'operator' limit 1`;
+  const person = new Person(office.adminUrl);
+  await person.signIn(email);
+  return person;
+}
+
 /** Sends a form with a file as a browser does. */
 async function upload(person: Person, to: string, csv: string | null, fields: Record<string, string> = {}) {
   const body = new FormData();
@@ -102,6 +109,43 @@ t.test('a price is scheduled for a day of the billing time zone, shown, and with
     { action: 'delete', actor: 'olga@tollgate.example' },
   ]);
   t.match(textOf(await operator.get('/audit')), /removed price to come/);
+});
+
+t.test('a price takes the place of another one that somebody set for the same time after a question', async (t) => {
+  const second = await addOperator('otto@tollgate.example');
+  const answerIn = ({ text }: Page) => /name="confirmed" value="([^"]*)"/.exec(text)?.[1] ?? '';
+  const at = { from: '2098-01-01', next_input: '7', next_output: '8' };
+  const since = { since: '2019-01-01', cost_input: '7', cost_output: '8' };
+  for (const [to, mine, theirs, stored] of [
+    ['prices', at, { ...at, next_output: '9' }, 'model_prices where not applied'],
+    ['costs', since, { ...since, cost_output: '9' }, 'model_cost_prices'],
+  ] as const) {
+    const form = `${path}/${to}`;
+    const outputs = async () =>
+      (await office.sql.unsafe(`select trim_scale(output)::text as output from ${stored}`)).map(({ output }) => output);
+    t.equal((await operator.post(form, mine)).status, 303);
+    const asked = await second.post(form, theirs);
+    t.equal(asked.status, 409);
+    t.match(
+      textOf(asked),
+      /it is €7\.00 and €8\.00 per 1000 .* set by olga@tollgate\.example *\. Yours, €7\.00 and €9\.00/,
+    );
+    t.same(await outputs(), ['8'], 'nothing is saved');
+    const confirmed = answerIn(asked);
+    t.equal((await second.post(form, { ...theirs, confirmed })).status, 303);
+    t.same(await outputs(), ['9']);
+    t.equal((await operator.post(form, theirs)).status, 303, 'the same is no replacement');
+    const again = await operator.post(form, { ...mine, confirmed });
+    t.equal(again.status, 409, 'an answer about other prices is none');
+    t.match(
+      await office.sql`select action, actor from audit_log where subject = ${stored.split(' ')[0] as string} order by id desc limit 2`,
+      [
+        { action: 'update', actor: 'otto@tollgate.example' },
+        { action: 'insert', actor: 'olga@tollgate.example' },
+      ],
+    );
+    await office.sql.unsafe(`delete from ${stored}`);
+  }
 });
 
 t.test('the page answers what a price was on a day, for a company', async (t) => {
