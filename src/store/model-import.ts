@@ -32,6 +32,8 @@ export async function importModels(
   models: readonly ImportedModel[],
   isWanted: (lines: readonly ImportedLine[]) => boolean,
 ): Promise<ImportResult> {
+  // until the transaction ends others read these and do not write them: what is compared is what is changed
+  await sql`lock table models, model_prices, model_cost_prices in share row exclusive mode`;
   const mistakes: ImportMistake[] = [];
   const ids = await companyIds(sql, models, mistakes);
   const present = await listModels(sql);

@@ -272,6 +272,22 @@ t.test(
     t.match([again.status, textOf(again)], [409, /Nothing is imported yet.*input price: 3, was 4/]);
     t.equal((await upload(operator, '/models/import', null, sent(again))).status, 303);
     t.equal(await input(), '3');
+
+    const third = csv.replace('1,2', '6,2');
+    const { text } = await upload(operator, '/models/import', third);
+    let meanwhile: ReturnType<typeof upload> | undefined;
+    await office.sql.begin(async (sql) => {
+      await sql`update models set cost_eur_per_1k_input = 5 where slug = 'rival'`;
+      meanwhile = upload(operator, '/models/import', null, { ...sent({ text }), csv: third });
+      await until(
+        () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        'the import waits',
+        ({ length }) => length > 0,
+      );
+    });
+    const told = await (meanwhile as ReturnType<typeof upload>);
+    t.match([told.status, textOf(told)], [409, /input price: 6, was 5/], 'also what is saved while it compares');
+    t.equal(await input(), '5');
   },
 );
 
