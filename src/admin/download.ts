@@ -9,6 +9,8 @@ const STALL_MS = 60_000;
 /** A reader who was waited for this long in all and took less than so much of it gives way to whoever finds no permit. */
 const PATIENCE_MS = 10_000;
 const LEAST_BYTES_PER_MS = 256;
+/** What was sent before a reader was waited for this long may still be in the buffers of the connections. */
+const FILLING_MS = 1000;
 
 interface File {
   readonly name: string;
@@ -57,9 +59,9 @@ export async function download<E extends { Bindings: FormBindings }>(
         const timer = setTimeout(cut, STALL_MS);
         since = clock();
         await output.write(bytes).finally(() => clearTimeout(timer));
+        if (waited >= FILLING_MS) taken += bytes.length;
         waited += clock() - since;
         since = null;
-        taken += bytes.length;
         return !output.aborted;
       };
       await fill(write).finally(release);

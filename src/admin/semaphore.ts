@@ -68,7 +68,7 @@ export class Semaphore {
     return [...this.#held].filter((permit) => permit.who === who).length;
   }
 
-  /** Somebody who has as many permits as one may have can take the place of his own tasks only. */
+  /** Who has as many permits as one may have takes the place of their own tasks only. */
   #makeWay(who: string): void {
     const isFull = this.#heldBy(who) >= this.#mostPermits;
     const given = [...this.#held].find((permit) => (permit.who === who || !isFull) && permit.giveWay());
