@@ -314,3 +314,14 @@ t.test('a key or an assistant is renamed by its id', async (t) => {
     err: /assistants\[0\]\.id is the id of no assistant of the company/,
   });
 });
+
+t.test('one operator takes the place of the last one in one file, in whichever order', async (t) => {
+  const only = (gone: string, come: string) =>
+    apply(`operators: [{ email: ${gone}, absent: true }, { email: ${come} }]\n`);
+  t.match(await only('olga@gate.example', 'otto@gate.example'), { code: 0, err: '' });
+  t.match(await query("select email from users where role = 'operator'"), [{ email: 'otto@gate.example' }]);
+  t.match(await apply('operators: [{ email: otto@gate.example, absent: true }]\n'), {
+    code: 1,
+    err: /This is the last operator/,
+  });
+});

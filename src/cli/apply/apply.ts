@@ -232,7 +232,9 @@ class Application {
   async #users(all: readonly WantedUser[], owner: CompanyRow | null, at: string): Promise<void> {
     if (all.length === 0) return;
     this.#unique(all, ({ email }) => email.toLowerCase(), at);
-    for (const [n, { absent, email: given, role: asked, password }] of all.entries()) {
+    // those who come first: the last operator stays
+    const ordered = [...all.entries()].sort(([, a], [, b]) => Number(a.absent ?? false) - Number(b.absent ?? false));
+    for (const [n, { absent, email: given, role: asked, password }] of ordered) {
       const email = given.toLowerCase();
       const role = asked ?? (owner === null ? 'operator' : undefined);
       const what = `user ${email}${of(owner)}`;
