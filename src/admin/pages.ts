@@ -83,7 +83,8 @@ export const ROUTES: readonly Route[] = [
 const MAX_FORM_BYTES = 16_384;
 const MAX_LONG_FORM_BYTES = 1 << 20;
 const PAGES = { permits: 4, queue: 64 };
-const SLOW = { permits: 3, queue: 0 }; // each holds a database connection
+/** Exports and reports: each holds a database connection, and leaves one to the pages where there are two. */
+const slowPermits = (connections: number) => ({ permits: Math.max(1, Math.min(3, connections - 1)), queue: 0 });
 const MAILS = { permits: 16, queue: 0 };
 const TRIALS = { permits: 16, queue: 0 };
 const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
@@ -113,7 +114,7 @@ export function startPages(given: Given): RequestListener {
     hashing: new Semaphore(HASHING),
     attempts: attemptLimits(given.clock),
     invitations: invitationLimit(given.clock),
-    slow: new Semaphore(SLOW),
+    slow: new Semaphore(slowPermits(given.databaseConnections)),
     mails: new Semaphore(MAILS),
     trials: new Semaphore(TRIALS),
     texts: new LRUCache<string, string>(TEXTS),

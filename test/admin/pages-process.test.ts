@@ -12,7 +12,7 @@ import { type Person, signedIn, startOffice } from './people.ts';
 
 const FIELDS = 520_000; // of a form of 1 MB
 
-const office = await startOffice(t);
+const office = await startOffice(t, { DATABASE_CONNECTIONS: '6' });
 
 /** Processes of pages that a process started. */
 function pagesOf(parent: number): number[] {
@@ -73,6 +73,23 @@ t.test('while the pages stand still, the API, health and metrics go on', async (
   process.kill(pages, 'SIGCONT');
   await Promise.all(waiting);
   t.same(done.sort(), ['form 413', 'page 200', 'sign-in 401']);
+});
+
+t.test('with few database connections exports leave one to the pages', async (t) => {
+  const ledger = `/companies/${office.customer.company}/ledger.csv`;
+  const [operator, owner] = [await signedIn(office, 'operator'), await signedIn(office, 'owner')];
+  let exports: ReturnType<typeof owner.get>[] = [];
+  await office.sql.begin(async (sql) => {
+    await sql`lock table api_usage in access exclusive mode`; // the exports wait for it
+    exports = [operator.get(ledger), owner.get(ledger)];
+    await until(
+      () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      'an export waits',
+      ({ length }) => length > 0,
+    );
+    t.equal((await operator.get('/companies')).status, 200);
+  });
+  t.same((await Promise.all(exports)).map(({ status }) => status).sort(), [200, 503]);
 });
 
 t.test('forms of many fields, long forms and bodies without an end are refused', async (t) => {
