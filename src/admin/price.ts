@@ -2,7 +2,7 @@ import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import { readDay } from '../domain/field.ts';
 import { type PriceUnit, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
-import { throwNotFound } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import { lockRow } from '../store/last-change.ts';
 import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '../store/margin.ts';
 import type { ModelRow } from '../store/model.ts';
@@ -56,10 +56,10 @@ function historyCard(c: PageContext, model: ModelRow, rows: readonly PriceRow[],
     For: ({ company_id, company_name }: PriceRow) =>
       company_name ?? (company_id === null ? 'all' : muted('a removed company')),
     'Changed by': ({ changed_by }: PriceRow) => actorName(changed_by),
-    Action: ({ id, begun, company_id, valid_from }: PriceRow) =>
+    Action: ({ id, begun, company_id, valid_from, input, output }: PriceRow) =>
       begun || company_id !== model.company_id
         ? muted('none')
-        : html`<form class="inline" method="post" action="/models/${model.id}/prices/${id}/withdraw">${csrfInput(c)}<button class="quiet">Withdraw<span class="sr"> the price of ${format.instant(valid_from)}</span></button></form>`,
+        : html`<form class="inline" method="post" action="/models/${model.id}/prices/${id}/withdraw">${csrfInput(c)}<input type="hidden" name="seen" value="${input} and ${output}"><button class="quiet">Withdraw<span class="sr"> the price of ${format.instant(valid_from)}</span></button></form>`,
   };
   return html`<section class="card"><h2>History of prices</h2>
 <p class="muted">EUR per ${UNIT_TOKENS[unit]} tokens, shared and companies' own, the latest first. What has begun never changes.</p>
@@ -127,8 +127,14 @@ function readPrices(form: Form, prefix: string): Prices {
   return { input: form.required(`${prefix}input`, readPrice), output: form.required(`${prefix}output`, readPrice) };
 }
 
-export async function withdraw(c: PageContext): Promise<Response> {
-  await change(c, (sql) => withdrawPrice(sql, param(c, 'price')));
+export async function withdraw(c: PageContext, form: Form): Promise<Response> {
+  await change(c, async (sql) => {
+    const { input, output } = await withdrawPrice(sql, param(c, 'price'));
+    const present = `${input} and ${output}`;
+    if ((form.values.get('seen') ?? present) !== present) {
+      throwConflict('price', `It is not withdrawn: somebody changed it, and it is now ${present} per 1000 tokens.`);
+    }
+  });
   return c.redirect(`/models/${param(c, 'model')}?done=price-withdrawn`, 303);
 }
 

@@ -102,10 +102,17 @@ t.test('a price is scheduled for a day of the billing time zone, shown, and with
     textOf(await operator.post(`${path}/prices`, { from: '31.12.2099', next_input: '-1' })),
     /Begins must be an ISO time.*EUR must be EUR per 1000.*EUR is missing/,
   );
-  t.equal((await operator.post(`${path}/prices/${row?.id}/withdraw`)).status, 303);
+  const [, seen] = /withdraw">.*?name="seen" value="([^"]+)"/s.exec((await operator.get(path)).text) ?? [];
+  await office.sql`update model_prices set output = 9 where id = ${row?.id}`;
+  const stale = await operator.post(`${path}/prices/${row?.id}/withdraw`, { seen: seen ?? '' });
+  t.match([stale.status, textOf(stale)], [409, /is now 7 and 9 per 1000/], 'another price than the page showed');
+  await office.sql`update model_prices set output = 8 where id = ${row?.id}`;
+  t.equal((await operator.post(`${path}/prices/${row?.id}/withdraw`, { seen: seen ?? '' })).status, 303);
   t.equal((await office.sql`select from model_prices where not applied`).length, 0);
   t.match(await office.sql`select action, actor from audit_log where subject = 'model_prices' order by id`, [
     { action: 'insert', actor: 'olga@tollgate.example' },
+    { action: 'update' }, // by the test itself
+    { action: 'update' },
     { action: 'delete', actor: 'olga@tollgate.example' },
   ]);
   t.match(textOf(await operator.get('/audit')), /removed price to come/);
