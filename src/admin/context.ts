@@ -64,7 +64,7 @@ export interface Route {
   /** The permission a user needs; see permission.ts. */
   readonly action: Action;
   /** Whose permit it takes in place of one of those that keep pages fast. */
-  readonly permits?: 'slow' | 'mails' | 'trials';
+  readonly permits?: 'mails' | 'trials';
   /** Works for a closed company although it changes something. */
   readonly whileClosed?: true;
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */

@@ -83,7 +83,7 @@ t.test('with few database connections exports leave one to the pages', async (t)
     await sql`lock table api_usage in access exclusive mode`; // the exports wait for it
     exports = [operator.get(ledger), owner.get(ledger)];
     await until(
-      () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
       'an export waits',
       ({ length }) => length > 0,
     );

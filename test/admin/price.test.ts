@@ -287,7 +287,7 @@ t.test(
       await sql`update models set cost_eur_per_1k_input = 5 where slug = 'rival'`;
       meanwhile = upload(operator, '/models/import', null, { ...sent({ text }), csv: third });
       await until(
-        () => sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
         'the import waits',
         ({ length }) => length > 0,
       );

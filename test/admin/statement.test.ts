@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs';
 import t from 'tap';
 import { openDatabase, type Sql } from '../../src/store/database.ts';
 import { closeStatement } from '../support/statement.ts';
+import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { examine, signedInTab, startBrowser } from './browser.ts';
 import { newToken, send } from './operations/tokens.ts';
@@ -80,6 +81,20 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
   const csv = await owner.get(`${base}/month.csv?month=2026-10`);
   t.match(csv.text, /^statement,kind,month,.*\n2,month,2026-10,fast,.*\n2,correction,2026-09,fast,.*\n$/);
   t.equal((await owner.get(`${base}/month.json?month=2026-08`)).status, 404, 'a preview is no document');
+
+  const operator = await signedIn(office, 'operator');
+  let exports: ReturnType<typeof owner.get>[] = [];
+  await office.sql.begin(async (sql) => {
+    await sql`lock table assistants in access exclusive mode`; // the exports wait for it
+    exports = [owner, owner, operator].map((person) => person.get(`/companies/${company}/export.tar.gz`));
+    await until(
+      () => office.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      'all exports run',
+      ({ length }) => length === 3,
+    );
+    t.equal((await owner.get(`${base}/month.json?month=2026-10`)).status, 200, 'a statement waits for no export');
+  });
+  await Promise.all(exports);
 });
 
 t.test('the pages are accessible on every window, and print without what one can click', async (t) => {
