@@ -12,7 +12,13 @@ import {
   readVisibility,
 } from '../domain/field.ts';
 import { admitModel } from '../domain/gate.ts';
-import { type AssistantRow, createAssistant, removeAssistant, setAssistant } from '../store/assistant.ts';
+import {
+  type AssistantRow,
+  createAssistant,
+  type ListedAssistant,
+  removeAssistant,
+  setAssistant,
+} from '../store/assistant.ts';
 import { readCompany } from '../store/directory.ts';
 import { listModels } from '../store/model.ts';
 import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
@@ -73,11 +79,11 @@ async function listPage(c: PageContext): Promise<Response> {
     async (sql) => [await readCompany(sql, id), await pageOfAssistants(sql, id, query)] as const,
   );
   const cells = {
-    Assistant: ({ id, name }: AssistantRow) => html`<strong>${name}</strong><br><code class="id">${id}</code>`,
+    Assistant: ({ id, name }: ListedAssistant) => html`<strong>${name}</strong><br><code class="id">${id}</code>`,
     'In the API': eligibility,
-    'Default model': (assistant: AssistantRow) => modelState(assistant, company),
-    Settings: (assistant: AssistantRow) => settingsOf(assistant, c.var.format),
-    Actions: ({ id, name }: AssistantRow) =>
+    'Default model': (assistant: ListedAssistant) => modelState(assistant, company),
+    Settings: (assistant: ListedAssistant) => settingsOf(assistant, c.var.format),
+    Actions: ({ id, name }: ListedAssistant) =>
       !mayNow(c, 'assistant.write')
         ? muted('none')
         : html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">Edit<span class="sr"> ${name}</span></a>
@@ -91,7 +97,7 @@ ${list(c, { path: base, caption: 'Assistants of this company', cells, sorts: SOR
 }
 
 /** Whether the API shows an assistant, and if not, why. */
-function eligibility({ visibility, project_id }: AssistantRow): Html {
+function eligibility({ visibility, project_id }: ListedAssistant): Html {
   if (isEligible(visibility, project_id)) return badge('good', 'visible');
   const why =
     visibility === 'company'
@@ -100,7 +106,7 @@ function eligibility({ visibility, project_id }: AssistantRow): Html {
   return html`${badge('plain', '404')}<br>${muted(why)}`;
 }
 
-function modelState({ model_slug }: AssistantRow, company: Company): Html {
+function modelState({ model_slug }: ListedAssistant, company: Company): Html {
   if (model_slug === null) return muted('none: a run must name one');
   try {
     admitModel(company, model_slug, 'chat', null);
@@ -111,7 +117,7 @@ function modelState({ model_slug }: AssistantRow, company: Company): Html {
   }
 }
 
-function settingsOf({ temperature, max_tokens }: AssistantRow, format: Format): string {
+function settingsOf({ temperature, max_tokens }: ListedAssistant, format: Format): string {
   const parts = [
     temperature !== null && `temperature ${temperature}`,
     max_tokens !== null && `at most ${format.count(max_tokens)} tokens`,

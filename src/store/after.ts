@@ -12,6 +12,8 @@ interface After {
   readonly limit: number;
 }
 
+const PAGE_BYTES = 2 << 20;
+
 type Fragment = ReturnType<typeof keyColumns>;
 
 export function companiesAfter(sql: Sql, name: string | null, after: After): PromiseLike<CompanyRow[]> {
@@ -41,6 +43,17 @@ export function keysAfter(sql: Sql, company: string, name: string | null, after:
 export function assistantsAfter(sql: Sql, company: string, after: After): PromiseLike<AssistantRow[]> {
   return sql<AssistantRow[]>`
     select ${assistantColumns(sql)} from assistants where company_id = ${company} ${tail(sql, after)}`;
+}
+
+/** How many of these assistants a page can have: their prompts have 2 MiB together at most, or it is one. */
+export async function assistantsThatFit(sql: Sql, company: string, after: After): Promise<number> {
+  const [row] = await sql<[{ count: number }]>`
+    select count(*)::integer as count from (
+      select row_number() over place as place, sum(octet_length(system_prompt)) over place as bytes
+      from (select id, system_prompt from assistants where company_id = ${company} ${tail(sql, after)}) listed
+      window place as (order by id)) placed
+    where place = 1 or bytes <= ${PAGE_BYTES}`;
+  return row.count;
 }
 
 /** @param company users of this company; null: all, operators included */

@@ -19,6 +19,7 @@ export interface AssistantRow {
   readonly created_at: Date;
 }
 
+export type ListedAssistant = Omit<AssistantRow, 'system_prompt'>;
 export type AssistantChanges = Changes<Omit<AssistantRow, 'id' | 'company_id' | 'created_at'>>;
 export type NewAssistant = AssistantChanges & Pick<AssistantRow, 'company_id' | 'name' | 'system_prompt'>;
 
@@ -86,7 +87,15 @@ function unknownAssistant(id: string): never {
 }
 
 export function columns(sql: Sql) {
+  return sql`id, company_id, name, system_prompt, ${settings(sql)}`;
+}
+
+/** Without the prompt, which may have 1 MiB: for lists. */
+export function listedColumns(sql: Sql) {
+  return sql`id, company_id, name, ${settings(sql)}`;
+}
+
+function settings(sql: Sql) {
   // as a number: exact enough for 0 to 2
-  return sql`id, company_id, name, system_prompt, model_slug, temperature::float8 as temperature, max_tokens,
-    visibility, project_id, created_at`;
+  return sql`model_slug, temperature::float8 as temperature, max_tokens, visibility, project_id, created_at`;
 }

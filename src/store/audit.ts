@@ -5,6 +5,8 @@ import { PAGE_ROWS } from './page.ts';
 
 /** Changes that one search of the audit log looks at; the next page goes on from there. */
 export const AUDIT_WINDOW = 100_000;
+/** A page ends before its rows are longer than this together: a single one may have two system prompts of 1 MiB. */
+const PAGE_BYTES = 2 << 20;
 
 /** One change. Members are columns of `audit_log`; rows before and after are without secrets, with amounts as exact text. */
 export interface AuditRow extends ChangedRow {
@@ -47,20 +49,27 @@ export async function pageOfAudit(
   const text = sql`concat_ws(' ', actor, company_name, coalesce(after, before) ->> 'name', coalesce(after, before) ->> 'slug',
     coalesce(after, before) ->> 'email', subject_id, company_id)`;
   type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
-  const told = await sql<Told[]>`
-    select id, at, actor, db_role, action, subject, subject_id, company_id, company_name, before::text, after::text from (
+  const told = await sql<(Told & { readonly found: number })[]>`
+    with page as materialized (select *, coalesce(octet_length(before::text), 0) + coalesce(octet_length(after::text), 0) as bytes from (
       select a.id, a.at, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
         ${company === null ? sql`a.actor, a.db_role, a.before, a.after` : sql.unsafe(SHOWN)}
       from (select a.* ${entries} limit ${search === '' ? PAGE_ROWS + 1 : AUDIT_WINDOW}) a
       left join companies c on c.id = a.company_id) named
     where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
-    order by id ${direction} limit ${PAGE_ROWS + 1}`;
-  const rows = told.map((row) => ({ ...row, before: exactValues(row.before), after: exactValues(row.after) }));
-  const shown = rows.slice(0, PAGE_ROWS);
-  if (rows.length > PAGE_ROWS) return { rows: shown, next: (shown.at(-1) as AuditRow).id };
+    order by id ${direction} limit ${PAGE_ROWS + 1})
+    select id, at, actor, db_role, action, subject, subject_id, company_id, company_name, before::text, after::text, found
+    from (select *, count(*) over ()::integer as found, row_number() over place as place, sum(bytes) over place as so_far
+      from page window place as (order by id ${direction})) placed
+    where place = 1 or so_far <= ${PAGE_BYTES} order by id ${direction} limit ${PAGE_ROWS}`;
+  const rows = told.map(({ found: _, ...row }) => ({
+    ...row,
+    before: exactValues(row.before),
+    after: exactValues(row.after),
+  }));
+  if (rows.length < (told[0]?.found ?? 0)) return { rows, next: (rows.at(-1) as AuditRow).id };
   const [end] =
     search === '' ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
-  return { rows: shown, next: end?.id ?? null };
+  return { rows, next: end?.id ?? null };
 }
 
 /** Members that hold an amount in EUR. */

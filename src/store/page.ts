@@ -1,5 +1,5 @@
 import { throwNotFound } from '../domain/refused-change.ts';
-import { type AssistantRow, columns as assistantColumns } from './assistant.ts';
+import { type AssistantRow, columns as assistantColumns, type ListedAssistant, listedColumns } from './assistant.ts';
 import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
@@ -151,11 +151,11 @@ export function pageOfAssistants(
   sql: Sql,
   company: string,
   query: ListQuery<AssistantSort>,
-): Promise<ListPage<AssistantRow>> {
+): Promise<ListPage<ListedAssistant>> {
   const by = { name: sql`name`, created: sql`created_at` }[query.sort];
   return paged(sql, query, by, sql`id`, (tail) => {
-    return sql<Counted<AssistantRow>[]>`
-      select ${assistantColumns(sql)}, count(*) over ()::integer as total from assistants
+    return sql<Counted<ListedAssistant>[]>`
+      select ${listedColumns(sql)}, count(*) over ()::integer as total from assistants
       where company_id = ${company} and ${contains(sql, query, sql`name, model_slug, id`)} ${tail}`;
   });
 }

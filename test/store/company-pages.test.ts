@@ -80,3 +80,23 @@ t.test('changes in the audit log', async (t) => {
     t.ok(more.read < 100, `${more.read} rows were read`);
   }
 });
+
+t.test('a page of the audit log ends before a few of its changes fill the memory', async (t) => {
+  const long = (n: number) => JSON.stringify({ name: `${n}`, system_prompt: 'x'.repeat(1_500_000) });
+  for (const n of [1, 2, 3]) {
+    await run(
+      (sql) => sql`insert into audit_log (actor, action, subject, company_id, before, after)
+        values ('ann@acme.example', 'update', 'assistants', ${company}, ${long(n)}::text::jsonb, ${long(n + 1)}::text::jsonb)`,
+    );
+  }
+  const names: unknown[] = [];
+  let from: number | null = null;
+  for (let page = 0; page < 3; page++) {
+    const asked: Parameters<typeof pageOfAudit>[1] = { search: '', newestFirst: true, from, company };
+    const found = await run((sql) => pageOfAudit(sql, asked));
+    t.equal(found.rows.length, 1);
+    names.push(found.rows[0]?.after?.name);
+    from = found.next;
+  }
+  t.same(names, ['4', '3', '2'], 'and the next page goes on');
+});

@@ -1,4 +1,4 @@
-import { assistantsAfter } from '../../store/after.ts';
+import { assistantsAfter, assistantsThatFit } from '../../store/after.ts';
 import {
   type AssistantChanges,
   createAssistant,
@@ -8,7 +8,7 @@ import {
 } from '../../store/assistant.ts';
 import { findAssistant } from '../../store/page.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
-import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
+import { DEFAULT_LIMIT, get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const ASSISTANT: Resource = {
@@ -25,7 +25,11 @@ export const assistantOperations: readonly Operation[] = [
     action: 'assistant.read',
     query: schema.listQuery(),
     answer: schema.pageOf(schema.assistant),
-    run: (sql, { params, query }) => pageOf(query, (range) => assistantsAfter(sql, params.company as string, range)),
+    async run(sql, { params, query: { cursor, limit = DEFAULT_LIMIT } }) {
+      const company = params.company as string;
+      const fitting = await assistantsThatFit(sql, company, { after: cursor ?? null, limit });
+      return pageOf({ limit: fitting, ...(cursor && { cursor }) }, (range) => assistantsAfter(sql, company, range));
+    },
   }),
   post<Omit<NewAssistant, 'company_id'>>('createAssistant', LIST, {
     summary: 'Create an assistant',

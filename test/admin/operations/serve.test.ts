@@ -298,6 +298,22 @@ t.test('a list is read page by page: none is skipped or repeated while others ar
   );
 });
 
+t.test('a page of assistants with long prompts has fewer of them, and all pages have all', async (t) => {
+  const { company: wordy } = await office.newCustomer();
+  await office.sql`insert into assistants (company_id, name, system_prompt)
+    select ${wordy}, 'A' || n, repeat('x', 900000) from generate_series(1, 5) as n`;
+  const pages: number[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const more: string = cursor === '' ? '' : `?cursor=${cursor}`;
+    const { body } = await send(office, reader, ['GET', `/companies/${wordy}/assistants${more}`]);
+    pages.push(body.data.length);
+    cursor = body.next_cursor;
+  }
+  t.same(pages, [2, 2, 1]);
+  const { company: none } = await office.newCustomer();
+  t.same((await send(office, reader, ['GET', `/companies/${none}/assistants`])).body, { data: [], next_cursor: null });
+});
+
 t.test('neither tokens nor keys reach the log or the audit log', async (t) => {
   const { body } = await send(office, token, ['POST', `/companies/${company}/keys`], KEY);
   await until(
