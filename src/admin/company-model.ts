@@ -3,9 +3,10 @@ import { readSlug } from '../domain/field.ts';
 import { type Catalogue, listModels as listedModels, type ModelState, modelState } from '../domain/gate.ts';
 import { modelEntry } from '../domain/model.ts';
 import type { PriceUnit } from '../domain/price.ts';
+import { throwNotFound } from '../domain/refused-change.ts';
 import { setCompany } from '../store/company.ts';
 import { readCompany } from '../store/directory.ts';
-import { listModels, type ModelRow } from '../store/model.ts';
+import { listModels, type ModelRow, unknownSlugs } from '../store/model.ts';
 import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput } from './field.ts';
@@ -128,7 +129,11 @@ function toggle(direction: 'disable' | 'enable'): Route['handle'] {
     const id = param(c, 'company');
     const slug = form.required('slug', readSlug);
     form.check();
-    await change(c, (sql) => setCompany(sql, id, { [direction]: [slug] }));
+    await change(c, async (sql) => {
+      const unknown = direction === 'disable' ? await unknownSlugs(sql, id, [slug]) : [];
+      if (unknown.length > 0) throwNotFound('model', `The company has no model ${slug}.`);
+      await setCompany(sql, id, { [direction]: [slug] });
+    });
     return c.redirect(`/companies/${id}/models?done=saved`, 303);
   };
 }

@@ -137,6 +137,21 @@ t.test('a key may only be given models of the company, and keeps those that are 
   t.match(wrong((await edit(['gone'])).text), [/^Models must be models of the company, not "gone"\.$/]);
 });
 
+t.test(
+  'only a model of the company is disabled: the list of them, which every gateway reads, does not grow without end',
+  async (t) => {
+    const disabled = async () =>
+      (await sql`select disabled_model_slugs as slugs from companies where id = ${company}`)[0]?.slugs;
+    const before = await disabled();
+    const refused = await owner.post(`${base}/models/disable`, { slug: 'made-up' });
+    t.match([refused.status, refused.text], [404, /The company has no model made-up/]);
+    t.same(await disabled(), before);
+    t.equal((await owner.post(`${base}/models/disable`, { slug: CHAT })).status, 303);
+    t.equal((await owner.post(`${base}/models/enable`, { slug: CHAT })).status, 303);
+    t.same(await disabled(), before);
+  },
+);
+
 t.test('a revoked key and keys of others cannot be edited; a key needs a scope', async (t) => {
   const { id } = await create({});
   const noScope = await owner.post(`${base}/access/${id}`, { name: 'x' });
