@@ -10,7 +10,7 @@ import {
   renewInvitation,
   withdrawInvitation,
 } from '../store/invitation.ts';
-import { type PersonSort, pageOfPeople } from '../store/page.ts';
+import { PAGE_ROWS, type PersonSort, pageOfPeople } from '../store/page.ts';
 import { findPerson, keepAnOwner, type PersonRow, removeUser, setRole } from '../store/user.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
@@ -49,7 +49,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { company, people, invitations } = await read(c, async (sql) => ({
     company: await findCompany(sql, id),
     people: await pageOfPeople(sql, id, query),
-    invitations: await listInvitations(sql, id),
+    invitations: await listInvitations(sql, id, PAGE_ROWS + 1),
   }));
   const base = `/companies/${id}/people`;
   const { format, services, session } = c.var;
@@ -89,7 +89,7 @@ function invitationTable(c: PageContext, invitations: readonly InvitationRow[]):
   const now = services.clock();
   const button = ({ id, email, company_id }: InvitationRow, verb: string, text: string) =>
     html`<form method="post" action="/companies/${company_id}/invitations/${id}/${verb}" class="inline">${csrfInput(c)}<button class="quiet">${text}<span class="sr"> the invitation of ${email}</span></button></form>`;
-  return table('Invitations', invitations, {
+  const shown = table('Invitations', invitations.slice(0, PAGE_ROWS), {
     cells: {
       'E-mail address': ({ email }) => email,
       Role: ({ role }) => badge('plain', role),
@@ -101,6 +101,7 @@ function invitationTable(c: PageContext, invitations: readonly InvitationRow[]):
           : muted('none'),
     },
   });
+  return html`${shown}${invitations.length > PAGE_ROWS ? html`<p class="muted">The newest ${PAGE_ROWS}; programs list all of them.</p>` : ''}`;
 }
 
 async function invite(c: PageContext, form: Form): Promise<Response> {

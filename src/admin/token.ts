@@ -1,11 +1,19 @@
 import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
-import { oneOf, readName } from '../domain/field.ts';
-import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
+import { oneOf, readName, readUuid } from '../domain/field.ts';
+import {
+  type Access,
+  createToken,
+  findTokenById,
+  listTokens,
+  revokeToken,
+  type TokenRow,
+} from '../store/admin-token.ts';
 import { findCompany } from '../store/company.ts';
+import { PAGE_ROWS } from '../store/page.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { createCard, type FormState, field, select } from './field.ts';
-import type { Form } from './form.ts';
+import { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, copyable, emptyText, muted, page, table } from './layout.ts';
 import { readDayEnd } from './local-time.ts';
@@ -34,7 +42,11 @@ const TONES = { active: 'good', expired: 'bad', revoked: 'bad' } as const;
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
   const { base, heading, company } = await placeOf(c);
-  const tokens = await read(c, (sql) => listTokens(sql, company));
+  const address = new Form(new URL(c.req.url).searchParams, base);
+  const before = address.optional('before', readUuid);
+  const found = await read(c, (sql) => listTokens(sql, company, { before, limit: PAGE_ROWS + 1 }));
+  const tokens = found.slice(0, PAGE_ROWS);
+  const next = found.length > PAGE_ROWS ? (tokens.at(-1) as TokenRow).id : null;
   const now = services.clock();
   const action = company === null ? 'token.write' : 'company-token.write';
   const cells = {
@@ -63,11 +75,12 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   ) => html`${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
 <div class="pair">${select(state, { name: 'access', label: 'It may', choices: Object.entries(ACCESS), value: 'read' })}
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The token works until the end of this day.' })}</div>`;
-  const isFirst = tokens.length === 0;
+  const isFirst = tokens.length === 0 && before === null;
   const body = html`${heading}<h1>Tokens</h1>
 <p class="lead">Programs manage ${company === null ? 'this service' : 'the company'} over HTTP with one of these tokens. <a href="/api/v1/openapi.json">openapi.json</a> describes the operations.</p>
 ${mayNow(c, action) ? createCard(c, form, { path: base, title: 'Create a token', button: 'Create token', isFirst, fields }) : ''}
-${tokens.length === 0 ? emptyText('There are no tokens.') : table('Tokens', tokens, { cells }, true)}`;
+${tokens.length === 0 ? emptyText('There are no tokens.') : table('Tokens', tokens, { cells }, true)}
+${next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${base}?before=${next}">Older tokens</a></nav>`}`;
   return page(c, 'Tokens', body);
 }
 
@@ -95,13 +108,13 @@ ${copyable('curl', 'Try it with curl', `curl ${services.adminUrl ?? new URL(c.re
 async function revokePage(c: PageContext): Promise<Response> {
   const { base, heading, company } = await placeOf(c);
   const id = param(c, 'token');
-  const found = (await read(c, (sql) => listTokens(sql, company))).find((each) => each.id === id);
+  const { name } = await read(c, (sql) => findTokenById(sql, id, company));
   const body = html`${heading}<h1>Revoke this token?</h1>
 ${confirmation(c, {
   action: `${base}/${id}/revoke`,
   button: 'Revoke token',
   back: base,
-  text: html`<p><strong>${found?.name ?? 'An unknown token'}</strong></p><p>Programs that use it get 401 at once. This cannot be undone.</p>`,
+  text: html`<p><strong>${name}</strong></p><p>Programs that use it get 401 at once. This cannot be undone.</p>`,
 })}`;
   return page(c, 'Revoke a token', body);
 }

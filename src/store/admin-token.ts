@@ -63,11 +63,29 @@ export async function findToken(sql: Sql, text: string): Promise<TokenRow | null
   return token;
 }
 
-/** Tokens, newest first. @param company tokens of this company alone; null: of all companies, and of operators */
-export async function listTokens(sql: Sql, company: string | null): Promise<TokenRow[]> {
+/**
+ * Tokens, newest first.
+ * @param company tokens of this company alone; null: of all companies, and of operators
+ * @param page at most so many, older than a token; default: all
+ */
+export async function listTokens(
+  sql: Sql,
+  company: string | null,
+  { before = null, limit = null }: { readonly before?: string | null; readonly limit?: number | null } = {},
+): Promise<TokenRow[]> {
   return sql<TokenRow[]>`
     select ${columns(sql)} from admin_tokens
-    where ${company}::uuid is null or company_id = ${company} order by created_at desc, id`;
+    where (${company}::uuid is null or company_id = ${company})
+      and (${before}::uuid is null or (created_at, id) < (select created_at, id from admin_tokens where id = ${before}))
+    order by created_at desc, id desc limit ${limit}::bigint`;
+}
+
+/** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
+export async function findTokenById(sql: Sql, id: string, company: string | null): Promise<TokenRow> {
+  const [row] = await sql<TokenRow[]>`
+    select ${columns(sql)} from admin_tokens
+    where id = ${id} and (${company}::uuid is null or company_id = ${company})`;
+  return row ?? throwNotFound('token', `There is no token ${id}.`);
 }
 
 /** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
@@ -78,7 +96,7 @@ export async function revokeToken(sql: Sql, id: string, company: string | null =
   return row ?? throwNotFound('token', `There is no token ${id}.`);
 }
 
-function columns(sql: Sql) {
+export function columns(sql: Sql) {
   return sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
     case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
 }

@@ -1,6 +1,8 @@
+import { type TokenRow, columns as tokenColumns } from './admin-token.ts';
 import { type AssistantRow, columns as assistantColumns } from './assistant.ts';
 import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
+import { type InvitationRow, columns as invitationColumns } from './invitation.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
 import { type PersonRow, type UserRow, columns as userColumns } from './user.ts';
@@ -61,6 +63,19 @@ export function usersAfter(sql: Sql, company: string | null, after: After): Prom
   return sql<UserRow[]>`
     select ${userColumns(sql)} from users
     where (${company}::uuid is null or company_id = ${company}) ${tail(sql, after)}`;
+}
+
+/** @param company tokens of this company; null: all, of operators too */
+export function tokensAfter(sql: Sql, company: string | null, after: After): PromiseLike<TokenRow[]> {
+  return sql<TokenRow[]>`
+    select ${tokenColumns(sql)} from admin_tokens
+    where (${company}::uuid is null or company_id = ${company}) ${tail(sql, after)}`;
+}
+
+/** Invitations of a company that were not used. */
+export function invitationsAfter(sql: Sql, company: string, after: After): PromiseLike<InvitationRow[]> {
+  return sql<InvitationRow[]>`
+    select ${invitationColumns(sql)} from invitations where company_id = ${company} ${tail(sql, after)}`;
 }
 
 /** The people of a company. */

@@ -70,10 +70,10 @@ export async function withdrawInvitation(sql: Sql, company: string, id: string):
   if (count === 0) throwNotFound('invitation');
 }
 
-/** Open invitations of a company, and those whose time is over; the newest first. */
-export async function listInvitations(sql: Sql, company: string): Promise<InvitationRow[]> {
+/** Open invitations of a company, and those whose time is over; the newest first, at most so many. */
+export async function listInvitations(sql: Sql, company: string, limit: number): Promise<InvitationRow[]> {
   return sql<InvitationRow[]>`
-    select ${columns(sql)} from invitations where company_id = ${company} order by created_at desc, id`;
+    select ${columns(sql)} from invitations where company_id = ${company} order by created_at desc, id limit ${limit}`;
 }
 
 /** The invitation of a link, with the company's name; null when it was used, withdrawn or renewed, or its time is over. */
@@ -103,6 +103,6 @@ function newToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-function columns(sql: Sql) {
+export function columns(sql: Sql) {
   return sql`id, company_id, email, role, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at`;
 }

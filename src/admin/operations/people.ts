@@ -1,18 +1,12 @@
 import { INVITATION_PATH } from '../../domain/invitation.ts';
 import { COMPANY_ROLES, type CompanyRole } from '../../domain/user.ts';
-import { peopleAfter } from '../../store/after.ts';
+import { invitationsAfter, peopleAfter } from '../../store/after.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import {
-  createInvitation,
-  listInvitations,
-  type MadeInvitation,
-  renewInvitation,
-  withdrawInvitation,
-} from '../../store/invitation.ts';
+import { createInvitation, type MadeInvitation, renewInvitation, withdrawInvitation } from '../../store/invitation.ts';
 import { findPerson, keepAnOwner, removeUser, setRole } from '../../store/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
-import { get, getOne, pageOf, pageOfAll, patch, post, remove } from './operation.ts';
+import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 /** The people of a company, and who is invited to it. */
@@ -87,13 +81,13 @@ export const peopleOperations: readonly Operation[] = [
     },
   }),
   get<PageQuery>('listInvitations', INVITATIONS, {
-    summary: 'List invitations that were not used, newest first',
+    summary: 'List invitations that were not used, ordered by id',
     action: 'people.read',
     query: schema.listQuery(),
     answer: schema.pageOf(invitation),
     async run(sql, { params, query }) {
       const { id } = await findCompany(sql, params.company as string);
-      return pageOfAll(query, await listInvitations(sql, id));
+      return pageOf(query, (range) => invitationsAfter(sql, id, range));
     },
   }),
   post<{ readonly email: string; readonly role: CompanyRole }>('createInvitation', INVITATIONS, {

@@ -1,7 +1,8 @@
-import { listTokens, revokeToken, type TokenRow } from '../../store/admin-token.ts';
+import { revokeToken, type TokenRow } from '../../store/admin-token.ts';
+import { tokensAfter } from '../../store/after.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import { type Call, get, type Operation, type PageQuery, pageOfAll, post } from './operation.ts';
+import { type Call, get, type Operation, type PageQuery, pageOf, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const token = schema.object({
@@ -23,9 +24,9 @@ const OF_COMPANY = '/companies/{company}/tokens';
 export const tokenOperations: readonly Operation[] = [
   get<PageQuery>('listTokens', '/tokens', {
     ...LIST,
-    summary: 'List tokens for administration over HTTP, of operators and of all companies, newest first',
+    summary: 'List tokens for administration over HTTP, of operators and of all companies, ordered by id',
     action: 'token.read',
-    run: async (sql, { query }) => pageOfAll(query, await listTokens(sql, null)),
+    run: (sql, { query }) => pageOf(query, (range) => tokensAfter(sql, null, range)),
   }),
   post('revokeToken', '/tokens/{token}/revoke', {
     answer: token,
@@ -35,11 +36,11 @@ export const tokenOperations: readonly Operation[] = [
   }),
   get<PageQuery>('listTokensOfCompany', OF_COMPANY, {
     ...LIST,
-    summary: 'List tokens of a company, newest first',
+    summary: 'List tokens of a company, ordered by id',
     action: 'company-token.read',
     async run(sql, { params, query }) {
       const { id } = await findCompany(sql, params.company as string);
-      return pageOfAll(query, await listTokens(sql, id));
+      return pageOf(query, (range) => tokensAfter(sql, id, range));
     },
   }),
   post('revokeTokenOfCompany', `${OF_COMPANY}/{token}/revoke`, {
