@@ -93,6 +93,8 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
       ({ length }) => length === 3,
     );
     t.equal((await owner.get(`${base}/month.json?month=2026-10`)).status, 200, 'a statement waits for no export');
+    const invited = { email: 'new@customer.example', role: 'member' };
+    t.equal((await owner.post(`/companies/${company}/people`, invited)).status, 200, 'nor does an invitation');
   });
   await Promise.all(exports);
 });
