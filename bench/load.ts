@@ -7,8 +7,20 @@ import { closedLoop, openLoop, type Running } from './load/loops.ts';
 import { newTally, summarize, type Tally } from './load/tally.ts';
 
 const SETTLE_MS = 5000; // for answers that are under way at the end
+const MODELS_MS = 10_000; // for the list of models
 const CONNECTIONS = 16;
-const NUMBERS = ['rate', 'streams', 'duration', 'warmup', 'body-bytes', 'max-tokens'] as const;
+const MOST_CONNECTIONS = 10000; // of --rate; a request for which there is none waits
+const BUSY = 90; // per cent of its time from which on this program may be what limits the figures
+/** Numbers, and the largest that each may be. */
+const NUMBERS = {
+  rate: 100_000,
+  streams: 10_000,
+  duration: 86_400,
+  warmup: 86_400,
+  'body-bytes': 100_000_000,
+  'max-tokens': 1_000_000,
+} as const;
+const FRACTIONS: readonly string[] = ['rate', 'duration', 'warmup']; // may be ones
 const NAMES = Object.keys(ENDPOINTS).join(', ');
 const ANTHROPIC_VERSION = { 'anthropic-version': '2023-06-01' };
 
@@ -16,27 +28,40 @@ const USAGE = `Load test of a model service.
 
   node bench/load.ts --base-url http://127.0.0.1:8080/v1 --key svc_… [options]
 
-  --base-url URL    address clients use, up to and including its version prefix
-  --key KEY         API key; or in the environment variable LOAD_KEY, which other users cannot see
-  --model SLUG      model to ask (default: the first one GET /models lists)
+  --base-url URL    address clients use, with its version prefix
+  --key KEY         API key; better in the environment variable LOAD_KEY, which
+                    other users of the machine cannot see
+  --model SLUG      model to ask (default: the first that GET /models lists)
   --endpoint NAME   ${NAMES} (default chat)
-  --rate N          non-streaming requests started per second, whatever the answers do (default 0)
-  --streams N       streams kept open at once (default 0)
+  --rate N          requests started per second, whatever the answers do
+  --streams N       streams kept open at once
   --duration SEC    how long (default 10)
   --warmup SEC      the same load before that, not counted (default 0)
-  --body-bytes N    size of a request body (default 1024)
+  --body-bytes N    size of a request body (default 1024, some 150 at least)
   --max-tokens N    most tokens of an answer
   --json            one JSON object at the end instead of text
 
-With neither --rate nor --streams: ${CONNECTIONS} requests at a time, each followed by the next.
+With neither --rate nor --streams, ${CONNECTIONS} requests at a time, each followed by the
+next. A request that fails is followed by the next after 50 ms, whatever a
+retry-after says. Ctrl-C ends the test early, with its report.
+
+Exit status: 0 if every request had a whole answer, 1 if not, 64 if an option
+is wrong, 130 after Ctrl-C.
 `;
 
 type Options = ReturnType<typeof readOptions>;
 
-/** Applies the load, shows progress on standard error, and reports on standard output. */
-async function run(options: Options): Promise<void> {
-  const { baseUrl, key, endpoint, rate, streams } = options;
-  const address = parseAddress(baseUrl, endpoint);
+/** What is sent, and what became of it. */
+interface Part {
+  readonly what: string;
+  readonly stream: boolean;
+  readonly tally: Tally;
+  readonly loop: Running;
+}
+
+/** Applies the load, shows progress on standard error, reports on standard output. @returns the exit status */
+async function run(options: Options): Promise<number> {
+  const { address, baseUrl, key, endpoint, rate, streams } = options;
   const model = options.model || (await firstModel(baseUrl, key));
   const headers = { authorization: `Bearer ${key}`, ...(endpoint === 'messages' && ANTHROPIC_VERSION) };
   const request = (stream: boolean): (() => Buffer) => {
@@ -44,63 +69,102 @@ async function run(options: Options): Promise<void> {
     return () => bytes;
   };
   const [plain, streamed] = [newTally(), newTally()];
-  const open = rate > 0 ? openLoop(address, { perSecond: rate, random: false }, request(false), plain) : null;
-  const closed = streams > 0 ? closedLoop(address, streams, request(true), streamed) : null;
-  const running = open ?? closed ?? closedLoop(address, CONNECTIONS, request(false), plain);
+  const pace = { perSecond: rate, random: false };
+  const paced = rate > 0 ? openLoop(address, pace, request(false), plain, MOST_CONNECTIONS) : null;
+  const parts: Part[] = [];
+  if (paced || streams === 0) {
+    const loop = paced ?? closedLoop(address, CONNECTIONS, request(false), plain);
+    parts.push({ what: 'requests', stream: false, tally: plain, loop });
+  }
+  if (streams > 0) {
+    const loop = closedLoop(address, streams, request(true), streamed);
+    parts.push({ what: `${streams} streams at once`, stream: true, tally: streamed, loop });
+  }
+  const interrupt = new AbortController();
+  const { signal } = interrupt;
+  process.once('SIGINT', () => interrupt.abort());
 
-  const load = { plain, streamed, open };
-  await progress('warm-up', options.warmup, load, options);
-  for (const tally of [plain, streamed]) Object.assign(tally, newTally());
-  await progress('', options.duration, load, options);
-  const seconds = (performance.now() - plain.from) / 1000;
-  open?.drain();
-  const settled = performance.now() + SETTLE_MS;
-  while (open !== null && open.open() > 0 && performance.now() < settled) await sleep(20);
-  for (const loop of [running, closed]) loop?.stop();
-  const unanswered = open?.open() ?? 0;
-  const result = { model, seconds, requests: summarize(plain), streams: summarize(streamed), unanswered };
-  if (options.json) return console.log(JSON.stringify(result));
-  console.log(`\n${baseUrl}  model ${model}  ${seconds.toFixed(1)} s`);
-  if (closed === null || open !== null) report('requests', plain, seconds);
-  if (unanswered > 0) console.log(`  ${unanswered} had no answer five seconds after the end`);
-  if (closed !== null) report(`${streams} streams at once`, streamed, seconds);
+  if (options.warmup > 0) {
+    await progress('warm-up', options.warmup, parts, options, signal);
+    for (const { tally } of parts) Object.assign(tally, newTally());
+  }
+  const [began, before] = [performance.now(), performance.eventLoopUtilization()];
+  await progress('', options.duration, parts, options, signal);
+  const seconds = (performance.now() - began) / 1000;
+  const busy = performance.eventLoopUtilization(before).utilization;
+  const rates = [plain, streamed].map(({ done }) => done / seconds);
+  paced?.drain();
+  const end = performance.now() + SETTLE_MS;
+  while (paced && paced.open() > 0 && !signal.aborted && performance.now() < end) await sleep(20);
+  for (const { loop } of parts) loop.stop();
+
+  const unanswered = paced?.open() ?? 0;
+  const [requests, streaming] = [plain, streamed].map((tally, i) => {
+    return { ...summarize(tally), done: tally.latency.count, rate: rates[i] };
+  });
+  if (options.json) console.log(JSON.stringify({ model, seconds, busy, requests, streams: streaming, unanswered }));
+  else {
+    console.log(`\n${baseUrl}  model ${model}  ${seconds.toFixed(1)} s`);
+    for (const part of parts) report(part, rates[Number(part.stream)] as number, seconds);
+    const share = Math.round(busy * 100);
+    if (share >= BUSY) console.log(`This program was busy ${share} % of the time, and may be what limits the figures.`);
+  }
+  if (signal.aborted) return 130;
+  return unanswered === 0 && parts.every(({ tally }) => tally.latency.count > 0 && tally.errors.size === 0) ? 0 : 1;
 }
 
+/** @throws when the service lists none within ten seconds */
 async function firstModel(baseUrl: string, key: string): Promise<string> {
-  const answer = await fetch(`${baseUrl.replace(/\/$/, '')}/models`, { headers: { authorization: `Bearer ${key}` } });
-  const { data, error } = (await answer.json()) as { data?: { id: string }[]; error?: { message: string } };
-  if (!data?.[0]) throw new Error(error?.message ?? 'no model is listed for this key: name one with --model');
-  return data[0].id;
+  const url = new URL(baseUrl);
+  url.pathname = `${url.pathname.replace(/\/$/, '')}/models`;
+  const headers = { authorization: `Bearer ${key}` };
+  const answer = await fetch(url, { headers, signal: AbortSignal.timeout(MODELS_MS) }).catch((error) => {
+    const { message, code } = error.cause ?? error;
+    throw new Error(`${url}: ${message || code}`);
+  });
+  type Models = { data?: { id: string }[]; error?: { message?: string } };
+  const { data, error } = (await answer.json().catch(() => ({}))) as Models;
+  if (data?.[0]) return data[0].id;
+  throw new Error(error?.message ?? `${url} answers ${answer.status} and lists no model: name one with --model`);
 }
 
 /** Waits for the end of a part of the test, with a line of progress each second. */
 async function progress(
-  part: string,
+  when: string,
   seconds: number,
-  { plain, streamed, open }: { plain: Tally; streamed: Tally; open: Running | null },
-  options: Options,
+  parts: readonly Part[],
+  { json }: Options,
+  signal: AbortSignal,
 ): Promise<void> {
   const start = performance.now();
-  let before = { done: 0, events: 0 };
+  const amount = ({ stream, tally }: Part): number => (stream ? tally.events : tally.done);
+  let before = { at: start, amounts: parts.map(() => 0) };
   for (let second = 1; second < seconds + 1; second++) {
-    await sleep(start + Math.min(second, seconds) * 1000 - performance.now());
-    if (options.json) continue;
-    const parts = [`${part}${String(second).padStart(4)} s`];
-    if (options.streams === 0 || open !== null)
-      parts.push(`${plain.done - before.done} answers/s`, `p99 ${ms(plain.latency.percentile(99))}`);
-    if (open !== null) parts.push(`${open.open()} waiting`);
-    if (options.streams > 0)
-      parts.push(`${streamed.events - before.events} events/s`, `${streamed.done} streams ended`);
-    const errors = [...plain.errors.values(), ...streamed.errors.values()].reduce((sum, times) => sum + times, 0);
-    if (errors > 0) parts.push(`${errors} errors`);
-    process.stderr.write(`${parts.join('   ')}\n`);
-    before = { done: plain.done, events: streamed.events };
+    await sleep(Math.max(0, start + Math.min(second, seconds) * 1000 - performance.now()), null, { signal }).catch(
+      () => {},
+    );
+    if (signal.aborted) return;
+    if (json) continue;
+    const now = { at: performance.now(), amounts: parts.map(amount) };
+    const texts = parts.flatMap(({ stream, tally, loop }, i) => {
+      const more = (now.amounts[i] as number) - (before.amounts[i] as number);
+      const rate = ((more * 1000) / (now.at - before.at)).toFixed(0);
+      const latency = tally.latency.count > 0 ? [`p99 ${ms(tally.latency.percentile(99))}`] : [];
+      const errors = [...tally.errors.values()].reduce((sum, times) => sum + times, 0);
+      return [
+        ...(stream ? [`${rate} events/s`, `${tally.done} streams ended`] : [`${rate} answers/s`, ...latency]),
+        `${loop.open()} waiting`,
+        ...(errors > 0 ? [`${errors} errors`] : []),
+      ];
+    });
+    process.stderr.write(`${when}${String(second).padStart(4)} s   ${texts.join('   ')}\n`);
+    before = now;
   }
 }
 
-function report(what: string, tally: Tally, seconds: number): void {
-  const { done, events, latency, firstEvent, statuses, errors } = tally;
-  console.log(`${what}: ${done} whole answers, ${(done / seconds).toFixed(1)}/s`);
+function report({ what, tally, loop }: Part, rate: number, seconds: number): void {
+  const { events, latency, firstEvent, statuses, errors } = tally;
+  console.log(`${what}: ${latency.count} whole answers, ${rate.toFixed(1)}/s`);
   if (firstEvent.count > 0) {
     console.log(`  events      ${events}, ${(events / seconds).toFixed(0)}/s`);
     console.log(`  first event ${times(firstEvent)}`);
@@ -108,6 +172,7 @@ function report(what: string, tally: Tally, seconds: number): void {
   console.log(`  whole in    ${times(latency)}`);
   console.log(`  statuses    ${[...statuses].map(([status, count]) => `${status}: ${count}`).join('  ') || 'none'}`);
   for (const [error, count] of errors) console.log(`  error       ${count} × ${error}`);
+  if (loop.open() > 0) console.log(`  under way   ${loop.open()} at the end, not in these figures`);
 }
 
 function times(histogram: Tally['latency']): string {
@@ -144,20 +209,44 @@ function readOptions() {
   }
   const { 'base-url': baseUrl, key, endpoint } = values;
   if (!URL.canParse(baseUrl)) throw new TypeError('--base-url must be an address such as http://127.0.0.1:8080/v1');
-  if (key === '') throw new TypeError('--key is missing');
   if (!Object.hasOwn(ENDPOINTS, endpoint)) throw new TypeError(`--endpoint must be one of ${NAMES}`);
-  const [rate, streams, duration, warmup, bytes, maxTokens] = NUMBERS.map((name) => {
-    if (Number(values[name]) >= 0) return Number(values[name]);
-    throw new TypeError(`--${name} must be a number`);
-  }) as [number, number, number, number, number, number];
+  const address = parseAddress(baseUrl, endpoint as Endpoint);
+  if (key === '') throw new TypeError('--key is missing');
+  const numbers = Object.entries(NUMBERS).map(([name, most]) => {
+    const text = values[name as keyof typeof NUMBERS];
+    const whole = !FRACTIONS.includes(name);
+    if ((whole ? /^\d+$/ : /^\d*\.?\d+$/).test(text) && Number(text) <= most) return Number(text);
+    throw new TypeError(`--${name} must be a ${whole ? 'whole ' : ''}number from 0 to ${most}`);
+  });
+  const [rate, streams, duration, warmup, bytes, maxTokens] = numbers as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    number,
+  ];
   if (endpoint === 'embeddings' && streams > 0) throw new TypeError('--streams: embeddings are not streamed');
-  return { ...values, baseUrl, endpoint: endpoint as Endpoint, rate, streams, duration, warmup, bytes, maxTokens };
+  return {
+    ...values,
+    address,
+    baseUrl,
+    endpoint: endpoint as Endpoint,
+    rate,
+    streams,
+    duration,
+    warmup,
+    bytes,
+    maxTokens,
+  };
 }
 
+let options: Options | undefined;
 try {
-  await run(readOptions());
+  options = readOptions();
+  process.exitCode = await run(options);
 } catch (error) {
-  const wrong = error instanceof TypeError;
-  console.error(wrong ? `${error.message}\n\n${USAGE}` : `load: ${(error as Error).message}`);
-  process.exit(wrong ? 64 : 1);
+  const { message } = error as Error;
+  console.error(options === undefined ? `${message}\n\n${USAGE}` : `load: ${message}`);
+  process.exitCode = options === undefined ? 64 : 1;
 }

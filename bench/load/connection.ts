@@ -1,4 +1,4 @@
-import { connect, type Socket } from 'node:net';
+import { connect, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { ENDPOINTS, type Endpoint } from './endpoints.ts';
 import { count, type Tally } from './tally.ts';
@@ -9,6 +9,7 @@ import { count, type Tally } from './tally.ts';
  */
 type State = 'idle' | 'head' | 'line' | 'body' | 'untilClose';
 
+const DATA = '\ndata:';
 const TAIL_CHARS = 50; // longer than what is looked for in a stream
 const ERROR_EVENT = /\n(?:data: ?\{"error"|(?:event: ?|data: ?\{"type": ?")(?:error|response\.failed))/;
 
@@ -19,18 +20,20 @@ export type Address = Readonly<ReturnType<typeof parseAddress>>;
 export function parseAddress(baseUrl: string, endpoint: Endpoint = 'chat') {
   const url = new URL(baseUrl);
   const tls = url.protocol === 'https:';
+  if (!tls && url.protocol !== 'http:') throw new TypeError(`${baseUrl} begins with neither http:// nor https://`);
   return {
+    authority: url.host,
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: Number(url.port) || (tls ? 443 : 80),
     tls,
-    path: url.pathname.replace(/\/$/, '') + ENDPOINTS[endpoint].path,
+    path: url.pathname.replace(/\/$/, '') + ENDPOINTS[endpoint].path + url.search,
     lastEvent: ENDPOINTS[endpoint].lastEvent,
   };
 }
 
 /** The bytes of one POST. */
 export function requestBytes(address: Address, headers: Readonly<Record<string, string>>, body: Buffer): Buffer {
-  let head = `POST ${address.path} HTTP/1.1\r\nhost: ${address.host}:${address.port}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
+  let head = `POST ${address.path} HTTP/1.1\r\nhost: ${address.authority}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n`;
   for (const name in headers) head += `${name}: ${headers[name]}\r\n`;
   return Buffer.concat([Buffer.from(`${head}\r\n`, 'latin1'), body]);
 }
@@ -52,6 +55,7 @@ export class Connection {
   #started = 0;
   #exchange = 0;
   #eventStream = false;
+  #silent = true; // no event of the stream has come
   #tail = ''; // the last characters of a stream; empty before its first, and between streams
   #packetAt = 0; // when the last packet of a stream came
   #whole = false;
@@ -89,7 +93,7 @@ export class Connection {
 
   #open(): Socket {
     const { host, port, tls } = this.#address;
-    const secure = { host, port, servername: host, ALPNProtocols: ['http/1.1'] };
+    const secure = { host, port, servername: isIP(host) ? '' : host, ALPNProtocols: ['http/1.1'] };
     const socket: Socket = tls ? connectTls(secure) : connect({ host, port });
     socket.setNoDelay(true);
     socket.on('data', (data: Buffer) => this.#read(data));
@@ -143,6 +147,7 @@ export class Connection {
     if (this.#counted) count(this.#tally.statuses, this.#status);
     this.#eventStream = /\r\ncontent-type: *text\/event-stream/i.test(head);
     this.#tail = '';
+    this.#silent = true;
     this.#lastChunk = false;
     const length = /\r\ncontent-length: *(\d+)/i.exec(head);
     this.#chunked = length === null && /\r\ntransfer-encoding: *chunked/i.test(head);
@@ -163,17 +168,21 @@ export class Connection {
     }
   }
 
-  /** Counts events by the empty line that ends each, and looks for the last one and for errors. */
+  /** Counts events by their `data:`, which comments that keep a connection open lack; looks for the last one and for errors. */
   #body(bytes: Buffer, from: number, to: number): void {
     if (!this.#eventStream || from === to) return;
     if (this.#tail === '') {
-      if (this.#counted) this.#tally.firstEvent.record(nanosSince(this.#started));
       this.#packetAt = performance.now();
       this.#tail = '\n';
     }
     const text = this.#tail + bytes.toString('latin1', from, to);
-    const seen = this.#tail.length - 1;
-    for (let at = text.indexOf('\n\n', seen); at >= 0; at = text.indexOf('\n\n', at + 2)) this.#tally.events++;
+    const seen = Math.max(0, this.#tail.length - DATA.length + 1);
+    let at = text.indexOf(DATA, seen);
+    if (at >= 0 && this.#silent) {
+      this.#silent = false;
+      if (this.#counted) this.#tally.firstEvent.record(nanosSince(this.#started));
+    }
+    for (; at >= 0; at = text.indexOf(DATA, at + DATA.length)) this.#tally.events++;
     this.#whole ||= this.#address.lastEvent.test(text);
     this.#failed ||= ERROR_EVENT.test(text);
     this.#tail = text.slice(-TAIL_CHARS);
@@ -183,10 +192,8 @@ export class Connection {
     if (this.#status >= 300) return this.#finish(`HTTP ${this.#status}`);
     if (this.#failed) return this.#finish('error event within the stream');
     if (this.#eventStream && !this.#whole) return this.#finish('stream without its last event');
-    if (this.#counted) {
-      this.#tally.done++;
-      this.#tally.latency.record(nanosSince(this.#started));
-    }
+    this.#tally.done++;
+    if (this.#counted) this.#tally.latency.record(nanosSince(this.#started));
     this.#finish('');
   }
 

@@ -23,21 +23,24 @@ export function closedLoop(
   request: (n: number) => Buffer,
   tally: Tally,
 ): Running {
-  let [sent, stopped] = [0, false];
+  let [sent, ended, stopped] = [0, 0, false];
   const all = Array.from({ length: connections }, () => {
     const connection = new Connection(address, tally);
-    const next = (whole: boolean): void => {
+    const next = (): void => {
       if (stopped) return;
-      if (whole) connection.send(request(sent++), next);
-      else setTimeout(next, 50, true);
+      connection.send(request(sent++), (whole) => {
+        ended++;
+        if (whole) next();
+        else setTimeout(next, 50);
+      });
     };
-    next(true);
+    next();
     return connection;
   });
   const drain = (): void => {
     stopped = true;
   };
-  return { open: () => connections, drain, stop: () => stop(drain, all) };
+  return { open: () => sent - ended, drain, stop: () => stop(drain, all) };
 }
 
 /**

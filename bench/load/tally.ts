@@ -2,9 +2,9 @@ import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 
 /** What one run saw. Times are histograms of nanoseconds. */
 export interface Tally {
-  /** When counting began (performance.now()). Of an exchange that started earlier, only events and errors count. */
+  /** When counting began (performance.now()). Of an exchange that started earlier, no time and no status counts. */
   readonly from: number;
-  /** Exchanges that ended as they should: status 2xx, and streams with their last event. */
+  /** Exchanges that ended as they should, whenever they started: status 2xx, and streams with their last event. */
   done: number;
   events: number;
   readonly statuses: Map<number, number>;
@@ -30,7 +30,7 @@ export function count<K>(counts: Map<K, number>, key: K, more = 1): void {
 /** A tally as plain values. */
 export type Summary = Readonly<ReturnType<typeof summarize>>;
 
-/** Times in milliseconds; 0 when nothing was timed. */
+/** Times in milliseconds; NaN, which JSON writes as null, when nothing was timed. */
 export function summarize({ done, events, statuses, errors, latency, firstEvent, gap }: Tally) {
   return {
     done,
@@ -44,6 +44,6 @@ export function summarize({ done, events, statuses, errors, latency, firstEvent,
 }
 
 function timesOf(times: RecordableHistogram) {
-  const at = (percent: number): number => (times.count === 0 ? 0 : times.percentile(percent) / 1e6);
-  return { p50: at(50), p99: at(99), p999: at(99.9), max: times.count === 0 ? 0 : times.max / 1e6 };
+  const at = (percent: number): number => (times.count === 0 ? Number.NaN : times.percentile(percent) / 1e6);
+  return { p50: at(50), p99: at(99), p999: at(99.9), max: at(100) };
 }

@@ -67,6 +67,27 @@ t.test('reads an answer cut at any byte', async (t) => {
   t.pass('all cuts');
 });
 
+t.test('counts events whatever ends their lines, and no comments', async (t) => {
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n';
+  for (const end of ['\n', '\r\n']) {
+    const events = [': wait', 'data: {}', ': wait', 'data: [DONE]'].map((line) => `${line}${end}${end}`);
+    const whole = Buffer.from(head + events.join(''));
+    for (let at = head.length - 1; at < whole.length; at += 3) {
+      const tally = await exchanges(cut(whole, at), 1, true);
+      t.match(tally, { done: 1, events: 2, firstEvent: { count: 1 } }, `cut at ${at}`);
+    }
+    t.match(await exchanges([Buffer.from(`${head}${events[0]}`)], 1, true), { events: 0, firstEvent: { count: 0 } });
+  }
+});
+
+t.test('names the host as URLs do, and keeps the query of an address', async (t) => {
+  const address = parseAddress('https://[::1]:8443/v1/?api-version=2');
+  t.match(address, { host: '::1', port: 8443, tls: true });
+  const request = requestBytes(address, {}, Buffer.from('{}')).toString();
+  t.match(request, /^POST \/v1\/chat\/completions\?api-version=2 HTTP\/1\.1\r\nhost: \[::1\]:8443\r\n/);
+  t.throws(() => parseAddress('localhost:8080/v1'), TypeError);
+});
+
 t.test('reports a broken answer as an error', async (t) => {
   const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n';
   const cases: [string, string][] = [
@@ -111,17 +132,17 @@ t.test('a stream is whole by the last event of its own dialect, wherever packets
   }
 });
 
-t.test('of an exchange that started before its tally, only events and errors count', async (t) => {
+t.test('of an exchange that started before its tally, neither times nor status count', async (t) => {
   const { server, url } = await answering(burstPackets(true));
   const address = parseAddress(url);
   const request = requestBytes(address, {}, Buffer.from('{}'));
   const [tally, earlier] = [newTally(), performance.now() - 1000];
   const connection = new Connection(address, tally);
   await new Promise((resolve) => connection.send(request, resolve, earlier));
-  t.match(tally, { done: 0, events: BURST_EVENTS + 3, latency: { count: 0 }, firstEvent: { count: 0 } });
+  t.match(tally, { done: 1, events: BURST_EVENTS + 3, latency: { count: 0 }, firstEvent: { count: 0 } });
   t.equal(tally.statuses.size, 0);
   await new Promise((resolve) => connection.send(request, resolve));
-  t.match(tally, { done: 1, latency: { count: 1 }, firstEvent: { count: 1 } });
+  t.match(tally, { done: 2, latency: { count: 1 }, firstEvent: { count: 1 } });
   connection.close();
   server.close();
 });
@@ -157,11 +178,12 @@ t.test('connects again when the server has closed an idle connection', async (t)
   t.equal(tally.errors.size, 0);
 });
 
-t.test('names the error when nobody listens', async (t) => {
+t.test('names the error when nobody listens, also behind TLS', async (t) => {
   const { server, url } = await answering([]);
   await new Promise((resolve) => server.close(resolve));
-  const tally = newTally();
-  const address = parseAddress(url);
-  await new Promise((resolve) => new Connection(address, tally).send(Buffer.from(''), resolve));
-  t.same([...tally.errors], [['ECONNREFUSED', 1]]);
+  for (const address of [parseAddress(url), parseAddress(url.replace('http', 'https'))]) {
+    const tally = newTally();
+    await new Promise((resolve) => new Connection(address, tally).send(Buffer.from(''), resolve));
+    t.same([...tally.errors], [['ECONNREFUSED', 1]]);
+  }
 });

@@ -1,6 +1,8 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 
@@ -43,6 +45,7 @@ const server = createServer(async (req, res) => {
   const body = JSON.parse(text) as { model: string; stream?: boolean; max_tokens?: number; max_output_tokens?: number };
   const [first, last] = STREAMS[req.url as string] ?? [];
   asked.push({ path: req.url as string, version: req.headers['anthropic-version'] });
+  if (body.model === 'silent') return;
   if (body.model !== 'the-model') res.writeHead(400).end();
   else if (req.url !== '/v1/embeddings' && (body.max_tokens ?? body.max_output_tokens) !== 7) res.writeHead(400).end();
   else if (body.stream) {
@@ -107,11 +110,39 @@ t.test('sends the requests of the warm-up, and does not count them', async (t) =
   t.ok(asked.length > done, 'more were sent');
 });
 
+t.test('what was counted is reported after Ctrl-C', async (t) => {
+  const args = ['--base-url', baseUrl(), '--key', 'svc_test', '--rate', '50', '--max-tokens', '7'];
+  const child = spawn(process.execPath, [LOAD, ...args]);
+  child.stderr.once('data', () => child.kill('SIGINT'));
+  const [report, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+  t.equal(code, 130);
+  t.match(report, /requests: \d+ whole answers/);
+});
+
+t.test('a service that fails or never answers is told by the exit status and has no latency', async (t) => {
+  const args = ['--key', 'svc_test', '--duration', '0.2', '--model', 'silent'];
+  const silent = await load('--base-url', baseUrl(), ...args);
+  t.match(silent, { code: 1, stderr: /0 answers\/s {3}16 waiting\n/, stdout: /under way +16 at the end/ });
+  const none = await load('--base-url', baseUrl(), ...args, '--model', 'none', '--json');
+  const { requests } = JSON.parse(none.stdout);
+  t.match({ code: none.code, requests }, { code: 1, requests: { done: 0, p99: null, errors: { 'HTTP 400': /./ } } });
+  const refused = await load('--base-url', 'http://127.0.0.1:9/v1', '--key', 'k', '--duration', '0.1');
+  t.match(refused, { code: 1, stderr: /^load: http:\/\/127\.0\.0\.1:9\/v1\/models: .+\n$/ });
+});
+
 t.test('says what is wrong, and never the key', async (t) => {
   const wrongKey = await load('--base-url', baseUrl(), '--key', 'svc_wrong');
   t.match(wrongKey, { code: 1, stderr: /Wrong key\./ });
   t.notMatch(wrongKey.stderr, /svc_wrong/);
   t.match(await load('--key', 'svc_test'), { code: 64, stderr: /--base-url/ });
   t.match(await load('--base-url', baseUrl()), { code: 64, stderr: /--key/ });
-  t.match(await load('--base-url', baseUrl(), '--key', 'k', '--rate', 'many'), { code: 64, stderr: /--rate/ });
+  for (const [name, value] of Object.entries({
+    rate: 'Infinity',
+    duration: '',
+    streams: '2.5',
+    'base-url': 'ftp://a',
+  })) {
+    const wrong = await load('--base-url', baseUrl(), '--key', 'k', `--${name}`, value);
+    t.match(wrong, { code: 64, stderr: name === 'base-url' ? /neither http/ : RegExp(`^--${name} must be`) });
+  }
 });
