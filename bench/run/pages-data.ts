@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
 import type { Database, Sql } from '../../src/store/database.ts';
-import { KEY_DAYS } from '../../src/store/key-days.ts';
 
 /** How much is made; `ledgerRows` lie in the last five months, the present one included. */
 export interface PagesData {
@@ -22,7 +21,7 @@ const SEED_MS = 7_200_000;
 
 /**
  * Fills a migrated database for the pages. It is hard data: every key of company 0 uses every model, so that its sums
- * are hardly fewer than its calls. Without the triggers, for speed: the statements below do what they would.
+ * are hardly fewer than its calls. All but the ledger without triggers, for speed.
  */
 export async function fillPages(db: Database, data: PagesData, say: (text: string) => void): Promise<void> {
   await db.run(SEED_MS, async (sql) => {
@@ -75,84 +74,32 @@ const STEPS: readonly Step[] = [
   [
     'ledger',
     async (sql, { companies, keys, ledgerRows }) => {
+      // day by day, as it comes, and with the triggers, which keep all sums of its rows
+      const days = await sql<{ day: Date; rows: number }[]>`
+        with days as (select generate_series(billing_month(now()) - interval '4 months', now(), '1 day') as day)
+        select day, (${ledgerRows}::int / (select count(*) from days))::int as rows from days`;
       await sql.unsafe(`
-        select ensure_api_usage_partitions((billing_month(now()) - interval '4 months')::date, 5)`);
-      await sql`
-        insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
-          completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
-        select billing_month(at), gen_random_uuid(), md5('company ' || company)::uuid, md5('key ' || key)::uuid,
-          'model-' || lpad(model::text, 2, '0'), 'internal', case when i % 5 = 0 then 'responses' else 'chat.completions' end,
-          200 + i % 1000, 100 + i % 500, ((200 + i % 1000) * 0.0005 + (100 + i % 500) * 0.0015) * 0.001, 0.0005, 0.0015,
-          case when i % 50 = 0 then 'estimated' else 'upstream' end, case when i % 40 = 0 then 'client_aborted' else 'completed' end, at
-        from (
-          select i, company, case when company = 0 then 1 + floor(random() * ${keys}::int)::int else ${keys}::int + company end as key,
-            case when company = 0 then 1 + floor(random() * ${MODELS}::int)::int
-              else 1 + (company * 7 + floor(random() * (1 + company % 4))::int) % ${MODELS}::int end as model, at
+        select ensure_api_usage_partitions((billing_month(now()) - interval '4 months')::date, 5);
+        set session_replication_role = origin`);
+      for (const { day, rows } of days) {
+        await sql`
+          insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+            completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+          select billing_month(at), gen_random_uuid(), md5('company ' || company)::uuid, md5('key ' || key)::uuid,
+            'model-' || lpad(model::text, 2, '0'), 'internal', case when i % 5 = 0 then 'responses' else 'chat.completions' end,
+            200 + i % 1000, 100 + i % 500, ((200 + i % 1000) * 0.0005 + (100 + i % 500) * 0.0015) * 0.001, 0.0005, 0.0015,
+            case when i % 50 = 0 then 'estimated' else 'upstream' end, case when i % 40 = 0 then 'client_aborted' else 'completed' end, at
           from (
-            select i, case when i % 8 = 0 then 0 else 1 + floor(random() * ${companies - 1}::int)::int end as company,
-              first + random() * (now() - first) as at
-            from generate_series(1, ${ledgerRows}::int) i,
-              (select (billing_month(now()) - interval '4 months')::timestamptz as first) f) c) k`;
+            select i, company, case when company = 0 then 1 + floor(random() * ${keys}::int)::int else ${keys}::int + company end as key,
+              case when company = 0 then 1 + floor(random() * ${MODELS}::int)::int
+                else 1 + (company * 7 + floor(random() * (1 + company % 4))::int) % ${MODELS}::int end as model, at
+            from (
+              select i, case when i % 8 = 0 then 0 else 1 + floor(random() * ${companies - 1}::int)::int end as company,
+                ${day}::timestamptz + random() * least('1 day', now() - ${day}) as at
+              from generate_series(1, ${rows}::int) i) c) k`;
+      }
+      await sql`set session_replication_role = replica`;
     },
-  ],
-  [
-    'sums by day',
-    (sql) => sql`
-      insert into usage_daily (company_id, billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-        requests, prompt_tokens, completion_tokens, cost_eur)
-      select company_id, billing_month, (occurred_at at time zone 'UTC')::date, model_slug, api_key_id, endpoint, usage_source, outcome,
-        cost_center, count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-      from api_usage group by 1, 2, 3, 4, 5, 6, 7, 8, 9 order by 2, 3`,
-  ],
-  [
-    'sums by month',
-    (sql) => sql`
-      insert into usage_monthly (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-        requests, prompt_tokens, completion_tokens, cost_eur)
-      select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-        sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-      from usage_daily group by 1, 2, 3, 4, 5, 6, 7, 8 order by 2`,
-  ],
-  [
-    'sums by hour',
-    (sql) => sql`
-      insert into usage_hourly (company_id, api_key_id, billing_month, day, hour, model_slug, endpoint, cost_center,
-        requests, prompt_tokens, completion_tokens, cost_eur)
-      select company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, day, hour, model_slug, endpoint,
-        cost_center, count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-      from (
-        select u.*, (occurred_at at time zone 'UTC')::date as day, date_trunc('hour', occurred_at, 'UTC') as hour from api_usage u) u
-      group by company_id, billing_month, day, hour, model_slug, endpoint, cost_center, grouping sets ((api_key_id), ())
-      order by 3, 4, 5`,
-  ],
-  [
-    'sums without keys, models or companies',
-    (sql) =>
-      sql.unsafe(`
-        insert into usage_company_days
-        select company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center,
-          sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-        from usage_daily group by 1, 2, 3, 4, 5, 6, 7, 8 order by 2, 3, 1;
-        insert into usage_key_months
-        select company_id, billing_month, api_key_id, endpoint, cost_center, sum(requests), sum(prompt_tokens),
-          sum(completion_tokens), sum(cost_eur), coalesce(sum(requests) filter (where usage_source = 'estimated'), 0),
-          coalesce(sum(requests) filter (where outcome <> 'completed'), 0)
-        from usage_monthly group by 1, 2, 3, 4, 5 order by 2, 1;
-        insert into usage_key_days
-        select company_id, billing_month, api_key_id, endpoint, cost_center, ${KEY_DAYS.map(
-          ({ first, last }) => `sum(cost_eur) filter (where day - billing_month + 1 between ${first} and ${last})`,
-        ).join(', ')}
-        from usage_daily group by 1, 2, 3, 4, 5 order by 2, 1;
-        insert into usage_model_days
-        select billing_month, day, model_slug, 0, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-        from usage_company_days group by 1, 2, 3`),
-  ],
-  [
-    'spend',
-    (sql) => sql`
-      insert into monthly_spend (company_id, billing_month, requests, prompt_tokens, completion_tokens, api_cost_eur)
-      select company_id, billing_month, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-      from usage_monthly group by 1, 2`,
   ],
   [
     'requests of a week',
