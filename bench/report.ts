@@ -49,11 +49,11 @@ export function writePages(results: Results): string {
 }
 
 function describeSections(sections: Readonly<Record<string, Section>>, results: Results): string[] {
-  return Object.entries(sections).flatMap(([name, { heading, table }]) => {
+  return Object.entries(sections).flatMap(([name, { heading, table, ownTime }]) => {
     const data = results.sections[name];
     if (data === undefined) return [`## ${heading}`, 'Not measured yet.'];
     const { rounds, seconds, taken, notes } = data;
-    const how = `${rounds} rounds of ${seconds} s each, ${taken}. ${notes.join(' ')}`;
+    const how = `${rounds} rounds${ownTime ? '' : ` of ${seconds} s each`}, ${taken}. ${notes.join(' ')}`;
     return [`## ${heading}`, how.trim(), table(data)];
   });
 }

@@ -86,11 +86,11 @@ export function compared(
 
 /**
  * What the gateway adds to the latency of a round, divided by what the do-nothing proxy adds; over both stands what
- * is there without either. Rounds in which the proxy seems to add nothing are left out.
+ * is there without either. A round in which the gateway alone adds something counts as infinitely more.
  */
 export function addedRatio(results: SectionResults | undefined, series: string, kind: string): Spread | null {
   const of = (target: string): readonly number[] => results?.series[series]?.[target]?.[kind] ?? [];
   const [direct, proxy, gateway] = [of('direct'), of('proxy'), of('gateway')];
   const rounds = direct.map((base, i) => [(gateway[i] ?? Number.NaN) - base, (proxy[i] ?? Number.NaN) - base] as const);
-  return spreadOf(rounds.filter(([, added]) => added > 0).map(([own, added]) => own / added));
+  return spreadOf(rounds.filter((added) => Math.max(...added) > 0).map(([own, added]) => own / Math.max(0, added)));
 }

@@ -47,15 +47,18 @@ export function targetTables(
   return tables.join('\n\n');
 }
 
-/** A table with a row per target: CPU per unit of work, and latencies in milliseconds. */
-export function timesTable(results: SectionResults, series: string, unit: 'request' | 'event'): string {
-  const kinds = { p50: 'p50 ms', p99: 'p99 ms', p999: 'p99.9 ms', max: 'highest ms' };
+/** A table with a row per target: CPU per unit of work, if one is given, and latencies in milliseconds. */
+export function timesTable(results: SectionResults, series: string, unit?: 'request' | 'event'): string {
+  const times = { p50: 'p50 ms', p99: 'p99 ms', p999: 'p99.9 ms', max: 'highest ms', uploads: 'uploads/s' };
+  const measured = Object.values(results.series[series] ?? {}).flatMap(Object.keys);
+  const kinds = Object.entries(times).filter(([kind]) => measured.includes(kind));
   const rows = targetsOf(results, series).map((name) => [
     LABELS[name] as string,
-    ...costCells(results, series, name).slice(0, 2),
-    ...Object.keys(kinds).map((kind) => spread(reading(results, series, name, kind))),
+    ...(unit === undefined ? [] : costCells(results, series, name).slice(0, 2)),
+    ...kinds.map(([kind]) => spread(reading(results, series, name, kind))),
   ]);
-  return table([series, `CPU µs per ${unit}`, '÷ do-nothing proxy', ...Object.values(kinds)], rows);
+  const cost = unit === undefined ? [] : [`CPU µs per ${unit}`, '÷ do-nothing proxy'];
+  return table([series, ...cost, ...kinds.map(([, head]) => head)], rows);
 }
 
 /** CPU per unit of work, ratio to the do-nothing proxy, and rate. */

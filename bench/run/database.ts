@@ -1,11 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import { startEmbedded } from '../../src/store/embedded.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { childrenOf } from '../../test/faults/server.ts';
 import { inDatabase } from '../../test/support/postgres.ts';
 import { INTERNAL_MODEL, SLUG } from '../programs/answers.ts';
-import { cpuMicros, setPolicy } from './process.ts';
+import { parentOf, serverMicros, setPolicy } from './process.ts';
 
 const SEED_MS = 3_600_000;
 
@@ -22,7 +21,7 @@ export interface DatabaseServer {
    * delay the load generator, which times the answers.
    */
   behind<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** CPU microseconds of the server and of all its processes that live. */
+  /** CPU microseconds of the server and of all its processes. */
   cpuMicros(): number;
   stop(): Promise<void>;
 }
@@ -59,7 +58,7 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
     (sql) => sql<[{ version: string; pid: number }]>`
       select current_setting('server_version') as version, pg_backend_pid() as pid`,
   );
-  const pid = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${row.pid}/status`, 'latin1'))?.[1]);
+  const pid = parentOf(row.pid);
   const made: string[] = [];
   return {
     version: `Postgres ${row.version.split(' ')[0]}`,
@@ -86,7 +85,7 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
         setPolicy('--other', all);
       }
     },
-    cpuMicros: () => cpuMicros([pid, ...childrenOf(pid)]),
+    cpuMicros: () => serverMicros(pid),
     async stop() {
       for (const name of made) await db.run(60_000, (sql) => sql`drop database if exists ${sql(name)} with (force)`);
       await db.close();

@@ -7,10 +7,12 @@ import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { installed } from '../../test/faults/pooler.ts';
+import { childrenOf } from '../../test/faults/server.ts';
 
 /** The program under test has core 0 for itself; load, router and database share the others. */
 export const TEST_CORES = '0';
 export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism() - 1}` : '1';
+const TICK_US = 10_000;
 export const ALL_CORES = `0-${availableParallelism() - 1}`;
 /** Whether processes can be pinned here; figures taken unpinned are marked so. */
 export const canPin = process.platform === 'linux' && availableParallelism() > 1 && installed('taskset') !== null;
@@ -76,6 +78,24 @@ export function cpuMicros(pids: readonly number[]): number {
     }
   }
   return nanos / 1000;
+}
+
+/**
+ * The same of a server and its children, those included that have ended, which Linux counts in ticks of 10 ms: a worker
+ * of a parallel query ends with it.
+ */
+export function serverMicros(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  const [user, system] = stat
+    .slice(stat.lastIndexOf(')') + 2)
+    .split(' ')
+    .slice(13, 15)
+    .map(Number) as [number, number];
+  return cpuMicros([pid, ...childrenOf(pid)]) + (user + system) * TICK_US;
+}
+
+export function parentOf(pid: number): number {
+  return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
 }
 
 /** Resident memory of a target in bytes. */

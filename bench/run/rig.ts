@@ -3,12 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Summary } from '../load/tally.ts';
 import type { StreamMode } from '../programs/router.ts';
-import type { Load, Order } from '../programs/worker.ts';
+import type { Counts, Load, Order } from '../programs/worker.ts';
 import { answerOf, ask, cpuMicros, LOAD_CORES, setPolicy, startPinned, stop } from './process.ts';
 import type { Target } from './targets.ts';
 
-const START_MS = 300; // for a load to reach its pace
-const PATIENCE_MS = 10_000; // for the first answer
+export const START_MS = 300; // for a load to reach its pace
+const PATIENCE_MS = 10_000; // for the first answer, and for the last
 const MOST_CONNECTIONS = 1000; // of an open loop: the streams open at once, and some room
 const AFTER_MS = 200; // for what a program does behind its answers
 
@@ -16,9 +16,9 @@ const AFTER_MS = 200; // for what a program does behind its answers
 export interface Rig {
   readonly routerPort: number;
   mode(mode: StreamMode): Promise<void>;
-  load(order: Order): Promise<Summary>;
+  load(order: Order): Promise<Counts>;
   /** The same by a second process, which holds streams open or uploads meanwhile, and never delays the first one. */
-  hold(order: Order): Promise<Summary>;
+  hold(order: Order): Promise<Counts>;
   stop(): Promise<void>;
 }
 
@@ -66,50 +66,40 @@ export async function measureWindow(rig: Rig, { pids }: Target, seconds: number)
 }
 
 /**
- * Starts a load, measures, and ends the load.
- * @returns the window, and a summary of the whole load
- * @throws when a request failed or none was answered
+ * Starts a load, measures it, and ends it.
+ * @param settle milliseconds before it counts
+ * @returns the window, and a summary of the whole load: its times are those of requests that were due after settling
+ * @throws when a request failed, none was answered, or one of an open loop never was
  */
-export async function underLoad(
-  rig: Rig,
-  target: Target,
-  load: Load,
-  seconds: number,
-): Promise<Window & { readonly whole: Summary }> {
+export async function underLoad(rig: Rig, target: Target, load: Load, seconds: number, settle = START_MS) {
   await rig.load({ do: 'start', load });
-  await sleep(START_MS);
-  const window = await measureWindow(rig, target, seconds);
-  const whole = await rig.load({ do: 'stop' });
-  refuseErrors(whole);
-  if (window.done === 0) throw new Error(`no answer from ${load.baseUrl}`);
-  await sleep(AFTER_MS);
-  return { ...window, whole };
-}
-
-/**
- * Requests at random instants, `rate` a second.
- * @param settle milliseconds before they count
- * @returns CPU microseconds of the target, and the summary of the time that counts
- * @throws when a request failed or none was answered
- */
-export async function measureOpenLoop(
-  rig: Rig,
-  target: Target,
-  { rate, ...body }: Load['body'] & { readonly rate: number },
-  seconds: number,
-  settle = START_MS,
-) {
-  await rig.load({ do: 'start', load: { ...loadOf(target, MOST_CONNECTIONS), body, rate } });
   await sleep(settle);
   await rig.load({ do: 'reset' });
-  const { cpu, done, events } = await measureWindow(rig, target, seconds);
-  await rig.load({ do: 'drain' });
-  await sleep(PATIENCE_MS / 10); // the slowest answers count above all
-  const whole = await rig.load({ do: 'stop' });
+  const window = await measureWindow(rig, target, seconds);
+  const { gap } = await rig.load({ do: 'drain' }); // gaps under a load that ends are not of this load
+  const whole = await (load.rate ? untilAnswered(rig.load) : rig.load({ do: 'stop' }));
   refuseErrors(whole);
-  if (done + events === 0) throw new Error(`no answer from ${target.baseUrl}`);
+  if (window.done + window.events === 0) throw new Error(`no answer from ${load.baseUrl}`);
   await sleep(AFTER_MS);
-  return { ...whole, cpu, done, events };
+  return { ...window, whole: { ...whole, gap } };
+}
+
+/** The load of requests at random instants, `rate` a second. */
+export function openLoad(target: Target, { rate, ...body }: Load['body'] & { readonly rate: number }): Load {
+  return { ...loadOf(target, MOST_CONNECTIONS), body, rate };
+}
+
+/** CPU microseconds of a window per request, and what its requests waited. */
+export function latencyOf({ cpu, done, whole: { p50, p99, p999, max } }: Awaited<ReturnType<typeof underLoad>>) {
+  return { cpu: cpu / done, p50, p99, p999, max };
+}
+
+/** Waits for the answers that a drained load still lacks: the slowest count above all. @throws when one never comes */
+async function untilAnswered(load: Rig['load']): Promise<Counts> {
+  for (let waited = 0; waited < PATIENCE_MS && (await load({ do: 'read' })).open > 0; waited += 50) await sleep(50);
+  const whole = await load({ do: 'stop' });
+  if (whole.open > 0) throw new Error(`${whole.open} requests had no whole answer`);
+  return whole;
 }
 
 /** CPU microseconds and rate per request or event. */
@@ -123,11 +113,10 @@ export async function measureRequests(rig: Rig, target: Target, load: Load, seco
 }
 
 /** Lets the router end all open streams as whole ones. @throws when one did not arrive whole */
-export async function endStreams(rig: Rig, load: Rig['load']): Promise<Summary> {
+export async function endStreams(rig: Rig, load: Rig['load']): Promise<Counts> {
   await load({ do: 'drain' });
   await rig.mode({ mode: 'burst' });
-  await sleep(500);
-  const answer = await load({ do: 'stop' });
+  const answer = await untilAnswered(load);
   refuseErrors(answer);
   return answer;
 }

@@ -27,6 +27,8 @@ export interface Section {
   /** NOTHING, if absent. */
   start?(bench: Bench): Promise<Target[]>;
   steps(bench: Bench): readonly Step[];
+  /** The seconds of each round are others than --seconds; the note tells them. */
+  readonly ownTime?: boolean;
   /** Circumstances that a reader needs. */
   note?(bench: Bench): string;
   table(results: SectionResults): string;

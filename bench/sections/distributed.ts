@@ -1,22 +1,20 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { newRequestId } from '../../src/runtime/request-id.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { migrate } from '../../src/store/migrate.ts';
-import { childrenOf } from '../../test/faults/server.ts';
 import { missing, startCitus } from '../../test/fleet/citus.ts';
 import type { Cluster } from '../../test/fleet/cluster.ts';
 import { onEach, spread as spreadTables } from '../../test/support/distributed.ts';
 import { inDatabase } from '../../test/support/postgres.ts';
 import { reading, type SectionResults } from '../results.ts';
+import { parentOf, serverMicros } from '../run/process.ts';
 import type { Section } from '../run/rounds.ts';
 import { NOTHING, type Target } from '../run/targets.ts';
 import { number, spread, table } from '../tables.ts';
 
 const COMPANIES = 1000;
 const WRITERS = 4;
-const TICK_US = 10_000;
 const BATCHES = [200, 1000] as const;
 /** Name of a target → workers, label. */
 const TARGETS: Readonly<Record<string, readonly [workers: number, label: string]>> = {
@@ -154,29 +152,11 @@ function batchOf(rows: number): Buffer {
   return Buffer.from(JSON.stringify(records));
 }
 
-/** Microseconds of servers and all their processes, those included that have ended. */
 async function cpuOf(clusters: readonly Cluster[]): Promise<number> {
-  let ticks = 0;
+  let micros = 0;
   for (const { sql } of clusters) {
     const [row] = await sql<[{ pid: number }]>`select pg_backend_pid() as pid`;
-    const pid = Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${row.pid}/status`, 'latin1'))?.[1]);
-    const [own, system, ended, endedSystem] = timesOf(pid);
-    ticks += own + system + ended + endedSystem;
-    for (const child of childrenOf(pid)) {
-      const [user, system] = timesOf(child);
-      ticks += user + system;
-    }
+    micros += serverMicros(parentOf(row.pid));
   }
-  return ticks * TICK_US;
-}
-
-/** Ticks of a process and of its children that have ended: utime, stime, cutime, cstime. */
-function timesOf(pid: number): readonly [number, number, number, number] {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    return fields.slice(11, 15).map(Number) as [number, number, number, number];
-  } catch {
-    return [0, 0, 0, 0]; // it has just ended
-  }
+  return micros;
 }

@@ -24,7 +24,9 @@ export const idle: Section = {
       },
     },
   ],
-  note: () => 'The other programs of the benchmark are at rest too. Caches of the processor are cold at each poll.',
+  ownTime: true,
+  note: ({ seconds }) =>
+    `${seconds * LONGER} s, a minute after the start. The other programs of the benchmark are at rest too. Caches of the processor are cold at each poll.`,
   table: (results) =>
     figureTable(results, 'idle', { cpu: 'gateway, ms of CPU a second', postgres: 'Postgres, ms of CPU a second' }),
   goals: (results) => [

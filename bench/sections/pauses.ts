@@ -1,6 +1,7 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { PIECE_CAUSES, type Pieces } from '../programs/pieces.ts';
 import { reading } from '../results.ts';
-import { measureOpenLoop } from '../run/rig.ts';
+import { openLoad, refuseErrors, START_MS } from '../run/rig.ts';
 import { type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import { spread, table } from '../tables.ts';
 
@@ -17,9 +18,12 @@ export const pauses: Section = {
       warmSeconds: WARM_SECONDS / LONGER,
       async measure(target, seconds) {
         await rig.mode({ mode: 'burst' });
+        await rig.load({ do: 'start', load: openLoad(target, { bytes: 1024, rate: RATE }) });
+        await sleep(START_MS);
         await target.probe('profile-start');
-        await measureOpenLoop(rig, target, { bytes: 1024, rate: RATE }, seconds * LONGER);
+        await sleep(seconds * LONGER * 1000);
         const pieces: Record<string, Pieces> = await target.probe('profile-stop');
+        refuseErrors(await rig.load({ do: 'stop' }));
         return Object.fromEntries(
           Object.entries(pieces).map(([cause, { total, longest, long }]) => [
             cause,
@@ -29,8 +33,9 @@ export const pauses: Section = {
       },
     },
   ],
-  note: () =>
-    `${RATE.toLocaleString('en')} requests a second at random instants, and a profile with a sample every 0.1 ms, which ` +
+  ownTime: true,
+  note: ({ seconds }) =>
+    `${RATE.toLocaleString('en')} requests a second at random instants for ${seconds * LONGER} s, and a profile with a sample every 0.1 ms, which ` +
     'takes a tenth of the CPU itself. A piece is work on one thing without a break. The clock runs on where the system ' +
     'gives the core to something else: the longest pieces of a loud hour are that.',
   table: (results) =>

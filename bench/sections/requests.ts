@@ -33,7 +33,7 @@ export const requests: Section = {
       },
     })),
   note: () =>
-    `${CONNECTIONS} connections. autocannon's table is the published one; wrk costs the load core less, so the programs ` +
+    `${CONNECTIONS} connections. autocannon's table is the published one, with latencies in whole milliseconds; wrk costs the load core less, so the programs ` +
     'under test are busier, find more work at each wake-up, and the C programs gain most from it.',
   table: (results) => targetTables(results, 'request', 'load by ', { p50: 'p50 ms', p99: 'p99 ms' }),
   goals: (results) => {

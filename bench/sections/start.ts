@@ -28,6 +28,7 @@ export const start: Section = {
       },
     },
   ],
+  ownTime: true,
   note: () => 'Existing database, file caches warm; idle memory two seconds after the first answer.',
   table: (results) =>
     table(

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { childrenOf } from '../../test/faults/server.ts';
 import { compared, reading } from '../results.ts';
 import { ALL_CORES } from '../run/process.ts';
 import { loadOf, underLoad } from '../run/rig.ts';
@@ -19,7 +19,9 @@ export const workers: Section = {
       // on a busy machine the load shedder would answer some requests itself
       const env = { WORKERS: String(count), MAX_DELAY_MS: '60000' };
       const gateway = await startGateway(bench, { name, flags: [], env, cores: ALL_CORES });
-      targets.push({ ...gateway, pids: gateway.pids.flatMap((pid) => [pid, ...childrenOf(pid)]) });
+      const pids = gateway.pids.flatMap((pid) => [pid, ...childrenOf(pid)]);
+      if (pids.length !== (count > 1 ? count + 1 : 1)) throw new Error(`${name} has ${pids.length} processes`);
+      targets.push({ ...gateway, pids });
     }
     return targets;
   },
@@ -54,7 +56,3 @@ export const workers: Section = {
     return table(['load', 'CPU µs per request', '÷ one process', 'requests a second', 'p50 ms', 'p99 ms'], rows);
   },
 };
-
-function childrenOf(pid: number): number[] {
-  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim().split(' ').filter(Boolean).map(Number);
-}
