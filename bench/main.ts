@@ -23,7 +23,6 @@ const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md, PAGES.md a
   --rounds N        interleaved rounds (default 5)
   --seconds N       seconds for which each program is measured in a round (default 3)
   --quick           only shows that everything works: one round of 0.2 s without warm-up; writes nothing
-  --targets LIST    programs to compare, of ${TARGETS.join(',')}
   --base DIR        compares with DIR, a built checkout of another commit: prints the ratios of CPU, writes nothing.
                     Sections: requests, paced and burst, or what --only names
   --ledger-rows N   rows in the scale and pages sections (default 1000000; the published tables have 10000000, some 5 and
@@ -31,10 +30,8 @@ const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md, PAGES.md a
   --companies N     companies and keys in the scale section (default 100000); companies in the pages section (20000
                     published), with half as many keys in one of them
   --report          measures nothing, only writes the report again
-  --dry-run         measures, but writes nothing
 
-Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run, BENCH_LITELLM the
-program litellm of the Python package litellm[proxy] where it is not in PATH;
+Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run;
 BENCH_DATABASE_URL a Postgres server on this machine to use instead of the embedded one;
 BENCH_NODE_FLAGS more flags for gateways, such as "--cpu-prof --cpu-prof-dir=DIR".
 `;
@@ -73,7 +70,7 @@ async function measure(options: Options, results: Results): Promise<void> {
       const notes = [section.note?.(bench) ?? '', machine].filter((note) => note !== '');
       measured[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
       results.sections[name] = measured[name];
-      if (!options.dryRun) write(results);
+      if (!options.quick && options.base === undefined) write(results);
     }
   } finally {
     await rig.stop();
@@ -121,12 +118,10 @@ function readOptions() {
       rounds: { type: 'string', default: '5' },
       seconds: { type: 'string', default: '3' },
       quick: { type: 'boolean', default: false },
-      targets: { type: 'string' },
       base: { type: 'string' },
       'ledger-rows': { type: 'string', default: '1000000' },
       companies: { type: 'string', default: '100000' },
       report: { type: 'boolean', default: false },
-      'dry-run': { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
   });
@@ -143,20 +138,18 @@ function readOptions() {
   const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst']);
   for (const name of only) if (!(name in ALL)) throw new TypeError(`there is no section ${name}`);
   // the first program meets a cold router and load generator, and V8 compiles it for that: a tenth of its CPU
-  const targets = (values.targets?.split(',') ??
-    (base === undefined ? TARGETS : ['direct', 'gateway', 'base'])) as TargetName[];
-  for (const name of targets) if (!TARGETS.includes(name)) throw new TypeError(`there is no program ${name}`);
+  const targets: readonly TargetName[] =
+    base === undefined ? TARGETS.filter((name) => name !== 'base') : ['direct', 'gateway', 'base'];
   return {
     only,
     rounds: number('rounds', 1),
     seconds: number('seconds', 0.2),
     quick,
-    targets: base === undefined ? targets.filter((name) => name !== 'base') : targets,
+    targets,
     base: base && resolve(base),
     ledgerRows: number('ledger-rows', 1000),
     companies: number('companies', 100),
     report: values.report,
-    dryRun: values['dry-run'] || quick || base !== undefined,
   };
 }
 

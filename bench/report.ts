@@ -26,26 +26,22 @@ export function writeReport(results: Results): string {
   return `${blocks.join('\n\n')}\n`;
 }
 
+const SPREADS = 'Medians of rounds, lowest to highest in brackets.';
+
 /** The whole of FLEET.md. */
 export function writeFleet(results: Results): string {
-  const blocks = [
-    '# A fleet on one Postgres',
-    'Written by `make bench`; do not edit. [README.md](README.md#fleet) says what is measured. Medians of rounds, lowest to highest in brackets.',
-    ...describeSections(FLEET, results),
-    '## A million requests a second',
-    planFleet(results),
-  ];
-  return `${blocks.join('\n\n')}\n`;
+  const plan = ['## A million requests a second', planFleet(results)];
+  return writePage('A fleet on one Postgres', 'fleet', [SPREADS, ...describeSections(FLEET, results), ...plan]);
 }
 
 /** The whole of PAGES.md. */
 export function writePages(results: Results): string {
-  const blocks = [
-    '# Pages',
-    'Written by `make bench`; do not edit. [README.md](README.md#pages) says what is measured.',
-    ...describeSections(PAGES, results),
-  ];
-  return `${blocks.join('\n\n')}\n`;
+  return writePage('Pages', 'pages', describeSections(PAGES, results));
+}
+
+function writePage(title: string, chapter: string, blocks: readonly string[]): string {
+  const intro = `Written by \`make bench\`; do not edit. [README.md](README.md#${chapter}) says what is measured.`;
+  return `${[`# ${title}`, intro, ...blocks].join('\n\n')}\n`;
 }
 
 function describeSections(sections: Readonly<Record<string, Section>>, results: Results): string[] {

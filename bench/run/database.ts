@@ -14,8 +14,6 @@ export interface DatabaseServer {
   readonly version: string;
   /** Makes a database of the gateway's schema with companies, keys, a model and ledger rows in it, or what a function fills in. */
   seeded(seed?: Seed | ((db: Database) => Promise<void>)): Promise<string>;
-  /** Drops one before the end, to save disk. */
-  drop(url: string): Promise<void>;
   /**
    * Runs work while the server gets only what others on its cores leave: what it does with a batch of the gateway would
    * delay the load generator, which times the answers.
@@ -72,10 +70,6 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
       await filled.close();
       return inDatabase(url, name);
     },
-    async drop(database) {
-      const name = /\/(tollgate_bench_\w+)/.exec(database)?.[1] as string;
-      await db.run(60_000, (sql) => sql`drop database ${sql(name)} with (force)`);
-    },
     async behind(work) {
       const all = [pid, ...childrenOf(pid)];
       setPolicy('--idle', all);
@@ -87,7 +81,7 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
     },
     cpuMicros: () => serverMicros(pid),
     async stop() {
-      for (const name of made) await db.run(60_000, (sql) => sql`drop database if exists ${sql(name)} with (force)`);
+      for (const name of made) await db.run(60_000, (sql) => sql`drop database ${sql(name)} with (force)`);
       await db.close();
       await end();
     },

@@ -71,7 +71,7 @@ export async function runSection({ start = async () => [NOTHING], steps }: Secti
     for (const step of steps(bench)) {
       const warmSeconds = bench.quick ? 0 : (step.warmSeconds ?? 0);
       for (let round = warmSeconds > 0 ? 0 : 1; round <= bench.rounds; round++) {
-        if (step.fresh && round > 1) {
+        if (step.fresh) {
           await stopAll(targets);
           targets = await start(bench);
         }

@@ -10,19 +10,9 @@ import { ask, printedBy, startPinned, stop, TEST_CORES, untilListening } from '.
  * The programs compared, each alone on the test core while it is measured. `plain` is the gateway with
  * FAST_HTTP=off; `base` is the gateway of another checkout.
  */
-export const TARGETS = [
-  'direct',
-  'proxy',
-  'gateway',
-  'plain',
-  'base',
-  'nginx',
-  'haproxy',
-  'portkey',
-  'litellm',
-] as const;
+export const TARGETS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy', 'portkey'] as const;
 /** Other gateways are left out of the sections about streams. */
-export const STREAM_TARGETS = TARGETS.filter((name) => name !== 'portkey' && name !== 'litellm');
+export const STREAM_TARGETS = TARGETS.filter((name) => name !== 'portkey');
 export type TargetName = (typeof TARGETS)[number];
 
 /**
@@ -89,7 +79,7 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
     case 'plain':
       return startGateway(around, { name, env: { FAST_HTTP: 'off' } });
     case 'base':
-      return around.base === undefined ? 'needs --base' : startGateway(around, { name, checkout: around.base });
+      return startGateway(around, { name, checkout: around.base ?? CHECKOUT });
     case 'nginx': {
       const program = installed(name);
       if (program === null) return `${name} is not installed`;
@@ -106,13 +96,6 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
       const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${router}/v1` };
       const command = nodeCommand([join(folder, entry), `--port=${port}`, '--headless']);
       return start(name, port, around, { ...command, headers });
-    }
-    case 'litellm': {
-      const program = process.env.BENCH_LITELLM || installed(name);
-      if (program === null) return 'neither BENCH_LITELLM nor PATH names the program litellm';
-      const config = configure('litellm.yaml', around.folder, { PORT: port, ROUTER_PORT: around.routerPort });
-      const args = ['--config', config, '--host', '127.0.0.1', '--port', `${port}`, '--num_workers', '1'];
-      return start(name, port, around, { program, args });
     }
   }
 }

@@ -63,12 +63,7 @@ function tablesOf(results: SectionResults): string {
 /** What follows for a very large fleet. */
 function conclusion(results: SectionResults): string {
   const cores = (name: string, kind = 'cpu') => number(reading(results, `${BATCHES.at(-1)}`, name, kind)?.median ?? 0);
-  return [
-    `A million rows a second, in batches of ${BATCHES.at(-1)}, take ${cores('none')} cores of Postgres in cells, each a server of its own, and ${cores('two')} spread over two workers, ${cores('two', 'first')} of them on the coordinator.`,
-    'The coordinator books one batch after another, so that batches never wait for each other crosswise: 2,000 rows took it 94 ms on an idle machine (median of 40, 2026-11-23; 126 ms on one server, which books many at once). That is 21,000 rows a second, whatever the number of workers: 48 coordinators for a million.',
-    'So a plan for a million requests a second rests on cells. Spreading is for a ledger that one server cannot hold; a company is on one worker there, as it is in one cell.',
-    'On one server the functions that make this possible cost nothing: a row of a batch of 200 took 70.8 µs with them and 71.9 µs without (24 pairs, 0.99 within pairs, 2026-11-23); a poll of an idle gateway takes Postgres 27 µs more, 1.3 times a second.',
-  ].join(' ');
+  return `A million rows a second, in batches of ${BATCHES.at(-1)}, take ${cores('none')} cores of Postgres in cells, each a server of its own, and ${cores('two')} spread over two workers, ${cores('two', 'first')} of them on the coordinator.`;
 }
 
 async function startServers(name: string, workers: number): Promise<Servers> {

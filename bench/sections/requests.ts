@@ -27,9 +27,11 @@ export const requests: Section = {
         await bench.rig.mode({ mode: 'burst' });
         const before = cpuMicros(target.pids);
         const whole = Math.max(1, Math.round(seconds)); // wrk knows no less
-        const { done, p50, p99 } = await (name === 'wrk' ? wrk : cannon)(bench, target, whole);
+        const { done, failed, seconds: took, p50, p99 } = await (name === 'wrk' ? wrk : cannon)(bench, target, whole);
+        if (failed > 0 || done === 0)
+          throw new Error(`${name} saw ${failed} failures with ${target.name}, ${done} answers`);
         await sleep(300); // the ledger is written after the answers, and counts
-        return { [name]: { cpu: (cpuMicros(target.pids) - before) / done, rate: done / whole, p50, p99 } };
+        return { [name]: { cpu: (cpuMicros(target.pids) - before) / done, rate: done / took, p50, p99 } };
       },
     })),
   note: () =>
@@ -52,8 +54,8 @@ function generators(bench: Bench): string[] {
   return bench.base === undefined ? names : names.slice(-1);
 }
 
-/** Answers, and milliseconds. */
-type Run = Readonly<Record<'done' | 'p50' | 'p99', number>>;
+/** Answers and failures, how long it took, and latencies in milliseconds. */
+type Run = Readonly<Record<'done' | 'failed' | 'seconds' | 'p50' | 'p99', number>>;
 
 const headersOf = ({ headers }: Target): Record<string, string> => ({
   'content-type': 'application/json',
@@ -65,9 +67,8 @@ async function cannon(_bench: Bench, target: Target, duration: number): Promise<
   const url = `${target.baseUrl}/chat/completions`;
   const request = { url, method: 'POST', headers: headersOf(target), body: BODY } as const;
   const result = await autocannon({ ...request, connections: CONNECTIONS, duration });
-  const failed = result.errors + result.non2xx;
-  if (failed > 0) throw new Error(`autocannon saw ${failed} failures with ${target.name}`);
-  return { done: result['2xx'], p50: result.latency.p50, p99: result.latency.p99 };
+  const { '2xx': done, errors, non2xx, duration: took, latency } = result;
+  return { done, failed: errors + non2xx, seconds: took, p50: latency.p50, p99: latency.p99 };
 }
 
 async function wrk({ folder }: Bench, target: Target, seconds: number): Promise<Run> {
@@ -78,7 +79,5 @@ async function wrk({ folder }: Bench, target: Target, seconds: number): Promise<
   for (const [name, value] of Object.entries(headersOf(target))) args.push('-H', `${name}: ${value}`);
   args.push(`${target.baseUrl}/chat/completions`);
   const printed = await printedBy(LOAD_CORES, installed('wrk') as string, args, { BODY_FILE: body });
-  const result = JSON.parse(printed.trimEnd().split('\n').at(-1) as string) as Run & { failed: number };
-  if (result.failed > 0) throw new Error(`wrk saw ${result.failed} failures with ${target.name}`);
-  return result;
+  return JSON.parse(printed.trimEnd().split('\n').at(-1) as string) as Run;
 }

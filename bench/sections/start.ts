@@ -1,7 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requestBody } from '../load/body.ts';
-import { Connection, parseAddress, requestBytes } from '../load/connection.ts';
-import { newTally } from '../load/tally.ts';
 import { benchKey, SLUG } from '../programs/answers.ts';
 import { reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
@@ -49,14 +47,11 @@ export const start: Section = {
 
 /** Asks every millisecond until there is a whole answer. @throws when there is none after 20 s */
 async function firstAnswer({ baseUrl }: Target): Promise<void> {
-  const address = parseAddress(baseUrl);
-  const body = requestBody({ model: SLUG, bytes: 1024 });
-  const request = requestBytes(address, { authorization: `Bearer ${benchKey(0)}` }, body);
-  const connection = new Connection(address, newTally());
-  const end = performance.now() + 20_000;
-  while (!(await new Promise<boolean>((resolve) => connection.send(request, resolve)))) {
+  const headers = { authorization: `Bearer ${benchKey(0)}`, 'content-type': 'application/json' };
+  const request = { method: 'POST', headers, body: requestBody({ model: SLUG, bytes: 1024 }) };
+  for (const end = performance.now() + 20_000; ; await sleep(1)) {
+    const answer = await fetch(`${baseUrl}/chat/completions`, request).catch(() => null);
+    if (answer?.ok && (await answer.text()) !== '') return;
     if (performance.now() > end) throw new Error('the gateway gave no whole answer');
-    await sleep(1);
   }
-  connection.close();
 }

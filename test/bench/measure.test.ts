@@ -5,6 +5,7 @@ import { newTally, summarize } from '../../bench/load/tally.ts';
 import { addedRatio, record, type SectionResults } from '../../bench/results.ts';
 import { cpuMicros, serverMicros } from '../../bench/run/process.ts';
 import { loadOf, type Rig, underLoad } from '../../bench/run/rig.ts';
+import { type Bench, runSection, type Section } from '../../bench/run/rounds.ts';
 import { NOTHING } from '../../bench/run/targets.ts';
 import { uploads } from '../../bench/sections/uploads.ts';
 
@@ -61,4 +62,28 @@ t.test('CPU beside uploads is not compared: it is that of as many uploads as eac
   const text = uploads.table({ taken: '', rounds: 1, seconds: 1, notes: [], series });
   t.match(text, '| alone | CPU µs per request | ÷ do-nothing proxy | p50 ms | p99 ms | p99.9 ms | highest ms |');
   t.match(text, '| beside eight uploads | p50 ms | p99 ms | p99.9 ms | highest ms | uploads/s |');
+});
+
+t.test('a step in fresh processes starts its targets anew before each round, the first included', async (t) => {
+  let started = 0;
+  const seen: number[] = [];
+  const step = { name: 'a step', measure: async () => ({}) };
+  const section: Section = {
+    heading: '',
+    start: async () => [{ ...NOTHING, name: `${++started}` }],
+    steps: () => [
+      step,
+      {
+        ...step,
+        fresh: true,
+        async measure({ name }) {
+          seen.push(Number(name));
+          return {};
+        },
+      },
+    ],
+    table: () => '',
+  };
+  await runSection(section, { rounds: 2, seconds: 0, quick: true, say: () => {} } as unknown as Bench);
+  t.same(seen, [2, 3]);
 });
