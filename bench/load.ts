@@ -92,11 +92,12 @@ async function run(options: Options): Promise<number> {
   await progress('', options.duration, parts, options, signal);
   const seconds = (performance.now() - began) / 1000;
   const busy = performance.eventLoopUtilization(before).utilization;
-  const rates = [plain, streamed].map(({ done }) => done / seconds);
+  const rates = [plain, streamed].map(({ latency }) => latency.count / seconds);
+  for (const { loop } of parts) if (loop !== paced) loop.stop();
   paced?.drain();
   const end = performance.now() + SETTLE_MS;
   while (paced && paced.open() > 0 && !signal.aborted && performance.now() < end) await sleep(20);
-  for (const { loop } of parts) loop.stop();
+  paced?.stop();
 
   const unanswered = paced?.open() ?? 0;
   const [requests, streaming] = [plain, streamed].map((tally, i) => {

@@ -36,11 +36,7 @@ export function targetTables(
     const names = targetsOf(results, series);
     const kinds = Object.keys(more).filter((kind) => reading(results, series, names[0] ?? '', kind) !== null);
     const head = [`${title}${series}`, `CPU µs per ${unit}`, '÷ do-nothing proxy', `${unit}s/s`];
-    const rows = names.map((name) => [
-      LABELS[name] as string,
-      ...costCells(results, series, name),
-      ...kinds.map((kind) => median(reading(results, series, name, kind))),
-    ]);
+    const rows = names.map((name) => [LABELS[name] as string, ...costCells(results, series, name, ['rate', ...kinds])]);
     return table([...head, ...kinds.map((kind) => more[kind] as string)], rows);
   });
   return tables.join('\n\n');
@@ -53,18 +49,25 @@ export function timesTable(results: SectionResults, series: string, unit?: 'requ
   const kinds = Object.entries(times).filter(([kind]) => measured.includes(kind));
   const rows = targetsOf(results, series).map((name) => [
     LABELS[name] as string,
-    ...(unit === undefined ? [] : costCells(results, series, name).slice(0, 2)),
+    ...(unit === undefined ? [] : costCells(results, series, name, [])),
     ...kinds.map(([kind]) => spread(reading(results, series, name, kind))),
   ]);
   const cost = unit === undefined ? [] : [`CPU µs per ${unit}`, '÷ do-nothing proxy'];
   return table([series, ...cost, ...kinds.map(([, head]) => head)], rows);
 }
 
-/** CPU per unit of work, ratio to the do-nothing proxy, and rate. */
-export function costCells(results: SectionResults, series: string, name: string): string[] {
-  const ratio = name === 'proxy' ? '1' : spread(compared(results, [series, name], [series, 'proxy']));
+/** CPU per unit of work, its ratio to another target, and the medians of further kinds. */
+export function costCells(
+  results: SectionResults,
+  series: string,
+  name: string,
+  kinds: readonly string[] = ['rate'],
+  base = 'proxy',
+): string[] {
+  const ratio = name === base ? '1' : spread(compared(results, [series, name], [series, base]));
   const cpu = spread(reading(results, series, name, 'cpu'));
-  return [...(name === 'direct' ? ['', ''] : [cpu, ratio]), median(reading(results, series, name, 'rate'))];
+  const more = kinds.map((kind) => median(reading(results, series, name, kind)));
+  return [...(name === 'direct' ? ['', ''] : [cpu, ratio]), ...more];
 }
 
 /** A table with a row per kind of figure that a section without targets has in a series. */

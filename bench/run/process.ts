@@ -120,7 +120,7 @@ export async function untilListening(name: string, port: number, child: ChildPro
   }
 }
 
-export function hasEnded(child: ChildProcess): boolean {
+function hasEnded(child: ChildProcess): boolean {
   return child.exitCode !== null || child.signalCode !== null;
 }
 

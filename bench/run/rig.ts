@@ -1,6 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { until } from '../../test/support/until.ts';
 import type { Summary } from '../load/tally.ts';
 import type { StreamMode } from '../programs/router.ts';
 import type { Counts, Load, Order } from '../programs/worker.ts';
@@ -8,7 +9,7 @@ import { answerOf, ask, cpuMicros, LOAD_CORES, setPolicy, startPinned, stop } fr
 import type { Target } from './targets.ts';
 
 export const START_MS = 300; // for a load to reach its pace
-const PATIENCE_MS = 10_000; // for the first answer, and for the last
+const PATIENCE_MS = 10_000; // for the first answer
 const MOST_CONNECTIONS = 1000; // of an open loop: the streams open at once, and some room
 const AFTER_MS = 200; // for what a program does behind its answers
 
@@ -96,10 +97,12 @@ export function latencyOf({ cpu, done, whole: { p50, p99, p999, max } }: Awaited
 
 /** Waits for the answers that a drained load still lacks: the slowest count above all. @throws when one never comes */
 async function untilAnswered(load: Rig['load']): Promise<Counts> {
-  for (let waited = 0; waited < PATIENCE_MS && (await load({ do: 'read' })).open > 0; waited += 50) await sleep(50);
-  const whole = await load({ do: 'stop' });
-  if (whole.open > 0) throw new Error(`${whole.open} requests had no whole answer`);
-  return whole;
+  await until(
+    () => load({ do: 'read' }),
+    'an answer to every request',
+    ({ open }) => open === 0,
+  );
+  return load({ do: 'stop' });
 }
 
 /** CPU microseconds and rate per request or event. */

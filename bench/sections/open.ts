@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../test/support/until.ts';
 import { compared, reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
 import { endStreams, loadOf, measureRequests, refuseErrors } from '../run/rig.ts';
@@ -80,11 +81,12 @@ export const open: Section = {
 /** Opens the streams, which then stay silent. */
 async function holdStreams({ rig }: Bench, target: Target): Promise<void> {
   await rig.hold({ do: 'start', load: { ...loadOf(target, STREAMS), body: { bytes: 1024, stream: true } } });
-  for (let tries = 0; tries < 200; tries++) {
-    const opened = await rig.hold({ do: 'read' });
-    refuseErrors(opened);
-    if (opened.events >= STREAMS) return;
-    await sleep(50);
-  }
-  throw new Error(`${target.name}: not all of ${STREAMS} streams opened`);
+  await until(
+    () => rig.hold({ do: 'read' }),
+    `${STREAMS} streams through ${target.name}`,
+    (held) => {
+      refuseErrors(held);
+      return held.events >= STREAMS;
+    },
+  );
 }

@@ -1,10 +1,10 @@
 import { hash, randomBytes } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { addDays, addMonths } from '../../src/domain/day-range.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createSession } from '../../src/store/session.ts';
 import { createUser } from '../../src/store/user.ts';
 import { freePort } from '../../test/faults/pooler.ts';
+import { until } from '../../test/support/until.ts';
 import { type Figures, reading } from '../results.ts';
 import { fillPages, idOf } from '../run/pages-data.ts';
 import type { Bench, Section } from '../run/rounds.ts';
@@ -29,7 +29,8 @@ export const pages: Section = {
       baseUrl: `http://127.0.0.1:${adminPort}`,
       headers: { cookie: await signIn(databaseUrl) },
     };
-    await untilServed(target);
+    // the first request starts the pages' process
+    await until(async () => (await fetch(target.baseUrl, target)).ok, 'the overview');
     return [target];
   },
   steps: (bench) => [
@@ -58,15 +59,6 @@ export const pages: Section = {
     return table(['page', 'best ms', 'median ms', 'CPU ms of Postgres, best', 'KB'], rows);
   },
 };
-
-/** Waits for the pages' process, which the first request starts. */
-async function untilServed({ baseUrl, headers }: Target): Promise<void> {
-  for (const end = performance.now() + SETUP_MS; ; await sleep(500)) {
-    const { status } = await fetch(baseUrl, { headers });
-    if (status === 200) return;
-    if (performance.now() > end) throw new Error(`the overview answers ${status}`);
-  }
-}
 
 async function fetchPage({ server }: Bench, { baseUrl, headers }: Target, path: string): Promise<Figures> {
   const before = server.cpuMicros();

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { compared, reading } from '../results.ts';
+import { reading } from '../results.ts';
 import type { DatabaseServer } from '../run/database.ts';
 import { LOAD_CORES } from '../run/process.ts';
 import { loadOf, underLoad } from '../run/rig.ts';
 import type { Section } from '../run/rounds.ts';
 import { startGateway, startHaproxy, type Target } from '../run/targets.ts';
-import { median, spread, table } from '../tables.ts';
+import { costCells, median, table } from '../tables.ts';
 
 const REPLICAS = 4;
 const RATE = 400; // requests per second for each replica
@@ -74,9 +74,7 @@ export const replicas: Section = {
   table: (results) => {
     const rows = Object.entries(LOADS).map(([name, [, label]]) => [
       label,
-      spread(reading(results, 'replicas', name, 'cpu')),
-      median(compared(results, ['replicas', name], ['replicas', 'one'])),
-      ...['postgres', 'p50', 'p99'].map((kind) => median(reading(results, 'replicas', name, kind))),
+      ...costCells(results, 'replicas', name, ['postgres', 'p50', 'p99'], 'one'),
     ]);
     const head = [
       'load',

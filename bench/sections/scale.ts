@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { compared, reading } from '../results.ts';
+import { compared } from '../results.ts';
 import { loadOf, measureRequests, refuseErrors } from '../run/rig.ts';
 import type { Bench, Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
-import { goal, median, spread, table } from '../tables.ts';
+import { costCells, goal, table } from '../tables.ts';
 
 const CONNECTIONS = 64;
 /** Gateways that differ only in what their databases hold. */
@@ -41,9 +41,7 @@ export const scale: Section = {
   table: (results) => {
     const rows = Object.entries(LABELS).map(([name, label]) => [
       label,
-      spread(reading(results, 'scale', name, 'cpu')),
-      spread(compared(results, ['scale', name], ['scale', 'small'])),
-      median(reading(results, 'scale', name, 'rate')),
+      ...costCells(results, 'scale', name, ['rate'], 'small'),
     ]);
     return table(['database', 'CPU µs per request', '÷ small', 'requests/s'], rows);
   },

@@ -1,10 +1,9 @@
 import { childrenOf } from '../../test/faults/server.ts';
-import { compared, reading } from '../results.ts';
 import { ALL_CORES } from '../run/process.ts';
 import { loadOf, underLoad } from '../run/rig.ts';
 import type { Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
-import { median, spread, table } from '../tables.ts';
+import { costCells, table } from '../tables.ts';
 
 const RATE = 500; // requests per second for each worker
 const CONNECTIONS = 32; // for each worker
@@ -48,9 +47,7 @@ export const workers: Section = {
     const rows = Object.entries(labels).flatMap(([series, label]) =>
       Object.entries(WORKERS).map(([name, count]) => [
         `${count === 1 ? 'one process' : `${count} workers`}, ${label}`,
-        spread(reading(results, series, name, 'cpu')),
-        spread(compared(results, [series, name], [series, 'one'])),
-        ...['rate', 'p50', 'p99'].map((kind) => median(reading(results, series, name, kind))),
+        ...costCells(results, series, name, ['rate', 'p50', 'p99'], 'one'),
       ]),
     );
     return table(['load', 'CPU µs per request', '÷ one process', 'requests a second', 'p50 ms', 'p99 ms'], rows);
