@@ -42,8 +42,10 @@ const USAGE = `Load test of a model service.
   --json            one JSON object at the end instead of text
 
 With neither --rate nor --streams, ${CONNECTIONS} requests at a time, each followed by the
-next. A request that fails is followed by the next after 50 ms, whatever a
-retry-after says. Ctrl-C ends the test early, with its report.
+next: a slow service is then asked less, so latencies need --rate, which counts
+from the instant a request is due. A request that fails is followed by the next
+after 50 ms, whatever a retry-after says. Ctrl-C ends the test early, with its
+report.
 
 Exit status: 0 if every request had a whole answer, 1 if not, 64 if an option
 is wrong, 130 after Ctrl-C.
@@ -212,7 +214,7 @@ function readOptions() {
   if (!URL.canParse(baseUrl)) throw new TypeError('--base-url must be an address such as http://127.0.0.1:8080/v1');
   if (!Object.hasOwn(ENDPOINTS, endpoint)) throw new TypeError(`--endpoint must be one of ${NAMES}`);
   const address = parseAddress(baseUrl, endpoint as Endpoint);
-  if (key === '') throw new TypeError('--key is missing');
+  if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError('--key is missing, or has a character that no header may have');
   const numbers = Object.entries(NUMBERS).map(([name, most]) => {
     const text = values[name as keyof typeof NUMBERS];
     const whole = !FRACTIONS.includes(name);

@@ -43,10 +43,6 @@ type Options = ReturnType<typeof readOptions>;
 
 /** Runs sections one after the other; each is written down as soon as it is over. */
 async function measure(options: Options, results: Results): Promise<void> {
-  for (const checkout of [CHECKOUT, options.base ?? CHECKOUT]) {
-    if (!existsSync(join(checkout, 'dist/main.js')))
-      throw new TypeError(`${checkout} has no dist/main.js: build it first`);
-  }
   pinSelf();
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
@@ -129,14 +125,19 @@ function readOptions() {
     process.stdout.write(USAGE);
     process.exit(0);
   }
-  const { quick, base } = values;
+  const { quick, report } = values;
+  const base = values.base && resolve(values.base);
+  for (const checkout of report ? [] : [CHECKOUT, base ?? CHECKOUT]) {
+    if (!existsSync(join(checkout, 'dist/main.js')))
+      throw new TypeError(`${checkout} has no dist/main.js: build it first`);
+  }
   const number = (name: 'rounds' | 'seconds' | 'ledger-rows' | 'companies', whenQuick: number): number => {
     const value = Number(values[name]);
     if (!(value > 0)) throw new TypeError(`--${name} must be a number above 0`);
     return quick ? whenQuick : value;
   };
   const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst']);
-  for (const name of only) if (!(name in ALL)) throw new TypeError(`there is no section ${name}`);
+  for (const name of only) if (!Object.hasOwn(ALL, name)) throw new TypeError(`there is no section ${name}`);
   // the first program meets a cold router and load generator, and V8 compiles it for that: a tenth of its CPU
   const targets: readonly TargetName[] =
     base === undefined ? TARGETS.filter((name) => name !== 'base') : ['direct', 'gateway', 'base'];
@@ -146,23 +147,23 @@ function readOptions() {
     seconds: number('seconds', 0.2),
     quick,
     targets,
-    base: base && resolve(base),
+    base,
     ledgerRows: number('ledger-rows', 1000),
     companies: number('companies', 100),
-    report: values.report,
+    report,
   };
 }
 
 process.setMaxListeners(64); // each program started listens for the end of this one
 process.on('SIGINT', () => process.exit(130));
 process.on('SIGTERM', () => process.exit(143));
+let options: Options | undefined;
 try {
-  const options = readOptions();
+  options = readOptions();
   const results: Results = JSON.parse(readFileSync(join(FOLDER, 'results.json'), 'utf8'));
   if (options.report) write(results);
   else await measure(options, results);
 } catch (error) {
-  const wrong = error instanceof TypeError;
-  console.error(wrong ? `${error.message}\n\n${USAGE}` : error);
-  process.exit(wrong ? 64 : 1);
+  console.error(options === undefined ? `${(error as Error).message}\n\n${USAGE}` : error);
+  process.exit(options === undefined ? 64 : 1);
 }

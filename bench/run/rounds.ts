@@ -42,8 +42,12 @@ export interface Step {
   readonly warmSeconds?: number;
   /** Starts the targets anew for each round. */
   readonly fresh?: boolean;
-  /** Measures one target. @returns figures by series; `cpu` is in microseconds per unit of work */
-  measure(target: Target, seconds: number): Promise<Readonly<Record<string, Figures>>>;
+  /**
+   * Measures one target.
+   * @param warmsUp the figures will not count
+   * @returns figures by series; `cpu` is in microseconds per unit of work
+   */
+  measure(target: Target, seconds: number, warmsUp: boolean): Promise<Readonly<Record<string, Figures>>>;
 }
 
 /** V8 goes on optimising a gateway for some 50,000 requests. */
@@ -78,7 +82,7 @@ export async function runSection({ start = async () => [NOTHING], steps }: Secti
         const shown: string[] = [];
         for (let i = 0; i < targets.length; i++) {
           const target = targets[(i + round) % targets.length] as Target;
-          const measured = await step.measure(target, round === 0 ? warmSeconds : bench.seconds);
+          const measured = await step.measure(target, round === 0 ? warmSeconds : bench.seconds, round === 0);
           for (const [name, figures] of Object.entries(measured)) {
             if (round > 0) record(series, name, target.name, figures);
             const [[kind, figure] = ['', 0]] = Object.entries(figures);

@@ -33,11 +33,10 @@ export const latency: Section = {
       ([rate, longer]): Step => ({
         name: seriesOf(rate),
         warmSeconds: rate === RATES[0][0] ? WARM_SECONDS : 0,
-        async measure(target, seconds) {
+        async measure(target, seconds, warmsUp) {
           await rig.mode({ mode: 'burst' });
           // the warm-up has many requests: V8 is to have optimised all of it before the first rate
-          const isWarmUp = seconds === WARM_SECONDS && longer === RATES[0][1];
-          const load = openLoad(target, { bytes: 1024, rate: isWarmUp ? 3000 : rate });
+          const load = openLoad(target, { bytes: 1024, rate: warmsUp ? 3000 : rate });
           const measured = await server.behind(() => underLoad(rig, target, load, seconds * longer));
           return { [seriesOf(rate)]: latencyOf(measured) };
         },

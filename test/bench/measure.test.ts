@@ -7,6 +7,7 @@ import { cpuMicros, serverMicros } from '../../bench/run/process.ts';
 import { loadOf, type Rig, underLoad } from '../../bench/run/rig.ts';
 import { type Bench, runSection, type Section } from '../../bench/run/rounds.ts';
 import { NOTHING } from '../../bench/run/targets.ts';
+import { latency } from '../../bench/sections/latency.ts';
 import { uploads } from '../../bench/sections/uploads.ts';
 
 /** A rig whose last answer comes when its load was looked at a few times after its end, and is the slowest. */
@@ -86,4 +87,17 @@ t.test('a step in fresh processes starts its targets anew before each round, the
   };
   await runSection(section, { rounds: 2, seconds: 0, quick: true, say: () => {} } as unknown as Bench);
   t.same(seen, [2, 3]);
+});
+
+t.test('only the warm-up of a rate is faster than the rate, however many seconds a round has', async (t) => {
+  const rates: unknown[] = [];
+  const rig = rigWithLateAnswer();
+  const load: Rig['load'] = (order) => {
+    if (order.do === 'start') rates.push(order.load.rate);
+    return rig.load(order);
+  };
+  const server = { behind: (work: () => unknown) => work() };
+  const [slowest] = latency.steps({ rig: { ...rig, load }, server, quick: true } as unknown as Bench);
+  for (const warmsUp of [true, false]) await slowest?.measure(NOTHING, 0.001, warmsUp);
+  t.same(rates, [3000, 100]);
 });
