@@ -31,7 +31,8 @@ const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md, PAGES.md a
                     published), with half as many keys in one of them
   --report          measures nothing, only writes the report again
 
-Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run;
+Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run, BENCH_LITELLM the
+program litellm of the Python package litellm[proxy] where it is not in PATH;
 BENCH_DATABASE_URL a Postgres server on this machine to use instead of the embedded one;
 BENCH_NODE_FLAGS more flags for gateways, such as "--cpu-prof --cpu-prof-dir=DIR".
 `;

@@ -9,6 +9,7 @@ export const LABELS: Readonly<Record<string, string>> = {
   nginx: 'nginx, passing through',
   haproxy: 'HAProxy, passing through',
   portkey: 'Portkey gateway',
+  litellm: 'LiteLLM proxy',
 };
 
 /** A Markdown table; all columns but the first are aligned to the right. */

@@ -10,9 +10,19 @@ import { ask, printedBy, startPinned, stop, TEST_CORES, untilListening } from '.
  * The programs compared, each alone on the test core while it is measured. `plain` is the gateway with
  * FAST_HTTP=off; `base` is the gateway of another checkout.
  */
-export const TARGETS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy', 'portkey'] as const;
+export const TARGETS = [
+  'direct',
+  'proxy',
+  'gateway',
+  'plain',
+  'base',
+  'nginx',
+  'haproxy',
+  'portkey',
+  'litellm',
+] as const;
 /** Other gateways are left out of the sections about streams. */
-export const STREAM_TARGETS = TARGETS.filter((name) => name !== 'portkey');
+export const STREAM_TARGETS = TARGETS.filter((name) => name !== 'portkey' && name !== 'litellm');
 export type TargetName = (typeof TARGETS)[number];
 
 /**
@@ -96,6 +106,13 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
       const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${router}/v1` };
       const command = nodeCommand([join(folder, entry), `--port=${port}`, '--headless']);
       return start(name, port, around, { ...command, headers });
+    }
+    case 'litellm': {
+      const program = process.env.BENCH_LITELLM || installed(name);
+      if (program === null) return 'neither BENCH_LITELLM nor PATH names the program litellm';
+      const config = configure('litellm.yaml', around.folder, { PORT: port, ROUTER_PORT: around.routerPort });
+      const args = ['--config', config, '--host', '127.0.0.1', '--port', `${port}`, '--num_workers', '1'];
+      return start(name, port, around, { program, args });
     }
   }
 }
