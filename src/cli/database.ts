@@ -13,7 +13,7 @@ const TRANSACTION_MS = 60_000;
 
 /**
  * Runs a command on the database of DATABASE_URL, or on the embedded one. An embedded database
- * that a gateway runs keeps running; otherwise it runs for the duration of the command.
+ * that a gateway uses keeps running; otherwise it runs for the duration of the command.
  * @throws Failure when the database is not migrated, or the embedded one cannot start
  */
 export async function withDatabase<T>(
@@ -47,7 +47,7 @@ export async function withDatabase<T>(
 }
 
 function openEmbedded(dataDir: string): Promise<Embedded> {
-  return startEmbedded({ dataDir, log: { info: () => {} }, shortLived: true }).catch((error: Error) => {
+  return startEmbedded({ dataDir, log: { info: () => {} } }).catch((error: Error) => {
     throw new Failure(`the embedded database cannot be used: ${error.message}`);
   });
 }

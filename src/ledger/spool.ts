@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
+import type { Processes, ProcessIdentity } from '../runtime/processes.ts';
 import type { Disk, SpoolFile } from './disk.ts';
-import type { Processes, ProcessIdentity } from './processes.ts';
 
 export interface SpoolOptions {
   readonly disk: Disk;

@@ -7,6 +7,7 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   renameSync,
@@ -17,6 +18,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { systemProcesses } from '../runtime/processes.ts';
 import { answers } from '../runtime/unix-socket.ts';
 import { type Binaries, findBinaries, type Identity, identityFor, launch } from './launch.ts';
 
@@ -24,8 +26,6 @@ interface EmbeddedOptions {
   /** Holds the cluster in the folder `postgres`, and the server's log in `postgres.log`. */
   readonly dataDir: string;
   readonly log: { info(fields: object, text: string): void };
-  /** Set by commands that end soon. Such a process never stops a server that a gateway uses. */
-  readonly shortLived?: boolean;
   /** Server settings that override our own. */
   readonly settings?: Readonly<Record<string, string>>;
 }
@@ -37,6 +37,7 @@ type Paths = ReturnType<typeof pathsOf>;
 /** A running server, as its file `postmaster.pid` describes it. */
 type Server = NonNullable<ReturnType<typeof readServer>>;
 
+const USER_FILE = 'postgres.user-'; // one for each process that uses the server
 const PORT = 5432; // part of the socket's name; the server does not listen on TCP
 const SOCKET_PATH_BYTES = 103; // the lowest limit of the supported platforms
 const START_MS = 120_000; // after a crash the server first replays its write-ahead log
@@ -64,8 +65,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
 
 /**
  * Finds or starts the Postgres server of a data folder: for a quick start, development and tests (launch.ts has
- * the programs). Several processes may call this at once and use the server that won; one process owns it and stops
- * it: the gateway that started it, that found it without a living owner, or that took it over from a command.
+ * the programs). Several processes may call this at once and use the server that won; the last of them stops it.
  * @throws Error of one line that says what to do
  */
 export async function startEmbedded(options: EmbeddedOptions) {
@@ -73,14 +73,38 @@ export async function startEmbedded(options: EmbeddedOptions) {
   mkdirSync(options.dataDir, { recursive: true });
   const paths = pathsOf(realpathSync(options.dataDir));
   checkOwner(paths);
-  let server = readServer(paths);
-  let started = false;
-  for (let failures = 0; server?.status !== 'ready'; server = readServer(paths)) {
-    if (performance.now() - began > START_MS)
-      throw new Error(`the embedded database is not ready, see ${paths.logFile}`);
+  const userFile = addUser(paths);
+  try {
+    const { server, found } = await readyServer(paths, { ...SETTINGS, ...options.settings }, began + START_MS);
+    const ms = Math.round(performance.now() - began);
+    options.log.info({ ms, pid: server.pid, found }, 'embedded database is ready');
+    return {
+      url: urlOf(server),
+      pid: server.pid,
+      /** Stops the server unless another process uses it. */
+      async stop(): Promise<void> {
+        rmSync(userFile, { force: true });
+        if (!isUsed(paths)) await stopServer(paths);
+        else options.log.info({}, 'the embedded database goes on: another process uses it');
+      },
+    };
+  } catch (error) {
+    rmSync(userFile, { force: true });
+    throw error;
+  }
+}
+
+/** The server, started unless it was found. @param end when to give up, by performance.now() */
+async function readyServer(paths: Paths, settings: Readonly<Record<string, string>>, end: number) {
+  let found = true;
+  let failures = 0;
+  for (;;) {
+    const server = readServer(paths);
+    if (server?.status === 'ready') return { server, found };
+    if (performance.now() > end) throw new Error(`the embedded database is not ready, see ${paths.logFile}`);
     if (server === null) {
-      const failure = await startServer(paths, { ...SETTINGS, ...options.settings });
-      started = failure === null;
+      const failure = await startServer(paths, settings);
+      found = failure !== null;
       // Sessions of a killed server keep its shared memory for a moment: wait for them. Another
       // failure probably means that another process was first; only the second one counts.
       if (failure?.includes('shared memory block')) await sleep(50);
@@ -89,19 +113,6 @@ export async function startEmbedded(options: EmbeddedOptions) {
       await sleep(POLL_MS); // it is starting or stopping
     }
   }
-  const owner = claim(paths, started, options.shortLived === true);
-  const ms = Math.round(performance.now() - began);
-  options.log.info({ ms, pid: server.pid, found: !started }, 'embedded database is ready');
-
-  return {
-    url: urlOf(server),
-    pid: server.pid,
-    owned: owner !== null,
-    /** Stops the server if this process still owns it. */
-    async stop(): Promise<void> {
-      if (owner !== null && readOwner(paths) === owner) await stopServer(paths);
-    },
-  };
 }
 
 /** @returns the URL of the server that runs in a data folder; null when none is ready */
@@ -121,10 +132,10 @@ function pathsOf(dataDir: string) {
   const fits = Buffer.byteLength(`${cluster}/.s.PGSQL.${PORT}`) <= SOCKET_PATH_BYTES && !cluster.includes(',');
   const hash = createHash('sha256').update(cluster).digest('hex').slice(0, 16);
   return {
+    dataDir,
     cluster,
     socketDir: fits ? cluster : join(tmpdir(), `tollgate-${hash}`),
     logFile: join(dataDir, 'postgres.log'),
-    ownerFile: join(dataDir, 'postgres.owner'),
   };
 }
 
@@ -277,7 +288,6 @@ async function stopServer(paths: Paths): Promise<void> {
       if (performance.now() - began > FAST_STOP_MS) signal(server.pid, 'SIGQUIT');
     }
   }
-  rmSync(paths.ownerFile, { force: true });
   if (paths.socketDir !== paths.cluster) rmSync(paths.socketDir, { recursive: true, force: true });
 }
 
@@ -293,21 +303,30 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Makes this process the owner unless another one is. @returns the text of our owner file, or null */
-function claim(paths: Paths, started: boolean, shortLived: boolean): string | null {
-  const [pid, kind] = readOwner(paths)?.split(' ') ?? [];
-  const owned = pid !== undefined && signal(Number(pid), 0);
-  if (owned && (shortLived || (kind === 'gateway' && !started))) return null;
-  const mark = `${process.pid} ${shortLived ? 'command' : 'gateway'} ${randomUUID()}`;
-  writeFileSync(`${paths.ownerFile}.${process.pid}`, mark);
-  renameSync(`${paths.ownerFile}.${process.pid}`, paths.ownerFile);
-  return mark;
+/** Writes down that this process uses the server. @returns the file */
+function addUser({ dataDir }: Paths): string {
+  const file = join(dataDir, `${USER_FILE}${randomUUID()}`);
+  try {
+    writeFileSync(`${file}.new`, JSON.stringify(systemProcesses().self));
+    renameSync(`${file}.new`, file);
+  } catch {
+    rmSync(`${file}.new`, { force: true }); // the disk is full: the server may stop before this process does
+  }
+  return file;
 }
 
-function readOwner({ ownerFile }: Paths): string | null {
-  try {
-    return readFileSync(ownerFile, 'utf8');
-  } catch {
-    return null;
+/** Whether a living process uses the server. Removes files of killed ones, whose ids may be other programs' by now. */
+function isUsed({ dataDir }: Paths): boolean {
+  const { isAlive } = systemProcesses();
+  const names = readdirSync(dataDir).filter((name) => name.startsWith(USER_FILE) && !name.endsWith('.new'));
+  let used = false;
+  for (const file of names.map((name) => join(dataDir, name))) {
+    try {
+      if (isAlive(JSON.parse(readFileSync(file, 'utf8')))) used = true;
+      else rmSync(file);
+    } catch {
+      // its process has just removed it
+    }
   }
+  return used;
 }

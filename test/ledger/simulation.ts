@@ -6,9 +6,9 @@ import { readRecordCost } from '../../src/domain/record.ts';
 import { type Admission, type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
 import type { Disk } from '../../src/ledger/disk.ts';
-import type { Processes } from '../../src/ledger/processes.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import type { Timing } from '../../src/ledger/timing.ts';
+import type { Processes } from '../../src/runtime/processes.ts';
 
 /**
  * The metering core with clock, disk and database played by a seed: replicas book records

@@ -20,10 +20,10 @@ import t, { type Test } from 'tap';
 import { readRecordCost } from '../../src/domain/record.ts';
 import { Backlog } from '../../src/ledger/backlog.ts';
 import { type Disk, fileDisk, type SpoolFile } from '../../src/ledger/disk.ts';
-import { type Processes, systemProcesses } from '../../src/ledger/processes.ts';
 import { type PendingRecord, RecordBlocks } from '../../src/ledger/record-block.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import { readLines } from '../../src/ledger/spool-line.ts';
+import { type Processes, systemProcesses } from '../../src/runtime/processes.ts';
 
 interface Bench {
   readonly folder: string;

@@ -170,7 +170,8 @@ async function sharedServer(): Promise<string> {
 /** Whether the process that is to stop the shared server is alive. */
 function isWatched(): boolean {
   try {
-    return process.kill(Number.parseInt(readFileSync(join(SHARED_DIR, 'postgres.owner'), 'utf8'), 10), 0);
+    const users = readdirSync(SHARED_DIR).filter((name) => /^postgres\.user-[^.]+$/.test(name));
+    return users.some((name) => process.kill(JSON.parse(readFileSync(join(SHARED_DIR, name), 'utf8')).pid, 0));
   } catch {
     return false;
   }

@@ -30,15 +30,22 @@ const server = await startEmbedded(options).catch(() => {
   rmSync(dataDir, { recursive: true, force: true });
   return startEmbedded(options);
 });
-if (server.owned) {
-  const db = openDatabase({ url: `${server.url}&application_name=watch`, maxConnections: 1 });
+const db = openDatabase({ url: `${server.url}&application_name=watch`, maxConnections: 1 });
+if (await db.run(60_000, isFirst)) {
   for (let busy = Date.now(); ; await sleep(1000)) {
     const closes = Date.now() - busy > IDLE_MS;
     if (await db.run(60_000, (sql) => isUsed(sql, closes))) busy = Date.now();
     else if (closes) break;
   }
-  await server.stop();
-  await db.close();
+}
+await server.stop();
+await db.close();
+
+/** Whether no other process does this. */
+async function isFirst(sql: Sql): Promise<boolean> {
+  const [{ first }] = await sql<[{ first: boolean }]>`
+    select pg_try_advisory_lock(hashtext('tollgate test watch')) as first`;
+  return first;
 }
 
 /**
