@@ -36,6 +36,7 @@ const TOLD_AGAIN_MS = 60_000;
 const LOCK_MS = 1500;
 const LOCKED = ['55P03', '40P01']; // others have locks: the file can be applied later
 const LOOK_MS = 1000;
+const LOOK_MOST_MS = 60_000;
 const HELD_MS = 300_000; // until the next attempt, though those who had locks are not done
 const CHECK_MS = 10_000;
 const RESET_MS = 120_000;
@@ -61,6 +62,7 @@ export async function migrate(
   let pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
   const progress = startProgress(onProgress);
   let lockedSince: number | undefined;
+  let unseen = 0; // attempts that failed by locks which nobody was seen to have
   try {
     while (pending.length > 0) {
       try {
@@ -71,19 +73,21 @@ export async function migrate(
           const [next, ...later] = pending;
           if (next === undefined) return [];
           progress.now(`${next.name} is running`);
-          await sql.unsafe(`set local lock_timeout = ${LOCK_MS}`);
+          await boundLocks(sql, LOCK_MS);
           await apply(sql, next);
           done.push(next.name);
           return later;
         });
         lockedSince = undefined;
+        unseen = 0;
       } catch (error) {
         if (!(error instanceof DatabaseUnavailable && LOCKED.includes(error.code))) throw error;
         lockedSince ??= performance.now();
         const holders = await db.run(CHECK_MS, holdersOf);
         const names = holders.map(({ name }) => name).join(', ') || 'others';
         progress.now(`${pending[0]?.name} is waiting for ${names} to be done with its tables`, lockedSince);
-        await untilOver(db, holders, Math.min(end, performance.now() + HELD_MS));
+        if (holders.length > 0) await untilOver(db, holders, Math.min(end, performance.now() + HELD_MS));
+        else await sleep(Math.min(LOOK_MS * 2 ** unseen++, LOOK_MOST_MS)); // on a worker of a Citus, or over already
         if (performance.now() > end) throw error;
       }
     }
@@ -94,6 +98,12 @@ export async function migrate(
   await ensurePartitions(db);
   await forgetOtherCluster(db);
   return done;
+}
+
+/** How long this transaction waits for a lock, on each server where the database has several. */
+async function boundLocks(sql: Sql, ms: number): Promise<void> {
+  await sql`set local citus.propagate_set_commands = 'local'`; // means nothing to a Postgres without Citus
+  await sql.unsafe(`set local lock_timeout = ${ms}`);
 }
 
 async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<void> {
@@ -194,7 +204,7 @@ export async function ownTables(sql: Sql): Promise<string[]> {
 async function ensurePartitions(db: Database): Promise<void> {
   try {
     await db.transaction(CHECK_MS, async (sql) => {
-      await sql`set local lock_timeout = '1s'`;
+      await boundLocks(sql, 1000);
       await sql`select ensure_api_usage_partitions(date_trunc('month', now())::date, 15)
         where to_regclass('api_usage_' || to_char(now() + interval '3 months', 'YYYY_MM')) is null`;
     });

@@ -5,13 +5,16 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { openDatabase } from '../../src/store/database.ts';
+import { openDatabase, type Sql } from '../../src/store/database.ts';
 import { distribute } from '../../src/store/distribution.ts';
 import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
+import { holds, inDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './citus.ts';
 import { endureOutages, spreadDatabase, startSpreadLoad } from './citus-outages.ts';
 import { comparePages } from './citus-pages.ts';
+import type { Cluster } from './cluster.ts';
 
 /** The ledger spread over a coordinator and two workers: what holds on one server holds there. */
 
@@ -103,6 +106,28 @@ async function loseServers(t: Test, cluster: CitusCluster): Promise<void> {
   await load.end(t);
 }
 
+const MIGRATING = `select from pg_locks where relation = 'usage_daily'::regclass and mode = 'AccessExclusiveLock' and granted`;
+
+/** A dump on a worker reads a part of a table. @returns ends it */
+async function lockOnWorker(t: Test, { workers }: CitusCluster, table: string): Promise<() => Promise<void>> {
+  const db = openDatabase({ url: inDatabase((workers[0] as Cluster).url, 'migrated') });
+  t.teardown(() => db.close());
+  const [locked, over] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const dump = db.transaction(600_000, async (sql) => {
+    await sql`set local citus.override_table_visibility = off`; // else parts are not listed
+    const [shard] = await sql<{ name: string }[]>`
+      select relname as name from pg_class where relname ~ ${`^${table}_\\d+$`} and relkind = 'r' limit 1`;
+    await sql`select from ${sql(shard?.name as string)}`;
+    locked.resolve();
+    await over.promise;
+  });
+  await Promise.race([locked.promise, dump]);
+  return async () => {
+    over.resolve();
+    await dump;
+  };
+}
+
 async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
   const url = await spreadDatabase(cluster, 'migrated');
   const directory = t.testdir(
@@ -117,7 +142,17 @@ async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
   writeFileSync(join(directory, '9999_later.sql'), later);
   const db = openDatabase({ url });
   t.teardown(() => db.close());
-  t.same(await migrate(db, { billingTimezone: 'Europe/Berlin', directory }), ['9999_later.sql']);
+  const release = await lockOnWorker(t, cluster, 'usage_daily');
+  const told: string[] = [];
+  const onProgress = (text: string) => told.push(text);
+  const migrated = migrate(db, { billingTimezone: 'Europe/Berlin', directory, onProgress });
+  await until(() => holds(db, `exists (${MIGRATING})`), 'the migration began');
+  const reads = (sql: Sql) => sql`select from usage_daily`;
+  await db.run(10_000, reads);
+  await db.run(10_000, reads);
+  await until(() => told.some((text) => /9999_later.sql is waiting for others/.test(text)), 'it says so');
+  await release();
+  t.same(await migrated, ['9999_later.sql']);
   t.same((await distribute(db, { shards: 1, dryRun: true })).statements, [], 'nothing is left to do');
   await db.run(10_000, (sql) =>
     addUsage(sql, [{ company: randomUUID(), at: '2026-10-31T23:30:00Z', month: '2026-11-01' }]),
