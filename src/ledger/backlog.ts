@@ -5,6 +5,8 @@ import { copyOfLines, linesOf, type PendingRecord, RecordBlocks } from './record
 import type { Spool, SpoolOptions } from './spool.ts';
 import { lineLength, readLines, type SpoolLine } from './spool-line.ts';
 
+const TRIAL_BYTES = 4096;
+
 export interface BacklogOptions {
   /** null: records wait in memory only. */
   readonly spool: Spool | null;
@@ -52,7 +54,7 @@ export class Backlog {
   size = 0;
   /** Records lost since the start because neither disk nor memory had room, or no disk when it was closed. */
   lost = 0;
-  /** False from a record that the disk refused until all that wait are on the disk; true without a spool. */
+  /** False from a record that the disk refused until it takes others and all that wait are on it; true without a spool. */
   spooling = true;
   /** Whether the disk refused the last records. */
   #refused = false;
@@ -223,6 +225,8 @@ export class Backlog {
       for (const segment of this.#segments) {
         if (segment.path === null) this.#writeFile(spool, segment);
       }
+      // nothing is left to write: bytes that are no line show whether the disk takes records again
+      if (this.#refused) spool.discard(this.#newFileOf(spool, Buffer.alloc(TRIAL_BYTES)));
     } catch (error) {
       this.#tellRefusal(error);
       return;
@@ -235,18 +239,23 @@ export class Backlog {
   /** Writes a segment that is in memory only to a new file. @throws when the disk refuses */
   #writeFile(spool: Spool, segment: Segment): void {
     const lines = copyOfLines(segment.memory as PendingRecord[]);
+    segment.path = this.#newFileOf(spool, lines);
+    segment.bytes = lines.length;
+  }
+
+  /** Makes a file of these bytes. @returns its path @throws when the disk refuses */
+  #newFileOf(spool: Spool, bytes: Buffer): string {
     const { path, file } = spool.newFile();
     try {
-      file.append(lines, lines.length);
+      file.append(bytes, bytes.length);
     } catch (error) {
       this.#attempt(() => spool.discard(path));
       throw error;
     } finally {
       this.#attempt(() => file.close());
     }
-    segment.path = path;
-    segment.bytes = lines.length;
     this.#refused = false;
+    return path;
   }
 
   #tellRefusal(error: unknown): void {

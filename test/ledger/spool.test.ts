@@ -323,7 +323,7 @@ t.test('while the disk takes new records but not those it refused, spooling stay
   t.equal(backlog.spooling, true, 'a single one fits');
 });
 
-t.test('a disk that refused is not known to work because the database took what waited', async (t) => {
+t.test('a disk that refused is tried again when the database took what waited and nobody calls', async (t) => {
   const world = narrow(t);
   const backlog = world.backlog('a');
   world.room = 0;
@@ -332,8 +332,12 @@ t.test('a disk that refused is not known to work because the database took what 
   backlog.beat();
   t.equal(backlog.spooling, false);
   world.room = Number.POSITIVE_INFINITY;
-  backlog.append(records(3, 4));
+  backlog.beat();
   t.equal(backlog.spooling, true);
+  t.match(world.logged.join(), /records reach the disk again/);
+  t.same(files(world.folder), [], 'nothing is left of the attempts');
+  backlog.append(records(3, 4));
+  t.same(onDisk(world.folder), [3]);
 });
 
 t.test('the end writes what the disk refused, and counts as lost what it still refuses', async (t) => {
