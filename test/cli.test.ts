@@ -309,10 +309,11 @@ t.test('the program itself: exit codes, output, the embedded database in DATA_DI
   const env = { ...process.env, DATABASE_URL: '', DATA_DIR: dataDir };
 
   const made = await program(['company', 'create', '--name', 'Acme', '--json'], env);
-  t.match(made, { code: 0, err: '' }, 'it migrates by itself');
+  const warning = `tollgate: warning: DATABASE_URL is not set, and ${dataDir} had no database: an empty one was made there\n`;
+  t.match(made, { code: 0, err: warning }, 'it migrates by itself');
   const { id } = JSON.parse(made.out);
   const listed = await program(['company', 'list', '--json'], env);
-  t.match({ code: listed.code, ids: JSON.parse(listed.out) }, { code: 0, ids: [{ id }] });
+  t.match({ ...listed, out: JSON.parse(listed.out) }, { code: 0, out: [{ id }], err: '' });
   t.match(await program(['company', 'create'], env), {
     code: 64,
     out: '',
@@ -324,6 +325,12 @@ t.test('the program itself: exit codes, output, the embedded database in DATA_DI
   });
   const args = ['user', 'create', '--email', 'op@example.com', '--role', 'operator', '--password-stdin'];
   t.match(await program(args, env, 'correct horse battery\n'), { code: 0, err: '', out: /^User created\./ });
+  const nowhere = { ...env, DATA_DIR: join(dataDir, 'postgres.log') };
+  t.match(await program(['company', 'list'], nowhere), {
+    code: 1,
+    out: '',
+    err: /; set DATABASE_URL, or DATA_DIR to /,
+  });
 });
 
 async function program(argv: string[], env: NodeJS.ProcessEnv, input = '') {

@@ -24,6 +24,8 @@ export async function withDatabase<T>(
 ): Promise<T> {
   const { databaseUrl, dataDir, billingTimezone } = config;
   const embedded = databaseUrl === null ? await openEmbedded(dataDir) : null;
+  if (embedded?.isNew)
+    onProgress(`warning: DATABASE_URL is not set, and ${dataDir} had no database: an empty one was made there`);
   const db = openDatabase({ url: databaseUrl ?? (embedded as Embedded).url });
   const applyPending = () => migrate(db, { billingTimezone, limitMs: Number.POSITIVE_INFINITY, onProgress });
   try {
@@ -48,6 +50,7 @@ export async function withDatabase<T>(
 
 function openEmbedded(dataDir: string): Promise<Embedded> {
   return startEmbedded({ dataDir, log: { info: () => {} } }).catch((error: Error) => {
-    throw new Failure(`the embedded database cannot be used: ${error.message}`);
+    const remedy = 'syscall' in error ? '; set DATABASE_URL, or DATA_DIR to a folder that you may write' : '';
+    throw new Failure(`the embedded database cannot be used: ${error.message}${remedy}`);
   });
 }

@@ -73,6 +73,7 @@ export async function startEmbedded(options: EmbeddedOptions) {
   mkdirSync(options.dataDir, { recursive: true });
   const paths = pathsOf(realpathSync(options.dataDir));
   checkOwner(paths);
+  const isNew = !existsSync(paths.cluster);
   const userFile = addUser(paths);
   try {
     const { server, found } = await readyServer(paths, { ...SETTINGS, ...options.settings }, began + START_MS);
@@ -81,6 +82,8 @@ export async function startEmbedded(options: EmbeddedOptions) {
     return {
       url: urlOf(server),
       pid: server.pid,
+      /** There was no cluster. */
+      isNew,
       /** Stops the server unless another process uses it. */
       async stop(): Promise<void> {
         rmSync(userFile, { force: true });
