@@ -85,7 +85,10 @@ t.test('DATABASE_CONNECTIONS holds for API, change feed, alerts and pages togeth
 t.test('with three connections there are no pages, but health and metrics', async (t) => {
   const world = await startWorld(t);
   const app = await replica(t, world, { DATABASE_CONNECTIONS: '3' });
-  t.match(await ask(`${app.adminUrl}/`), { status: 404, text: /no administration pages/ });
+  t.match(await ask(`${app.adminUrl}/`), {
+    status: 404,
+    text: /no administration pages: they need DATABASE_CONNECTIONS of 5/,
+  });
   t.match(await ask(`${app.adminUrl}/livez`), { status: 200, text: 'ok\n' });
   t.match(await ask(`${app.adminUrl}/readyz`), { status: 200, text: 'ready\n' });
   t.match(await ask(`${app.adminUrl}/metrics`), { status: 200, text: /^tollgate_requests_in_flight 0$/m });

@@ -36,7 +36,12 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
 
   async function answer(path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
     if (path === '/livez' || path === '/readyz' || path === '/metrics') return answerHealth(health, path, req, res);
-    if (origin === null) return send(res, 404, 'this gateway serves no administration pages\n');
+    if (origin === null)
+      return send(
+        res,
+        404,
+        'this gateway serves no administration pages: they need DATABASE_CONNECTIONS of 5 or more\n',
+      );
     if (!path.startsWith('/')) return send(res, 404, 'not found\n'); // "*", or the address of another server
     pages ??= import('./forward.ts').then(({ openForwarder }) => openForwarder(origin(), send));
     await (await pages).answer(req, res);

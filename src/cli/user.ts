@@ -12,7 +12,17 @@ import { erasePerson } from '../store/erasure.ts';
 import { createInvitation } from '../store/invitation.ts';
 import { deleteSessionsOf } from '../store/session.ts';
 import { createUser, findUser, listUsers, removeUser, setPasswordHash } from '../store/user.ts';
-import { type Command, command, Failure, flag, named, optional, required, UsageError } from './command.ts';
+import {
+  type Command,
+  type Context,
+  command,
+  Failure,
+  flag,
+  named,
+  optional,
+  required,
+  UsageError,
+} from './command.ts';
 import { ACTOR } from './database.ts';
 import { card, erasedText, instant, listing, minute } from './text.ts';
 
@@ -39,13 +49,13 @@ export const userCommands: readonly Command[] = [
     },
     notes:
       'At a terminal, type the password and press Enter. Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
-    async run({ transact, stdin }, values) {
+    async run({ transact, stdin, progress }, values) {
       const { email, role, company } = values;
       if (role === 'operator' && company !== undefined)
         throw new UsageError('an operator has no --company; leave it out');
       if (role !== 'operator' && company === undefined)
         throw new UsageError(`missing --company: the company of the ${role}`);
-      const hash = await hashPassword(await passwordFrom(stdin));
+      const hash = await hashPassword(await passwordFrom(stdin, progress));
       const user = await transact((sql) => createUser(sql, { email, role, company_id: company ?? null }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
@@ -96,8 +106,8 @@ export const userCommands: readonly Command[] = [
     summary: 'set a new password and end all sessions of the user',
     options: { email, password },
     notes: 'At a terminal, type the password and press Enter.',
-    async run({ transact, stdin }, { email }) {
-      const hash = await hashPassword(await passwordFrom(stdin));
+    async run({ transact, stdin, progress }, { email }) {
+      const hash = await hashPassword(await passwordFrom(stdin, progress));
       const id = await transact(async (sql) => {
         const id = await idOf(sql, email);
         await setPasswordHash(sql, id, hash);
@@ -149,11 +159,13 @@ function pagesAddress({ adminUrl, adminHost, adminPort }: Config): URL {
 }
 
 /** At a terminal one line; otherwise all there is. */
-async function passwordFrom(stdin: Readable): Promise<string> {
+async function passwordFrom(stdin: Readable, progress: Context['progress']): Promise<string> {
+  const { isTTY } = stdin as Partial<ReadStream>;
+  if (isTTY) progress('type the password and press Enter');
   let input = Buffer.alloc(0);
   for await (const chunk of stdin) {
     input = Buffer.concat([input, Buffer.from(chunk)]);
-    if (input.length > MOST_INPUT || ((stdin as Partial<ReadStream>).isTTY && input.includes('\n'))) break;
+    if (input.length > MOST_INPUT || (isTTY && input.includes('\n'))) break;
   }
   const text = input.toString('utf8').replace(/\r?\n$/, '');
   return named('the password on standard input', () => readPassword(text));

@@ -42,6 +42,7 @@ const VERBS = {
   truncate: 'emptied',
   erase: 'erased persons in',
 };
+const SECRETS = ['digest', 'password_hash']; // the audit log tells only that they changed
 const MOST_MEMBERS = 3;
 const MAX_VALUE = 40; // characters
 
@@ -82,6 +83,7 @@ function differences(before: NonNullable<ChangedRow['before']>, after: NonNullab
   if (names.length === 0) return '';
   const told = names.slice(0, MOST_MEMBERS).map((name) => {
     const words = name.replace(/_eur$/, '').replaceAll('_', ' ');
+    if (SECRETS.includes(name)) return `${words} changed`;
     return `${words} ${shown(before[name])} → ${shown(after[name])}`;
   });
   const more = names.length > MOST_MEMBERS ? ` and ${names.length - MOST_MEMBERS} more` : '';

@@ -111,6 +111,10 @@ t.test('set-password replaces the hash and ends the sessions of the user', async
     err: /no such user.*user list/,
   });
   t.match(await set('owner@example.com', 'short'), { code: 64, err: /at least 12 characters/ });
+  const asked = await tollgate(['user', 'set-password', '--email', 'owner@example.com', '--password-stdin'], {
+    ...{ env, stdin: 'a wholly new password\n', columns: 80 },
+  });
+  t.match(asked, { code: 0, err: 'tollgate: type the password and press Enter\n' });
 });
 
 t.test('remove takes a user away, the last owner too, but not the last operator', async (t) => {

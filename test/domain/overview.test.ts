@@ -84,6 +84,10 @@ t.test('a change is told in a sentence', async (t) => {
     who: 'ann@a.example',
     what: 'changed key CI of Acme: monthly budget none → 5',
   });
+  t.equal(
+    describeChange({ ...key, before: { name: 'CI' }, after: { name: 'CI', digest: 'changed' } }).what,
+    'changed key CI of Acme: digest changed',
+  );
   const long = { name: 'x'.repeat(50), a: [], b: 1, c: 2 };
   t.equal(
     describeChange({

@@ -14,7 +14,7 @@ export interface Ran {
 export interface CliOptions {
   readonly env?: Record<string, string>;
   readonly stdin?: string;
-  /** Width of the terminal; default: it is none. */
+  /** Width of the terminal, from which `stdin` comes too; default: it is none. */
   readonly columns?: number;
   readonly serve?: Invocation['serve'];
 }
@@ -29,7 +29,8 @@ export async function tollgate(
   const stdout = Object.assign(new PassThrough(), { columns });
   const stderr = new PassThrough();
   const printed = [text(stdout), text(stderr)] as const;
-  const streams = { stdin: Readable.from([Buffer.from(stdin)]), stdout, stderr };
+  const input = Object.assign(Readable.from([Buffer.from(stdin)]), { isTTY: columns !== undefined });
+  const streams = { stdin: input, stdout, stderr };
   const code = await runCli({ argv, env, ...streams, ...(serve && { serve }) });
   stdout.end();
   stderr.end();
