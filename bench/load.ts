@@ -26,7 +26,7 @@ const ANTHROPIC_VERSION = { 'anthropic-version': '2023-06-01' };
 
 const USAGE = `Load test of a model service.
 
-  node bench/load.ts --base-url http://127.0.0.1:8080/v1 --key svc_… [options]
+  npx node bench/load.ts --base-url http://127.0.0.1:8080/v1 --key svc_… [options]
 
   --base-url URL    address clients use, with its version prefix
   --key KEY         API key; better in the environment variable LOAD_KEY, which
