@@ -10,6 +10,7 @@ import { count, type Tally } from './tally.ts';
 type State = 'idle' | 'head' | 'line' | 'body' | 'untilClose';
 
 const DATA = '\ndata:';
+const SLICE_MS = 5; // of a request that is sent at a pace
 const TAIL_CHARS = 50; // longer than what is looked for in a stream
 const ERROR_EVENT = /\n(?:data: ?\{"error"|(?:event: ?|data: ?\{"type": ?")(?:error|response\.failed))/;
 
@@ -45,6 +46,7 @@ export function requestBytes(address: Address, headers: Readonly<Record<string, 
 export class Connection {
   readonly #address: Address;
   readonly #tally: Tally;
+  readonly #bytesPerSecond: number;
   #socket: Socket | null = null;
   #state: State = 'idle';
   #rest: Buffer | null = null; // an incomplete head or line
@@ -63,9 +65,11 @@ export class Connection {
   #onEnd: ((whole: boolean) => void) | null = null;
   #request: Buffer | null = null; // kept until the first byte of the answer, on a connection used before
 
-  constructor(address: Address, tally: Tally) {
+  /** @param bytesPerSecond how fast it sends; default: as fast as the other side takes it */
+  constructor(address: Address, tally: Tally, bytesPerSecond = Number.POSITIVE_INFINITY) {
     this.#address = address;
     this.#tally = tally;
+    this.#bytesPerSecond = bytesPerSecond;
   }
 
   /**
@@ -80,8 +84,21 @@ export class Connection {
     this.#whole = this.#failed = false;
     // a server may close an idle connection while the request is on its way: that request is sent again
     this.#request = this.#socket === null ? null : request;
-    const socket = this.#socket ?? this.#open();
-    socket.write(request);
+    this.#write(this.#socket ?? this.#open(), request);
+  }
+
+  #write(socket: Socket, request: Buffer): void {
+    if (this.#bytesPerSecond === Number.POSITIVE_INFINITY) return void socket.write(request);
+    const began = performance.now();
+    let sent = 0;
+    const slice = (): void => {
+      if (socket.destroyed) return;
+      const due = Math.ceil(((performance.now() - began + SLICE_MS) / 1000) * this.#bytesPerSecond);
+      socket.write(request.subarray(sent, due));
+      sent = due;
+      if (sent < request.length) setTimeout(slice, SLICE_MS);
+    };
+    slice();
   }
 
   close(): void {
@@ -213,7 +230,7 @@ export class Connection {
     const again = this.#request;
     this.#request = null;
     if (again === null) this.#finish(reason);
-    else this.#open().write(again);
+    else this.#write(this.#open(), again);
   }
 
   #finish(error: string): void {

@@ -16,16 +16,18 @@ export interface Running {
 /**
  * Closed loop: keeps `connections` exchanges open at once, each followed by the next, a failed one after 50 ms.
  * @param request the bytes of the n-th request
+ * @param bytesPerSecond how fast each connection sends; default: as fast as the other side takes it
  */
 export function closedLoop(
   address: Address,
   connections: number,
   request: (n: number) => Buffer,
   tally: Tally,
+  bytesPerSecond?: number,
 ): Running {
   let [sent, ended, stopped] = [0, 0, false];
-  const all = Array.from({ length: connections }, () => {
-    const connection = new Connection(address, tally);
+  const all = Array.from({ length: connections }, (_, k) => {
+    const connection = new Connection(address, tally, bytesPerSecond);
     const next = (): void => {
       if (stopped) return;
       connection.send(request(sent++), (whole) => {
@@ -34,7 +36,9 @@ export function closedLoop(
         else setTimeout(next, 50);
       });
     };
-    next();
+    // those that send at a pace begin one after the other, so that their requests do not end together
+    if (bytesPerSecond === undefined) next();
+    else setTimeout(next, (k / connections) * (request(0).length / bytesPerSecond) * 1000);
     return connection;
   });
   const drain = (): void => {

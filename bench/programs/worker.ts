@@ -21,6 +21,8 @@ export interface Load {
   readonly connections: number;
   /** Requests started per second instead, at random instants (Poisson), however long answers take. They wait for one of the connections. */
   readonly rate?: number;
+  /** How fast each connection sends; default: as fast as the other side takes it. Without `rate`. */
+  readonly bytesPerSecond?: number;
   readonly body: Omit<BodyShape, 'model'>;
   /** Requests take the keys of this many companies in turn, and are made one by one; all are the same when absent. */
   readonly keys?: number;
@@ -42,7 +44,7 @@ function start(load: Load): void {
   tally = newTally();
   running = load.rate
     ? openLoop(address, { perSecond: load.rate, random: true }, request, tally, load.connections)
-    : closedLoop(address, load.connections, request, tally);
+    : closedLoop(address, load.connections, request, tally, load.bytesPerSecond);
 }
 
 process.on('message', (order: Order) => {
