@@ -59,10 +59,11 @@ t.test('CPU beside uploads is not compared: it is that of as many uploads as eac
   const series = {};
   const times = { p50: 1, p99: 2, p999: 3, max: 4 };
   record(series, 'alone', 'proxy', { cpu: 1, ...times });
-  record(series, 'beside eight uploads', 'proxy', { ...times, uploads: 40 });
+  const beside = 'beside eight uploads as fast as the machine takes them';
+  record(series, beside, 'proxy', { ...times, uploads: 40 });
   const text = uploads.table({ taken: '', rounds: 1, seconds: 1, notes: [], series });
   t.match(text, '| alone | CPU µs per request | ÷ do-nothing proxy | p50 ms | p99 ms | p99.9 ms | highest ms |');
-  t.match(text, '| beside eight uploads | p50 ms | p99 ms | p99.9 ms | highest ms | uploads/s |');
+  t.match(text, `| ${beside} | p50 ms | p99 ms | p99.9 ms | highest ms | uploads/s |`);
 });
 
 t.test('a step in fresh processes starts its targets anew before each round, the first included', async (t) => {
