@@ -11,6 +11,7 @@ export type StreamState = 'open' | 'done' | 'broken';
 
 const NONE = Buffer.alloc(0);
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
+const GZIP = 0x1f; // its first byte, which no event stream begins with
 const COMMENT = Buffer.from(':\n\n');
 const LINE_FEED = Buffer.from('\n');
 
@@ -279,6 +280,7 @@ export abstract class EventScanner {
     if (this.#bom === BOM.length) return chunk.subarray(i);
     if (i === chunk.length) return NONE;
     this.#bom = BOM.length; // other bytes that begin like one
+    if (seen === 0 && chunk[0] === GZIP) this.fail('compressed, and no header said so');
     return seen === 0 ? chunk : Buffer.concat([BOM.subarray(0, seen), chunk]);
   }
 }

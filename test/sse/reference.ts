@@ -21,6 +21,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   let lines: Line[] = [];
   const over = (state: 'done' | 'broken') => ({ output: output + (state === 'done' ? 'data: [DONE]\n\n' : ''), state });
 
+  if (stream.startsWith('\x1f')) return over('broken');
   const text = stream.startsWith('\xef\xbb\xbf') ? stream.slice(3) : stream;
   if (!ended && '\xef\xbb\xbf'.startsWith(text)) return { output: '', state: 'open' };
   for (const { content, end } of split(text)) {

@@ -209,6 +209,17 @@ t.test('the reason of a broken stream quotes an error and never generated text',
   t.end();
 });
 
+t.test(
+  'a stream that is compressed is broken from its first byte: what looks like a comment in it does not leave',
+  (t) => {
+    const compressed = Buffer.from('\x1f\x8b\x08\0\0\n: in it\n\n', 'latin1');
+    for (const cuts of [[], [...compressed.keys()]]) {
+      t.match(feed(cutAt(compressed, cuts)), { output: '', state: 'broken' });
+    }
+    t.end();
+  },
+);
+
 t.test('an event of megabytes in small chunks takes time in proportion', (t) => {
   const text = 'x'.repeat(6_000_000);
   const stream = Buffer.from(`data: {"model":"m","choices":[{"delta":{"content":"${text}"}}]}\n\ndata: [DONE]\n\n`);
