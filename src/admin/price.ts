@@ -13,6 +13,7 @@ import {
   type PriceRow,
   priceHistory,
   pricesOn,
+  type ReplacedPrice,
   schedulePrice,
   withdrawPrice,
 } from '../store/price.ts';
@@ -106,7 +107,7 @@ export async function schedule(c: PageContext, form: Form): Promise<Response> {
 type Prices = Readonly<Record<'input' | 'output', string>>;
 
 /** Asks before a price takes the place of another one for the same time. @throws FormQuestion */
-function askToReplace(c: PageContext, form: Form, present: Prices & { changed_by: string }, mine: Prices): void {
+function askToReplace(c: PageContext, form: Form, present: ReplacedPrice, mine: Prices): void {
   const { input, output, changed_by } = present;
   const answer = `replace ${input} ${output}`;
   if ((input === mine.input && output === mine.output) || form.confirms(answer)) return;

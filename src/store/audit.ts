@@ -50,17 +50,21 @@ export async function pageOfAudit(
     coalesce(after, before) ->> 'email', subject_id, company_id)`;
   type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
   const told = await sql<(Told & { readonly found: number })[]>`
-    with page as materialized (select *, coalesce(octet_length(before::text), 0) + coalesce(octet_length(after::text), 0) as bytes from (
+    with named as (
       select a.id, a.at, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
         ${company === null ? sql`a.actor, a.db_role, a.before, a.after` : sql.unsafe(SHOWN)}
       from (select a.* ${entries} limit ${search === '' ? PAGE_ROWS + 1 : AUDIT_WINDOW}) a
-      left join companies c on c.id = a.company_id) named
-    where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
-    order by id ${direction} limit ${PAGE_ROWS + 1})
+      left join companies c on c.id = a.company_id
+    ), matching as materialized (
+      select *, coalesce(octet_length(before::text), 0) + coalesce(octet_length(after::text), 0) as bytes
+      from named where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
+      order by id ${direction} limit ${PAGE_ROWS + 1}
+    ), placed as (
+      select *, count(*) over ()::integer as found, row_number() over place as place, sum(bytes) over place as so_far
+      from matching window place as (order by id ${direction})
+    )
     select id, at, actor, db_role, action, subject, subject_id, company_id, company_name, before::text, after::text, found
-    from (select *, count(*) over ()::integer as found, row_number() over place as place, sum(bytes) over place as so_far
-      from page window place as (order by id ${direction})) placed
-    where place = 1 or so_far <= ${PAGE_BYTES} order by id ${direction} limit ${PAGE_ROWS}`;
+    from placed where place = 1 or so_far <= ${PAGE_BYTES} order by id ${direction} limit ${PAGE_ROWS}`;
   const rows = told.map(({ found: _, ...row }) => ({
     ...row,
     before: exactValues(row.before),

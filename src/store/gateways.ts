@@ -61,8 +61,8 @@ export interface ForgottenGateway {
 }
 
 /**
- * Removes the rows of gateways that are gone; the audit log tells it, because months to which their records belong
- * may be closed from now on. Those that one of them still books become corrections.
+ * Removes the rows of gateways that are gone. From then on the months that waited for their records may be closed,
+ * so the audit log keeps it. Records that such a gateway books later all the same become corrections.
  * @throws RefusedChange where none has the name, or those that have it were seen within a minute
  */
 export async function forgetGateways(sql: Sql, name: string): Promise<ForgottenGateway[]> {

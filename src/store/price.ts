@@ -182,20 +182,21 @@ export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
   return row ?? throwNotFound('price', NO_COMING_PRICE);
 }
 
+/** A price to come, whose place another one for the same moment takes. */
+export type ReplacedPrice = Readonly<Record<'input' | 'output' | 'changed_by', string>>;
+
 /** The price of a model that begins at a moment to come; null: none does. */
 export async function comingPrice(
   sql: Sql,
   { slug, company_id: company }: Pick<NewPrice, 'slug' | 'company_id'>,
   from: Moment,
-): Promise<ComingPrice | null> {
-  const [row] = await sql<ComingPrice[]>`
-    select id, trim_scale(input)::text as input, trim_scale(output)::text as output, changed_by from model_prices
+): Promise<ReplacedPrice | null> {
+  const [row] = await sql<ReplacedPrice[]>`
+    select trim_scale(input)::text as input, trim_scale(output)::text as output, changed_by from model_prices
     where slug = ${slug} and company_id is not distinct from ${company}
       and valid_from = ${instantOf(sql, from)} and valid_from > now()`;
   return row ?? null;
 }
-
-type ComingPrice = Readonly<Record<'id' | 'input' | 'output' | 'changed_by', string>>;
 
 /** The id of the price of a model that begins at a moment, to the millisecond as it is shown. @throws RefusedChange not_found */
 export async function idOfComingPrice(sql: Sql, slug: string, company: string | null, from: Moment): Promise<string> {
