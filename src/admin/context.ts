@@ -13,7 +13,7 @@ import { type Action, may } from './permission.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
 import { CLIENT_HEADER, type PagesSettings } from './settings.ts';
-import type { Attempts, Throttle } from './throttle.ts';
+import type { Attempts, CountChange, Throttle } from './throttle.ts';
 
 const DEADLINE_MS = 5000;
 
@@ -30,6 +30,7 @@ export interface PageServices extends PagesSettings {
   readonly attempts: Attempts;
   /** Invitations by company: each may be an e-mail to anybody. */
   readonly invitations: Throttle;
+  readonly countChange: CountChange;
   /** Limits exports and other reports, which may take minutes. */
   readonly slow: Semaphore;
   /** Limits e-mails, which wait for a mail server and hold no database connection. */

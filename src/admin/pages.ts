@@ -48,7 +48,7 @@ import { passwordSignIn, type SignIn } from './sign-in-attempt.ts';
 import { signInRoutes } from './signin.ts';
 import { statementRoutes } from './statement.ts';
 import { submit } from './submission.ts';
-import { attemptLimits, invitationLimit } from './throttle.ts';
+import { attemptLimits, changeLimit, invitationLimit, tooManyChanges } from './throttle.ts';
 import { tokenRoutes } from './token.ts';
 import { usageRoutes } from './usage.ts';
 import { userRoutes } from './user.ts';
@@ -95,10 +95,11 @@ const CLOSED = 'This company is closed: its pages can be read, and nothing of it
 const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: string }>> = {
   403: { title: 'Not permitted', text: 'This form did not come from this site.' },
   404: { title: 'Not found', text: 'There is nothing at this address.' },
+  429: { title: 'Too many changes' },
   503: { title: 'Not available' },
 };
 
-type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'slow' | 'mails' | 'trials' | 'texts';
+type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'countChange' | 'slow' | 'mails' | 'trials' | 'texts';
 type Given = Omit<PageServices, Made>;
 
 /**
@@ -114,6 +115,7 @@ export function startPages(given: Given): RequestListener {
     hashing: new Semaphore(HASHING),
     attempts: attemptLimits(given.clock),
     invitations: invitationLimit(given.clock),
+    countChange: changeLimit(given.clock),
     slow: new Semaphore(slowPermits(given.databaseConnections)),
     mails: new Semaphore(MAILS),
     trials: new Semaphore(TRIALS),
@@ -155,6 +157,7 @@ export function startPages(given: Given): RequestListener {
       );
     } else {
       app.post(path, guard(route, pages), async (c) => {
+        if (!isReading(route.action)) countChange(c);
         const form = route.upload
           ? await readUpload(c, MAX_LONG_FORM_BYTES)
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
@@ -236,6 +239,15 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
     }
     return next();
   };
+}
+
+/** @throws HTTPException 429 */
+function countChange(c: PageContext): void {
+  const { services, session } = c.var;
+  const seconds = services.countChange(session.user.company_id, c.env.incoming.rawBody.length);
+  if (seconds === 0) return;
+  c.header('retry-after', String(seconds));
+  throw new HTTPException(429, { message: tooManyChanges(seconds) });
 }
 
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {

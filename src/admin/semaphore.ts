@@ -17,21 +17,19 @@ interface Waiting {
 
 /**
  * Runs at most `permits` tasks at once, lets at most `queue` more wait, and refuses the rest. One company, or one user
- * of none, gets half of the permits and as many places in the queue as it leaves free; who waits with fewest tasks is
- * next. So what takes minutes keeps nobody else waiting. Libraries such as p-limit queue without a bound; a bound
+ * of none, gets as many permits, and as many places in the queue, as it leaves free: of 16 the first that asks may have
+ * 8, the next one 4, then 2, 1 and 1. Who waits with fewest tasks is next. So what takes minutes keeps nobody else waiting. Libraries such as p-limit queue without a bound; a bound
  * around one is as long as this class.
  */
 export class Semaphore {
   #free: number;
   readonly #queue: number;
-  readonly #mostPermits: number;
   readonly #waiting: Waiting[] = [];
   readonly #held = new Set<Permit>();
 
   constructor(options: { readonly permits: number; readonly queue: number }) {
     this.#free = options.permits;
     this.#queue = options.queue;
-    this.#mostPermits = Math.ceil(options.permits / 2);
   }
 
   /** Runs a task when it gets a permit. @throws Busy; errors of the task pass through */
@@ -61,17 +59,17 @@ export class Semaphore {
   }
 
   #mayTake(who: string): boolean {
-    return this.#free > 0 && this.#heldBy(who) < this.#mostPermits;
+    return this.#heldBy(who) < this.#free;
   }
 
   #heldBy(who: string): number {
     return [...this.#held].filter((permit) => permit.who === who).length;
   }
 
-  /** Who has as many permits as one may have takes the place of their own tasks only. */
+  /** Who has a permit already takes the place of their own tasks only. */
   #makeWay(who: string): void {
-    const isFull = this.#heldBy(who) >= this.#mostPermits;
-    const given = [...this.#held].find((permit) => (permit.who === who || !isFull) && permit.giveWay());
+    const hasNone = this.#heldBy(who) === 0;
+    const given = [...this.#held].find((permit) => (permit.who === who || hasNone) && permit.giveWay());
     if (given !== undefined) this.#release(given);
   }
 

@@ -4,11 +4,11 @@ import type { Clock } from '../domain/ports.ts';
 /** The least recently used beyond these are forgotten. The option `max` would take their memory, and 7 ms, at once. */
 const SUBJECTS = { maxSize: 100_000, sizeCalculation: () => 1 };
 
-/** After so many failures within a window, attempts are refused until it ends. */
-type Limit = { readonly failures: number; readonly windowMs: number };
+/** After so many failures within a window, or so much of anything else, attempts are refused until it ends. */
+type Limit = { readonly most: number; readonly windowMs: number };
 
 /**
- * Counts failures per subject, in memory of this process: a failed sign-in writes nothing. An
+ * Counts failures per subject, or other things, in memory of this process: a failed sign-in writes nothing. An
  * attempt counts before its outcome is known, so that a burst of attempts is limited as well.
  */
 export class Throttle {
@@ -25,15 +25,15 @@ export class Throttle {
   closedFor(subject: string): number {
     const window = this.#windows.get(subject);
     const now = this.#clock();
-    if (window === undefined || window.until <= now || window.count < this.#limit.failures) return 0;
+    if (window === undefined || window.until <= now || window.count < this.#limit.most) return 0;
     return Math.ceil((window.until - now) / 1000);
   }
 
-  attempt(subject: string): void {
+  attempt(subject: string, count = 1): void {
     const window = this.#windows.get(subject);
     const now = this.#clock();
-    if (window !== undefined && window.until > now) window.count++;
-    else this.#windows.set(subject, { count: 1, until: now + this.#limit.windowMs });
+    if (window !== undefined && window.until > now) window.count += count;
+    else this.#windows.set(subject, { count, until: now + this.#limit.windowMs });
   }
 
   /** Takes back an attempt that succeeded or could not be decided. */
@@ -45,6 +45,11 @@ export class Throttle {
 
 const WINDOW_MS = 15 * 60_000;
 
+/** So many bytes may the changes of a company have within an hour; each counts so many besides its own. */
+const CHANGED_BYTES = 32 << 20;
+const HOUR_MS = 3_600_000;
+const CHANGE_BYTES = 2048;
+
 export type Attempts = ReturnType<typeof attemptLimits>;
 
 /**
@@ -52,8 +57,8 @@ export type Attempts = ReturnType<typeof attemptLimits>;
  * account. The last limit is high, so that a stranger's few guesses lock nobody out.
  */
 export function attemptLimits(clock: Clock) {
-  const most = (failures: number) => new Throttle({ failures, windowMs: WINDOW_MS }, clock);
-  const [ofBoth, ofAddress, ofAccount] = [most(5), most(30), most(100)];
+  const failures = (most: number) => new Throttle({ most, windowMs: WINDOW_MS }, clock);
+  const [ofBoth, ofAddress, ofAccount] = [failures(5), failures(30), failures(100)];
   return (address: string, account: string) => {
     const both = `${address} ${account}`;
     const counters = new Map([
@@ -72,7 +77,31 @@ export function attemptLimits(clock: Clock) {
 
 /** Invitations of one company: enough to invite a department, too few for a flood of e-mails. */
 export function invitationLimit(clock: Clock): Throttle {
-  return new Throttle({ failures: 30, windowMs: WINDOW_MS }, clock);
+  return new Throttle({ most: 30, windowMs: WINDOW_MS }, clock);
+}
+
+/**
+ * Counts what the people and tokens of a company write: each change stays in the audit log, before and after, in a
+ * database that all companies share. Operators are not counted.
+ * @param company of who makes the change; null: an operator
+ * @param bytes of the form or body
+ * @returns seconds until the company may change something again; 0: it may now, and this change was counted
+ */
+export type CountChange = (company: string | null, bytes: number) => number;
+
+export function changeLimit(clock: Clock): CountChange {
+  const throttle = new Throttle({ most: CHANGED_BYTES, windowMs: HOUR_MS }, clock);
+  return (company, bytes) => {
+    if (company === null) return 0;
+    const seconds = throttle.closedFor(company);
+    if (seconds === 0) throttle.attempt(company, bytes + CHANGE_BYTES);
+    return seconds;
+  };
+}
+
+/** Why a change is refused with 429. */
+export function tooManyChanges(seconds: number): string {
+  return `The people and tokens of this company have changed more within an hour than the database is to keep. ${waitText(seconds)}`;
 }
 
 /** When to try again, as a sentence. */

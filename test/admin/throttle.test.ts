@@ -1,13 +1,13 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import t from 'tap';
 import { Busy, Semaphore } from '../../src/admin/semaphore.ts';
-import { Throttle } from '../../src/admin/throttle.ts';
+import { changeLimit, Throttle } from '../../src/admin/throttle.ts';
 
 /** Limits of sign-in attempts. */
 
 t.test('a throttle closes after its failures and opens when the window ends', async (t) => {
   let now = 1_000_000;
-  const throttle = new Throttle({ failures: 2, windowMs: 60_000 }, () => now);
+  const throttle = new Throttle({ most: 2, windowMs: 60_000 }, () => now);
   t.equal(throttle.closedFor('a'), 0);
   throttle.attempt('a');
   throttle.attempt('a');
@@ -22,12 +22,26 @@ t.test('a throttle closes after its failures and opens when the window ends', as
 });
 
 t.test('a success is no failure', async (t) => {
-  const throttle = new Throttle({ failures: 1, windowMs: 60_000 }, () => 0);
+  const throttle = new Throttle({ most: 1, windowMs: 60_000 }, () => 0);
   for (let i = 0; i < 5; i++) {
     t.equal(throttle.closedFor('a'), 0);
     throttle.attempt('a');
     throttle.forgive('a');
   }
+});
+
+t.test('small changes count too, for an hour', async (t) => {
+  let now = 0;
+  const countChange = changeLimit(() => now);
+  let changes = 0;
+  while (countChange('a', 100) === 0) changes++;
+  t.equal(changes, Math.ceil(2 ** 25 / 2148));
+  t.equal(countChange('a', 0), 3600);
+  t.equal(countChange('b', 0), 0);
+  t.equal(countChange(null, 2 ** 30), 0);
+  t.equal(countChange(null, 0), 0, 'an operator');
+  now += 3_600_000;
+  t.equal(countChange('a', 0), 0);
 });
 
 t.test('a semaphore runs so many tasks, queues so many more in order, and refuses the rest', async (t) => {
@@ -58,7 +72,7 @@ t.test('a semaphore runs so many tasks, queues so many more in order, and refuse
   t.equal(await semaphore.run('who', async () => 'free again'), 'free again');
 });
 
-t.test('one company gets half of the permits and of the queue; the rest is for others', async (t) => {
+t.test('one company gets half of the permits and of the queue, the next one half of the rest, and so on', async (t) => {
   const semaphore = new Semaphore({ permits: 4, queue: 4 });
   const releases = [await semaphore.acquire('greedy'), await semaphore.acquire('greedy')];
   const begun: string[] = [];
@@ -79,6 +93,11 @@ t.test('one company gets half of the permits and of the queue; the rest is for o
   await exports.acquire('greedy');
   await t.rejects(exports.acquire('greedy'), Busy);
   await exports.acquire('other');
+  const trials = new Semaphore({ permits: 16, queue: 0 });
+  for (const [who, share] of Object.entries({ a: 8, b: 4, c: 2, d: 1, e: 1 })) {
+    for (let held = 0; held < share; held++) await trials.acquire(who);
+    await t.rejects(trials.acquire(who), Busy, `${who} has ${share}`);
+  }
 });
 
 t.test('whoever waits with fewest tasks is next, and many who wait leave a place to another', async (t) => {

@@ -19,6 +19,7 @@ const TITLES: Readonly<Record<number, string>> = {
   412: 'It was changed meanwhile',
   415: 'The body is not JSON',
   422: 'The idempotency key was used for another request',
+  429: 'The company has changed too much in a short time',
   500: 'Internal error',
   503: 'Not available',
 };

@@ -15,6 +15,7 @@ import type { FormBindings } from '../form.ts';
 import { canSee, may } from '../permission.ts';
 import { Busy, Semaphore } from '../semaphore.ts';
 import { SESSION_HEADER } from '../settings.ts';
+import { tooManyChanges } from '../throttle.ts';
 import { checkBody, checkQuery } from './check.ts';
 import { OPERATIONS } from './list.ts';
 import { openApi } from './openapi.ts';
@@ -78,6 +79,7 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
   const isChange = operation.method !== 'get' && !operation.isReading;
   if (!may(holder, operation.action, company)) throw new Problem(403, 'This token does not include the operation.');
   if (isChange && token.access !== 'write') throw new Problem(403, 'This token may only read.');
+  if (isChange) countChange(services, token, c);
   const body = operation.body === undefined ? undefined : checkBody(operation, readJson(c));
   for (const [member, action] of Object.entries(operation.memberActions ?? {})) {
     if (Object.hasOwn(body as object, member) && !may(holder, action, company)) {
@@ -102,6 +104,14 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
   const sharer = sharerOf(token);
   const described = { name: file.name(call), type: file.type };
   return download(c, services, sharer, described, (write) => file.write(services.db, call, write));
+}
+
+/** @throws Problem 429 */
+function countChange(services: PageServices, token: TokenRow, c: ApiContext): void {
+  const seconds = services.countChange(token.company_id, c.env.incoming.rawBody.length);
+  if (seconds === 0) return;
+  c.header('retry-after', String(seconds));
+  throw new Problem(429, tooManyChanges(seconds));
 }
 
 /** Who shares permits: all tokens of one company, or one of an operator. */

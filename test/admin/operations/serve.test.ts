@@ -314,6 +314,27 @@ t.test('a page of assistants with long prompts has fewer of them, and all pages 
   t.same((await send(office, reader, ['GET', `/companies/${none}/assistants`])).body, { data: [], next_cursor: null });
 });
 
+t.test('the people and tokens of a company change so much in an hour, and others feel nothing', async (t) => {
+  const { company: busy } = await office.newCustomer();
+  const [first, second] = [await newToken(office, { company_id: busy }), await newToken(office, { company_id: busy })];
+  const change = ['POST', `/companies/${busy}/keys`] as const;
+  const long = { ...KEY, name: 'x'.repeat(1 << 19) };
+  for (let i = 0; i < 63; i++) t.equal((await send(office, first, change, long)).status, 400);
+  t.equal((await send(office, second, change, KEY)).status, 201, 'a small one still fits');
+  await send(office, first, change, long);
+  for (const token of [first, second]) {
+    const { status, headers, body } = await send(office, token, change, KEY);
+    t.match(
+      { status, body },
+      { status: 429, body: { detail: /^The people and tokens .* Try again in \d+ minutes\.$/ } },
+    );
+    t.ok(Number(headers.get('retry-after')) > 3000);
+  }
+  t.equal((await send(office, first, ['GET', `/companies/${busy}/keys`])).status, 200, 'reading goes on');
+  t.equal((await send(office, owners, ['POST', `/companies/${company}/keys`], KEY)).status, 201);
+  t.equal((await send(office, token, change, KEY)).status, 201, 'operators are not counted');
+});
+
 t.test('neither tokens nor keys reach the log or the audit log', async (t) => {
   const { body } = await send(office, token, ['POST', `/companies/${company}/keys`], KEY);
   await until(
