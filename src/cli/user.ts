@@ -1,4 +1,5 @@
-import type { Readable } from 'node:stream';
+import { createInterface } from 'node:readline';
+import { type Readable, Writable } from 'node:stream';
 import type { ReadStream } from 'node:tty';
 import type { Config } from '../config.ts';
 import { oneOf, readEmail, readUuid } from '../domain/field.ts';
@@ -48,7 +49,7 @@ export const userCommands: readonly Command[] = [
       password,
     },
     notes:
-      'At a terminal, type the password and press Enter. Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
+      'At a terminal, type the password, which is not shown, and press Enter. Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
     async run({ transact, stdin, progress }, values) {
       const { email, role, company } = values;
       if (role === 'operator' && company !== undefined)
@@ -105,7 +106,7 @@ export const userCommands: readonly Command[] = [
     name: 'user set-password',
     summary: 'set a new password and end all sessions of the user',
     options: { email, password },
-    notes: 'At a terminal, type the password and press Enter.',
+    notes: 'At a terminal, type the password, which is not shown, and press Enter.',
     async run({ transact, stdin, progress }, { email }) {
       const hash = await hashPassword(await passwordFrom(stdin, progress));
       const id = await transact(async (sql) => {
@@ -158,15 +159,34 @@ function pagesAddress({ adminUrl, adminHost, adminPort }: Config): URL {
   return new URL(`http://${adminHost.includes(':') ? `[${adminHost}]` : adminHost}:${adminPort}`);
 }
 
-/** At a terminal one line; otherwise all there is. */
+/** At a terminal one line, which is not shown; otherwise all there is. */
 async function passwordFrom(stdin: Readable, progress: Context['progress']): Promise<string> {
   const { isTTY } = stdin as Partial<ReadStream>;
-  if (isTTY) progress('type the password and press Enter');
+  if (isTTY) progress('type the password, which is not shown, and press Enter');
+  const text = isTTY ? await typedUnseen(stdin) : (await wholeOf(stdin)).replace(/\r?\n$/, '');
+  return named('the password on standard input', () => readPassword(text));
+}
+
+async function wholeOf(stdin: Readable): Promise<string> {
   let input = Buffer.alloc(0);
   for await (const chunk of stdin) {
     input = Buffer.concat([input, Buffer.from(chunk)]);
-    if (input.length > MOST_INPUT || (isTTY && input.includes('\n'))) break;
+    if (input.length > MOST_INPUT) break;
   }
-  const text = input.toString('utf8').replace(/\r?\n$/, '');
-  return named('the password on standard input', () => readPassword(text));
+  return input.toString('utf8');
+}
+
+/** The line that somebody types at a terminal; empty where the input ends before it. Ctrl-C ends the command. */
+async function typedUnseen(terminal: Readable): Promise<string> {
+  const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+  const lines = createInterface({ input: terminal, output: nowhere, terminal: true, historySize: 0 });
+  const { promise, resolve } = Promise.withResolvers<string>();
+  lines.once('line', resolve).once('close', () => resolve(''));
+  lines.once('SIGINT', () => {
+    lines.close(); // the terminal shows what is typed again
+    process.kill(process.pid, 'SIGINT');
+  });
+  const line = await promise;
+  lines.close();
+  return line;
 }

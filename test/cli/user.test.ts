@@ -1,5 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
+import { runCli } from '../../src/cli.ts';
 import { verifyPassword } from '../../src/domain/password.ts';
 import { findInvitation } from '../../src/store/invitation.ts';
 import { createSession } from '../../src/store/session.ts';
@@ -114,7 +116,23 @@ t.test('set-password replaces the hash and ends the sessions of the user', async
   const asked = await tollgate(['user', 'set-password', '--email', 'owner@example.com', '--password-stdin'], {
     ...{ env, stdin: 'a wholly new password\n', columns: 80 },
   });
-  t.match(asked, { code: 0, err: 'tollgate: type the password and press Enter\n' });
+  t.match(asked, { code: 0, err: 'tollgate: type the password, which is not shown, and press Enter\n' });
+});
+
+t.test('a password that is typed at a terminal is not shown, and can be corrected', async (t) => {
+  const modes: boolean[] = [];
+  const typed = Readable.from(
+    ['a password thaz', '\x7ft is typed', '\r', 'not read any more'].map((text) => Buffer.from(text)),
+  );
+  const stdin = Object.assign(typed, { isTTY: true, setRawMode: (on: boolean) => void modes.push(on) });
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const argv = ['user', 'set-password', '--email', 'owner@example.com', '--password-stdin'];
+  const code = await runCli({ argv, env, stdin, stdout, stderr });
+  t.equal(code, 0);
+  t.notMatch(`${stdout.read()}${stderr.read()}`, 'typed at');
+  t.same(modes, [true, false], 'what is typed is shown again afterwards');
+  const user = await db.run(5000, (sql) => findUser(sql, 'owner@example.com'));
+  t.ok(await verifyPassword('a password that is typed', user?.password_hash ?? null));
 });
 
 t.test('remove takes a user away, the last owner too, but not the last operator', async (t) => {
