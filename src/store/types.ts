@@ -8,8 +8,9 @@ import type postgres from 'postgres';
 export const TYPES: Record<string, postgres.PostgresType> = {
   int8: { to: 20, from: [20], serialize: String, parse: readInt8 },
   date: { to: 1082, from: [1082], serialize: String, parse: (text: string) => text },
+  bytea: { to: 17, from: [17], serialize: writeBytes, parse: readBytes },
   boolArray: array(1000, (text) => text === 't'),
-  byteaArray: array(1001, (text) => Buffer.from(text.slice(2), 'hex')),
+  byteaArray: array(1001, readBytes),
   int2Array: array(1005, Number),
   int4Array: array(1007, Number),
   int8Array: array(1016, readInt8),
@@ -35,11 +36,7 @@ function writeArray(values: readonly unknown[] | string): string {
 function writeElement(value: unknown): string {
   if (value === null) return 'NULL';
   const text =
-    value instanceof Date
-      ? value.toISOString()
-      : value instanceof Uint8Array
-        ? `\\x${Buffer.from(value).toString('hex')}`
-        : String(value);
+    value instanceof Date ? value.toISOString() : value instanceof Uint8Array ? writeBytes(value) : String(value);
   return `"${text.replace(/[\\"]/g, '\\$&')}"`;
 }
 
@@ -51,6 +48,19 @@ function readArray(literal: string, parse: (text: string) => unknown): unknown[]
     else values.push(parse((quoted as string).replace(/\\(.)/gs, '$1')));
   }
   return values;
+}
+
+function writeBytes(bytes: Uint8Array): string {
+  return `\\x${Buffer.from(bytes).toString('hex')}`;
+}
+
+/** Reads bytes as Postgres prints them; some databases are set to the older of its two formats (`bytea_output`). */
+function readBytes(text: string): Buffer {
+  if (text.startsWith('\\x')) return Buffer.from(text.slice(2), 'hex');
+  const bytes = text.replace(/\\(\\|[0-7]{3})/g, (_, code) =>
+    code === '\\' ? code : String.fromCharCode(Number.parseInt(code, 8)),
+  );
+  return Buffer.from(bytes, 'latin1');
 }
 
 function readInt8(text: string): number | string {

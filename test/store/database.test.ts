@@ -40,13 +40,17 @@ t.test('values keep their meaning on the way', async (t) => {
   });
 });
 
-t.test('times keep their meaning in a database whose other programs want dates in another order', async (t) => {
+t.test('times and bytes keep their meaning in a database that is set to other formats', async (t) => {
   const setStyle = (what: string) =>
     db.run(MS, (sql) =>
       sql.unsafe(`do $$ begin execute format('alter database %I ${what}', current_database()); end $$`),
     );
   await setStyle(`set datestyle = ''SQL, DMY''`);
-  t.teardown(() => setStyle('reset datestyle'));
+  await setStyle('set bytea_output = escape');
+  t.teardown(async () => {
+    await setStyle('reset datestyle');
+    await setStyle('reset bytea_output');
+  });
   const other = openDatabase({ url });
   t.teardown(() => other.close());
   const [row] = await other.run(
@@ -54,6 +58,15 @@ t.test('times keep their meaning in a database whose other programs want dates i
     (sql) => sql`select '2026-11-05T10:00:00Z'::timestamptz as at, '2026-11-05'::date::text as day`,
   );
   t.same(row, { at: new Date('2026-11-05T10:00:00Z'), day: '2026-11-05' });
+  const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
+  for (const bytes of [every, Buffer.from('\\x41'), Buffer.from('\\101'), Buffer.alloc(0)]) {
+    const [told] = await other.run(
+      MS,
+      (sql) =>
+        sql`select ${bytes}::bytea as one, array[${bytes}::bytea] as several, encode(${bytes}::bytea, 'hex') as hex`,
+    );
+    t.same(told, { one: bytes, several: [bytes], hex: bytes.toString('hex') });
+  }
 });
 
 t.test('the session is named tollgate and has no more connections than asked for', async (t) => {
