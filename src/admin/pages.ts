@@ -90,6 +90,9 @@ const TRIALS = { permits: 16, queue: 0 };
 const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
 const HASHING = { permits: 1, queue: 16 };
 
+const DATABASE_AWAY = 'The database cannot be reached. Try again shortly; the API goes on without it.';
+const DATABASE_SLOW =
+  'The database did not answer in time. Try again, or ask for less, such as fewer days; the API goes on without it.';
 const CLOSED = 'This company is closed: its pages can be read, and nothing of it can be changed.';
 /** Titles of error pages, and texts for errors without a message. The only such 403 comes from `hono/csrf`. */
 const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: string }>> = {
@@ -257,7 +260,7 @@ async function answerError(error: Error, c: PageContext, log: Logger): Promise<R
   if (error instanceof FormRefused) return errorPage(c, 422, error.message);
   if (error instanceof Busy) return errorPage(c, 503, 'Too many people are asking at once. Try again in a moment.');
   if (error instanceof DatabaseUnavailable) {
-    return errorPage(c, 503, 'The database cannot be reached. Try again shortly; the API goes on without it.');
+    return errorPage(c, 503, error.code === 'DEADLINE' ? DATABASE_SLOW : DATABASE_AWAY);
   }
   log.error({ reason: error.stack }, 'admin: a request failed');
   return c.text('internal error\n', 500);

@@ -1,7 +1,7 @@
 import { throwConflict } from '../domain/refused-change.ts';
 import { makeStatement, type SealCheckpoint, statementDigest, statementText } from '../domain/statement.ts';
 import type { Sql } from './database.ts';
-import { correctionsOf, type LateMonth, readLines, zoneOf } from './statement.ts';
+import { type Bound, correctionsOf, type LateMonth, readLines, zoneOf } from './statement.ts';
 
 /** A month that is to be closed. */
 export interface Closing {
@@ -10,6 +10,8 @@ export interface Closing {
   readonly month: string;
   /** From `checkpointSeals`. */
   readonly seals: SealCheckpoint;
+  /** None if absent. */
+  readonly bound?: Bound;
 }
 
 /**
@@ -62,10 +64,11 @@ export async function companiesToClose(sql: Sql, month: string): Promise<string[
  * Closes a month of a company, in a transaction of its own at "read committed". A month that is closed already stays
  * as it is. Does not ask `requireClosable`. Reads all rows of the month.
  * @returns the number of its statement
+ * @throws RefusedChange conflict beyond the bound
  */
 export async function closeMonth(
   sql: Sql,
-  { company, month, seals }: Closing,
+  { company, month, seals, bound }: Closing,
 ): Promise<{ readonly number: number; readonly already: boolean }> {
   await sql`select pg_advisory_xact_lock(hashtextextended('tollgate statements ' || ${company}, 0))`;
   const [closed] = await sql<{ number: number }[]>`
@@ -92,7 +95,7 @@ export async function closeMonth(
   const statement = makeStatement({
     ...{ company_id: company, number, month: month.slice(0, 7), billing_timezone: await zoneOf(sql), closed_at: now },
     ...{ opening_seals: before?.seals ?? null, closing_seals: seals, previous: before?.digest ?? null, rows },
-    lines: await readLines(sql, company, month, null),
+    lines: await readLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, late),
   });
   const text = statementText(statement);

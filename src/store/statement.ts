@@ -1,3 +1,4 @@
+import { throwConflict } from '../domain/refused-change.ts';
 import { makeStatement, parseStatement, type Statement, type StatementLine } from '../domain/statement.ts';
 import { findCompany } from './company.ts';
 import type { Sql } from './database.ts';
@@ -51,10 +52,18 @@ export interface ShownMonth {
   readonly names: ReadonlyMap<string, KeyName>;
 }
 
-/** @param month its first day @throws RefusedChange not_found */
-export async function readMonthOf(sql: Sql, company: string, month: string): Promise<ShownMonth> {
-  const stored = await statementOf(sql, company, month);
-  const statement = stored === null ? await previewStatement(sql, company, month) : parseStatement(stored.text);
+/**
+ * How large a statement may be for a process that others share: each call may name a cost centre of its own, and so
+ * make a line. Commands have no bound.
+ */
+export const SHARED = { lines: 20_000, bytes: 16 << 20 };
+export type Bound = typeof SHARED;
+const NO_BOUND: Bound = { lines: 2e9, bytes: 2e9 }; // more than Postgres can hold in one value
+
+/** @param month its first day @throws RefusedChange not_found, or conflict beyond the bound */
+export async function readMonthOf(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<ShownMonth> {
+  const stored = await statementOf(sql, company, month, bound);
+  const statement = stored === null ? await previewStatement(sql, company, month, bound) : parseStatement(stored.text);
   return { stored, statement, names: await keyNames(sql, company, statement) };
 }
 
@@ -82,15 +91,36 @@ export async function openMonths(sql: Sql, company: string): Promise<string[]> {
   return rows.map(({ month }) => month);
 }
 
-/** The statement of a month, or null while it is open. @param month its first day */
-export async function statementOf(sql: Sql, company: string, month: string): Promise<StoredStatement | null> {
-  const [row] = await sql<StoredStatement[]>`
-    select ${columns(sql)}, content as text from statements s where company_id = ${company} and billing_month = ${month}`;
-  return row ?? null;
+/**
+ * The statement of a month, or null while it is open.
+ * @param month its first day
+ * @throws RefusedChange conflict beyond the bound
+ */
+export async function statementOf(
+  sql: Sql,
+  company: string,
+  month: string,
+  { bytes } = NO_BOUND,
+): Promise<StoredStatement | null> {
+  const [row] = await sql<(StoredStatement | (StatementRow & { readonly text: null }))[]>`
+    select ${columns(sql)}, case when octet_length(content) <= ${bytes} then content end as text
+    from statements s where company_id = ${company} and billing_month = ${month}`;
+  return row === undefined ? null : row.text === null ? throwTooLong(company, month) : row;
 }
 
-/** What a statement of an open month would hold now: without number, seals and digest. @throws RefusedChange not_found */
-export async function previewStatement(sql: Sql, company: string, month: string): Promise<Statement> {
+function throwTooLong(company: string, month: string): never {
+  const command = `tollgate statement --company ${company} --month ${month.slice(0, 7)}`;
+  throwConflict(
+    'statement',
+    `The statement of this month has too many lines by model, key and cost centre to be handled here: "${command}" prints them all, and the usage page has their sums.`,
+  );
+}
+
+/**
+ * What a statement of an open month would hold now: without number, seals and digest.
+ * @throws RefusedChange not_found, or conflict beyond the bound
+ */
+export async function previewStatement(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<Statement> {
   await findCompany(sql, company);
   const late = await sql<LateMonth[]>`
     select to_char(billing_month, 'YYYY-MM-DD') as month, array_agg(request_id::text order by request_id) as request_ids
@@ -98,7 +128,7 @@ export async function previewStatement(sql: Sql, company: string, month: string)
   return makeStatement({
     ...{ company_id: company, number: null, month: month.slice(0, 7), billing_timezone: await zoneOf(sql) },
     ...{ closed_at: null, opening_seals: null, closing_seals: null, previous: null, rows: null },
-    lines: await readLines(sql, company, month, null),
+    lines: await readLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, late),
   });
 }
@@ -130,20 +160,26 @@ export async function correctionsOf(sql: Sql, company: string, late: readonly La
   return corrections;
 }
 
-/** The ledger rows of a month by model, key and cost centre. @param requests these alone; null: all */
-export function readLines(
+/**
+ * The ledger rows of a month by model, key and cost centre.
+ * @param requests these alone; null: all
+ * @throws RefusedChange conflict beyond the bound
+ */
+export async function readLines(
   sql: Sql,
   company: string,
   month: string,
   requests: readonly string[] | null,
-): PromiseLike<StatementLine[]> {
-  return sql<StatementLine[]>`
+  { lines: most } = NO_BOUND,
+): Promise<StatementLine[]> {
+  const lines = await sql<StatementLine[]>`
     select model_slug as model, api_key_id as key, cost_center, count(*)::float8 as requests,
       sum(prompt_tokens)::float8 as prompt_tokens, sum(completion_tokens)::float8 as completion_tokens,
       trim_scale(sum(cost_eur))::text as cost_eur
     from api_usage where billing_month = ${month} and company_id = ${company}
       and (${requests === null} or request_id = any(${requests === null ? [] : [...requests]}::uuid[]))
-    group by 1, 2, 3 order by model_slug collate "C", api_key_id, cost_center collate "C"`;
+    group by 1, 2, 3 order by model_slug collate "C", api_key_id, cost_center collate "C" limit ${most + 1}`;
+  return lines.length > most ? throwTooLong(company, month) : lines;
 }
 
 export async function zoneOf(sql: Sql): Promise<string> {

@@ -88,6 +88,8 @@ t.test('with few database connections exports leave one to the pages', async (t)
       ({ length }) => length > 0,
     );
     t.equal((await operator.get('/companies')).status, 200);
+    const preview = await operator.get(`/companies/${office.customer.company}/statements/month`);
+    t.match([preview.status, preview.text], [503, /The database did not answer in time/]);
   });
   t.same((await Promise.all(exports)).map(({ status }) => status).sort(), [200, 503]);
 });

@@ -4,9 +4,11 @@ import { parseStatement, statementDigest, sumsBy } from '../../src/domain/statem
 import type { Database, Sql } from '../../src/store/database.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import {
+  type Bound,
   listStatements,
   openMonths,
   previewStatement,
+  readMonthOf,
   type StoredStatement,
   statementOf,
 } from '../../src/store/statement.ts';
@@ -25,7 +27,7 @@ interface World {
   readonly url: string;
   run<T>(work: (sql: Sql) => PromiseLike<T>): Promise<T>;
   add(...rows: SomeUsage[]): Promise<void>;
-  close(company: string, month?: string): Promise<{ number: number }>;
+  close(company: string, month?: string, bound?: Bound): Promise<{ number: number }>;
   newCompany(): Promise<string>;
 }
 
@@ -35,7 +37,7 @@ async function world(t: Test): Promise<World> {
   return {
     ...{ db, url, run },
     add: (...rows) => run((sql) => addUsage(sql, rows)),
-    close: (company, month = OCTOBER) => closeStatement(db, company, month),
+    close: (company, month = OCTOBER, bound) => closeStatement(db, company, month, bound),
     async newCompany() {
       const [row] = await run(
         (sql) => sql<[{ id: string }]>`insert into companies (name) values ('Acme') returning id`,
@@ -93,6 +95,30 @@ t.test('a closed month: exact sums by model, key and cost centre, and the digest
   t.equal((await run((sql) => statementOf(sql, company, OCTOBER)))?.text, text);
   t.same(await run((sql) => openMonths(sql, company)), ['2026-09']);
   t.match(await run((sql) => verifyStatements(sql)), { statements: 1, rows: 4, late: 0, total: 0, findings: [] });
+});
+
+t.test('for a process that others share a statement has a bound, before it is closed and afterwards', async (t) => {
+  const { add, close, run, newCompany } = await world(t);
+  const company = await newCompany();
+  await add(...['a', 'b', 'c'].map((center) => ({ company, month: OCTOBER, center })));
+  const [enough, few] = [
+    { lines: 3, bytes: 10_000 },
+    { lines: 2, bytes: 100 },
+  ];
+  const tooLong = { reason: 'conflict', message: RegExp(`tollgate statement --company ${company} --month 2026-10"`) };
+  t.equal((await run((sql) => readMonthOf(sql, company, OCTOBER, enough))).statement.lines.length, 3);
+  await t.rejects(
+    run((sql) => readMonthOf(sql, company, OCTOBER, few)),
+    tooLong,
+  );
+  await t.rejects(close(company, OCTOBER, few), tooLong);
+  t.same(await run((sql) => openMonths(sql, company)), ['2026-10'], 'it is not closed');
+  t.match(await close(company, OCTOBER, enough), { already: false });
+  t.equal((await run((sql) => readMonthOf(sql, company, OCTOBER, enough))).statement.lines.length, 3);
+  await t.rejects(
+    run((sql) => readMonthOf(sql, company, OCTOBER, few)),
+    tooLong,
+  );
 });
 
 t.test('late rows become a correction of the next statement, whoever writes them', async (t) => {

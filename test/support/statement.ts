@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Database, Sql } from '../../src/store/database.ts';
+import type { Bound } from '../../src/store/statement.ts';
 import { checkpointSeals, closeMonth } from '../../src/store/statement-close.ts';
 
 /** Closes a month, whether it is over or not. @param month its first day */
-export async function closeStatement(db: Database, company: string, month: string): Promise<{ number: number }> {
+export async function closeStatement(db: Database, company: string, month: string, bound?: Bound) {
   const seals = await db.run(20_000, checkpointSeals);
-  return db.transaction(20_000, (sql) => closeMonth(sql, { company, month, seals }));
+  return db.transaction(20_000, (sql) => closeMonth(sql, { company, month, seals, ...(bound && { bound }) }));
 }
 
 /** Puts a row into each table of statements, without a month that they close. */

@@ -203,7 +203,9 @@ function problemOf(error: Error): Problem {
   if (error instanceof RefusedChange) return new Problem(error.reason === 'not_found' ? 404 : 409, error.message);
   if (error instanceof FieldError) return new Problem(400, `A value ${error.message}.`);
   if (error instanceof Busy) return new Problem(503, 'Too many operations at once. Try again in a moment.');
-  if (error instanceof DatabaseUnavailable)
-    return new Problem(503, 'The database cannot be reached. Try again shortly.');
+  if (error instanceof DatabaseUnavailable) {
+    const what = error.code === 'DEADLINE' ? 'did not answer in time' : 'cannot be reached';
+    return new Problem(503, `The database ${what}. Try again shortly.`);
+  }
   return new Problem(500, 'The gateway failed; its log says why.');
 }
