@@ -3,6 +3,7 @@ import { hostname, totalmem } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import { type Config, ConfigError } from './config.ts';
 import type { Demo } from './demo/server.ts';
+import { CostCenters, OTHERS } from './domain/cost-center.ts';
 import { Estimator } from './domain/estimate.ts';
 import type { Channel } from './domain/event.ts';
 import { Calendar } from './domain/month.ts';
@@ -64,6 +65,8 @@ const HELD_MEMORY = 0.5; // part of all memory that large bodies and answers may
 const NOTICE_MS = 1000; // how long it waits for clients that were cut to be noticed
 const NO_TENANT_ROLE =
   'row-level security between companies is off: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
+
+const MANY_COST_CENTERS = `this company names very many cost centres: this month further ones are booked as "${OTHERS}"`;
 
 const MEBIBYTE = 1_048_576;
 /** Below this a gateway refuses requests soon: under a light load it has some 100 MB. */
@@ -155,6 +158,7 @@ export async function openEngine(
       deadlines,
       settings: config,
       estimator: new Estimator(),
+      costCenters: new CostCenters((company) => log.warn({ company }, MANY_COST_CENTERS)),
       names: new Names(upstream.secrets),
       requestLog: new RequestLog(lineSink(log), metrics, clock, trail),
       tracer: tracing?.tracer ?? null,

@@ -21,3 +21,52 @@ export function readCostCenter(json: string, param: string): string {
   if (name === '' || COST_CENTER.test(name)) return name;
   throw new GatewayError('invalid_request', `Invalid value for '${param}': ${WANT}.`, param);
 }
+
+/** The cost centre of calls whose own is one too many. */
+export const OTHERS = '(others)';
+/** Different cost centres of one company in a month, and of all companies together. */
+const MOST = 10_000;
+const MOST_OF_ALL = 200_000;
+
+/**
+ * Bounds the cost centres of a month, in the memory of one gateway. The ledger is summed by them: with one for each
+ * call, the sums and the statement would be as long as the ledger itself.
+ */
+export class CostCenters {
+  /** By company. */
+  readonly #known = new Map<string, Set<string>>();
+  readonly #onBound: (companyId: string) => void;
+  #month = '';
+  #count = 0;
+
+  /** @param onBound called once a month for a company that reaches the bound */
+  constructor(onBound: (companyId: string) => void) {
+    this.#onBound = onBound;
+  }
+
+  /** The cost centre to book. @param name empty: none */
+  of(companyId: string, month: string, name: string): string {
+    if (name === '' || name === OTHERS) return name;
+    if (month !== this.#month || this.#count >= MOST_OF_ALL) this.#forget(month);
+    let known = this.#known.get(companyId);
+    if (known === undefined) {
+      known = new Set();
+      this.#known.set(companyId, known);
+    }
+    if (known.has(name)) return name;
+    if (known.size < MOST) {
+      known.add(name);
+      this.#count++;
+      return name;
+    }
+    if (!known.has(OTHERS)) this.#onBound(companyId);
+    known.add(OTHERS);
+    return OTHERS;
+  }
+
+  #forget(month: string): void {
+    this.#known.clear();
+    this.#month = month;
+    this.#count = 0;
+  }
+}

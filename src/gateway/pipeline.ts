@@ -168,7 +168,8 @@ class ApiRequest implements BodyListener, ReplyListener {
       }
       const { requestId } = reply;
       const { endpoint } = operation;
-      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter: call.costCenter };
+      const costCenter = services.costCenters.of(key.companyId, month, call.costCenter);
+      const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
       const meter = new CallMeter(services, { admission, company, sent, hold, load: this.#load });

@@ -1,3 +1,4 @@
+import type { CostCenters } from '../domain/cost-center.ts';
 import type { Estimator } from '../domain/estimate.ts';
 import type { Calendar } from '../domain/month.ts';
 import type { Calls, Clock, Directory, Ledger, Limiter } from '../domain/ports.ts';
@@ -48,6 +49,7 @@ export interface Services {
   readonly calendar: Calendar;
   readonly clock: Clock;
   readonly estimator: Estimator;
+  readonly costCenters: CostCenters;
   readonly log: Logger;
   readonly metrics: Metrics;
   readonly requestLog: RequestLog;

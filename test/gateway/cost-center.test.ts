@@ -244,3 +244,22 @@ t.test('records of gateways that know no cost centre are booked, and seals hold 
     /api_usage_cost_center_check/,
   );
 });
+
+t.test('a cost centre for each call is booked with the others of its company, and the log tells it', async (t) => {
+  const { company, post, booked } = await caller();
+  const call = (n: number) =>
+    post('/embeddings', `{"model":"vectors","input":"x","metadata":{"cost_center":"call ${n}"}}`);
+  const lanes = Array.from({ length: 16 }, async (_, lane) => {
+    for (let n = lane; n < 10_000; n += 16) await call(n);
+  });
+  await Promise.all(lanes);
+  t.equal((await call(10_000)).status, 200);
+  t.equal((await call(0)).status, 200);
+  t.same((await booked(10_002)).slice(-2), ['(others)', 'call 0']);
+  const told = gateway.logged.filter((line) => line.includes('very many cost centres'));
+  t.match(
+    told.map((line) => JSON.parse(line)),
+    [{ level: 40, company }],
+    'once',
+  );
+});
