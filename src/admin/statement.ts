@@ -5,7 +5,7 @@ import {
   type KeyName,
   type LaterCalls,
   readMonthOf,
-  SHARED,
+  SHARED_BOUND,
   type StatementRow,
   type StoredStatement,
   statementsOf,
@@ -80,7 +80,7 @@ function readAsked(c: PageContext) {
   const { calendar, clock } = c.var.services;
   const asked = c.req.query('month');
   const month = asked === undefined ? calendar.month(clock()) : readMonth(asked);
-  return readOfCompany(c, (sql, id) => readMonthOf(sql, id, month, SHARED));
+  return readOfCompany(c, (sql, id) => readMonthOf(sql, id, month, SHARED_BOUND));
 }
 
 async function monthPage(c: PageContext): Promise<Response> {

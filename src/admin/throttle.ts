@@ -101,7 +101,8 @@ export function changeLimit(clock: Clock): CountChange {
 
 /** Why a change is refused with 429. */
 export function tooManyChanges(seconds: number): string {
-  return `The people and tokens of this company have changed more within an hour than the database is to keep. ${waitText(seconds)}`;
+  const megabytes = CHANGED_BYTES / (1 << 20);
+  return `The people and tokens of this company have sent changes of ${megabytes} MiB within an hour. ${waitText(seconds)}`;
 }
 
 /** When to try again, as a sentence. */

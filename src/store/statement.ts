@@ -56,8 +56,8 @@ export interface ShownMonth {
  * How large a statement may be for a process that others share: each call may name a cost centre of its own, and so
  * make a line. Commands have no bound.
  */
-export const SHARED = { lines: 20_000, bytes: 16 << 20 };
-export type Bound = typeof SHARED;
+export const SHARED_BOUND = { lines: 20_000, bytes: 16 << 20 };
+export type Bound = typeof SHARED_BOUND;
 const NO_BOUND: Bound = { lines: 2e9, bytes: 2e9 }; // more than Postgres can hold in one value
 
 /** @param month its first day @throws RefusedChange not_found, or conflict beyond the bound */
@@ -109,10 +109,10 @@ export async function statementOf(
 }
 
 function throwTooLong(company: string, month: string): never {
-  const command = `tollgate statement --company ${company} --month ${month.slice(0, 7)}`;
+  const which = `--company ${company} --month ${month.slice(0, 7)}`;
   throwConflict(
     'statement',
-    `The statement of this month has too many lines by model, key and cost centre to be handled here: "${command}" prints them all, and the usage page has their sums.`,
+    `This month has too many lines by model, key and cost centre to be handled here. The usage page has their sums; an operator prints all lines with "tollgate statement ${which}", and closes the month with "tollgate statement close ${which}".`,
   );
 }
 

@@ -2,7 +2,7 @@ import { throwNotFound } from '../../domain/refused-change.ts';
 import { parseStatement } from '../../domain/statement.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import { listStatements, SHARED, type StoredStatement, statementOf } from '../../store/statement.ts';
+import { listStatements, SHARED_BOUND, type StoredStatement, statementOf } from '../../store/statement.ts';
 import { checkpointSeals, closeMonth, requireClosable } from '../../store/statement-close.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
 import { DEFAULT_LIMIT, get, type Operation, type PageQuery, post } from './operation.ts';
@@ -52,7 +52,7 @@ export const statementOperations: readonly Operation[] = [
     query: schema.object({ month: schema.month }),
     answer: statement,
     async run(sql, { params, query }) {
-      const stored = await statementOf(sql, params.company as string, `${query.month}-01`, SHARED);
+      const stored = await statementOf(sql, params.company as string, `${query.month}-01`, SHARED_BOUND);
       if (stored !== null) return told(stored);
       await findCompany(sql, params.company as string);
       throwNotFound('statement', `${query.month} of the company is not closed.`);
@@ -80,11 +80,11 @@ export const statementOperations: readonly Operation[] = [
 
 async function closed(sql: Sql, company: string, month: string, anyway: boolean): Promise<StoredStatement> {
   await findCompany(sql, company);
-  const before = await statementOf(sql, company, month, SHARED);
+  const before = await statementOf(sql, company, month, SHARED_BOUND);
   if (before !== null) return before;
   await requireClosable(sql, month, anyway);
-  await closeMonth(sql, { company, month, seals: await checkpointSeals(sql), bound: SHARED });
-  return (await statementOf(sql, company, month, SHARED)) as StoredStatement;
+  await closeMonth(sql, { company, month, seals: await checkpointSeals(sql), bound: SHARED_BOUND });
+  return (await statementOf(sql, company, month, SHARED_BOUND)) as StoredStatement;
 }
 
 function told({ text, ...row }: StoredStatement): object {
