@@ -160,7 +160,7 @@ export function startPages(given: Given): RequestListener {
       );
     } else {
       app.post(path, guard(route, pages), async (c) => {
-        if (!isReading(route.action)) countChange(c);
+        if (!isReading(route.action) && route.permits !== 'trials') countChange(c); // of a trial nothing is kept
         const form = route.upload
           ? await readUpload(c, MAX_LONG_FORM_BYTES)
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);

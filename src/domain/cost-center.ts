@@ -60,7 +60,7 @@ export class CostCenters {
       return name;
     }
     if (!known.has(OTHERS)) this.#onBound(companyId);
-    known.add(OTHERS);
+    known.add(OTHERS); // it was told
     return OTHERS;
   }
 

@@ -64,7 +64,7 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
       name: 'connections half-open',
       ms: 20_000,
       begin: () => proxy.halfOpen(),
-      // also those opened since: the ledger may just have had none
+      // also those opened since: another task may have met the only broken one, and the ledger opened its own
       felt: () => {
         proxy.halfOpen();
         return isAway();

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
-import { startOffice } from '../people.ts';
+import { cheapHash, PASSWORD, Person, startOffice } from '../people.ts';
 import { newToken, send } from './tokens.ts';
 
 const office = await startOffice(t);
@@ -331,6 +331,14 @@ t.test('the people and tokens of a company change so much in an hour, and others
     t.ok(Number(headers.get('retry-after')) > 3000);
   }
   t.equal((await send(office, first, ['GET', `/companies/${busy}/keys`])).status, 200, 'reading goes on');
+  await office.sql`insert into users (email, company_id, role, password_hash)
+    values ('busy@customer.example', ${busy}, 'owner', ${cheapHash(PASSWORD)})`;
+  const person = new Person(office.adminUrl);
+  await person.signIn('busy@customer.example');
+  const page = await person.post(`/companies/${busy}/settings`, { budget: '7' });
+  t.match([page.status, page.text], [429, /Too many changes.*have sent changes of 32 MiB within an hour/s]);
+  t.ok(Number(page.headers.get('retry-after')) > 3000);
+  t.equal((await person.get(`/companies/${busy}/settings`)).status, 200);
   t.equal((await send(office, owners, ['POST', `/companies/${company}/keys`], KEY)).status, 201);
   t.equal((await send(office, token, change, KEY)).status, 201, 'operators are not counted');
 });
