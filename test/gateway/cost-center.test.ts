@@ -44,18 +44,24 @@ async function open(env: Record<string, string> = {}, behind: Scripted = upstrea
 const gateway = await open();
 const HELLO = '"messages":[{"role":"user","content":"x"}]';
 
-/** A company of its own, and what it books for a body. */
+/** A company of its own, and what it books for its calls, in the order of their answers. */
 async function caller(at = gateway) {
   const company = await at.company();
   const key = await at.key(company);
   const assistant = await at.assistant(company, { model: 'fast' });
+  const answered: (string | null)[] = [];
   return {
     company,
-    post: (path: string, body: string) => ask(at.url + path.replace('{id}', assistant), { key, body }),
+    async post(path: string, body: string) {
+      const answer = await ask(at.url + path.replace('{id}', assistant), { key, body });
+      answered.push(answer.headers.get('x-request-id'));
+      return answer;
+    },
     async booked(rows: number): Promise<string[]> {
       await at.ledger(company, rows);
-      const found = await at.sql`select cost_center from api_usage where company_id = ${company} order by request_id`;
-      return found.map(({ cost_center }) => cost_center);
+      const found = await at.sql`select request_id, cost_center from api_usage where company_id = ${company}`;
+      const byCall = new Map(found.map(({ request_id, cost_center }) => [request_id, cost_center]));
+      return answered.filter((id) => byCall.has(id)).map((id) => byCall.get(id));
     },
   };
 }
