@@ -573,7 +573,11 @@ t.test('a database outage is invisible to what is known; what is not is refused,
       await settle();
       const known = [
         await directory.key(key),
-        await directory.company(company),
+        await until(
+          () => directory.company(company),
+          'the shared model is known',
+          (found) => found?.sharedModels.has('shared') === true,
+        ),
         await directory.assistant(assistant, company),
       ];
       await proxy[kind]();
