@@ -10,6 +10,7 @@ run: build ## serve, with a demo company; without DATABASE_URL and UPSTREAM_URL 
 	@node dist/main.js serve --demo
 
 dev: $(INSTALLED) ## the same from the sources, started again whenever one changes
+	@test -e dist/main.js || $(MAKE) build # for the commands, which are those of the last build
 # a Ctrl-C reaches the gateway twice, which ends it at once; the command then stops the database it left
 	@trap : INT; node --watch --watch-preserve-output --watch-path=src --watch-path=sql src/main.ts serve --demo; \
 	node src/main.ts company list >/dev/null
@@ -37,6 +38,7 @@ build: dist/main.js ## compile to dist
 
 dist/main.js: $(INSTALLED) $(SOURCES) tsconfig.json
 	@tsc && chmod +x dist/main.js
+	@ln -sf ../../dist/main.js node_modules/.bin/tollgate # where npx looks first
 	@touch dist/main.js
 
 # npm warns that the tools do not support an old Node; they run on the one that this installs
