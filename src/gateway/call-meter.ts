@@ -10,10 +10,13 @@ import { type TokenCounts, type ToldUsage, withCost } from '../json/usage.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Deadline } from '../upstream/failure.ts';
 import type { Watch } from './deadlines.ts';
-import type { CompanyLoad } from './fair-shares.ts';
+import { addWork, type CompanyLoad } from './fair-shares.ts';
 import { RequestMemory } from './held-memory.ts';
 import type { ModelNames } from './model-names.ts';
 import type { Services } from './services.ts';
+
+/** Removing the prompt from a reason costs so many times as much as reading it. */
+const SCRUB_COST = 40;
 
 /** An admitted call, and what it holds. */
 interface MeteredCall {
@@ -103,6 +106,7 @@ export class CallMeter {
     // the internal name was sent too, and may be logged
     const prompt =
       kept === 'short' ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
+    if (prompt !== null) addWork(this.load, SCRUB_COST * prompt.length);
     this.failure = { status, reason: scrub(reason, this.#services.upstream.keys, prompt) };
     this.#services.log.warn({ request_id: requestId, reason: this.failure.reason }, 'upstream failed');
   }

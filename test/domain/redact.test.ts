@@ -1,6 +1,6 @@
 import t from 'tap';
 import { parsePrices } from '../../src/domain/money.ts';
-import { redact } from '../../src/domain/redact.ts';
+import { redact, scrub } from '../../src/domain/redact.ts';
 
 const MODEL = {
   slug: 'fast',
@@ -40,4 +40,16 @@ t.test('a reason is 300 characters at most', async (t) => {
     const line = `bad ${'c'.repeat(shift)} ${address} from router.internal/ab router.internal/ab router.internal/ab`;
     t.notMatch(redact(line, MODEL), /rout/, 'no part of a name is left where a long line was cut');
   }
+});
+
+t.test('a reason in the log repeats nothing of the prompt, however it is repeated there', async (t) => {
+  const cases: readonly (readonly [text: string, prompt: string, logged: string])[] = [
+    ['400: "tell me about the merger" is bad', '{"content":"Please, tell me about the merger!"}', '400: "…" is bad'],
+    ['one secret word, one secret word!', '{"content":"one secret word"}', '…, …!'],
+    [`bad ${'a'.repeat(500)}`, `"${'a'.repeat(16_000)}"`, 'bad …'],
+    ['too short', '{"content":"too short"}', 'too short'],
+    ['ein Märchen von dreizehn', '{"content":"ein M\\u00e4rchen von dreizehn"}', '…'],
+    ['nothing of the kind was asked', '{"content":"nothing of the kin"}', '…d was asked'],
+  ];
+  for (const [text, prompt, logged] of cases) t.equal(scrub(text, [], prompt), logged);
 });

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { CallMeter } from '../../src/gateway/call-meter.ts';
 import type { CompanyLoad } from '../../src/gateway/fair-shares.ts';
 import { Overload } from '../../src/gateway/overload.ts';
 
@@ -210,6 +211,16 @@ t.test('packets of streams count as work of the company that asked for them', as
     overload.observe(1000, 0, 0);
   }
   t.ok(refused > 50, `${refused} of 150 requests`);
+});
+
+t.test('a failure of the upstream counts as work by the prompt that is removed from its reason', async (t) => {
+  const load = { inFlight: 1, work: 0 };
+  const admission = { requestId: 'id', model: { upstream: 'internal' } };
+  const sent = [Buffer.from('{"messages":[]}'.padEnd(16_384, ' '))];
+  const services = { upstream: { keys: [] }, log: { warn() {} } };
+  const call = { admission, sent, load, company: null, hold: null };
+  new CallMeter(services as never, call as never).upstreamFailed('status 503: busy', 503);
+  t.equal(load.work, 10);
 });
 
 t.test('an event loop that is too busy to run timers is noticed by the requests', async (t) => {
