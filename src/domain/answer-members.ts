@@ -52,7 +52,7 @@ const MESSAGES_LISTS = { ...LISTS, generated: [...GENERATED_MEMBERS, 'partial_js
 /** An answer of POST /chat/completions or /embeddings, and each event of a stream. Groq has the usage in an object of its own. */
 export const CHAT_ANSWER = memberTable({
   ...LISTS,
-  format: { model: MODEL, error: ERROR, usage: USAGE, x_groq: GROQ, choices: CHOICES },
+  format: { model: MODEL, error: ERROR, errors: ERROR, usage: USAGE, x_groq: GROQ, choices: CHOICES },
 });
 
 /** An answer of POST /responses. */

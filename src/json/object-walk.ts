@@ -225,7 +225,7 @@ export class ObjectWalk implements HiddenSpans {
       this.hasModel = true;
       this.addEdit(start, end, REPLACE);
     } else if (kind === ERROR) {
-      if (first === LETTER_N) return; // null
+      if (first === LETTER_N || (first === OPEN_BRACKET && spaceEnd(b, start + 1, end, lineEnds) === end - 1)) return; // null, []
       this.errorStart = start;
       this.errorEnd = end;
     } else if (kind === USAGE) {

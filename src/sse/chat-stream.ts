@@ -13,7 +13,7 @@ const COMMA = Buffer.from(',');
  * model, it gets one. `[DONE]` leaves as "data: [DONE]\n\n" and ends the stream.
  */
 export class ChatStream extends DialectStream {
-  /** Whether a choice had a finish_reason. */
+  /** Whether a choice had a finish_reason, and no text followed, which would be that of another choice. */
   finished = false;
   readonly #table: MemberTable;
   /** The last usage object, as text. */
@@ -51,6 +51,7 @@ export class ChatStream extends DialectStream {
   protected override noteEvent(b: Buffer): void {
     const { walk } = this;
     if (walk.finished) this.finished = true;
+    else if (walk.generated > 0) this.finished = false;
     if (walk.usageStart >= 0) this.#usage = b.toString('latin1', walk.usageStart, walk.usageEnd);
   }
 

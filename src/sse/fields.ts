@@ -3,7 +3,6 @@ import { COLON, CR, equals, LF, OPEN_BRACE, OPEN_BRACKET, QUOTE, SPACE, TAB } fr
 const DATA = Buffer.from('data:');
 const EVENT = Buffer.from('event:');
 const ERROR = Buffer.from('error:');
-const ERROR_NAME = Buffer.from('error');
 const LESS_THAN = 0x3c;
 
 /** Bytes of an upstream's error that are quoted in a reason. */
@@ -52,7 +51,7 @@ export function faultOf(b: Buffer, start: number, end: number): string {
   if (isField(b, start, end, ERROR)) return `an error line: ${quoted(b, start, end)}`;
   if (isField(b, start, end, EVENT)) {
     const value = valueStart(b, start, end, EVENT);
-    return end - value === 5 && startsWith(b, value, end, ERROR_NAME) ? 'an error event' : '';
+    return FAILURE.test(b.toString('latin1', value, end)) ? 'an error event' : '';
   }
   const content = skipBlank(b, start, end);
   const first = content < end ? b[content] : SPACE;
@@ -62,10 +61,25 @@ export function faultOf(b: Buffer, start: number, end: number): string {
   return '';
 }
 
-/** Whether the JSON object is an error itself: {"object":"error","message":"…","code":500}. */
+/** Types of objects and names of events that tell a failure: error, server_error, exception. */
+export const FAILURE = /(?:error|exception)$/i;
+/** Members that say what went wrong, in an object that has nothing of an answer: detail, message, msg, errorCode. */
+const FAULTS = /^(?:err|fault|exception|detail|message$|msg$)/i;
+
+/**
+ * Whether a JSON object without choices is an error itself, in the shapes of servers and routers:
+ * {"object":"error","message":"…","code":500}, {"detail":"…"}, {"success":false}.
+ */
 export function isError(b: Buffer, start: number, end: number): boolean {
-  const { object, type } = JSON.parse(b.toString('utf8', start, end));
-  return object === 'error' || type === 'error';
+  const event = JSON.parse(b.toString('utf8', start, end));
+  if (FAILURE.test(event.object) || FAILURE.test(event.type)) return true;
+  if (event.usage != null) return false;
+  return event.success === false || Object.keys(event).some((name) => FAULTS.test(name) && isTold(event[name]));
+}
+
+/** Whether a member is something else than null, [] and "". */
+function isTold(value: unknown): boolean {
+  return value !== null && (value as { length?: number }).length !== 0;
 }
 
 export function quoted(b: Buffer, start: number, end: number): string {

@@ -2,11 +2,10 @@ import { BACKSLASH, CR, LF, LONG_STRING, unescaped } from '../json/bytes.ts';
 import type { MemberTable } from '../json/member-table.ts';
 import { promptUsage, readUsageMembers, type ToldUsage, usageMembers } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
-import { dataStart, eventNameEnd, nameStart, quoted, startsWith } from './fields.ts';
+import { dataStart, eventNameEnd, FAILURE, nameStart, quoted, startsWith } from './fields.ts';
 
 const DELTA = Buffer.from('delta');
 const DONE = Buffer.from('[DONE]');
-const ERROR = /error$/i;
 
 /** What the types of events mean in a dialect. */
 export interface EventTypes {
@@ -87,7 +86,7 @@ export class TypedStream extends DialectStream {
     if (this.state !== 'open') return false;
     const { last, failed } = this.#types;
     const type = this.#typeOf(payload);
-    if (this.#isFailure(type) || failed.has(this.name)) {
+    if (this.#isFailure(type) || failed.has(this.name) || FAILURE.test(this.name)) {
       this.noteEvent(payload);
       this.fail(`an event of type ${type || this.name}: ${quoted(payload, start, end)}`);
       return false;
@@ -122,7 +121,7 @@ export class TypedStream extends DialectStream {
   /** An object with an error is a failure too, and so is a type such as "server_error", which no dialect has. */
   #isFailure(type: string): boolean {
     const { nested } = this.walk;
-    return this.#types.failed.has(type) || ERROR.test(type) || (nested !== null && nested.errorStart >= 0);
+    return this.#types.failed.has(type) || FAILURE.test(type) || (nested !== null && nested.errorStart >= 0);
   }
 
   /** Whether the event in the walk has no `event` line, or one that names the type of its data. */

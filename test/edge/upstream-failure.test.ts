@@ -167,6 +167,15 @@ const FAILURES: Record<string, Failure> = {
     expected: BROKEN,
     only: ['stream'],
   },
+  'an error event in another shape': {
+    play: streamOf(`data: {"detail":"internal-chat at http://10.0.0.7:8000 died"}\n\n${DONE}`),
+    expected: BROKEN,
+    only: ['stream'],
+  },
+  'errors beside an empty list of results': {
+    play: json(200, { success: false, data: [], choices: [], errors: [{ message: 'internal-chat died' }] }),
+    expected: BROKEN,
+  },
   'an error field': { play: streamOf('error: {"message":"internal"}\n\n'), expected: BROKEN, only: ['stream'] },
   'a bare JSON line': { play: streamOf('{"error":{"message":"internal"}}\n'), expected: BROKEN, only: ['stream'] },
   'HTML in a stream': { play: streamOf('<html>internal</html>\n\n'), expected: BROKEN, only: ['stream'] },

@@ -447,9 +447,28 @@ export const STREAMS: readonly StreamFixture[] = [
     `${HELLO}data: {"type":"error","message":"internal"}⏎⏎${UPSTREAM_DONE}`,
     slugged(HELLO),
   ),
+  ...[
+    ...['{"detail":"worker internal-7b died"}', '{"message":"internal","code":429}', '{"code":500,"msg":"internal"}'],
+    ...['{"errors":[{"message":"internal"}],"success":false}', '{"success":false,"result":null}'],
+    ...['{"status":500,"errorMessage":"internal","usage":null}', '{"type":"exception","text":"internal"}'],
+  ].map((fault) => broken(`an error in another shape: ${fault}`, HELLO + event(fault) + UPSTREAM_DONE, slugged(HELLO))),
+  relayed(
+    'members that could tell an error and tell none',
+    HELLO + ['{"errors":[]}', '{"detail":null}', '{"usage":{"total_tokens":0},"message":"x"}'].map(event).join(''),
+  ),
+  broken(
+    'the end of one choice amid the text of another',
+    event(chunk('{"content":"a"}', '"stop"')) + HELLO,
+    slugged(event(chunk('{"content":"a"}', '"stop"')) + HELLO),
+  ),
   relayed('an object that is called an error and has choices', HELLO + event('{"object":"error","choices":[]}')),
   broken('an error of several lines', `${HELLO}data: {"error":⏎data: 1}⏎⏎`, slugged(HELLO)),
   broken('event: error', `${HELLO}event: error⏎data: {"message":"x"}⏎⏎${UPSTREAM_DONE}`, slugged(HELLO)),
+  broken(
+    'event: exception',
+    `${HELLO}event: InternalServerException⏎data: {"a":"x"}⏎⏎${UPSTREAM_DONE}`,
+    slugged(HELLO),
+  ),
   broken('event:error without space', `${HELLO}event:error⏎⏎${UPSTREAM_DONE}`, slugged(HELLO)),
   broken('an error line', `${HELLO}error: {"message":"x"}⏎⏎${UPSTREAM_DONE}`, slugged(HELLO)),
   broken('an error line without value', `${HELLO}error⏎⏎${UPSTREAM_DONE}`, slugged(HELLO)),

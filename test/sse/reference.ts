@@ -38,7 +38,11 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
     if (data !== null) {
       lines.push({ head: content.slice(0, content.length - data.length), data, end });
     } else if (content !== '') {
-      if (/^error(:|$)/.test(content) || /^event: ?error$/.test(content) || /^[ \t]*["<[{]/.test(content)) {
+      if (
+        /^error(:|$)/.test(content) ||
+        /^event: ?.*(error|exception)$/i.test(content) ||
+        /^[ \t]*["<[{]/.test(content)
+      ) {
         return over('broken');
       }
     } else {
@@ -47,11 +51,19 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
       if (trim(payload) !== '') {
         const members = membersOf(payload);
         if (members === null) return over('broken');
-        if (members.some(({ name, text }) => name === 'error' && text !== 'null')) return over('broken');
+        if (members.some(({ name, text }) => /^errors?$/.test(name) && !/^(null|\[\s*\])$/.test(text)))
+          return over('broken');
         if (!members.some(({ name, text }) => name === 'choices' && Array.isArray(JSON.parse(text)))) {
-          const { object, type } = JSON.parse(payload);
-          if (object === 'error' || type === 'error') return over('broken');
+          const { object, type, usage, success, ...rest } = JSON.parse(payload);
+          if ([object, type].some((text) => /(error|exception)$/i.test(`${text}`))) return over('broken');
+          const faults = Object.keys(rest).filter((name) => /^(err|fault|exception|detail|message$|msg$)/i.test(name));
+          if (
+            usage == null &&
+            (success === false || faults.some((name) => !['null', '""', '[]'].includes(JSON.stringify(rest[name]))))
+          )
+            return over('broken');
         }
+        if (generates(Object.values(JSON.parse(payload)))) finished = false; // another choice goes on
         for (const { name, text } of members) {
           const choices = name === 'choices' ? JSON.parse(text) : null;
           for (const choice of Array.isArray(choices) ? choices : []) {
@@ -69,6 +81,16 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   if (!ended) return { output, state: 'open' };
   if (lines.length === 1 && trim((lines[0] as Line).data) === '[DONE]') return over('done');
   return over(lines.length === 0 && finished && !cut ? 'done' : 'broken');
+}
+
+const GENERATED = ['content', 'text', 'refusal', 'reasoning_content', 'reasoning', 'arguments', 'input'];
+
+/** Whether there is generated text in a value. */
+function generates(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.entries(value).some(
+    ([name, of]) => generates(of) || (GENERATED.includes(name) && typeof of === 'string' && of !== ''),
+  );
 }
 
 interface Line {

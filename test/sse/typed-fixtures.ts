@@ -262,6 +262,12 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
       HELLO,
     ),
   ),
+  ...[
+    '{"type":"exception","message":"internal-7b"}',
+    '{"detail":"internal-7b"}',
+    '{"message":"internal-7b","code":1}',
+  ].map((fault) => broken(`an error in another shape: ${fault}`, `${HELLO}data: ${fault}⏎⏎${COMPLETED}`, HELLO)),
+  broken('an exception by its name', `${HELLO}event: exception⏎data: {"type":"internal"}⏎⏎${COMPLETED}`, HELLO),
   broken('an error without data', `${HELLO}event: error⏎⏎${COMPLETED}`, HELLO),
   broken('an error with empty data', `${HELLO}event: error⏎data:⏎⏎${COMPLETED}`, HELLO),
   broken(
