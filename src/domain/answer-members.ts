@@ -1,6 +1,6 @@
 import { Hidden } from '../json/hidden.ts';
 import { CHOICES, DELTA, ERROR, GROQ, MODEL, memberTable, NESTED, RESULT, TYPE, USAGE } from '../json/member-table.ts';
-import { messagesUsage, responsesUsage } from '../json/usage.ts';
+import { embeddingUsage, messagesUsage, responsesUsage } from '../json/usage.ts';
 import { internalNames, type Model } from './model.ts';
 
 /** Top-level members of answers and events that tell what stands behind the gateway: they are removed. */
@@ -49,11 +49,16 @@ const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
 const LISTS = { leaking: LEAKING_MEMBERS, generated: GENERATED_MEMBERS, price: PRICE_MEMBERS };
 const MESSAGES_LISTS = { ...LISTS, generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'], inputs: ['input'] };
 
-/** An answer of POST /chat/completions or /embeddings, and each event of a stream. Groq has the usage in an object of its own. */
-export const CHAT_ANSWER = memberTable({
+const CHAT = {
   ...LISTS,
   format: { model: MODEL, error: ERROR, errors: ERROR, usage: USAGE, x_groq: GROQ, choices: CHOICES },
-});
+};
+
+/** An answer of POST /chat/completions, and each event of a stream. Groq has the usage in an object of its own. */
+export const CHAT_ANSWER = memberTable(CHAT);
+
+/** An answer of POST /embeddings. */
+export const EMBEDDING_ANSWER = memberTable({ ...CHAT, usage: embeddingUsage });
 
 /** An answer of POST /responses. */
 export const RESPONSES_ANSWER = memberTable({

@@ -16,11 +16,13 @@ function isIdentity({ contentEncoding }: AnswerHead): boolean {
 /** How much is kept of an answer that tells a failure: it has the reason. */
 export const MAX_FAILURE_BYTES = 1024 * 1024;
 
-/** Collects a whole body, up to a limit. `bytes` may be a view of the buffer pushed last, and lives as long as that. */
+const NONE = Buffer.alloc(0);
+
+/** Collects a whole body, up to a limit. `bytes` is a view, which may be of the buffer pushed last and lives as long as that. */
 export class AnswerBody {
   readonly #limit: number;
-  #first: Buffer | null = null; // most bodies come in one read
-  #rest: Buffer[] | null = null;
+  /** Has the body at its beginning: most bodies come in one read, and are not copied. */
+  #buffer: Buffer = NONE;
   #size = 0;
   /** More arrived than is kept. */
   overflown = false;
@@ -35,13 +37,21 @@ export class AnswerBody {
    */
   push(bytes: Buffer, last: boolean): void {
     if (this.overflown) return;
+    const before = this.#size;
     this.#size += bytes.length;
     if (this.#size > this.#limit) this.overflown = true;
-    else if (this.#first === null) this.#first = last ? bytes : Buffer.from(bytes);
+    else if (last && before === 0) this.#buffer = bytes;
     else {
-      this.#rest ??= [this.#first];
-      this.#rest.push(last ? bytes : Buffer.from(bytes));
+      if (this.#size > this.#buffer.length) this.#grow(before);
+      bytes.copy(this.#buffer, before);
     }
+  }
+
+  /** Twice what is there, so that a body in pieces of any size is copied three times at most. */
+  #grow(kept: number): void {
+    const larger = Buffer.allocUnsafe(Math.min(2 * this.#size, this.#limit));
+    this.#buffer.copy(larger, 0, 0, kept);
+    this.#buffer = larger;
   }
 
   /** Bytes that came so far. */
@@ -50,7 +60,6 @@ export class AnswerBody {
   }
 
   get bytes(): Buffer {
-    if (this.#rest !== null) return Buffer.concat(this.#rest);
-    return this.#first ?? Buffer.alloc(0);
+    return this.#buffer.length === this.#size ? this.#buffer : this.#buffer.subarray(0, this.#size);
   }
 }

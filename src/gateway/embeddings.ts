@@ -1,3 +1,4 @@
+import { EMBEDDING_ANSWER } from '../domain/answer-members.ts';
 import { boundEmbedding } from '../domain/budget.ts';
 import { REFERENCE_ERRORS } from '../domain/errors.ts';
 import { admitTokenIds } from '../domain/gate.ts';
@@ -35,8 +36,11 @@ export const embeddings: Operation = {
       // the format has no metadata: providers refuse it
       forward: (upstream) => body.edited([modelEdit(valid.members, upstream), ...removal]),
       answer: (reply, meter) =>
-        new JsonRelay(reply, meter, (answer, scan) =>
-          renderEmbeddings(answer, scan, base64, services.bodyMemory.turns),
+        new JsonRelay(
+          reply,
+          meter,
+          (answer, scan) => renderEmbeddings(answer, scan, base64, services.bodyMemory.turns),
+          EMBEDDING_ANSWER,
         ),
     };
   },
@@ -97,6 +101,7 @@ function convert(embedding: string | number[]): string | number[] {
   }
   const bytes = Buffer.alloc(embedding.length * 4);
   embedding.forEach((value, i) => {
+    if (typeof value !== 'number') throw new TypeError('no number in a vector'); // null, as some write NaN, would be 0
     bytes.writeFloatLE(value, i * 4);
   });
   return bytes.toString('base64');

@@ -36,10 +36,19 @@ export type UsageReader = (usage: Members) => ToldUsage;
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The usage of a chat completion. Without `completion_tokens`, as for embeddings, they are total_tokens - prompt_tokens, or 0. */
+/** The usage of a chat completion. Without `completion_tokens` they are total_tokens - prompt_tokens. */
 export function chatUsage(usage: Members): ToldUsage {
+  return promptAndCompletion(usage, null);
+}
+
+/** The usage of embeddings, which have no completion: what is not told of it is 0. */
+export function embeddingUsage(usage: Members): ToldUsage {
+  return promptAndCompletion(usage, 0);
+}
+
+function promptAndCompletion(usage: Members, otherwise: 0 | null): ToldUsage {
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
-  const rest = isCount(prompt) ? (isCount(total) ? Math.max(0, total - prompt) : 0) : null;
+  const rest = isCount(prompt) ? (isCount(total) ? Math.max(0, total - prompt) : otherwise) : null;
   const promptCount = countOrNull(prompt);
   const completionCount = countOrNull(completion ?? rest);
   return {

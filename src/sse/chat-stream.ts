@@ -7,6 +7,8 @@ const DONE = Buffer.from('[DONE]');
 const DONE_EVENT = Buffer.from('data: [DONE]\n\n');
 const MODEL_KEY = Buffer.from('"model":');
 const COMMA = Buffer.from(',');
+/** A count in a usage: behind it some tell a price alone. */
+const COUNT = /_tokens"\s*:\s*\d/;
 
 /**
  * The event stream of a chat completion (spec section 4.2, "Streaming"). If the first event has no
@@ -16,7 +18,7 @@ export class ChatStream extends DialectStream {
   /** Whether a choice had a finish_reason, and no text followed, which would be that of another choice. */
   finished = false;
   readonly #table: MemberTable;
-  /** The last usage object, as text. */
+  /** The last usage object that tells a count, as text; the first one, where none does. */
   #usage = '';
 
   /** @param wantsUsage whether the client asked for the usage; otherwise the event that has it gets an empty choice */
@@ -52,7 +54,9 @@ export class ChatStream extends DialectStream {
     const { walk } = this;
     if (walk.finished) this.finished = true;
     else if (walk.generated > 0) this.finished = false;
-    if (walk.usageStart >= 0) this.#usage = b.toString('latin1', walk.usageStart, walk.usageEnd);
+    if (walk.usageStart < 0) return;
+    const usage = b.toString('latin1', walk.usageStart, walk.usageEnd);
+    if (this.#usage === '' || COUNT.test(usage)) this.#usage = usage;
   }
 
   protected override readEvent(): boolean {

@@ -1,6 +1,6 @@
 import { COLON, CR, LF } from '../json/bytes.ts';
 import { EventLines } from './event-lines.ts';
-import { dataStart, faultOf, isEventName, nameStart } from './fields.ts';
+import { dataStart, FAILURE, faultOf, isEventName, nameStart } from './fields.ts';
 
 /** Receives the bytes that may leave. A span is valid during the call only. */
 export interface SpanSink {
@@ -14,6 +14,8 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const GZIP = 0x1f; // its first byte, which no event stream begins with
 const COMMENT = Buffer.from(':\n\n');
 const LINE_FEED = Buffer.from('\n');
+/** Data lines of one event: each takes some 200 bytes, however short it is. */
+const MOST_LINES = 16_384;
 
 // Values of #partial that are not an offset.
 const NO_LINE = -1;
@@ -206,6 +208,7 @@ export abstract class EventScanner {
     const value = dataStart(b, start, end);
     if (value >= 0) {
       lines.add(b, start, value, end, next);
+      if (lines.count > MOST_LINES) this.fail('an event of too many lines');
       return ADD_LF;
     }
     if (b === lines.copy) lines.copyLength = start; // forget the line
@@ -226,7 +229,7 @@ export abstract class EventScanner {
     if (lines.offsets.length > 0) lines.join();
     // an event without data is dropped: official SDKs crash on it
     if (lines.offsets.length === 0 || lines.start >= lines.end) {
-      if (this.name === 'error') this.fail('an error event without data');
+      if (FAILURE.test(this.name)) this.fail('an error event without data');
     } else if (this.readEvent()) {
       this.relay(b, start, next);
       after = RELAY_LF;

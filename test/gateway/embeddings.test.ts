@@ -86,7 +86,7 @@ t.test('vectors are converted to the encoding asked for, and nothing else is', a
 
 t.test('an answer with a vector that is none is broken', async (t) => {
   for (const encoding of ['base64', 'float'] as const) {
-    for (const wrong of ['{}', 'null', '1', ...(encoding === 'float' ? [] : ['[[1],[2]]'])]) {
+    for (const wrong of ['{}', 'null', '1', ...(encoding === 'float' ? [] : ['[[1],[2]]', '[1,null]', '[1,"2"]'])]) {
       const { answer, became } = relayTo(encoding);
       const first = JSON.stringify(encoding === 'float' ? BASE64 : FLOATS);
       answer(answerOf([first, wrong]));

@@ -42,6 +42,7 @@ t.test('a usage with one bad number keeps the good one, and the other is estimat
   const usages = [
     { prompt_tokens: 1234, completion_tokens: -1 },
     { prompt_tokens: 1234, completion_tokens: '7' },
+    { prompt_tokens: 1234 },
     { prompt_tokens: null, completion_tokens: 1234 },
     { prompt_tokens: 1.5, completion_tokens: 1234 },
     // more than a row of the ledger holds

@@ -1,6 +1,7 @@
 import t from 'tap';
 import {
   chatUsage,
+  embeddingUsage,
   messagesUsage,
   promptUsage,
   readUsage,
@@ -15,7 +16,8 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2}'), { prompt: 1, completion: 2 });
   t.strictSame(read('{"prompt_tokens":1.0,"completion_tokens":2e3}'), { prompt: 1, completion: 2000 });
   t.strictSame(read('{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}'), { prompt: 0, completion: 0 });
-  t.strictSame(read('{"prompt_tokens":5}'), { prompt: 5, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":5}'), { prompt: 5, completion: null });
+  t.strictSame(countsOf(readUsage('{"prompt_tokens":5}', embeddingUsage)), { prompt: 5, completion: 0 });
   t.strictSame(read('{"prompt_tokens":5,"completion_tokens":null,"total_tokens":7}'), { prompt: 5, completion: 2 });
   t.strictSame(read('{"prompt_tokens":5,"total_tokens":3}'), { prompt: 5, completion: 0 });
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"total_tokens":9,"d":{"x":0}}'), {

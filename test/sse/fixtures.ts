@@ -128,6 +128,15 @@ export const STREAMS: readonly StreamFixture[] = [
     { usage: USED },
   ),
   relayed(
+    'a usage without counts after the one with them',
+    HELLO +
+      USAGE +
+      ['{"total_time":1}', '{"prompt_tokens":null}']
+        .map((usage) => event(chunk('{}', '"stop"', `,"usage":${usage}`)))
+        .join(''),
+    { usage: USED },
+  ),
+  relayed(
     'usage under x_groq',
     event(chunk('{"content":"a"}', 'null', ',"x_groq":{"id":"req_01"}')) +
       HELLO +

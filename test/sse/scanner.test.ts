@@ -310,6 +310,13 @@ const stream = fc
   )
   .map((parts) => Buffer.from(parts.join('')));
 
+t.test('an event has many lines, and not any number of them', async (t) => {
+  const pretty = (lines: number) => `data: {${'\ndata'.repeat(lines - 2)}\ndata: }\n\ndata: [DONE]\n\n`;
+  t.equal(feed([Buffer.from(pretty(16_384))], 1_000_000).state, 'done');
+  const { state, output } = feed([Buffer.from(pretty(16_385))], 1_000_000);
+  t.same([state, output], ['broken', '']);
+});
+
 t.test('the scanner does what the reference does, at every chunk, however the stream is cut', (t) => {
   fuzz(
     t,
