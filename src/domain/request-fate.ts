@@ -47,7 +47,10 @@ function resultOf({ status, code, outcome }: RequestFacts): Result {
 function textOf(request: RequestFacts): Text {
   const { status, code, outcome } = request;
   if (status === 0) return outcome === null ? LEFT_EARLY : LEFT;
-  if (status === 200 && code !== null) return code === 'upstream_timeout' ? STALLED : BROKEN;
+  if (status === 200 && code !== null) {
+    if (code !== 'upstream_timeout') return BROKEN;
+    return outcome === 'client_aborted' ? READ_SLOWLY : STALLED;
+  }
   if (status === null || status === 200) {
     if (outcome === 'client_aborted') return LEFT_STREAM;
     return outcome === 'upstream_failed' ? BROKEN : ['The request was answered.', null];
@@ -72,6 +75,11 @@ const BROKEN: Text = [
 const STALLED: Text = [
   'The stream began, and then the upstream sent nothing for too long. The client was told so in the stream.',
   'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.',
+];
+
+const READ_SLOWLY: Text = [
+  'The client read the stream so slowly that the time for the whole call ran out. What was generated was charged.',
+  'Read the stream as it comes. The operator may set TOTAL_SECONDS higher.',
 ];
 
 const NO_ROOM: Text = [

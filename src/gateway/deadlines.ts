@@ -7,6 +7,8 @@ import type { Deadline } from '../upstream/failure.ts';
 
 /** How late a deadline may be noticed. */
 const TICK_MS = 100;
+/** A client that held the upstream back for such a part of the longest time is why a call takes that long. */
+const HELD_PART = 0.1;
 /** Clients are checked every so many ticks: reading their state costs more, and their limit is long. */
 const CLIENT_TICKS = 10;
 /** The most calls whose clients left and whose answers are still awaited: of all companies, and of one. */
@@ -109,6 +111,8 @@ export class Watch implements ActiveMember {
   #abandoned: string | null = null;
   #began = -1;
   #since = -1;
+  /** How long the upstream was paused, in milliseconds, as the checks saw it. */
+  #heldMs = 0;
   #waiting = 0;
   #queue = 0;
   #waitingSince = -1;
@@ -166,10 +170,11 @@ export class Watch implements ActiveMember {
       this.active = false;
       this.#since = now;
     }
+    if (this.paused) this.#heldMs += TICK_MS;
     const age = now - this.#began;
     if (this.#state === CONNECTING) {
       if (age >= Math.min(limits.connectMs, limits.firstByteMs)) this.#expire('connect');
-    } else if (age >= limits.totalMs) this.#expire('total');
+    } else if (age >= limits.totalMs) this.#expire(this.#heldMs < HELD_PART * limits.totalMs ? 'total' : 'reading');
     else if (this.#state === ANSWERING) {
       if (now - this.#since >= limits.idleMs) this.#expire('idle');
     } else if (age >= limits.firstByteMs) this.#expire('first_byte');

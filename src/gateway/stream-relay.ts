@@ -83,7 +83,9 @@ export class StreamRelay extends Relay implements SpanSink {
   }
 
   protected onDeadline(deadline: Deadline): void {
-    this.meter.upstreamFailed(`too slow: ${deadline}`);
+    // charged like a client that leaves: else one that reads slowly enough would pay for nothing it read
+    if (deadline === 'reading') this.#settle('client_aborted', null);
+    else this.meter.upstreamFailed(`too slow: ${deadline}`);
     this.#fail(deadlineFailure(deadline));
   }
 

@@ -17,11 +17,12 @@ export function connectionFailure(sent: boolean): GatewayError {
   return sent ? brokenAnswer() : new GatewayError('service_unavailable');
 }
 
-/** The part of a call that took too long. */
-export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total';
+/** The part of a call that took too long; `reading`: the whole of it, because the client held the upstream back. */
+export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total' | 'reading';
 
-/** The upstream, or the way to it, took too long. */
+/** The upstream, or the way to it, took too long, or the client to read. */
 export function deadlineFailure(deadline: Deadline): GatewayError {
+  if (deadline === 'reading') return new GatewayError('upstream_timeout', 'The answer was read too slowly.');
   return new GatewayError(deadline === 'connect' ? 'service_unavailable' : 'upstream_timeout');
 }
 

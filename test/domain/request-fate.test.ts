@@ -21,6 +21,10 @@ t.test('every result', async (t) => {
   t.match(fate({ outcome: 'client_aborted' }), { result: 'success', what: /left before the stream ended/ });
   t.match(fate({ code: 'upstream_error', outcome: 'upstream_failed' }), { result: 'failed', what: /broke it off/ });
   t.match(fate({ code: 'upstream_timeout' }), { result: 'failed', what: /sent nothing for too long/ });
+  t.match(fate({ code: 'upstream_timeout', outcome: 'client_aborted' }), {
+    result: 'failed',
+    what: /read the stream so slowly/,
+  });
   t.match(fate({ status: 0, outcome: null }), { result: 'left', what: /nothing was charged/ });
   t.match(fate({ status: 0, outcome: 'client_aborted' }), { result: 'left', what: /charged all the same/ });
   t.match(fate({ status: null }), { result: 'success', what: /answered/ }, 'known from the ledger alone');

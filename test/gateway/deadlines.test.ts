@@ -89,6 +89,24 @@ t.test('an answer that goes on for ever ends', async (t) => {
   t.same(told, ['total']);
 });
 
+t.test('a call that lasts too long because its client held it back is told apart', async (t) => {
+  for (const [heldMs, deadline] of [
+    [5900, 'total'],
+    [6000, 'reading'],
+  ] as const) {
+    const { watch, told, pass } = start();
+    watch.sent();
+    watch.answered();
+    watch.paused = true;
+    pass(heldMs);
+    watch.paused = false;
+    pass(70_000, () => {
+      watch.active = true;
+    });
+    t.same(told, [deadline]);
+  }
+});
+
 t.test('once settled nothing is told', async (t) => {
   const { watch, told, pass } = start();
   watch.settled();

@@ -90,6 +90,26 @@ t.test('a client that does not read holds the upstream back, and then gets every
   t.equal((await gateway.ledger(company, 1)).length, 1);
 });
 
+t.test('a client that reads until the time for the call is over pays for what was generated', async (t) => {
+  const hasty = await startGateway(t, upstream.url, { TOTAL_SECONDS: '1' });
+  await hasty.model('fast', { upstream: 'internal-fast', input: '1', output: '2' });
+  const company = await hasty.company();
+  const key = await hasty.key(company);
+  upstream.answer(async (res) => {
+    res.writeHead(200, HEAD);
+    while (!res.destroyed)
+      if (!res.write(event('word '.repeat(800)))) await Promise.race([once(res, 'drain'), once(res, 'close')]);
+  });
+  const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true };
+  const response = await open(`${hasty.url}/chat/completions`, { key, body });
+  const [row] = await hasty.ledger(company, 1); // nothing is read until then
+  const text = await response.text();
+  const words = text.split('word ').length - 1;
+  t.match(text.slice(-300), /"code":"upstream_timeout"/);
+  t.match(row, { outcome: 'client_aborted', usage_source: 'estimated' });
+  t.ok(Number(row?.completion_tokens) > words / 2, `${row?.completion_tokens} tokens for ${words} words`);
+});
+
 t.test('a client that leaves: the upstream is read on for the usage, then let go', async (t) => {
   let closed: Promise<unknown> | null = null;
   const left = Promise.withResolvers<void>();
