@@ -18,6 +18,8 @@ export interface RequestFacts {
   readonly asked: string | null;
   readonly api_key_id: string | null;
   readonly outcome: Outcome | null;
+  /** What the upstream answered with: of one request, and only where an operator reads it. */
+  readonly upstream_status?: number | null;
 }
 
 interface Fate {
@@ -108,6 +110,28 @@ function settingOf(param: string | null) {
   };
 }
 
+const UPSTREAM_FAILED: Text = [
+  'The upstream failed to answer, or answered with something that is no answer. Nothing was charged.',
+  'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
+];
+const KEY_REFUSED: Text = [
+  "The upstream refused the gateway's own key. Nothing was charged.",
+  'Check UPSTREAM_API_KEY: whether the upstream takes it, and allows it this model. No other try of the client helps.',
+];
+const NOT_THERE: Text = [
+  'The upstream does not know this model, or has nothing at this address. Nothing was charged.',
+  `Compare the model's upstream name ("tollgate model list") with the names that the upstream has, and UPSTREAM_URL with its base address: most end in /v1.`,
+];
+
+/** Mistakes in the gateway's own settings. With 400 or 422 a call ends so only where the upstream does not know the model. */
+const BY_UPSTREAM_STATUS: Readonly<Record<number, Text>> = {
+  401: KEY_REFUSED,
+  403: KEY_REFUSED,
+  400: NOT_THERE,
+  404: NOT_THERE,
+  422: NOT_THERE,
+};
+
 /** By error code, or by the name of an error without a code. */
 const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
   invalid_api_key: ({ api_key_id, param }) =>
@@ -182,10 +206,7 @@ const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
     'The gateway failed to handle the request.',
     'The log of the gateway has the reason under this id. Please report it.',
   ],
-  upstream_error: () => [
-    'The upstream failed to answer, or answered with something that is no answer. Nothing was charged.',
-    'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
-  ],
+  upstream_error: ({ upstream_status }) => BY_UPSTREAM_STATUS[upstream_status ?? 0] ?? UPSTREAM_FAILED,
   upstream_timeout: () => [
     'The upstream took too long to answer. Nothing was charged.',
     'Ask for shorter answers or stream them. The operator may set FIRST_BYTE_SECONDS higher.',

@@ -48,6 +48,19 @@ t.test('what to do, and where', async (t) => {
   t.match(refused(503, 'service_unavailable', { outcome: 'upstream_failed' }), { what: /could not be reached/ });
 });
 
+t.test('a mistake in the settings of the gateway is told to operators alone, and not as one that passes', async (t) => {
+  const failed = (upstream_status: number | null) =>
+    refused(502, 'upstream_error', { outcome: 'upstream_failed', upstream_status });
+  for (const status of [401, 403]) t.match(failed(status), { what: /own key/, advice: /UPSTREAM_API_KEY/ });
+  // 400 and 422 are told as 502 only where the upstream does not know the model
+  for (const status of [400, 404, 422]) {
+    t.match(failed(status), { what: /does not know/, advice: /tollgate model list.*UPSTREAM_URL.*\/v1/ });
+  }
+  for (const status of [500, null]) t.match(failed(status), { advice: /^Let the client try again/ });
+  const unknown = refused(502, 'upstream_error'); // as people of a company read it: without the upstream's status
+  t.notMatch(`${unknown.what} ${unknown.advice}`, /UPSTREAM_|key|tollgate/);
+});
+
 t.test('a refusal names the setting behind it', async (t) => {
   const by = (status: number, code: string, param: string) => refused(status, code, { param });
   const ofKey = by(402, 'insufficient_quota', 'key.monthly_budget_eur');
