@@ -49,6 +49,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
     key: 'See "tollgate key list --company ID".',
     assistant: 'See "tollgate assistant list --company ID".',
     user: 'See "tollgate user list".',
+    invitation: 'See "tollgate user list --company ID".',
     alert: 'See "tollgate alert list".',
     event: 'See "tollgate event list".',
     statement: 'See "tollgate statement list --company ID".',
@@ -57,6 +58,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   conflict: {
     model: 'Change it with "tollgate model set".',
     user: 'Choose another address.',
+    invitation: 'Add --renew to the command for a new link, or --withdraw.',
   },
 };
 

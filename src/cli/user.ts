@@ -10,7 +10,13 @@ import { COMPANY_ROLES, ROLES } from '../domain/user.ts';
 import { rowsOf } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import { erasePerson } from '../store/erasure.ts';
-import { createInvitation } from '../store/invitation.ts';
+import {
+  createInvitation,
+  invitationOf,
+  listInvitations,
+  renewInvitation,
+  withdrawInvitation,
+} from '../store/invitation.ts';
 import { deleteSessionsOf } from '../store/session.ts';
 import { createUser, findUser, listUsers, removeUser, setPasswordHash } from '../store/user.ts';
 import {
@@ -25,9 +31,20 @@ import {
   UsageError,
 } from './command.ts';
 import { ACTOR } from './database.ts';
-import { card, erasedText, instant, listing, minute } from './text.ts';
+import { card, erasedText, instant, listing, minute, sections } from './text.ts';
 
+type Invitation = Awaited<ReturnType<typeof listInvitations>>[number];
+
+const WITHDRAWN = 'Invitation withdrawn. Its link no longer works.';
 const INVITED = 'Invitation made. Nothing is sent: pass the link on, which is shown only this once and works once.';
+const RENEWED =
+  'Invitation renewed; its old link no longer works. Nothing is sent: pass the link on, which is shown only this once and works once.';
+const INVITATION_CELLS = {
+  INVITED: ({ email }: Invitation) => email,
+  ROLE: ({ role }: Invitation) => role,
+  COMPANY: ({ company_name }: Invitation) => company_name,
+  LINK: ({ expires_at: at }: Invitation) => (at.getTime() > Date.now() ? `works until ${instant(at)}` : 'has ended'),
+};
 /** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
 
@@ -67,26 +84,56 @@ export const userCommands: readonly Command[] = [
     summary: 'make a link by which somebody joins a company',
     options: {
       email: required('--email ADDRESS', readEmail, 'e-mail address of the account that the link makes'),
-      role: required('--role ROLE', oneOf(...COMPANY_ROLES), 'owner, administrator or member'),
+      role: optional(
+        '--role ROLE',
+        oneOf(...COMPANY_ROLES),
+        'owner, administrator or member; needed for a new invitation',
+      ),
       company: required('--company ID', readUuid, 'company of the role'),
+      renew: flag('--renew', 'give an open invitation a new link and its whole time again; the old link ends'),
+      withdraw: flag('--withdraw', 'remove an open invitation; its link ends'),
     },
-    notes: 'The link is shown here only. It works once, for seven days. Nothing is sent by e-mail.',
-    async run({ transact, config }, { email, role, company }) {
+    notes:
+      'The link is shown here only. It works once, for seven days. Nothing is sent by e-mail. It begins with ADMIN_URL, the address where people reach the administration pages, or without that with the address of this machine. "tollgate user list" shows open invitations.',
+    async run({ transact, config, warn }, { email, role, company, renew, withdraw }) {
+      if (renew && withdraw) throw new UsageError('--renew and --withdraw exclude each other; give one of them');
+      const isNew = !renew && !withdraw;
+      if (!isNew && role !== undefined) throw new UsageError('an open invitation keeps its role; leave --role out');
+      if (withdraw) {
+        const open = await transact(async (sql) => {
+          const open = await invitationOf(sql, company, email);
+          await withdrawInvitation(sql, company, open.id);
+          return open;
+        });
+        return { json: open, text: card(WITHDRAWN, { email, role: open.role }) };
+      }
+      if (isNew && role === undefined) throw new UsageError('missing --role');
       const base = pagesAddress(config);
-      const asked = { company_id: company, email, role, created_by: ACTOR };
-      const { token, ...invitation } = await transact((sql) => createInvitation(sql, asked));
+      const { token, ...invitation } = await transact(async (sql) =>
+        role === undefined
+          ? renewInvitation(sql, company, (await invitationOf(sql, company, email)).id, ACTOR)
+          : createInvitation(sql, { company_id: company, email, role, created_by: ACTOR }),
+      );
+      if (config.adminUrl === null)
+        warn(`the link has the address of this machine, ${base.origin}; ADMIN_URL sets another`);
       const link = new URL(INVITATION_PATH + token, base).href;
       const until = instant(invitation.expires_at);
-      return { json: { ...invitation, link }, text: card(INVITED, { email, role, link, until }) };
+      const text = card(renew ? RENEWED : INVITED, { email, role: invitation.role, link, until });
+      return { json: { ...invitation, link }, text };
     },
   }),
   command({
     name: 'user list',
-    summary: 'list users, their roles and when they last signed in',
+    summary: 'list users, their roles and when they last signed in, and open invitations',
     options: { company: optional('--company ID', readUuid, 'only the people of this company') },
+    notes:
+      'In JSON, invitations follow the users; "invitation_expires_at" says when the link ends, and is null for users.',
     async run({ transact }, { company = null }) {
-      const users = await transact(async (sql) => rowsOf(sql, company, await listUsers(sql, company)));
-      const text = listing(
+      const { users, invitations } = await transact(async (sql) => ({
+        users: await rowsOf(sql, company, await listUsers(sql, company)),
+        invitations: await listInvitations(sql, company),
+      }));
+      const table = listing(
         users,
         {
           ID: ({ id }) => id,
@@ -97,9 +144,18 @@ export const userCommands: readonly Command[] = [
         },
         company === null
           ? 'There are no users; "tollgate user create" adds one.'
-          : 'The company has no people; "tollgate user invite" makes a link for one.',
+          : invitations.length > 0
+            ? 'Nobody has joined the company yet.'
+            : 'The company has no people; "tollgate user invite" makes a link for one.',
       );
-      return { json: users, text };
+      const json = [
+        ...users.map((user) => ({ ...user, invitation_expires_at: null })),
+        ...invitations.map(({ created_by: _, expires_at, ...row }) => ({
+          ...{ ...row, last_sign_in_at: null },
+          invitation_expires_at: expires_at,
+        })),
+      ];
+      return { json, text: sections(table, listing(invitations, INVITATION_CELLS, '')) };
     },
   }),
   command({

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { digestBytes } from '../domain/key.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { CompanyRole } from '../domain/user.ts';
+import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -26,6 +27,8 @@ export interface InvitationRow {
 /** An invitation with the random part of its link, which is known only now. */
 export type MadeInvitation = InvitationRow & { readonly token: string };
 
+type NamedInvitation = InvitationRow & { readonly company_name: string };
+
 type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'> & { readonly created_by: string };
 
 /**
@@ -49,7 +52,7 @@ export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<
   );
   // the same for an account in this company and in another one, which nobody here may know of
   if (row === undefined) {
-    throwConflict('invitation', `${email} cannot be invited: the address has an account already.`);
+    throwConflict('user', `${email} cannot be invited: the address has an account already.`);
   }
   return { ...row, token };
 }
@@ -70,15 +73,24 @@ export async function withdrawInvitation(sql: Sql, company: string, id: string):
   if (count === 0) throwNotFound('invitation');
 }
 
-/** Open invitations of a company, and those whose time is over; the newest first, at most so many. */
-export async function listInvitations(sql: Sql, company: string, limit: number): Promise<InvitationRow[]> {
-  return sql<InvitationRow[]>`
-    select ${columns(sql)} from invitations where company_id = ${company} order by created_at desc, id limit ${limit}`;
+/** Open invitations of a company, or of all, and those whose time is over; the newest first, at most so many. */
+export async function listInvitations(sql: Sql, company: string | null, limit: number | null = null) {
+  return sql<NamedInvitation[]>`
+    select i.*, c.name as company_name
+    from (select ${columns(sql)} from invitations where true ${matching(sql, { company_id: company })}) i
+    join companies c on c.id = i.company_id order by i.created_at desc, i.id limit ${limit}`;
+}
+
+/** The invitation of an address, in lower case, to a company. @throws RefusedChange not_found */
+export async function invitationOf(sql: Sql, company: string, email: string): Promise<InvitationRow> {
+  const [row] = await sql<InvitationRow[]>`
+    select ${columns(sql)} from invitations where company_id = ${company} and email = ${email}`;
+  return row ?? throwNotFound('invitation');
 }
 
 /** The invitation of a link, with the company's name; null when it was used, withdrawn or renewed, or its time is over. */
 export async function findInvitation(sql: Sql, token: string) {
-  const [row] = await sql<(InvitationRow & { readonly company_name: string })[]>`
+  const [row] = await sql<NamedInvitation[]>`
     select i.*, c.name as company_name
     from (select ${columns(sql)} from invitations where digest = ${digestBytes(token)} and expires_at > now()) i
     join companies c on c.id = i.company_id`;

@@ -63,18 +63,49 @@ t.test('invite prints a link once, which leads to the pages', async (t) => {
       env: { ...env, ...more },
     });
   const made = await invite('New@example.com');
-  t.match(made, { code: 0, err: '', json: { email: 'new@example.com', role: 'owner', company_id: company } });
+  t.match(made, { code: 0, json: { email: 'new@example.com', role: 'owner', company_id: company } });
+  t.equal(
+    made.err,
+    'tollgate: warning: the link has the address of this machine, http://127.0.0.1:8081; ADMIN_URL sets another\n',
+  );
   const [, token = ''] = /^http:\/\/127\.0\.0\.1:8081\/invitation\/([\w-]{43})$/.exec(made.json.link) ?? [];
   const found = await db.run(5000, (sql) => findInvitation(sql, token));
   t.match(found, { email: 'new@example.com', created_by: 'cli', company_name: 'Acme' });
-  t.match((await invite('b@example.com', { ADMIN_URL: 'https://admin.example.com' })).json, {
-    link: /^https:\/\/admin\.example\.com\/invitation\//,
+  t.match(await invite('b@example.com', { ADMIN_URL: 'https://admin.example.com' }), {
+    ...{ code: 0, err: '', json: { link: /^https:\/\/admin\.example\.com\/invitation\// } },
   });
   t.match(await invite('c@example.com', { ADMIN_PORT: 'off' }), { code: 1, out: '', err: /set ADMIN_URL/ });
-  t.match(await invite('new@example.com'), { code: 1, err: /invited already/ });
+  t.match(await invite('new@example.com'), { code: 1, err: /invited already.*--renew .*--withdraw/ });
   t.match(await invite('ada@example.com'), { code: 1, err: /has an account already/ });
   const args = ['user', 'invite', '--email', 'd@example.com', '--company', company, '--role', 'operator'];
   t.match(await tollgate(args, { env }), { code: 64, err: /--role must be owner, administrator or member/ });
+});
+
+t.test('an open invitation is listed, renewed and withdrawn', async (t) => {
+  const joining = (await tollgate(['company', 'create', '--name', 'Joining', '--json'], { env })).json.id;
+  const invite = (...more: string[]) =>
+    tollgate(['user', 'invite', '--email', 'Eva@example.com', '--company', joining, ...more, '--json'], { env });
+  const list = (...more: string[]) => tollgate(['user', 'list', '--company', joining, ...more], { env });
+  const made = await invite('--role', 'owner');
+  const renewed = await invite('--renew');
+  t.match(renewed, { code: 0, json: { id: made.json.id, email: 'eva@example.com', role: 'owner' } });
+  const find = (link: string) => db.run(5000, (sql) => findInvitation(sql, link.slice(-43)));
+  t.match([await find(made.json.link), await find(renewed.json.link)], [null, { id: made.json.id }]);
+  const { out } = await list();
+  t.match(out, /^Nobody has joined the company yet\.\n\nINVITED +ROLE +COMPANY +LINK\n/);
+  t.match(out, /\neva@example\.com +owner +Joining +works until \d{4}-\d\d-\d\d \d\d:\d\d UTC\n$/);
+  t.match((await tollgate(['user', 'list'], { env })).out, /\neva@example\.com +owner +Joining +works/, 'of all');
+  const [row] = (await list('--json')).json;
+  const { id, email, expires_at: end } = renewed.json;
+  t.match(row, { id, email, company_name: 'Joining', last_sign_in_at: null, invitation_expires_at: end });
+  await db.run(5000, (sql) => sql`update invitations set expires_at = now() where id = ${id}`);
+  t.match((await list()).out, /eva@example\.com +owner +Joining +has ended\n/);
+  t.match(await invite(), { code: 64, err: /missing --role/ });
+  t.match(await invite('--renew', '--role', 'owner'), { code: 64, err: /keeps its role/ });
+  t.match(await invite('--renew', '--withdraw'), { code: 64, err: /exclude each other/ });
+  t.match(await invite('--withdraw'), { code: 0, err: '', json: { id, role: 'owner' } });
+  t.match(await invite('--renew'), { code: 1, err: /no such invitation\. See "tollgate user list --company ID"/ });
+  t.match((await list()).out, /no people; "tollgate user invite"/);
 });
 
 t.test('list shows all users, or those of a company', async (t) => {
@@ -83,8 +114,9 @@ t.test('list shows all users, or those of a company', async (t) => {
   t.match(all.out, /ada@example\.com +operator +all +-\n/);
   t.match(all.out, /owner@example\.com +owner +Acme +-\n/);
   const { json } = await tollgate(['user', 'list', '--company', company, '--json'], { env });
+  const joined = json.filter((row: { invitation_expires_at: unknown }) => row.invitation_expires_at === null);
   t.same(
-    json.map(({ email }: { email: string }) => email),
+    joined.map(({ email }: { email: string }) => email),
     ['administrator@example.com', 'member@example.com', 'owner@example.com'],
   );
   t.notMatch(JSON.stringify(json), /scrypt|password/);
