@@ -7,6 +7,7 @@ import { CostCenters, OTHERS } from './domain/cost-center.ts';
 import { Estimator } from './domain/estimate.ts';
 import type { Channel } from './domain/event.ts';
 import { Calendar } from './domain/month.ts';
+import { NO_TENANT_ROLE } from './domain/overview.ts';
 import type { Clock } from './domain/ports.ts';
 import { refusedNames, SteeringFilter } from './domain/steering.ts';
 import { EventSender } from './events/sender.ts';
@@ -63,8 +64,6 @@ export interface Engine {
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
 const HELD_MEMORY = 0.5; // part of all memory that large bodies and answers may take
 const NOTICE_MS = 1000; // how long it waits for clients that were cut to be noticed
-const NO_TENANT_ROLE =
-  'row-level security between companies is off: the database user may not make the role tollgate_tenant; let an administrator of the server run "create role tollgate_tenant nologin; grant tollgate_tenant to <this user>", then restart';
 
 const MANY_COST_CENTERS = `this company names very many cost centres: this month further ones are booked as "${OTHERS}"`;
 
@@ -247,7 +246,8 @@ async function openFoundation(config: Config, writer: string, log: Logger, prepa
   try {
     const base = await openBase(config, log, QUERY_CONNECTIONS, async (db) => {
       await migrate(db, { billingTimezone: config.billingTimezone, onProgress: (text) => log.warn({}, text) });
-      if (!(await ensureTenantRole(db))) log.warn({}, NO_TENANT_ROLE);
+      const advice = await ensureTenantRole(db);
+      if (advice !== null) log.warn({}, `${NO_TENANT_ROLE.text} ${NO_TENANT_ROLE.remedy(advice)}`);
       await prepare?.(db);
     });
     return { ...base, spool };

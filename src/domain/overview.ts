@@ -90,6 +90,8 @@ export interface Overview {
   readonly gateways: readonly GatewayRow[];
   /** Events that a receiver did not take for a day. */
   readonly dead_deliveries: number;
+  /** The SQL by which row-level security between companies begins to hold; null: it holds. */
+  readonly tenant_role_advice: string | null;
   /** Newest first. */
   readonly changes: readonly RecentChange[];
 }
@@ -114,10 +116,16 @@ export function problemsOf(overview: Overview): Problem[] {
   return [
     ...ofRecords(running, overview.set_aside),
     ...ofGateways(running, overview.gateways),
+    ...ofTenantRole(overview.tenant_role_advice),
     ...ofModels(overview.models),
     ...ofDeliveries(overview.dead_deliveries),
   ];
 }
+
+export const NO_TENANT_ROLE = {
+  text: 'Row-level security between companies is off: the database user may not take the role tollgate_tenant.',
+  remedy: (advice: string) => `Let an administrator of the server run "${advice}", then restart a gateway.`,
+};
 
 function ofRecords(running: readonly GatewayRow[], setAside: number): Problem[] {
   const problems: Problem[] = [];
@@ -172,6 +180,11 @@ function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRo
     );
   }
   return problems;
+}
+
+function ofTenantRole(advice: string | null): Problem[] {
+  if (advice === null) return [];
+  return [{ text: NO_TENANT_ROLE.text, remedy: NO_TENANT_ROLE.remedy(advice), path: '/#gateways' }];
 }
 
 function ofModels(models: readonly ModelHealth[]): Problem[] {

@@ -3,6 +3,7 @@ import type { ModelHealth, Overview } from '../domain/overview.ts';
 import { pageOfAudit } from './audit.ts';
 import type { Sql } from './database.ts';
 import { forecast, presentMonth } from './present-month.ts';
+import { tenantRoleAdvice } from './tenant-role.ts';
 
 const MOST_CHANGES = 10;
 const MOST_MODELS = 30;
@@ -20,15 +21,16 @@ type Read = <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
  * @param read called for several queries at once
  */
 export async function readOverview(read: Read): Promise<Overview> {
-  const [facts, models, { rows }] = await Promise.all([
+  const [facts, models, { rows }, tenant_role_advice] = await Promise.all([
     read(readFacts),
     read(readModels),
     read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null })),
+    read(tenantRoleAdvice),
   ]);
-  return { ...facts, models, changes: rows.slice(0, MOST_CHANGES).map(describeChange) };
+  return { ...facts, models, tenant_role_advice, changes: rows.slice(0, MOST_CHANGES).map(describeChange) };
 }
 
-type Facts = Omit<Overview, 'models' | 'changes'>;
+type Facts = Omit<Overview, 'models' | 'tenant_role_advice' | 'changes'>;
 
 /** From the sums of the request trail, without its histograms: summing those takes 30 times as long. */
 function readModels(sql: Sql): Promise<ModelHealth[]> {

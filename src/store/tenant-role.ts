@@ -48,12 +48,22 @@ export function snapshot<T>(db: Database, company: string, deadlineMs: number, w
 /**
  * Creates the tenant role and its grants where they are missing: on a server where the role was made
  * by hand since the last start, or into which a dump was restored without grants.
- * @returns whether the role works; false where the database user may neither make nor take it
+ * @returns `tenantRoleAdvice`
  */
-export async function ensureTenantRole(db: Database): Promise<boolean> {
+export async function ensureTenantRole(db: Database): Promise<string | null> {
   return db.transaction(CREATE_MS, async (sql) => {
-    const [{ works }] = await sql<[{ works: boolean }]>`
-      select case when tenant_wall_stands() then true else raise_tenant_wall() end as works`;
-    return works;
+    await sql`select case when tenant_wall_stands() then true else raise_tenant_wall() end`;
+    return tenantRoleAdvice(sql);
   });
+}
+
+/** The statements that an administrator of the server has to run, as the database user may not; null: the role works. */
+export async function tenantRoleAdvice(sql: Sql): Promise<string | null> {
+  const [{ advice }] = await sql<[{ advice: string | null }]>`
+    select case when not tenant_wall_stands() then concat_ws('; ',
+      case when to_regrole('tollgate_tenant') is null then 'create role tollgate_tenant nologin' end,
+      (select 'alter role tollgate_tenant nosuperuser nobypassrls' from pg_roles
+        where rolname = 'tollgate_tenant' and (rolsuper or rolbypassrls)),
+      format('grant tollgate_tenant to %I', session_user)) end as advice`;
+  return advice;
 }

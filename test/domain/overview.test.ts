@@ -25,6 +25,7 @@ const WELL: Overview = {
   set_aside: 0,
   gateways: [GATEWAY, { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 }],
   dead_deliveries: 0,
+  tenant_role_advice: null,
   changes: [],
 };
 const texts = (changes: Partial<Overview>) => problemsOf({ ...WELL, ...changes }).map(({ text }) => text);
@@ -55,16 +56,24 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   t.same(texts({ models }), ['The upstream failed 2 of 20 requests for bad in the last 24 hours.']);
   t.same(texts({ dead_deliveries: 1 }), ['A delivery of an event was given up.']);
   t.same(texts({ dead_deliveries: 3 }), ['3 deliveries of events were given up.']);
+  t.same(problemsOf({ ...WELL, tenant_role_advice: 'grant tollgate_tenant to app' }), [
+    {
+      text: 'Row-level security between companies is off: the database user may not take the role tollgate_tenant.',
+      remedy: 'Let an administrator of the server run "grant tollgate_tenant to app", then restart a gateway.',
+      path: '/#gateways',
+    },
+  ]);
   const all = problemsOf({
     ...WELL,
     models,
     dead_deliveries: 1,
     set_aside: 1,
+    tenant_role_advice: 'grant tollgate_tenant to app',
     ...gateways({ lost: 1 }, { gone: true }),
   });
   t.same(
     all.map(({ path }) => path),
-    ['/#gateways', '/#gateways', '/#gateways', '/models', '/events?state=dead'],
+    ['/#gateways', '/#gateways', '/#gateways', '/#gateways', '/models', '/events?state=dead'],
     'the worst first',
   );
   t.ok(all.every(({ remedy }) => remedy.endsWith('.')));

@@ -35,7 +35,7 @@ t.test('of a new installation everything is nothing', async (t) => {
   t.match(month.begins, /^\d{4}-\d\d-01$/);
   t.match(rest, {
     ...{ budgets: { total: 0, used_up: 0, nearest: [] }, models: [], gateways: [] },
-    ...{ set_aside: 0, dead_deliveries: 0, changes: [] },
+    ...{ set_aside: 0, dead_deliveries: 0, tenant_role_advice: null, changes: [] },
   });
 });
 

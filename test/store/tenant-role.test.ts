@@ -8,6 +8,7 @@ import { createInvitation, withdrawInvitation } from '../../src/store/invitation
 import { createKey, revokeKey } from '../../src/store/key.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { createModel } from '../../src/store/model.ts';
+import { readOverview } from '../../src/store/overview.ts';
 import { pageOfPeople } from '../../src/store/page.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
 import { ensureTenantRole, enterCompany, within } from '../../src/store/tenant-role.ts';
@@ -269,22 +270,28 @@ t.test('a database user of modest rights', async (t: Test) => {
   const modest = await become('modest', 'nocreaterole');
   const { id } = await fullCompany(modest, 'one');
   await fullCompany(modest, 'two');
-  t.equal(await ensureTenantRole(modest), false, 'may not make the role, and reports it');
+  const create = 'create role tollgate_tenant nologin; grant tollgate_tenant to modest';
+  t.equal(await ensureTenantRole(modest), create, 'may not make the role, and says what to run');
   t.same(await seen(modest, id), [{ name: 'one' }, { name: 'two' }], 'and all works as it did');
 
   const able = await become('able', 'createrole');
   const mine = await fullCompany(able, 'one');
   await fullCompany(able, 'two');
-  t.equal(await ensureTenantRole(able), true, 'may make the role');
+  t.equal(await ensureTenantRole(able), null, 'may make the role');
   t.same(await seen(able, mine.id), [{ name: 'one' }]);
 
-  t.equal(await ensureTenantRole(modest), false, 'a role of another user does not work yet');
-  await admin.run(MS, (sql) => sql`grant tollgate_tenant to modest`);
-  t.equal(await ensureTenantRole(modest), true, 'until an administrator lets it be taken');
+  const grant = 'grant tollgate_tenant to modest';
+  t.equal(await ensureTenantRole(modest), grant, 'a role of another user does not work yet');
+  t.equal((await readOverview((query) => modest.run(MS, query))).tenant_role_advice, grant, 'as operators are told');
+  await admin.run(MS, (sql) => sql.unsafe(grant));
+  t.equal(await ensureTenantRole(modest), null, 'until an administrator lets it be taken');
   t.same(await seen(modest, id), [{ name: 'one' }]);
 
   await admin.run(MS, (sql) => sql`alter role tollgate_tenant bypassrls`);
-  t.equal(await ensureTenantRole(modest), false, 'a role that row-level security does not bind is none');
+  const unbound = (await ensureTenantRole(modest)) ?? '';
+  t.match(unbound, /nobypassrls/, 'a role that row-level security does not bind is none');
+  await admin.run(MS, (sql) => sql.unsafe(unbound));
+  t.equal(await ensureTenantRole(modest), null, 'what was advised is enough');
 
   // another program, with grants of its own and no company entered
   await admin.run(MS, (sql) => sql`create role application login`);

@@ -48,6 +48,10 @@ const status = schema.object({
   set_aside: schema.count,
   dead_deliveries: schema.count,
   gateways: schema.array(gateway),
+  tenant_role_advice: {
+    ...schema.textOrNull,
+    description: 'SQL by which row-level security between companies begins to hold; null: it holds',
+  },
   changes: schema.array(schema.object({ at: schema.instant, who: schema.string, what: schema.string })),
 });
 
