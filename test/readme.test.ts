@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { SECRETS_NOTE, VARIABLES } from '../src/config.ts';
+import { ERROR_NAMES, GatewayError } from '../src/domain/errors.ts';
 import { STEERING_METADATA, STEERING_TABLE, type SteeringGroup } from '../src/domain/steering-table.ts';
 import { startWorld } from './support/world.ts';
 
@@ -89,6 +90,18 @@ t.test('the documents have every variable, refused member and replaced function 
   for (const [path, text] of Object.entries(expected)) {
     if (process.env.UPDATE_README === '1') writeFileSync(join(ROOT, path), text);
     t.equal(read(path), text, `${path}: run UPDATE_README=1 node test/readme.test.ts`);
+  }
+});
+
+t.test('every error is in the tables of the README and of the rules of the API', async (t) => {
+  for (const path of ['README.md', 'test/spec/README.md']) {
+    const rows = read(path).match(/^\| \d{3}\b.*$/gm) ?? [];
+    for (const name of ERROR_NAMES) {
+      const { status, type, code } = new GatewayError(name);
+      const cell = code === null ? /\| null\b/ : `\`${code}\``;
+      const row = rows.find((row) => row.split('|')[1]?.includes(String(status)) && row.search(cell) > 0);
+      t.match(row, `\`${type}\``, `${path}: ${name}`);
+    }
   }
 });
 

@@ -1,6 +1,8 @@
 import { html, raw } from 'hono/html';
+import type { ErrorStatus } from '../domain/errors.ts';
 import { FieldError, oneOf, readSlug, readUuid } from '../domain/field.ts';
 import { fateOf, RESULTS, type Result } from '../domain/request-fate.ts';
+import type { FREE_ENDPOINT, LookupEndpoint } from '../domain/usage.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import { findCompany } from '../store/company.ts';
 import {
@@ -20,14 +22,14 @@ import { filteredAddress } from './list.ts';
 import { localText, readLocal } from './local-time.ts';
 import { ENDPOINTS as BOOKED_ENDPOINTS } from './usage-address.ts';
 
-export const ENDPOINTS: Readonly<Record<string, string>> = {
-  ...BOOKED_ENDPOINTS,
+const NOT_BOOKED = {
   'messages.count_tokens': 'Token counts',
   models: 'Models',
   usage: 'Usage',
   shed: 'Refused at once: overload',
   unknown: 'No such address',
-};
+} satisfies Record<typeof FREE_ENDPOINT | LookupEndpoint | 'shed' | 'unknown', string>;
+export const ENDPOINTS: Readonly<Record<string, string>> = { ...BOOKED_ENDPOINTS, ...NOT_BOOKED };
 const RESULT_TEXTS: Readonly<Record<Result, string>> = {
   success: 'Answered',
   refused: 'Refused (4xx)',
@@ -35,7 +37,7 @@ const RESULT_TEXTS: Readonly<Record<Result, string>> = {
   left: 'Client left',
 };
 /** Statuses that the API answers with, and what they mean. */
-const STATUSES: Readonly<Record<string, string>> = {
+const STATUSES: Readonly<Record<ErrorStatus, string>> = {
   400: 'invalid request',
   401: 'key',
   402: 'budget',

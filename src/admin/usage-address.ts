@@ -1,5 +1,6 @@
 import { addDays, addMonths, type DayRange, daysIn, readRange, wholeMonth } from '../domain/day-range.ts';
 import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../domain/field.ts';
+import type { BookedEndpoint } from '../domain/usage.ts';
 import type { UsageFilters } from '../store/daily.ts';
 import type { PageContext } from './context.ts';
 import type { Format } from './format.ts';
@@ -19,7 +20,7 @@ export const ENDPOINTS: Readonly<Record<string, string>> = {
   'assistants.run': 'Assistant runs',
   responses: 'Responses',
   messages: 'Messages',
-};
+} satisfies Record<BookedEndpoint, string>;
 
 /** Filters in the order of the page, with their titles. */
 export const FILTERS = { model: 'Model', key: 'Key', endpoint: 'Endpoint', cost_center: 'Cost centre' } as const;

@@ -66,6 +66,8 @@ const TABLE = {
 } as const satisfies Record<string, Row>;
 
 export type ErrorName = keyof typeof TABLE;
+export type ErrorStatus = (typeof TABLE)[ErrorName][0];
+export const ERROR_NAMES = Object.keys(TABLE) as readonly ErrorName[];
 
 /**
  * A refusal or failure to be reported to the client.

@@ -1,3 +1,4 @@
+import type { ErrorName } from './errors.ts';
 import type { Outcome } from './usage.ts';
 
 /** What became of a request, in words, for pages and the command line. */
@@ -57,7 +58,8 @@ function textOf(request: RequestFacts): Text {
     if (outcome === 'client_aborted') return LEFT_STREAM;
     return outcome === 'upstream_failed' ? BROKEN : ['The request was answered.', null];
   }
-  return (TEXTS[code ?? ''] ?? other)(request);
+  const text = Object.hasOwn(TEXTS, code ?? '') ? TEXTS[code as ErrorName] : invalid;
+  return text(request);
 }
 
 const CANCELLED = 'If nobody cancelled it, look at the timeouts of the client and of the proxies before Tollgate.';
@@ -132,8 +134,13 @@ const BY_UPSTREAM_STATUS: Readonly<Record<number, Text>> = {
   422: NOT_THERE,
 };
 
-/** By error code, or by the name of an error without a code. */
-const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
+/** By the name of the error, which is its code unless that is null. */
+const TEXTS: Readonly<Record<ErrorName, (request: RequestFacts) => Text>> = {
+  invalid_request: invalid,
+  invalid_json: invalid,
+  missing_required_parameter: invalid,
+  invalid_type: invalid,
+  unsupported_parameter: invalid,
   invalid_api_key: ({ api_key_id, param }) =>
     api_key_id === null
       ? [
@@ -201,6 +208,15 @@ const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
     'The body was not sent as plain JSON.',
     'Send "Content-Type: application/json" without Content-Encoding.',
   ],
+  method_not_allowed: () => ['The method of the request is not allowed at this address.', 'Look at the client.'],
+  upgrade_required: () => [
+    'The client asked for a WebSocket, which the API does not have.',
+    'Most clients then take HTTP by themselves.',
+  ],
+  request_header_fields_too_large: () => [
+    'The request had too many or too large headers.',
+    'Send fewer, or raise MAX_HEADERS or MAX_HEADER_BYTES.',
+  ],
   request_timeout: () => ['The request took too long to arrive.', 'Look at the connection of the client.'],
   internal_error: () => [
     'The gateway failed to handle the request.',
@@ -225,17 +241,10 @@ const TEXTS: Readonly<Record<string, (request: RequestFacts) => Text>> = {
         : ['The gateway was stopping, or could not ask the database.', 'Let the client try again.'],
 };
 
-function other({ status, param, outcome }: RequestFacts): Text {
+/** Also of errors that other versions of this program know. */
+function invalid({ param, outcome }: RequestFacts): Text {
   if (outcome === 'upstream_failed')
     return ['The model refused the request.', 'The client was told why. Mend the request.'];
-  if (status === 405) return ['The method of the request is not allowed at this address.', 'Look at the client.'];
-  if (status === 426)
-    return [
-      'The client asked for a WebSocket, which the API does not have.',
-      'Most clients then take HTTP by themselves.',
-    ];
-  if (status === 431)
-    return ['The request had too many or too large headers.', 'Send fewer, or raise MAX_HEADERS or MAX_HEADER_BYTES.'];
   const of = param === null ? '' : ` because of its parameter ${quoted(param)}`;
   return [`The request was refused${of}.`, 'The client was told why. Mend the request.'];
 }

@@ -12,7 +12,10 @@ export type Endpoint =
   | 'messages'
   | 'messages.count_tokens';
 /** Counts the tokens of a prompt: it costs nothing, and is not booked. */
-export const FREE_ENDPOINT: Endpoint = 'messages.count_tokens';
+export const FREE_ENDPOINT = 'messages.count_tokens' satisfies Endpoint;
+export type BookedEndpoint = Exclude<Endpoint, typeof FREE_ENDPOINT>;
+/** As the trail names those that run no model. */
+export type LookupEndpoint = 'models' | 'usage';
 
 export type UsageSource = 'upstream' | 'estimated';
 export type Outcome = 'completed' | 'client_aborted' | 'upstream_failed';

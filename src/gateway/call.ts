@@ -4,7 +4,7 @@ import type { ErrorFormat, SlugParam } from '../domain/errors.ts';
 import type { ApiKey } from '../domain/key.ts';
 import type { Model, ModelKind } from '../domain/model.ts';
 import type { Scope } from '../domain/scope.ts';
-import type { Endpoint } from '../domain/usage.ts';
+import type { Endpoint, LookupEndpoint } from '../domain/usage.ts';
 import type { RequestHead } from '../http/request-head.ts';
 import type { UpstreamHandler } from '../upstream/upstream.ts';
 import type { RequestBody } from './body.ts';
@@ -33,7 +33,7 @@ export interface Operation {
 
 /** One endpoint that runs no model: it tells something to the holder of any valid key (spec section 5, rule 3). */
 export interface Lookup {
-  readonly endpoint: 'models' | 'usage';
+  readonly endpoint: LookupEndpoint;
   /**
    * Makes the answer, which is JSON.
    * @param id the identifier in the path, still URL-encoded

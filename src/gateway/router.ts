@@ -38,6 +38,8 @@ const FIXED: readonly (readonly [path: string, route: Route])[] = [
   ['/usage/', USAGE],
 ];
 
+const ENDPOINTS = FIXED.map(([path]) => path).filter((path) => !path.endsWith('/'));
+
 /** Paths with one. */
 const WITH_ID: readonly (readonly [path: RegExp, route: Route])[] = [
   [/^\/models\/(.+)$/, routeOf('/models/{model}', oneModel)],
@@ -61,7 +63,7 @@ export function findRoute(method: string, target: string, basePath: string, head
   if (target.charCodeAt(0) !== SLASH) target = originForm(target, head.host);
   if (!target.startsWith(basePath)) {
     requirePlainTarget(target);
-    throw unknownPath(target, basePath);
+    throw unknownPath(target, basePath, ENDPOINTS);
   }
   const query = target.indexOf('?');
   let path = query < 0 ? target.slice(basePath.length) : target.slice(basePath.length, query);
@@ -72,7 +74,7 @@ export function findRoute(method: string, target: string, basePath: string, head
     const id = pattern.exec(path)?.[1];
     if (id !== undefined) return requireMethod({ ...route, id }, method, head);
   }
-  throw unknownPath(target, basePath);
+  throw unknownPath(target, basePath, ENDPOINTS);
 }
 
 function requireMethod(route: Route, method: string, { upgrades }: RequestHead): Route {

@@ -47,35 +47,27 @@ const MISSING_BELOW: typeof MISSING = [
   missing('chat/completions', 'stored chat completions', 'It stores nothing that models answer.'),
 ];
 
-/** A path comes before the shorter one that it ends in. */
-const ENDPOINTS = [
-  '/chat/completions',
-  '/embeddings',
-  '/responses',
-  '/messages/count_tokens',
-  '/messages',
-  '/models',
-  '/usage',
-];
-
 function missing(paths: string, what: string, instead: string): (typeof MISSING)[number] {
   return [new RegExp(`^/(?:${paths})(?:/|$)`), what, instead];
 }
 
-/** The 404 of a path that is no endpoint of this gateway: it says what to use instead, or which path the client meant. */
-export function unknownPath(target: string, basePath: string): GatewayError {
+/**
+ * The 404 of a path that is no endpoint of this gateway: it says what to use instead, or which path the client meant.
+ * @param endpoints paths of those without an identifier
+ */
+export function unknownPath(target: string, basePath: string, endpoints: readonly string[]): GatewayError {
   const path = belowVersion(target, basePath);
   const among = (table: typeof MISSING): string | undefined => {
     const [, what, instead] = table.find(([pattern]) => pattern.test(path)) ?? [];
     return what && `This gateway has no endpoint for ${what}. ${instead}`;
   };
   const run = /\/assistants\/[^/]+\/run\/?$/.test(path) ? '/assistants/{id}/run' : undefined;
-  const meant = run ?? ENDPOINTS.find((endpoint) => path.endsWith(endpoint) || path.endsWith(`${endpoint}/`));
+  const meant = run ?? endpoints.find((endpoint) => path.endsWith(endpoint) || path.endsWith(`${endpoint}/`));
   const text =
     (run === undefined ? among(MISSING) : undefined) ??
     (meant && `No such route. The path of this endpoint is ${basePath}${meant}: check the client's base address.`) ??
     among(MISSING_BELOW) ??
-    `No such route. Below ${basePath} there are ${ENDPOINTS.join(', ')} and /assistants/{id}/run.`;
+    `No such route. Below ${basePath} there are ${endpoints.join(', ')} and /assistants/{id}/run.`;
   return new GatewayError('not_found', text);
 }
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { GatewayError } from '../../src/domain/errors.ts';
+import { ERROR_NAMES, GatewayError } from '../../src/domain/errors.ts';
 import { fateOf, type RequestFacts } from '../../src/domain/request-fate.ts';
 
 const ANSWERED: RequestFacts = {
@@ -86,29 +86,7 @@ t.test('a refusal names the setting behind it', async (t) => {
 });
 
 t.test('every error of the API is told in whole sentences', async (t) => {
-  const errors = [
-    'invalid_request',
-    'invalid_json',
-    'context_length_exceeded',
-    'model_required',
-    'invalid_api_key',
-    'insufficient_quota',
-    'insufficient_scope',
-    'non_eu_model_blocked',
-    'not_found',
-    'method_not_allowed',
-    'request_timeout',
-    'request_too_large',
-    'unsupported_media_type',
-    'upgrade_required',
-    'rate_limit_exceeded',
-    'request_header_fields_too_large',
-    'internal_error',
-    'upstream_error',
-    'service_unavailable',
-    'upstream_timeout',
-  ] as const;
-  for (const name of errors) {
+  for (const name of ERROR_NAMES) {
     const { status, code } = new GatewayError(name);
     const { what, advice, result } = refused(status, code ?? name);
     t.match(what, /^[A-Z].*\.$/, name);

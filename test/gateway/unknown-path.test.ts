@@ -73,6 +73,9 @@ t.test('a path that comes of a wrong base address is told the right one', async 
     t.match(told(path), ` ${right}:`, path);
   }
   t.match(told('/v1/chat/completions', '/gate'), ' /gate/chat/completions:');
+  const [, all = ''] = /there are (.*) and /.exec(told('/v1/nothing')) ?? [];
+  t.ok(all.split(', ').length > 6);
+  for (const path of all.split(', ')) t.match(told(`/v1/v1${path}`), ` /v1${path}:`, 'none is said to be missing');
 });
 
 t.test('any other path is told what there is, and nothing of it is repeated', async (t) => {
