@@ -144,21 +144,28 @@ export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]):
 }
 
 function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
-  const { monthly_budget_eur: budget, effective_budget_eur: effective } = company;
-  if (isLimited(budget) && effective !== budget) warn(`the budget is above the credit limit: ${effective} EUR hold`);
+  if (isAboveLimit(company)) warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
 }
 
-/** A sentence and a company's settings. */
+function isAboveLimit({ monthly_budget_eur: budget, effective_budget_eur: effective }: CompanyRow): boolean {
+  return isLimited(budget) && effective !== budget;
+}
+
+/** A sentence and a company's settings: those that hold, as in the list, and what a ceiling takes from those that were set. */
 export function show(sentence: string, company: CompanyRow): string {
+  const { allow_non_eu_models: allows, eu_locked: isLocked } = company;
   const limits = limitTexts(company, PLAIN);
   return card(sentence, {
     id: company.id,
     name: company.name,
-    'EUR per month': budgetText(company.monthly_budget_eur),
+    'EUR per month': budgetText(company.effective_budget_eur),
+    ...(isAboveLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
     'budget mode': company.budget_mode,
-    'non-EU models': company.allow_non_eu_models ? 'allowed' : 'refused',
+    'non-EU models': allows && !isLocked ? 'allowed' : 'refused',
     ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),
-    ...(company.eu_locked && { 'EU gate': 'locked: non-EU models are refused' }),
+    ...(isLocked && {
+      'EU gate': `locked: non-EU models are refused${allows ? ', although the company allows them' : ''}`,
+    }),
     'disabled models': company.disabled_model_slugs.join(', ') || '-',
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     created: instant(company.created_at),

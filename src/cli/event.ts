@@ -1,3 +1,4 @@
+import { actorName } from '../domain/change-text.ts';
 import { EVENT_DAYS, EVENT_KINDS } from '../domain/event.ts';
 import { oneOf, readInstant, readUuid } from '../domain/field.ts';
 import { findCompany, rowsOf } from '../store/company.ts';
@@ -45,7 +46,7 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
           COMPANY: ({ event }) => event.company.name,
           KIND: ({ event }) => event.type,
           KEY: ({ event }) => keyOf(event),
-          BY: ({ event }) => event.actor as string | undefined,
+          BY: ({ event: { actor } }) => (typeof actor === 'string' ? actorName(actor) : 'the gateway'),
           TO: ({ delivery }) => delivery && (delivery.recipient || delivery.channel),
           STATE: ({ told, delivery }) => delivery?.state ?? (told ? 'unsent' : 'pending'),
           ATTEMPTS: ({ delivery }) => delivery?.attempts,

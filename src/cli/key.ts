@@ -1,3 +1,4 @@
+import { actorName } from '../domain/change-text.ts';
 import { readCidr } from '../domain/cidr.ts';
 import {
   orNone,
@@ -116,7 +117,7 @@ export const keyCommands: readonly Command[] = [
           NAME: ({ name }) => name,
           SCOPES: ({ scopes }) => scopes.join(', '),
           'CREATED (UTC)': ({ created_at }) => minute(created_at),
-          BY: ({ created_by }) => created_by,
+          BY: ({ created_by }) => actorName(created_by),
           'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
           'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
           STATE: ({ state }) => state,

@@ -1,3 +1,4 @@
+import { actorName } from '../domain/change-text.ts';
 import { readBoolean, readKind, readName, readPrice, readSlug, readTokenInput, readUuid } from '../domain/field.ts';
 import { type Moment, readMoment } from '../domain/price.ts';
 import { findCompany } from '../store/company.ts';
@@ -117,7 +118,7 @@ async function setFrom(context: Context, slug: string, company_id: string | null
     await schedulePrice(sql, { slug, company_id, from, input, output }),
   ]);
   if (before !== null && (before.input !== price.input || before.output !== price.output)) {
-    context.warn(`it takes the place of ${before.input} and ${before.output}, set by ${before.changed_by}`);
+    context.warn(`it takes the place of ${before.input} and ${before.output}, set by ${actorName(before.changed_by)}`);
   }
   return {
     json: priceJson(price),

@@ -1,3 +1,4 @@
+import { actorName } from '../domain/change-text.ts';
 import { readDay, readPrice, readSlug, readUuid } from '../domain/field.ts';
 import { readMoment } from '../domain/price.ts';
 import { rowsOf } from '../store/company.ts';
@@ -114,7 +115,7 @@ function showHistory(rows: readonly PriceRow[], zone: string): string {
     'EUR/1K OUT': ({ output }: PriceRow) => output ?? 'removed',
     COMPANY: ({ company_id }: PriceRow) => company_id ?? 'all',
     STATE: ({ begun }: PriceRow) => (begun ? 'begun' : 'to come'),
-    BY: ({ changed_by }: PriceRow) => changed_by,
+    BY: ({ changed_by }: PriceRow) => actorName(changed_by),
   };
   return listing(rows, columns, 'There was never a model of this name.', NUMBERS);
 }

@@ -170,7 +170,7 @@ function statementTables({ statement, stored, names }: ShownMonth, company: stri
     head,
     sums('MODEL', sumsBy(lines, 'model'), (name) => name),
     sums('KEY', sumsBy(lines, 'key'), keyText),
-    sums('COST CENTRE', sumsBy(lines, 'cost_center'), (name) => name || '-'),
+    sums('COST CENTRE', sumsBy(lines, 'cost_center'), (name) => name || '(none)'),
     listing(
       corrections,
       {

@@ -1,11 +1,10 @@
+import { actorName } from '../domain/change-text.ts';
 import { oneOf, orNone, readInstant, readName, readUuid } from '../domain/field.ts';
-import { type Access, createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
+import { createToken, listTokens, revokeToken, type TokenRow } from '../store/admin-token.ts';
 import { rowsOf } from '../store/company.ts';
 import { type Command, command, optional, required } from './command.ts';
 import { ACTOR } from './database.ts';
 import { card, instant, listing, minute } from './text.ts';
-
-const ACCESS_TEXTS: Readonly<Record<Access, string>> = { read: 'read', write: 'read and change' };
 
 export const tokenCommands: readonly Command[] = [
   command({
@@ -32,7 +31,7 @@ export const tokenCommands: readonly Command[] = [
         id: created.id,
         name,
         company: company ?? 'all',
-        access: ACCESS_TEXTS[access],
+        access,
         expires: expires === null ? 'never' : instant(expires),
       });
       return { json: created, text };
@@ -48,9 +47,9 @@ export const tokenCommands: readonly Command[] = [
         ID: ({ id }: TokenRow) => id,
         NAME: ({ name }: TokenRow) => name,
         COMPANY: ({ company_id }: TokenRow) => company_id ?? 'all',
-        ACCESS: ({ access }: TokenRow) => ACCESS_TEXTS[access],
+        ACCESS: ({ access }: TokenRow) => access,
         STATE: ({ state }: TokenRow) => state,
-        'CREATED BY': ({ created_by }: TokenRow) => created_by,
+        'CREATED BY': ({ created_by }: TokenRow) => actorName(created_by),
         'EXPIRES (UTC)': ({ expires_at }: TokenRow) => minute(expires_at),
         'LAST USED (UTC)': ({ last_used_at }: TokenRow) => minute(last_used_at),
       };

@@ -63,8 +63,15 @@ t.test('ceilings are set, shown and lifted; what holds is the smaller of budget 
   const set = (...args: string[]) => tollgate('company', 'set', id, ...args);
   const above = await set('--budget', '1000', '--allow-non-eu', 'true');
   t.match(above, { code: 0, err: /warning: the budget is above the credit limit: 500\.5 EUR hold/ });
-  t.match(above.out, /EUR per month +1000\n.*credit limit +500\.5 EUR per month\n +EU gate +locked/s);
-  t.match((await tollgate('company', 'list')).out, /Low +500\.5 +no /);
+  t.match(
+    above.out,
+    /EUR per month +500\.5\n +budget as set +1000 EUR per month\n.*credit limit +500\.5 EUR per month\n/s,
+  );
+  t.match(
+    above.out,
+    /non-EU models +refused\n.*EU gate +locked: non-EU models are refused, although the company allows them\n/s,
+  );
+  t.match((await tollgate('company', 'list')).out, /Low +500\.5 +no /, 'the list says the same');
   t.match((await tollgate('usage', 'summary', '--company', id)).out, /EUR budget +500\.5\n/);
   t.match(await set('--credit-limit', 'none', '--eu-locked', 'false', '--json'), {
     ...{ code: 0, err: '' },

@@ -27,7 +27,7 @@ t.test('every command that changes keys is told; list shows what became of it, r
   t.same(await kinds(), all.toReversed());
   const list = await tollgate('event', 'list');
   t.match(list.out, /^ID +AT \(UTC\) +COMPANY +KIND +KEY +BY +TO +STATE +ATTEMPTS +NEXT \(UTC\) +ERROR\n/);
-  t.match(list.out, new RegExp(`ACME +key\\.created +${key.prefix}… +cli +- +pending`));
+  t.match(list.out, new RegExp(`ACME +key\\.created +${key.prefix}… +the command line +- +pending`));
   for (const { key: text } of [key, second, third]) t.notOk(list.out.includes(text.slice(8)));
 
   await store.look(null, { webhook: true, email: false, operators: [] });

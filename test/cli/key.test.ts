@@ -43,7 +43,9 @@ t.test('list shows prefix, name, scopes, created, by, last used, expires and sta
   const line = out.split('\n').find((each) => each.startsWith(json.id)) as string;
   t.match(
     line,
-    new RegExp(`${json.prefix} +ci +chat +\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d +cli +- +2099-01-31 17:00 +active$`),
+    new RegExp(
+      `${json.prefix} +ci +chat +\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d +the command line +- +2099-01-31 17:00 +active$`,
+    ),
   );
 });
 

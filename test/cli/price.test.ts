@@ -40,12 +40,12 @@ t.test('a price from a date is set, shown, answered for a day and withdrawn', as
   });
   t.match(
     await set('--output-price', '3', '--json'),
-    { json: { input: '1', output: '3' }, err: /it takes the place of 0\.5 and 2, set by cli/ },
+    { json: { input: '1', output: '3' }, err: /it takes the place of 0\.5 and 2, set by the command line/ },
     'set again: what is not given is as before that date',
   );
   t.match(
     (await tollgate('model', 'price', 'dated')).out,
-    /^FROM.*\n2099-01-01T00:00:00\.000Z +1 +3 +all +to come +cli\n.* +1 +2 +all +begun +cli\n$/,
+    /^FROM.*\n2099-01-01T00:00:00\.000Z +1 +3 +all +to come +the command line\n.* +1 +2 +all +begun +the command line\n$/,
   );
   const at = async (...more: string[]) => (await tollgate('model', 'price', 'dated', '--json', ...more)).json;
   t.match(await at('--at', '2098-12-31'), [{ input: '1', output: '2', company_id: null }]);

@@ -32,6 +32,7 @@ t.test('an open month is shown as a preview, and showing it closes nothing', asy
   t.match(out, /^PREVIEW of 2026-10: the month is not closed/);
   t.match(out, /EUR with corrections\s+0\.000500000001/);
   t.match(out, /Website \(svc_abcd…\) +2 +1001 +2 +0\.000500000001/);
+  t.match(out, /COST CENTRE .*\n\(none\) +1 +1 +2 /);
   t.match((await tollgate('statement', ...month, '--json')).json, {
     number: null,
     closed_at: null,
