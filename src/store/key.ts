@@ -213,12 +213,26 @@ export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): P
   const old = await findKey(sql, id, company_id);
   if (old.state !== 'active') throwConflict('key', `This key is ${old.state}: create a new one instead.`);
   if (old.purpose !== null) throwConflict('key', 'The key of a playground is never shown.');
+  const expires_at = await intendedEnd(sql, old);
   // first, so that the event of the new key tells when the old one ends
   if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
   else {
     await sql`update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap})) where id = ${id}`;
   }
-  return createKey(sql, keyPrefix, { ...old, id: new_id, created_by, rotated_from: id });
+  return createKey(sql, keyPrefix, { ...old, id: new_id, created_by, expires_at, rotated_from: id });
+}
+
+/** When a key was to end before a rotation shortened it: the latest end among it and the keys made in its place. */
+async function intendedEnd(sql: Sql, { id, company_id, expires_at }: KeyRow): Promise<Date | null> {
+  const [row] = await sql<Pick<KeyRow, 'expires_at'>[]>`
+    with recursive line as (
+      select ${id}::uuid as id, coalesce(${expires_at}::timestamptz, 'infinity') as expires_at
+      union
+      select k.id, coalesce(k.expires_at, 'infinity') from line join api_keys k on k.rotated_from = line.id
+      where k.company_id = ${company_id}
+    )
+    select nullif(max(expires_at), 'infinity') as expires_at from line`;
+  return (row as Pick<KeyRow, 'expires_at'>).expires_at;
 }
 
 function isKey(sql: Sql, id: string, company: string | null) {

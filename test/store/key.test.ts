@@ -192,6 +192,27 @@ t.test('rotating a key copies its limits and restrictions', async (t) => {
   t.match(created, { created_by: 'bea@example.com', last_used_at: null });
 });
 
+t.test('a key rotated again during its overlap gets the expiry it had before', async (t) => {
+  const rotate = (id: string, overlap: number) =>
+    db.transaction(10_000, (sql) =>
+      rotateKey(sql, 'svc_', { id, company_id: acme, overlap, created_by: 'bea@example.com' }),
+    );
+  for (const expires_at of [null, new Date('2200-01-01')]) {
+    const first = await make({ expires_at });
+    const second = await rotate(first.id, 3600);
+    await run((sql) => revokeKey(sql, second.id));
+    const third = await rotate(first.id, 60);
+    t.same([second.expires_at, third.expires_at], [expires_at, expires_at], 'its successor was revoked');
+    const fourth = await rotate(third.id, 60);
+    t.same((await rotate(third.id, 0)).expires_at, expires_at, 'a successor of a successor, which leaked');
+    const fifth = await rotate(fourth.id, 60);
+    t.same((await rotate(first.id, 0)).expires_at, expires_at, 'all but the last one were shortened');
+    const soon = new Date(Date.now() + 86_400_000);
+    for (const { id } of [fourth, fifth]) await run((sql) => setKey(sql, id, { expires_at: soon }));
+    t.same((await rotate(fourth.id, 0)).expires_at, soon, 'one that was set by hand is kept');
+  }
+});
+
 t.test('keys are found by their digests, those that work first; of one company if asked', async (t) => {
   const [revoked, active] = [await make({ name: 'revoked' }), await make({ name: 'active' })];
   const foreign = await make({ company_id: other, name: 'foreign' });
