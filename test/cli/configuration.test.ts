@@ -1,8 +1,11 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { apply as applyWanted } from '../../src/cli/apply/apply.ts';
+import { readWanted } from '../../src/cli/apply/read.ts';
 import { tollgate as run } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 
 const { db, url } = await testDatabase(t);
 const folder = t.testdir({ password: 'correct horse battery staple\n' });
@@ -324,4 +327,21 @@ t.test('one operator takes the place of the last one in one file, in whichever o
     code: 1,
     err: /This is the last operator/,
   });
+});
+
+t.test('of two files at once the second waits, and finds what the first created', async (t) => {
+  const text = 'companies:\n  - { name: Twice GmbH, assistants: [{ name: Helper, system_prompt: Be kind. }] }\n';
+  const second = await db.transaction(20_000, async (sql) => {
+    await applyWanted(sql, readWanted(text, 'first.yml'), { keyPrefix: 'svc_', env });
+    let isDone = false;
+    const running = apply(text).finally(() => {
+      isDone = true;
+    });
+    const waits = () =>
+      query("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'");
+    await until(async () => isDone || (await waits()).length > 0, 'the second waits');
+    return { running };
+  });
+  t.match(await second.running, { code: 0, out: 'Nothing to change.\n' });
+  t.match(await query("select count(*) from companies where name = 'Twice GmbH'"), [{ count: '1' }]);
 });

@@ -58,6 +58,8 @@ class Application {
   }
 
   async all(): Promise<void> {
+    // of two files at once the second waits for the end of the first: both would create what is not there
+    await this.#sql`select pg_advisory_xact_lock(hashtext('tollgate apply'))`;
     const { models = [], companies = [], operators = [] } = this.#file.wanted;
     await this.#models(models, null, '/models');
     this.#unique(companies, ({ id, name }) => id ?? name, '/companies');
