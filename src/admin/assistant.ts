@@ -19,6 +19,7 @@ import {
   removeAssistant,
   setAssistant,
 } from '../store/assistant.ts';
+import { createOnce } from '../store/create-once.ts';
 import { readCompany } from '../store/directory.ts';
 import { listModels } from '../store/model.ts';
 import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
@@ -31,6 +32,7 @@ import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { onceId, onceInput } from './once.ts';
 import { type Labels, lockEdited, seenInput } from './stale.ts';
 import { figuresOf, modelChoice, requestIdOf } from './trial.ts';
 
@@ -140,7 +142,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const title = assistant === null ? 'New assistant' : `Edit ${assistant.name}`;
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? '' : seenInput(state, assistant, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? onceInput() : seenInput(state, assistant, LABELS)}
 ${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
 ${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Sent before the messages of every run, together with the current date.' })}
 ${select(state, {
@@ -182,7 +184,10 @@ function readFields(form: Form) {
 async function create(c: PageContext, form: Form): Promise<Response> {
   const company_id = param(c, 'company');
   const fields = readFields(form);
-  await change(c, (sql) => createAssistant(sql, { company_id, ...fields }));
+  const id = onceId(form);
+  await change(c, (sql) =>
+    createOnce(sql, 'assistants', id, () => createAssistant(sql, { id, company_id, ...fields })),
+  );
   return c.redirect(`/companies/${company_id}/assistants?done=created`, 303);
 }
 

@@ -2,6 +2,7 @@ import { html } from 'hono/html';
 import { readBudget, readEmail, readName } from '../domain/field.ts';
 import { limitTexts } from '../domain/limit-text.ts';
 import { type CompanyRow, createCompany, findCompany } from '../store/company.ts';
+import { createOnce } from '../store/create-once.ts';
 import { createInvitation } from '../store/invitation.ts';
 import { type CompanySort, pageOfCompanies } from '../store/page.ts';
 import { budgetField, ceilingsCard, NON_EU, setCeiling, setSettings, settingsCard } from './ceiling.ts';
@@ -14,6 +15,7 @@ import type { Html } from './html.ts';
 import { invitedPage } from './invite.ts';
 import { badge, companyHeading, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { onceId, onceInput } from './once.ts';
 import { may } from './permission.ts';
 import { LIMIT_LABELS, limitFields, readLimits } from './restriction.ts';
 import { type Labels, seenInput } from './stale.ts';
@@ -59,7 +61,9 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     'Disabled models': (company: CompanyRow) => company.disabled_model_slugs.length || 'none',
   };
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
-  const fields = (state: FormState) => html`${field(state, { name: 'name', label: 'Name', required: true })}
+  const fields = (
+    state: FormState,
+  ) => html`${onceInput()}${field(state, { name: 'name', label: 'Name', required: true })}
 ${budgetField(state, {})}
 ${checkbox(state, NON_EU)}
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}`;
@@ -77,13 +81,17 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const created_by = c.var.session.user.email;
   const allow_non_eu_models = form.checked('allow_non_eu');
-  const { company, invitation } = await change(c, async (sql) => {
-    const company = await createCompany(sql, { name, monthly_budget_eur: budget, allow_non_eu_models });
-    const asked = { company_id: company.id, role: 'owner', created_by } as const;
-    return { company, invitation: owner === null ? null : await createInvitation(sql, { ...asked, email: owner }) };
-  });
+  const id = onceId(form);
+  const invitation = await change(c, (sql) =>
+    createOnce(sql, 'companies', id, async () => {
+      await createCompany(sql, { id, name, monthly_budget_eur: budget, allow_non_eu_models });
+      const asked = { company_id: id, role: 'owner', created_by } as const;
+      return owner === null ? null : createInvitation(sql, { ...asked, email: owner });
+    }),
+  );
   if (invitation !== null) return invitedPage(c, invitation);
-  return c.redirect(`/companies/${company.id}/access?done=created`, 303);
+  // an invitation whose link was shown to nobody can be renewed there
+  return c.redirect(`/companies/${id}/${owner === null ? 'access' : 'people'}?done=created`, 303);
 }
 
 async function settingsPage(c: PageContext, form: Form): Promise<Response> {

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { html } from 'hono/html';
 import { FieldError, readUuid } from '../domain/field.ts';
 import { listModels } from '../domain/gate.ts';
@@ -11,12 +11,13 @@ import { csrfInput } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { companyHeading, copyable, page } from './layout.ts';
+import { onceInput } from './once.ts';
 
 /** A key is shown by the answer to the form that made it; for a minute the same form gets the same answer again. */
 
 /** Hidden fields of a form that makes a key: the id of the key, and a secret that only the form knows. */
 export function onceInputs(): Html {
-  return html`<input type="hidden" name="id" value="${randomUUID()}"><input type="hidden" name="claim" value="${randomBytes(32).toString('base64url')}">`;
+  return html`${onceInput()}<input type="hidden" name="claim" value="${randomBytes(32).toString('base64url')}">`;
 }
 
 /** Reads them. Another session gets no text of a key with them. */

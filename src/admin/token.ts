@@ -1,6 +1,7 @@
 import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import { oneOf, readName, readUuid } from '../domain/field.ts';
+import { throwConflict } from '../domain/refused-change.ts';
 import {
   type Access,
   createToken,
@@ -10,6 +11,7 @@ import {
   type TokenRow,
 } from '../store/admin-token.ts';
 import { findCompany } from '../store/company.ts';
+import { createOnce } from '../store/create-once.ts';
 import { PAGE_ROWS } from '../store/page.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { createCard, type FormState, field, select } from './field.ts';
@@ -17,6 +19,7 @@ import { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, copyable, emptyText, muted, page, table } from './layout.ts';
 import { readDayEnd } from './local-time.ts';
+import { onceId, onceInput } from './once.ts';
 import { may } from './permission.ts';
 
 const OPERATORS = '/tokens';
@@ -72,7 +75,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   };
   const fields = (
     state: FormState,
-  ) => html`${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
+  ) => html`${onceInput()}${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
 <div class="pair">${select(state, { name: 'access', label: 'It may', choices: Object.entries(ACCESS), value: 'read' })}
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The token works until the end of this day.' })}</div>`;
   const isFirst = tokens.length === 0 && before === null;
@@ -92,9 +95,16 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const { services, session } = c.var;
   const { email: created_by } = session.user;
+  const id = onceId(form);
   const created = await change(c, (sql) =>
-    createToken(sql, { name, company_id: company, access, created_by, expires_at }),
+    createOnce(sql, 'admin_tokens', id, () =>
+      createToken(sql, { id, name, company_id: company, access, created_by, expires_at }),
+    ),
   );
+  if (created === null) {
+    const text = `This form was sent twice. The token “${name}” was created the first time, and shown then: if nobody stored it, revoke it and send the form again.`;
+    throwConflict('token', text);
+  }
   const body = html`${heading}<h1>Your new token</h1>
 <div class="notice strong" role="status"><strong>This is the only time the token is shown.</strong> Store it now; a lost token is revoked and replaced by a new one.</div>
 <section class="card reveal"><h2>${name}</h2>

@@ -28,7 +28,10 @@ export interface TokenRow {
   readonly state: 'active' | 'expired' | 'revoked';
 }
 
-export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'created_by' | 'expires_at'>;
+export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'created_by' | 'expires_at'> & {
+  /** Random unless given. */
+  readonly id?: string;
+};
 
 /**
  * Mints a token. Only the returned value contains it in plaintext; the table gets its digest.
@@ -36,11 +39,11 @@ export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'create
  */
 export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow & { readonly token: string }> {
   const token = mintKey(TOKEN_PREFIX);
-  const { name, company_id: company, access, created_by, expires_at: expires } = asked;
+  const { id = null, name, company_id: company, access, created_by, expires_at: expires } = asked;
   const [row] = await explaining(
     sql<TokenRow[]>`
-      insert into admin_tokens (name, company_id, digest, access, created_by, expires_at)
-      select ${name}, ${company}::uuid, ${digestBytes(token)}, ${access}, ${created_by}, ${expires}::timestamptz
+      insert into admin_tokens (id, name, company_id, digest, access, created_by, expires_at)
+      select coalesce(${id}::uuid, gen_random_uuid()), ${name}, ${company}::uuid, ${digestBytes(token)}, ${access}, ${created_by}, ${expires}::timestamptz
       where coalesce(${expires}::timestamptz > now(), true)
       returning ${columns(sql)}`,
     { admin_tokens_company_id_fkey: () => unknownCompany(company as string) },

@@ -21,7 +21,10 @@ export interface AssistantRow {
 
 export type ListedAssistant = Omit<AssistantRow, 'system_prompt'>;
 export type AssistantChanges = Changes<Omit<AssistantRow, 'id' | 'company_id' | 'created_at'>>;
-export type NewAssistant = AssistantChanges & Pick<AssistantRow, 'company_id' | 'name' | 'system_prompt'>;
+/** Its id is random unless given. */
+export type NewAssistant = AssistantChanges &
+  Pick<AssistantRow, 'company_id' | 'name' | 'system_prompt'> &
+  Changes<Pick<AssistantRow, 'id'>>;
 
 const SETTINGS = [
   'name',
@@ -37,7 +40,7 @@ const SETTINGS = [
 export async function createAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
   const [row] = await explaining(
     sql<AssistantRow[]>`
-      insert into assistants ${given(sql, assistant, ['company_id', ...SETTINGS])} returning ${columns(sql)}`,
+      insert into assistants ${given(sql, assistant, ['id', 'company_id', ...SETTINGS])} returning ${columns(sql)}`,
     { assistants_company_id_fkey: () => unknownCompany(assistant.company_id) },
   );
   return row as AssistantRow;

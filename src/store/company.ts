@@ -34,7 +34,8 @@ type Settings = Omit<
   CompanyRow,
   'id' | 'created_at' | 'closed_at' | 'erased_at' | 'disabled_model_slugs' | 'effective_budget_eur'
 >;
-export type NewCompany = Changes<Settings> & Pick<CompanyRow, 'name'>;
+/** Its id is random unless given. */
+export type NewCompany = Changes<Settings & Pick<CompanyRow, 'id'>> & Pick<CompanyRow, 'name'>;
 export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 
 const SETTINGS: readonly (keyof Settings)[] = [
@@ -51,7 +52,7 @@ const SETTINGS: readonly (keyof Settings)[] = [
 
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
   const [row] = await sql<CompanyRow[]>`
-    insert into companies ${given(sql, company, SETTINGS)} returning ${columns(sql)}`;
+    insert into companies ${given(sql, company, ['id', ...SETTINGS])} returning ${columns(sql)}`;
   return row as CompanyRow;
 }
 

@@ -1,0 +1,21 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { html } from 'hono/html';
+import type { Form } from './form.ts';
+import type { Html } from './html.ts';
+
+/** A form that creates something does so once, however often it is sent: by a double click, or a reload of its answer. */
+
+/** A hidden field by which a repetition is known. */
+export function onceInput(): Html {
+  return html`<input type="hidden" name="id" value="${randomUUID()}">`;
+}
+
+/**
+ * The id of what a form creates, for `createOnce`: the same when the form is sent again as it was, and another one
+ * when somebody went back and changed a field. Random for scripts, which send no such field.
+ */
+export function onceId(form: Form): string {
+  if (!form.values.has('id')) return randomUUID();
+  const digest = createHash('sha256').update(JSON.stringify(form.kept)).digest('hex');
+  return digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5'); // RFC 9562, version 8
+}

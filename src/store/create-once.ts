@@ -1,0 +1,23 @@
+import type { Sql } from './database.ts';
+
+/**
+ * Creates a row, unless the same request did before. To be run in a transaction; the second of two at once waits for
+ * the first.
+ * @param id of the row, the same in each repetition of the request
+ * @returns null: the row is there already
+ */
+export async function createOnce<T>(
+  sql: Sql,
+  table: 'admin_tokens' | 'assistants' | 'companies',
+  id: string,
+  create: () => Promise<T>,
+): Promise<T | null> {
+  await lockId(sql, id);
+  const { count } = await sql`select from ${sql(table)} where id = ${id}`;
+  return count > 0 ? null : create();
+}
+
+/** Until the transaction ends nobody else has this lock. */
+export async function lockId(sql: Sql, id: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`;
+}
