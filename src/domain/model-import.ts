@@ -160,7 +160,7 @@ function readModel(
 }
 
 /** Lines that say the same twice, or different things of one model. */
-function findContradictions(models: readonly ImportedModel[], mistakes: ImportMistake[]): void {
+export function findContradictions(models: readonly ImportedModel[], mistakes: ImportMistake[]): void {
   const wrong = ({ line }: ImportedModel, column: string, message: string) => mistakes.push({ line, column, message });
   const first = new Map<string, ImportedModel>();
   const dated = new Map<string, ImportedModel>();

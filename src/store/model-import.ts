@@ -1,9 +1,9 @@
-import type { ImportedModel, ImportMistake } from '../domain/model-import.ts';
+import { findContradictions, type ImportedModel, type ImportMistake } from '../domain/model-import.ts';
 import type { Sql } from './database.ts';
 import { setCostPrice } from './margin.ts';
 import { createModel, listModels, type ModelRow, setModel } from './model.ts';
 import { companiesNamed } from './page.ts';
-import { datedPrice, schedulePrice } from './price.ts';
+import { type DatedPrice, datedPrice, schedulePrice } from './price.ts';
 
 /** What an import does with one line. */
 export interface ImportedLine {
@@ -36,18 +36,30 @@ export async function importModels(
   await sql`lock table models, model_prices, model_cost_prices in share row exclusive mode`;
   const mistakes: ImportMistake[] = [];
   const ids = await companyIds(sql, models, mistakes);
+  const known: { model: ImportedModel; company_id: string | null; dated: DatedPrice | null }[] = [];
+  for (const model of models) {
+    const { slug, company, valid_from: from } = model;
+    const company_id = company === null ? null : ids.get(company);
+    if (company_id === undefined) continue; // a mistake, told already
+    known.push({ model, company_id, dated: from && (await datedPrice(sql, { slug, company_id }, from)) });
+  }
+  // once more: one line may name a company and the next one its id, or a day and the instant when it begins
+  const resolved = known.map(({ model, company_id, dated }) => ({
+    ...model,
+    company: company_id,
+    valid_from: dated && { at: dated.at },
+  }));
+  findContradictions(resolved, mistakes);
   const present = await listModels(sql);
   const lines: ImportedLine[] = [];
   const steps: (() => Promise<unknown>)[] = [];
   // a model has to be there before a price of it can be to come
-  const ordered = models.toSorted(
-    (a, b) => Number(a.valid_from !== null) - Number(b.valid_from !== null) || a.line - b.line,
+  const ordered = known.toSorted(
+    (a, b) => Number(a.dated !== null) - Number(b.dated !== null) || a.model.line - b.model.line,
   );
   const settled = new Set<string>();
-  for (const model of ordered) {
+  for (const { model, company_id, dated } of ordered) {
     const { line, slug, company, input, output, cost, valid_from: from } = model;
-    const company_id = company === null ? null : ids.get(company);
-    if (company_id === undefined) continue; // a mistake, told already
     const changes: string[] = [];
     const change = (text: string, step: () => Promise<unknown>): void => {
       changes.push(text);
@@ -71,8 +83,7 @@ export async function importModels(
       const settings = differing(model, existing, changes);
       if (changes.length > 0) steps.push(() => setModel(sql, slug, company_id, settings));
     }
-    if (from !== null) {
-      const dated = await datedPrice(sql, { slug, company_id }, from);
+    if (from !== null && dated !== null) {
       if (dated.input !== input || dated.output !== output) {
         if (dated.late) {
           mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });

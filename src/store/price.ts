@@ -86,7 +86,7 @@ export async function findPrice(
 }
 
 /** What a model costs from a moment on, and whether that can be changed. */
-interface DatedPrice {
+export interface DatedPrice {
   /** The price that begins then, exact decimal text; null, like output: none does. */
   readonly input: string | null;
   readonly output: string | null;

@@ -204,6 +204,22 @@ t.test('model import: a dry run, the import, and once more', async (t) => {
     code: 1,
     err: /standard input:3: company is not known/,
   });
+  const line = (price: string, whose: string, more = ',x,chat,true') => `twice${more},${price},1,${whose}\n`;
+  const heading = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k,company,valid_from\n';
+  for (const [lines, err] of [
+    [[line('1', 'Acme,'), line('2', `${id},`)], /:3: slug is the model of line 2, from the same moment\n$/],
+    [
+      [line('1', ','), line('2', ',2099-01-01'), line('3', ',2099-01-01T00:00:00Z')],
+      /:4: slug is the model of line 3, from the same moment\n$/,
+    ],
+    [
+      [line('1', 'Acme,'), line('2', `${id},2099-01-01`, ',x,embedding,true')],
+      /:3: kind differs from line 2, which is the same model\n$/,
+    ],
+  ] as const) {
+    const twice = await run(['model', 'import', '-'], { env, stdin: heading + lines.join('') });
+    t.match(twice, { code: 1, err }, 'one company by name and by id, one moment as a day and as a time');
+  }
   t.match(await tollgate('model', 'import', '/nowhere.csv'), { code: 1, err: /no such file/ });
   t.match(await run(['model', 'import', '-'], { env, stdin: 'x'.repeat(1_100_000) }), {
     code: 1,
