@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 
 const { db, url } = await testDatabase(t);
 const folder = t.testdir({ password: 'correct horse battery staple\n' });
-const env = { DATABASE_URL: url, WEBSITE_KEY: `svc_${'k'.repeat(32)}` };
+const env = { DATABASE_URL: url, WEBSITE_KEY: `svc_${'k'.repeat(32)}`, ZEROS: `svc_${'z'.repeat(32)}` };
 const path = join(folder, 'tollgate.yml');
 const query = <T>(text: string) => db.run(5000, (sql) => sql.unsafe(text) as never as Promise<T[]>);
 
@@ -195,6 +195,31 @@ t.test('mistakes of prices have a place too', async (t) => {
   t.match(more.err, /4:\d+: models\[0\]\.prices\[0\]\.valid_from is less than a minute away/);
   t.match(more.err, /5:\d+: models\[0\]\.prices\[1\] needs output/);
   t.match(more.err, /6:\d+: models\[0\]\.prices\[2\] names "2097-01-01" a second time/);
+  const twice = await apply(`models:
+  - slug: dated
+    prices:
+      - { valid_from: 2097-01-01, input: "1", output: "1" }
+      - { valid_from: 2097-01-01T01:00:00+01:00, input: "2", output: "2" }
+`);
+  t.match(twice, { code: 1, err: /5:\d+: models\[0\]\.prices\[1\] names "2097-01-01T01:00:00\+01:00" a second time/ });
+});
+
+t.test('amounts and networks are compared however they are written, and names are not', async (t) => {
+  const written = (amount: string, name = 'Zeros GmbH') => `
+models:
+  - { slug: zeros, upstream_model: u, kind: chat, eu_hosted: true, cost_eur_per_1k_input: "${amount}", cost_eur_per_1k_output: "0",
+      prices: [{ valid_from: 2097-01-01, input: "${amount}", output: "000" }],
+      cost_prices: [{ valid_from: 2097-01-01, input: "${amount}", output: "1" }] }
+companies: [{ name: ${name}, monthly_budget_eur: "${amount}", credit_limit_eur: "${amount}", keys: [{ name: "1.0", scopes: [chat], value: { env: ZEROS }, monthly_budget_eur: "${amount}", allowed_cidrs: [10.1.2.3, "2001:DB8:0::/32"] }] }]
+`;
+  t.match(await apply(written('077.50')), { code: 0, out: /3 changes made/ });
+  for (const same of ['077.50', '77.5', '77.500', '0077.50']) {
+    t.match(await apply(written(same)), { code: 0, out: 'Nothing to change.\n' }, same);
+  }
+  t.match(await apply(written('77.51')), { code: 0, out: /monthly_budget_eur: 77\.5 -> 77\.51/ });
+  const [{ id }] = (await query<{ id: string }>("select id from api_keys where name = '1.0'")) as [{ id: string }];
+  const renamed = await apply(`companies: [{ name: Zeros GmbH, keys: [{ id: ${id}, name: "1.00" }] }]`);
+  t.match(renamed, { code: 0, out: /name: 1\.0 -> 1\.00/ });
 });
 
 t.test('a file that cannot be meant is refused in one line, and nothing is done', async (t) => {

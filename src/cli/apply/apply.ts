@@ -1,3 +1,4 @@
+import { readCidr } from '../../domain/cidr.ts';
 import { FieldError, type Read } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import type { Scope } from '../../domain/scope.ts';
@@ -12,10 +13,18 @@ import { createUser, findUser, removeUser, setRole } from '../../store/user.ts';
 import { Failure } from '../command.ts';
 import { ACTOR } from '../database.ts';
 import { differences, shown } from './difference.ts';
-import { costStep, type Owner, type PriceStep, presentPrice, priceStep } from './prices.ts';
+import { costStep, type Owner, type PriceStep, presentPrice, priceStep, startOf } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
 import { readSecret } from './secrets.ts';
-import type { SecretReference, WantedAssistant, WantedCompany, WantedKey, WantedModel, WantedUser } from './wanted.ts';
+import type {
+  SecretReference,
+  WantedAssistant,
+  WantedCompany,
+  WantedKey,
+  WantedModel,
+  WantedPrice,
+  WantedUser,
+} from './wanted.ts';
 
 /** One change, as it is printed: what is done to what, and the members that differ. */
 export interface Step {
@@ -130,7 +139,14 @@ class Application {
       ['prices', prices, priceStep],
       ['cost_prices', cost_prices, costStep],
     ] as const) {
-      this.#unique(all, ({ valid_from }) => valid_from, `${at}/${member}`);
+      const starts = new Map<WantedPrice, string>();
+      for (const price of all) starts.set(price, await startOf(this.#sql, of, price));
+      this.#unique(
+        all,
+        ({ valid_from }) => valid_from,
+        `${at}/${member}`,
+        (price) => starts.get(price),
+      );
       for (const [n, price] of all.entries()) {
         const place = `${at}/${member}/${n}`;
         const missing = (['input', 'output'] as const).filter((name) => price[name] === undefined);
@@ -182,8 +198,12 @@ class Application {
     for (const [n, { absent, id, value, ...rest }] of all.entries()) {
       if (known.some((each) => each.id === id && each.state !== 'active')) continue; // the older of two ends by itself
 
-      const expires = rest.expires_at;
-      const settings = { ...rest, expires_at: typeof expires === 'string' ? new Date(expires) : expires };
+      const { expires_at: expires, allowed_cidrs: cidrs } = rest;
+      const settings = {
+        ...rest,
+        expires_at: typeof expires === 'string' ? new Date(expires) : expires,
+        allowed_cidrs: cidrs?.map(readCidr) ?? cidrs,
+      };
       const { name } = settings;
       const what = `key ${name}${of(owner)}`;
       const row = this.#find(rows, { id, name }, 'key', `${at}/${n}`);
@@ -295,11 +315,12 @@ class Application {
     }
   }
 
-  #unique<T>(all: readonly T[], name: (each: T) => string, at: string): void {
-    const seen = new Set<string>();
+  /** @param what the same of two that are the same; default: their name */
+  #unique<T>(all: readonly T[], name: (each: T) => string, at: string, what: (each: T) => unknown = name): void {
+    const seen = new Set<unknown>();
     for (const [n, each] of all.entries()) {
-      if (seen.has(name(each))) this.#mistake(`${at}/${n}`, `names ${JSON.stringify(name(each))} a second time`);
-      seen.add(name(each));
+      if (seen.has(what(each))) this.#mistake(`${at}/${n}`, `names ${JSON.stringify(name(each))} a second time`);
+      seen.add(what(each));
     }
   }
 

@@ -39,6 +39,11 @@ export async function presentPrice(
   return { cost_eur_per_1k_input: last.price.input, cost_eur_per_1k_output: last.price.output };
 }
 
+/** The instant when a price begins: a file may write it in several ways. */
+export async function startOf(sql: Sql, owner: Owner, { valid_from }: WantedPrice): Promise<string> {
+  return (await datedPrice(sql, owner, readMoment(valid_from))).at.toISOString();
+}
+
 /** @returns what a price of the file changes; null: nothing @throws FieldError when it cannot begin any more */
 export async function priceStep(
   sql: Sql,
