@@ -317,6 +317,23 @@ companies:
   t.same(await query(`select from companies where name = 'Elsewhere'`), []);
 });
 
+t.test(
+  'closed companies that a file would change are told by name and place, and the others do not hide them',
+  async (t) => {
+    const named = (name: string, budget: string) => `  - { name: ${name}, monthly_budget_eur: "${budget}" }\n`;
+    const file = (budget: string) =>
+      `companies:\n${['Gone A', 'Open GmbH', 'Gone B'].map((name) => named(name, name.startsWith('Gone') ? budget : '7')).join('')}`;
+    await apply(file('1'));
+    await query("update companies set closed_at = now() where name like 'Gone _'");
+    t.match(await apply(file('1')), { code: 0, out: 'Nothing to change.\n' }, 'what is so already is no change');
+    const { code, err } = await apply(file('2'));
+    t.equal(code, 1);
+    const told = (line: number, n: number, name: string) =>
+      `tollgate\\.yml:${line}:\\d+: companies\\[${n}\\] differs from ${name}: The company was closed on \\S+ \\S+ UTC, and nothing of it can be changed\\. Reopen it first, or leave it out\n`;
+    t.match(err, new RegExp(`${told(2, 0, 'Gone A')}.*${told(4, 2, 'Gone B')}$`));
+  },
+);
+
 t.test('what export-config prints is what is there: applied again it changes nothing', async (t) => {
   await query(`insert into companies (name) values ('Twice'), ('Twice')`);
   await query(`insert into assistants (company_id, name, system_prompt)

@@ -1,12 +1,14 @@
 import { readCidr } from '../../domain/cidr.ts';
 import { FieldError, type Read } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
+import { RefusedChange } from '../../domain/refused-change.ts';
 import type { Scope } from '../../domain/scope.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { companiesAfter } from '../../store/after.ts';
 import { createAssistant, listAssistants, removeAssistant, setAssistant } from '../../store/assistant.ts';
 import { type CompanyRow, createCompany, findCompany, setCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
+import { databaseError } from '../../store/database-error.ts';
 import { createKey, listKeys, revokeKey, setKey, setKeyText } from '../../store/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel, unknownSlugs } from '../../store/model.ts';
 import { createUser, findUser, removeUser, setRole } from '../../store/user.ts';
@@ -78,10 +80,27 @@ class Application {
   }
 
   async #company(wanted: WantedCompany, at: string): Promise<void> {
-    const { id, models = [], assistants = [], keys = [], users = [], ...rest } = wanted;
-    const { disabled_model_slugs: slugs, ...settings } = rest;
-    let row = id === undefined ? await this.#companyNamed(wanted.name, at) : await findCompany(this.#sql, id);
+    const { id, name } = wanted;
+    const row = id === undefined ? await this.#companyNamed(name, at) : await findCompany(this.#sql, id);
     if (row === undefined) return;
+    if (row === null || row.closed_at === null) return this.#contents(wanted, row, at);
+    // a file of export-config names closed companies too, and changes nothing of them
+    await this.#sql`savepoint closed_company`;
+    try {
+      await this.#contents(wanted, row, at);
+    } catch (error) {
+      const refused = databaseError(error);
+      if (!(refused instanceof RefusedChange)) throw error;
+      await this.#sql`rollback to savepoint closed_company`;
+      this.#mistake(at, `differs from ${row.name}: ${refused.message} Reopen it first, or leave it out`);
+    }
+  }
+
+  /** @param present null: the company is to be created */
+  async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
+    const { id: _, models = [], assistants = [], keys = [], users = [], ...rest } = wanted;
+    const { disabled_model_slugs: slugs, ...settings } = rest;
+    let row = present;
     if (row === null) {
       row = await createCompany(this.#sql, settings);
       this.#step('create', `company ${wanted.name}`, {}, settings);
