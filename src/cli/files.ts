@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { createReadStream, existsSync, rmSync } from 'node:fs';
-import { type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { type FileHandle, link, open, rename, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Failure } from './command.ts';
 
@@ -46,7 +46,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
  * @throws Failure when it cannot be written, or is there already
  */
 export async function intoFile<T>(path: string, fill: (file: FileHandle) => Promise<T>): Promise<T> {
-  if (existsSync(path)) throw new Failure(`${path} exists already; remove it or choose another name`);
+  if (existsSync(path)) throw existsAlready(path);
   const draft = `${path}.${randomUUID()}.part`;
   // as without us, a signal ends the program
   const end = (signal: NodeJS.Signals): void => {
@@ -60,16 +60,34 @@ export async function intoFile<T>(path: string, fill: (file: FileHandle) => Prom
     try {
       const result = await fill(file);
       await file.sync();
-      await rename(draft, path);
+      await nameOnce(draft, path);
       return result;
     } finally {
       await file.close();
     }
   } catch (error) {
     await rm(draft, { force: true });
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw existsAlready(path);
     if (error instanceof Error && 'syscall' in error) throw new Failure(`cannot write ${path}: ${error.message}`);
     throw error;
   } finally {
     for (const each of SIGNALS) process.off(each, end);
   }
+}
+
+/** Gives a whole file its name. Fails where another one has it, even since just now; a rename would replace that one. */
+async function nameOnce(draft: string, path: string): Promise<void> {
+  try {
+    await link(draft, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw error;
+    // a file system without hard links: an empty file takes the name first
+    await (await open(path, 'wx')).close();
+    return rename(draft, path);
+  }
+  await rm(draft);
+}
+
+function existsAlready(path: string): Failure {
+  return new Failure(`${path} exists already; remove it or choose another name`);
 }

@@ -1,10 +1,13 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import promises from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
+import { intoFile } from '../../src/cli/files.ts';
 import { startDemo } from '../../src/demo/server.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { findEmbedded } from '../../src/store/embedded.ts';
@@ -111,6 +114,31 @@ t.test('files that cannot be written or read are named in one line', async (t) =
   t.match(await restore(join(folder, 'half')), { code: 1, err: /tollgate: .*half: unexpected end of file\n$/ });
   t.match(await restore(file), { code: 0, out: /^Loaded \d+ rows\./ });
   t.match(await tollgate(['database', 'backup'], { env }), { code: 64, err: /missing --to/ });
+});
+
+t.test('of two who make one file, the second is refused and the file of the first stays', async (t) => {
+  const { link } = promises;
+  t.teardown(() => {
+    promises.link = link;
+    syncBuiltinESMExports();
+  });
+  for (const hasLinks of [true, false]) {
+    if (!hasLinks) promises.link = () => Promise.reject(Object.assign(new Error('EPERM'), { code: 'EPERM' }));
+    syncBuiltinESMExports();
+    const into = t.testdir();
+    const path = join(into, 'file');
+    const first = Promise.withResolvers<void>();
+    const second = intoFile(path, async (file) => {
+      await file.writeFile('second');
+      await first.promise;
+    });
+    await intoFile(path, (file) => file.writeFile('first'));
+    first.resolve();
+    await t.rejects(second, { name: 'Failure', message: `${path} exists already; remove it or choose another name` });
+    t.equal(readFileSync(path, 'utf8'), 'first', hasLinks ? 'by a hard link' : 'on a file system without hard links');
+    t.same(readdirSync(into), ['file']);
+    t.equal(statSync(path).mode & 0o777, 0o600);
+  }
 });
 
 t.test('a backup that is ended by a signal leaves nothing behind', async (t) => {
