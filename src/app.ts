@@ -171,6 +171,7 @@ export function urlOf(config: Config, server: Server): string {
 /** Scheme, host and port of a server that listens. */
 function originOf(config: Config, server: Server): string {
   const { address, family, port } = server.address() as AddressInfo;
+  if (address === '0.0.0.0' || address === '::') return `${schemeOf(config)}://localhost:${port}`; // which is no address to connect to
   return `${schemeOf(config)}://${family === 'IPv6' ? `[${address}]` : address}:${port}`;
 }
 

@@ -57,7 +57,6 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   },
   conflict: {
     model: 'Change it with "tollgate model set".',
-    user: 'Choose another address.',
     invitation: 'Add --renew to the command for a new link, or --withdraw.',
   },
 };

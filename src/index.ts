@@ -152,9 +152,14 @@ function targetOf(req: IncomingMessage, basePath: string): string {
 }
 
 /** Reads the options as if they came from the environment, so that one place checks both. @throws ConfigError */
-function readOptions({ database, upstream, upstreamApiKey = '', spool, settings = {} }: GatewayOptions) {
+function readOptions(options: GatewayOptions) {
+  const { database, upstream, upstreamApiKey = '', spool, logger: _read, settings = {}, ...others } = options;
   const unknown = Object.keys(settings).filter((name) => !SETTINGS.includes(name as Setting));
-  if (unknown.length > 0) throw new ConfigError(unknown.map((name) => `${name}: is no setting of createGateway`));
+  const mistakes = [
+    ...Object.keys(others).map((name) => `${name}: is no option of createGateway`),
+    ...unknown.map((name) => `${name}: is no setting of createGateway`),
+  ];
+  if (mistakes.length > 0) throw new ConfigError(mistakes);
   const missing = Object.entries({ database, upstream }).filter(([, value]) => !value);
   if (missing.length > 0) throw new ConfigError(missing.map(([name]) => `${name}: is needed`));
   const given = Object.entries(settings).filter(([, value]) => value !== undefined);

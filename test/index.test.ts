@@ -192,7 +192,7 @@ t.test('it takes three database connections at most, however busy', async (t) =>
   const watch = (async () => {
     while (!done) {
       const [row] =
-        await sql`select count(*)::integer as open from pg_stat_activity where application_name = 'embedded'`;
+        await sql`select count(*)::integer as open from pg_stat_activity where application_name = 'embedded' and datname = current_database()`;
       most = Math.max(most, row?.open);
     }
   })();
@@ -229,6 +229,7 @@ t.test('what is wrong with the options is told before anything is opened', async
   t.match(await mistakes({ settings: { MAX_BODY_BYTES: 1, BASE_PATH: 'v1' } }), [/^BASE_PATH: /, /^MAX_BODY_BYTES: /]);
   t.ok((await mistakes({ settings: { LOG_LEVEL: undefined } })) instanceof DatabaseUnavailable, 'undefined is unset');
   t.match(await mistakes({ settings: { PORT: 80 } }), ['PORT: is no setting of createGateway']);
+  t.match(await mistakes({ spol: null }), ['spol: is no option of createGateway']);
   t.match(await mistakes({ database: '', upstream: '' }), ['database: is needed', 'upstream: is needed']);
   t.match(await mistakes({ database: 'postgres://host:0/x' }), [/port/]);
   t.ok((await mistakes({})) instanceof DatabaseUnavailable, 'a database that is away is no mistake in the options');

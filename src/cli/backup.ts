@@ -56,7 +56,8 @@ export const backupCommands: readonly Command[] = [
         return { json: { file: from, rows }, text: `Loaded ${total} rows. "tollgate ledger verify" checks them.` };
       } catch (error) {
         const { code = '', message } = error as NodeJS.ErrnoException;
-        const isFile = error instanceof BackupDamaged || 'syscall' in (error as object) || code.startsWith('Z_');
+        if (code.startsWith('Z_')) throw new Failure(`${from}: no backup of Tollgate, or damaged (${message})`);
+        const isFile = error instanceof BackupDamaged || 'syscall' in (error as object);
         throw isFile ? new Failure(`${from}: ${message}`) : error;
       } finally {
         input.destroy();

@@ -50,7 +50,11 @@ export const limitOptions = {
     orNone(readRequestsPerMinute),
     'most requests a minute, over all gateways together',
   ),
-  tokens_per_minute: optional('--tokens-per-minute N|none', orNone(readTokensPerMinute), 'most tokens a minute'),
+  tokens_per_minute: optional(
+    '--tokens-per-minute N|none',
+    orNone(readTokensPerMinute),
+    'most tokens a minute; until it is answered, a request counts with the most it may generate',
+  ),
   max_concurrent: optional('--max-concurrent N|none', orNone(readMaxConcurrent), 'most calls at once'),
 };
 

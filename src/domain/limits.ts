@@ -65,7 +65,9 @@ const TEXTS: Readonly<Record<LimitKind, string>> = {
 
 /** Why a request is refused, without the words of the dialect. */
 export function limitText(kind: LimitKind, whose: 'key' | 'company', limit: number, seconds: number): string {
-  return `This ${whose} is limited to ${limit} ${TEXTS[kind]}. Try again in ${duration(seconds)}.`;
+  const counted =
+    kind === 'tokens' ? ' Until it is answered, a request counts with the most tokens it may generate.' : '';
+  return `This ${whose} is limited to ${limit} ${TEXTS[kind]}.${counted} Try again in ${duration(seconds)}.`;
 }
 
 /** The `x-ratelimit-*` headers of the reference format, names and values in turn. */

@@ -52,7 +52,7 @@ export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<
   );
   // the same for an account in this company and in another one, which nobody here may know of
   if (row === undefined) {
-    throwConflict('user', `${email} cannot be invited: the address has an account already.`);
+    throwConflict('user', `${email} cannot be invited: the address has an account already. Choose another address.`);
   }
   return { ...row, token };
 }

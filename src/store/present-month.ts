@@ -13,7 +13,12 @@ export function presentMonth(sql: Sql) {
       from (select billing_month(now()) as first, value as zone from settings where name = 'billing_timezone') m) m`;
 }
 
-/** What `spent` comes to at the end of the month of `elapsed` and `length` if it goes on like this; null where it is too early. */
+/**
+ * What `spent` comes to at the end of the month of `elapsed` and `length` if it goes on like this; null where it is too
+ * early. In cents, or with three digits where it is less than a euro.
+ */
 export function forecast(sql: Sql) {
-  return sql`case when elapsed >= ${EARLY} then round(spent * length / elapsed, 2) end`;
+  const pace = sql`spent * length / elapsed`;
+  const decimals = sql`greatest(2, 2 - floor(log(nullif(${pace}, 0))))::integer`;
+  return sql`case when elapsed >= ${EARLY} then coalesce(round(${pace}, ${decimals}), 0) end`;
 }

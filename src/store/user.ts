@@ -27,7 +27,7 @@ export async function createUser(sql: Sql, user: NewUser, hash: string | null): 
       values (${user.email}, ${user.company_id}, ${user.role}, ${hash})
       returning ${columns(sql)}`,
     {
-      users_email_key: () => throwConflict('user', `There is a user ${user.email} already.`),
+      users_email_key: () => throwConflict('user', `There is a user ${user.email} already. Choose another address.`),
       users_company_id_fkey: () => unknownCompany(user.company_id as string),
     },
   );

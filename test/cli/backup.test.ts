@@ -109,9 +109,15 @@ t.test('files that cannot be written or read are named in one line', async (t) =
   const restore = (from: string, of = empty) => tollgate(['database', 'restore', '--from', from], { env: of });
   t.match(await restore(nowhere), { code: 1, err: /^tollgate: .*missing\/x: ENOENT.*\n$/ });
   writeFileSync(join(folder, 'text'), 'no gzip');
-  t.match(await restore(join(folder, 'text')), { code: 1, err: /^tollgate: .*text: incorrect header check\n$/ });
+  t.match(await restore(join(folder, 'text')), {
+    code: 1,
+    err: /^tollgate: .*text: no backup of Tollgate, or damaged \(incorrect header check\)\n$/,
+  });
   writeFileSync(join(folder, 'half'), readFileSync(file).subarray(0, 500));
-  t.match(await restore(join(folder, 'half')), { code: 1, err: /tollgate: .*half: unexpected end of file\n$/ });
+  t.match(await restore(join(folder, 'half')), {
+    code: 1,
+    err: /tollgate: .*half: no backup of Tollgate, or damaged \(unexpected end of file\)\n$/,
+  });
   t.match(await restore(file), { code: 0, out: /^Loaded \d+ rows\./ });
   t.match(await tollgate(['database', 'backup'], { env }), { code: 64, err: /missing --to/ });
 });

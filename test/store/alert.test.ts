@@ -191,9 +191,12 @@ t.test('the forecast counts from the third day on, and only while the budget is 
     company: { name: 'ACME' },
   });
   await clock('2026-11-15T23:00:00Z');
+  const tiny = await company('0.003');
+  await spend(tiny, 0.002);
   const slow = await company('100');
   await spend(slow, 50);
   await store.look(null, NOBODY);
+  t.equal(await written(tiny), '(50) forecast', 'no forecast is rounded to nothing');
   t.equal(await written(slow), '50', 'a forecast that only reaches the budget does not pass it');
   await spend(slow, 0.01);
   await store.look(null, NOBODY);
