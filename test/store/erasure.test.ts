@@ -241,16 +241,77 @@ t.test('erasing one person of an open company', async (t) => {
   );
 });
 
-t.test('an address within a longer one is not the person', async (t) => {
-  await change(async (sql) => {
-    await sql`insert into users (email, company_id, role) values ('jo@x.example', ${other.company}, 'member'), ('mary.jo@x.example', ${other.company}, 'member')`;
-  });
-  await change((sql) => erasePerson(sql, 'jo@x.example', false));
-  t.same(
-    traces(await everything(), ['jo@x.example']).filter((line) => !line.includes('mary.jo@x.example')),
-    [],
+t.test('an address within a longer one is not the person, wherever it is', async (t) => {
+  const person = 'neill@mail.example';
+  const others = [
+    ...["o'neill@mail.example", 'r&neill@mail.example', 'mary.neill@mail.example', 'ünneill@mail.example'],
+    ...['a\\neill@mail.example', 'neill@mail.example.org', 'neill@mail.example-shop.org'],
+  ];
+  const guestOf = (address: string) => `${Buffer.from(address).toString('hex')}@guest.example`;
+  const { company } = await settle('Dale', 'dale.example', '203.0.113.11/32');
+  const settled = (address: string) =>
+    change(async (sql) => {
+      await sql`insert into users (email, company_id, role) values (${address}, ${company}, 'member')`;
+      await sql`select set_config('tollgate.actor', ${address}, true)`;
+      await sql`insert into api_keys (company_id, name, digest, prefix, scopes, created_by)
+        values (${company}, ${`Key of <${address}>`}, sha256(convert_to(${address}, 'UTF8')), 'svc_cccc', '{chat}', ${address})`;
+      await sql`insert into invitations (company_id, email, role, digest, created_by, expires_at)
+        values (${company}, ${guestOf(address)}, 'member', sha256(convert_to(${`by ${address}`}, 'UTF8')), ${address}, now())`;
+      await sql`insert into event_deliveries (event_id, channel, recipient, state)
+        select id, 'email', ${address}, 'pending' from events where company_id = ${company} and kind = 'key.created' limit 1`;
+      await sql`insert into idempotent_answers (token_id, key_digest, request, answer)
+        select id, sha256(convert_to(${address}, 'UTF8')), '', jsonb_build_object('data', jsonb_build_array(jsonb_build_object('email', ${address}::text)))
+        from admin_tokens where company_id = ${company}`;
+    });
+  const kept = async () => traces((await everything()).replaceAll('\\\\', '\\'), others).sort();
+  for (const other of others) await settled(other);
+  const quoted = "'neill@mail.example"; // where an address is all there is, it is another one
+  await change((sql) => sql`insert into users (email, company_id, role) values (${quoted}, ${company}, 'member')`);
+  others.push(quoted);
+  const before = await kept();
+  t.ok(before.length > others.length * 10);
+  await settled(person);
+  const { rows } = await change((sql) => erasePerson(sql, person, true));
+  const once = { users: 1, invitations: 1, idempotent_answers: 1, event_deliveries: 1, events: 1, api_keys: 1 };
+  t.same(rows, { ...once, audit_log: 3 });
+  await change((sql) => erasePerson(sql, person, false));
+  t.same(await kept(), before, 'nothing of others');
+  const rest = traces(await everything(), [person]).filter(
+    (line) => traces(line.replaceAll('\\\\', '\\'), others).length === 0,
   );
-  t.equal((await run((sql) => sql`select from users where email = 'mary.jo@x.example'`)).count, 1);
+  t.same(rest, []);
+  const [invited] = await run((sql) => sql`select created_by from invitations where email = ${guestOf(person)}`);
+  t.match(invited?.created_by, /^person-/, 'whoever was invited by the person stays invited');
+
+  await change((sql) => erasePerson(sql, 'a\\neill@mail.example', false));
+  t.same(traces(await everything(), ['a\\neill', 'a\\\\neill']), [], 'as JSON writes it, too');
+});
+
+t.test('in a text an address may stand in quotes or brackets, or end a sentence', async (t) => {
+  const found = [
+    "'jo@x.example'",
+    '(jo@x.example)',
+    '„jo@x.example“',
+    '*jo@x.example*',
+    'jo@x.example.',
+    'jo@x.example -',
+    'is:\njo@x.example\n',
+  ];
+  const others = ["o'jo@x.example", 'jo@x.example.org', 'jo@x.example-shop', 'team=jo@x.example'];
+  const text = [...found, ...others].join(' ');
+  const [{ id }] = await change(
+    (sql) => sql<[{ id: string }]>`insert into assistants (company_id, name, system_prompt)
+      values (${other.company}, 'Jo', ${text}) returning id`,
+  );
+  t.match(await change((sql) => erasePerson(sql, 'jo@x.example', false)), { rows: { assistants: 1, audit_log: 2 } });
+  const pattern = [...found.map((each) => each.replace('jo@x.example', 'PERSON')), ...others].join(' ');
+  const [row] = await run((sql) => sql`select system_prompt from assistants where id = ${id}`);
+  const logged = await run(
+    (sql) => sql`select after ->> 'system_prompt' as system_prompt from audit_log where subject_id = ${id}`,
+  );
+  for (const each of [row, ...logged]) {
+    t.equal(each?.system_prompt.replaceAll(/person-[0-9a-f]{12}/g, 'PERSON'), pattern);
+  }
 });
 
 t.test('the audit log refuses every other change', async (t) => {
