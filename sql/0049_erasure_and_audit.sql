@@ -1,4 +1,43 @@
--- An erasure of a person reaches that address, and no longer one that ends or begins with it.
+-- An erasure of a person reaches that address, and no longer one that ends or begins with it. The audit log keeps what
+-- an update changed, and no longer each time what is long and stayed as it was.
+
+-- As in 0003_audit.sql, but an update leaves out long values that it did not change, other than those that say which row
+-- it is. The setting tollgate.audited has the bytes of all entries of the transaction, for the limit of a company's changes.
+create or replace function audit_row() returns trigger language plpgsql set search_path from current as $$
+declare
+  before jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
+  after  jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
+  row    jsonb := coalesce(after, before);
+  secret text;
+  same   text[];
+begin
+  -- that a secret changed is told, what it was never
+  foreach secret in array array['digest', 'password_hash'] loop
+    if tg_op = 'UPDATE' and before ->> secret is distinct from after ->> secret then
+      after := after || jsonb_build_object(secret, 'changed');
+    else
+      after := after - secret;
+    end if;
+    before := before - secret;
+  end loop;
+  before := before - 'last_used_at';
+  after  := after - 'last_used_at';
+  if tg_op = 'UPDATE' then
+    if before = after then return null; end if;
+    select array_agg(key) into same from jsonb_each(before)
+    where value = after -> key and length(value::text) > 200
+      and key <> all (array['id', 'company_id', 'name', 'slug', 'email', 'created_by']);
+    before := before - coalesce(same, '{}');
+    after  := after - coalesce(same, '{}');
+  end if;
+  insert into audit_log (actor, action, subject, subject_id, company_id, before, after)
+  values (audit_actor(), lower(tg_op), tg_table_name, (row ->> 'id')::uuid,
+          (row ->> case tg_table_name when 'companies' then 'id' else 'company_id' end)::uuid, before, after);
+  perform set_config('tollgate.audited', (coalesce(nullif(current_setting('tollgate.audited', true), '')::bigint, 0)
+    + coalesce(pg_column_size(before), 0) + coalesce(pg_column_size(after), 0))::text, true);
+  return null;
+end $$;
+comment on table audit_log is 'append-only; secrets (digests, password hashes) are never in it; an update leaves out values of more than 200 characters that it did not change';
 
 -- A row in JSON without an address: by one pattern in members that hold addresses, by the other in texts.
 drop function replaced(jsonb, text, text);

@@ -34,7 +34,7 @@ import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { onceId, onceInput } from './once.ts';
 import { type Labels, lockEdited, seenInput } from './stale.ts';
-import { figuresOf, modelChoice, requestIdOf } from './trial.ts';
+import { figuresOf, modelChoice, requestIdOf, TRIAL } from './trial.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
@@ -47,7 +47,7 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
-  { method: 'POST', path: RUN, action: 'assistant.run', permits: 'trials', long: true, handle: run, page: runPage },
+  { method: 'POST', path: RUN, action: 'assistant.run', permits: 'trials', ...TRIAL, handle: run, page: runPage },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];

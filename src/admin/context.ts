@@ -3,7 +3,7 @@ import type { LRUCache } from 'lru-cache';
 import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
-import { actingAs } from '../store/actor.ts';
+import { actingAs, auditedBytes } from '../store/actor.ts';
 import { findCompany } from '../store/company.ts';
 import type { Database, Sql, Work } from '../store/database.ts';
 import { enterCompany, within } from '../store/tenant-role.ts';
@@ -13,7 +13,7 @@ import { type Action, may } from './permission.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
 import { CLIENT_HEADER, type PagesSettings } from './settings.ts';
-import type { Attempts, CountChange, Throttle } from './throttle.ts';
+import type { Attempts, ChangeLimit, Throttle } from './throttle.ts';
 
 const DEADLINE_MS = 5000;
 
@@ -30,7 +30,7 @@ export interface PageServices extends PagesSettings {
   readonly attempts: Attempts;
   /** Invitations by company: each may be an e-mail to anybody. */
   readonly invitations: Throttle;
-  readonly countChange: CountChange;
+  readonly changes: ChangeLimit;
   /** Limits exports and other reports, which may take minutes. */
   readonly slow: Semaphore;
   /** Limits e-mails, which wait for a mail server and hold no database connection. */
@@ -68,6 +68,8 @@ export interface Route {
   readonly permits?: 'mails' | 'trials';
   /** Works for a closed company although it changes something. */
   readonly whileClosed?: true;
+  /** Nothing of its form is kept, so it does not count as a change. */
+  readonly isTrial?: true;
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */
   readonly long?: true;
   /** The form is sent as multipart/form-data and may have a file, up to 1 MiB in all. */
@@ -100,8 +102,30 @@ export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): P
 
 /** The same for what operators alone may change, such as ceilings: not under the tenant role, which may not. */
 export function changeAsOperator<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
-  const { services, session } = c.var;
-  return actingAs(services.db, session.user.email, DEADLINE_MS, async (sql) => work(sql));
+  const { email, company_id } = c.var.session.user;
+  const bytes = c.env.incoming.rawBody.length;
+  return countedChange(c.var.services, { actor: email, company: company_id, bytes }, DEADLINE_MS, work);
+}
+
+/** The company of whoever makes a change, and the bytes of the form or body. */
+interface Maker {
+  readonly actor: string;
+  readonly company: string | null;
+  readonly bytes: number;
+}
+
+/** One transaction of a change, which counts what the audit log keeps of it. */
+export async function countedChange<T>(
+  { db, changes }: PageServices,
+  { actor, company, bytes }: Maker,
+  deadlineMs: number,
+  work: (sql: Sql) => PromiseLike<T>,
+): Promise<T> {
+  const [value, kept] = await actingAs(db, actor, deadlineMs, async (sql) => {
+    return [await work(sql), await auditedBytes(sql)] as const;
+  });
+  changes.end(company, bytes, kept);
+  return value;
 }
 
 /** Whether the user may take an action for the company of the path now: pages show no forms that would be refused. */

@@ -102,7 +102,7 @@ const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: 
   503: { title: 'Not available' },
 };
 
-type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'countChange' | 'slow' | 'mails' | 'trials' | 'texts';
+type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'changes' | 'slow' | 'mails' | 'trials' | 'texts';
 type Given = Omit<PageServices, Made>;
 
 /**
@@ -118,7 +118,7 @@ export function startPages(given: Given): RequestListener {
     hashing: new Semaphore(HASHING),
     attempts: attemptLimits(given.clock),
     invitations: invitationLimit(given.clock),
-    countChange: changeLimit(given.clock),
+    changes: changeLimit(given.clock),
     slow: new Semaphore(slowPermits(given.databaseConnections)),
     mails: new Semaphore(MAILS),
     trials: new Semaphore(TRIALS),
@@ -160,7 +160,7 @@ export function startPages(given: Given): RequestListener {
       );
     } else {
       app.post(path, guard(route, pages), async (c) => {
-        if (!isReading(route.action) && route.permits !== 'trials') countChange(c); // of a trial nothing is kept
+        if (!isReading(route.action) && route.isTrial !== true) countChange(c);
         const form = route.upload
           ? await readUpload(c, MAX_LONG_FORM_BYTES)
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
@@ -247,7 +247,7 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
 /** @throws HTTPException 429 */
 function countChange(c: PageContext): void {
   const { services, session } = c.var;
-  const seconds = services.countChange(session.user.company_id, c.env.incoming.rawBody.length);
+  const seconds = services.changes.begin(session.user.company_id, c.env.incoming.rawBody.length);
   if (seconds === 0) return;
   c.header('retry-after', String(seconds));
   throw new HTTPException(429, { message: tooManyChanges(seconds) });

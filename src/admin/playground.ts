@@ -13,7 +13,7 @@ import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { companyHeading, page } from './layout.ts';
-import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf } from './trial.ts';
+import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf, TRIAL } from './trial.ts';
 
 const BASE = '/companies/:company/playground';
 const action = 'playground.use';
@@ -22,8 +22,8 @@ const BROKEN = 'The answer broke off.';
 /** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action, handle: playgroundPage },
-  { method: 'POST', path: BASE, action, permits: 'trials', long: true, handle: run, page: playgroundPage },
-  { method: 'POST', path: `${BASE}/stream`, action, long: true, handle: runStreamed },
+  { method: 'POST', path: BASE, action, permits: 'trials', ...TRIAL, handle: run, page: playgroundPage },
+  { method: 'POST', path: `${BASE}/stream`, action, ...TRIAL, handle: runStreamed },
   { method: 'POST', path: `${BASE}/allow`, action, handle: allow },
   { method: 'GET', path: `${BASE}/:request`, action, permits: 'trials', handle: figures },
 ];

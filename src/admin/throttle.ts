@@ -45,7 +45,7 @@ export class Throttle {
 
 const WINDOW_MS = 15 * 60_000;
 
-/** So many bytes may the changes of a company have within an hour; each counts so many besides its own. */
+/** So many bytes may the changes of a company have within an hour; a form or body counts so many besides its own. */
 const CHANGED_BYTES = 32 << 20;
 const HOUR_MS = 3_600_000;
 const CHANGE_BYTES = 2048;
@@ -81,28 +81,39 @@ export function invitationLimit(clock: Clock): Throttle {
 }
 
 /**
- * Counts what the people and tokens of a company write: each change stays in the audit log, before and after, in a
- * database that all companies share. Operators are not counted.
- * @param company of who makes the change; null: an operator
- * @param bytes of the form or body
- * @returns seconds until the company may change something again; 0: it may now, and this change was counted
+ * Limits what the people and tokens of a company write: each change stays in the audit log, before and after, in a
+ * database that all companies share. Operators, whose company is null, are not limited.
  */
-export type CountChange = (company: string | null, bytes: number) => number;
+export interface ChangeLimit {
+  /**
+   * Counts a change before it is made.
+   * @param bytes of the form or body
+   * @returns seconds until the company may change something again; 0: it may now, and this change was counted
+   */
+  begin(company: string | null, bytes: number): number;
+  /** Counts what the audit log keeps of the change beyond what was counted before. @param kept bytes */
+  end(company: string | null, bytes: number, kept: number): void;
+}
 
-export function changeLimit(clock: Clock): CountChange {
+export function changeLimit(clock: Clock): ChangeLimit {
   const throttle = new Throttle({ most: CHANGED_BYTES, windowMs: HOUR_MS }, clock);
-  return (company, bytes) => {
-    if (company === null) return 0;
-    const seconds = throttle.closedFor(company);
-    if (seconds === 0) throttle.attempt(company, bytes + CHANGE_BYTES);
-    return seconds;
+  return {
+    begin(company, bytes) {
+      if (company === null) return 0;
+      const seconds = throttle.closedFor(company);
+      if (seconds === 0) throttle.attempt(company, bytes + CHANGE_BYTES);
+      return seconds;
+    },
+    end(company, bytes, kept) {
+      if (company !== null) throttle.attempt(company, Math.max(0, kept - bytes - CHANGE_BYTES));
+    },
   };
 }
 
 /** Why a change is refused with 429. */
 export function tooManyChanges(seconds: number): string {
   const megabytes = CHANGED_BYTES / (1 << 20);
-  return `The people and tokens of this company have sent changes of ${megabytes} MiB within an hour. ${waitText(seconds)}`;
+  return `The people and tokens of this company have made changes of ${megabytes} MiB within an hour. ${waitText(seconds)}`;
 }
 
 /** When to try again, as a sentence. */

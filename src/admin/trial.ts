@@ -8,6 +8,9 @@ import type { Html } from './html.ts';
 
 /** What trials of models and of assistants share. */
 
+/** Of the routes that send a form's prompt to a model. */
+export const TRIAL = { isTrial: true, long: true } as const;
+
 const MOST_NAMES = 20;
 
 /** Slugs of the chat models that a company may call. */

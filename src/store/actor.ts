@@ -1,4 +1,4 @@
-import type { Database, Work } from './database.ts';
+import type { Database, Sql, Work } from './database.ts';
 
 /**
  * One transaction on behalf of a person, whom the audit log names for every change in it. The name
@@ -10,4 +10,10 @@ export function actingAs<T>(db: Database, actor: string, deadlineMs: number, wor
     await sql`select set_config('tollgate.actor', ${actor}, true)`;
     return work(sql);
   });
+}
+
+/** Bytes that the transaction has written into the audit log so far (sql/0049_erasure_and_audit.sql). */
+export async function auditedBytes(sql: Sql): Promise<number> {
+  const [{ bytes }] = await sql<[{ bytes: string | null }]>`select current_setting('tollgate.audited', true) as bytes`;
+  return Number(bytes);
 }

@@ -181,7 +181,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'audit_log',
-    what: 'every change to the company, its models, keys, assistants and people: who, when, before, after',
+    what: 'every change to the company, its models, keys, assistants and people: who, when, before, after; an update leaves out long values that it did not change',
     columns: words('id at actor action subject subject_id company_id before after'),
     internal: ['db_role'],
     order: 'id',

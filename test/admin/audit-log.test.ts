@@ -1,4 +1,5 @@
 import t from 'tap';
+import { auditedBytes } from '../../src/store/actor.ts';
 import type { Sql } from '../../src/store/database.ts';
 import { testDatabase } from '../support/postgres.ts';
 
@@ -53,6 +54,27 @@ t.test('the actor is named for one transaction only', async (t) => {
     t.equal(renamed?.actor, renamed?.db_role);
   });
 });
+
+t.test('an update leaves out what is long and stayed as it was, and adds up what it keeps', (t) =>
+  db.transaction(5000, async (sql) => {
+    const kept = () => auditedBytes(sql);
+    const [name, prompt, edited] = ['n'.repeat(300), 'p'.repeat(100_000), 'q'.repeat(100_000)];
+    const id = await company(sql);
+    await sql`insert into assistants (company_id, name, system_prompt) values (${id}, ${name}, ${prompt})`;
+    const made = await kept();
+    await sql`update assistants set temperature = 0.5 where company_id = ${id}`;
+    t.ok((await kept()) - made < 3000);
+    await sql`update assistants set system_prompt = ${edited} where company_id = ${id}`;
+    t.ok((await kept()) - made > 200_000);
+    const log = (await entries(sql)).filter(({ subject }) => subject === 'assistants');
+    t.match(log, [
+      { before: null, after: { system_prompt: prompt } },
+      { before: { name, temperature: null, max_tokens: null }, after: { name, temperature: 0.5, company_id: id } },
+      { before: { name, system_prompt: prompt }, after: { name, system_prompt: edited, temperature: 0.5 } },
+    ]);
+    for (const row of [log[1]?.before, log[1]?.after]) t.notOk(Object.hasOwn(row ?? {}, 'system_prompt'));
+  }),
+);
 
 t.test('the log says that a secret changed, and never the secret', (t) =>
   db.run(5000, async (sql) => {

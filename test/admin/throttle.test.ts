@@ -30,18 +30,21 @@ t.test('a success is no failure', async (t) => {
   }
 });
 
-t.test('small changes count too, for an hour', async (t) => {
+t.test('small changes count too, for an hour, and what is kept of them', async (t) => {
   let now = 0;
-  const countChange = changeLimit(() => now);
+  const limit = changeLimit(() => now);
   let changes = 0;
-  while (countChange('a', 100) === 0) changes++;
+  for (; limit.begin('a', 100) === 0; changes++) limit.end('a', 100, 2148);
   t.equal(changes, Math.ceil(2 ** 25 / 2148));
-  t.equal(countChange('a', 0), 3600);
-  t.equal(countChange('b', 0), 0);
-  t.equal(countChange(null, 2 ** 30), 0);
-  t.equal(countChange(null, 0), 0, 'an operator');
+  t.equal(limit.begin('a', 0), 3600);
+  t.equal(limit.begin('b', 0), 0);
+  limit.end('b', 0, 2 ** 25);
+  t.equal(limit.begin('b', 0), 3600);
+  t.equal(limit.begin(null, 2 ** 30), 0);
+  limit.end(null, 0, 2 ** 30);
+  t.equal(limit.begin(null, 0), 0, 'an operator');
   now += 3_600_000;
-  t.equal(countChange('a', 0), 0);
+  t.equal(limit.begin('a', 0), 0);
 });
 
 t.test('a semaphore runs so many tasks, queues so many more in order, and refuses the rest', async (t) => {

@@ -31,7 +31,7 @@ export async function ask(url: string | URL, asked: Ask = {}): Promise<Answer> {
     for (const each of [value].flat()) headers.append(name, each);
   }
   const text = await body.text();
-  const isJson = /json/.test(headers.get('content-type') ?? '');
+  const isJson = /\bjson\b/.test(headers.get('content-type') ?? '');
   return { status: statusCode, headers, text, json: isJson && text !== '' ? JSON.parse(text) : undefined };
 }
 

@@ -18,7 +18,11 @@ const change = schema.object({
   subject_id: schema.textOrNull,
   company_id: schema.textOrNull,
   company_name: schema.textOrNull,
-  before: { type: ['object', 'null'], description: 'amounts are exact decimal text' },
+  before: {
+    type: ['object', 'null'],
+    description:
+      'amounts are exact decimal text; an update leaves out what is longer than 200 characters and did not change',
+  },
   after: { type: ['object', 'null'] },
 });
 const LOG = {

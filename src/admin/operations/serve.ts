@@ -2,14 +2,13 @@ import { hash } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { FieldError } from '../../domain/field.ts';
 import { RefusedChange } from '../../domain/refused-change.ts';
-import { actingAs } from '../../store/actor.ts';
 import { findToken, type TokenRow } from '../../store/admin-token.ts';
 import type { Sql } from '../../store/database.ts';
 import { DatabaseUnavailable } from '../../store/database-error.ts';
 import { claim, forgetOld, keep, type Repeatable } from '../../store/idempotency.ts';
 import { lockRow } from '../../store/last-change.ts';
 import { enterCompany, leaveCompany, within } from '../../store/tenant-role.ts';
-import type { PageServices } from '../context.ts';
+import { countedChange, type PageServices } from '../context.ts';
 import { download } from '../download.ts';
 import type { FormBindings } from '../form.ts';
 import { canSee, may } from '../permission.ts';
@@ -108,7 +107,7 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
 
 /** @throws Problem 429 */
 function countChange(services: PageServices, token: TokenRow, c: ApiContext): void {
-  const seconds = services.countChange(token.company_id, c.env.incoming.rawBody.length);
+  const seconds = services.changes.begin(token.company_id, c.env.incoming.rawBody.length);
   if (seconds === 0) return;
   c.header('retry-after', String(seconds));
   throw new Problem(429, tooManyChanges(seconds));
@@ -129,7 +128,8 @@ async function change(services: PageServices, operation: Operation, call: Call, 
   const ifMatch = c.req.header('if-match');
   const { company } = call.params;
   if (repeatable !== null) await services.db.run(USUAL_MS, forgetOld);
-  const result = await actingAs(services.db, call.actor, deadlineOf(operation), async (sql) => {
+  const maker = { actor: call.actor, company: c.var.token.company_id, bytes: c.env.incoming.rawBody.length };
+  const result = await countedChange(services, maker, deadlineOf(operation), async (sql) => {
     const before = repeatable === null ? null : await claim(sql, repeatable);
     if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');
     if (before !== null) return withSecret(operation, before.answer, before.secret);
