@@ -99,10 +99,16 @@ export function readEmail(text: string): string {
 export function readInstant(text: string): Date {
   const [, day] = INSTANT.exec(text) ?? [];
   const at = new Date(text);
-  if (day === undefined || Number.isNaN(at.getTime()) || !isDay(day)) {
+  if (day === undefined || !isDay(day) || !isInstant(at.getTime())) {
     refuse('must be an ISO time such as 2027-01-31 or 2027-01-31T18:00:00Z', text);
   }
   return at;
+}
+
+/** Whether it is of the years 1000 to 2999 in UTC, as texts of instants are; an offset may lead out of them. NaN is not. */
+export function isInstant(at: number): boolean {
+  const year = new Date(at).getUTCFullYear();
+  return year >= 1000 && year <= 2999;
 }
 
 /** A calendar day. */

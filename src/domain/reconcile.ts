@@ -1,4 +1,5 @@
 import { readCost } from './exact-amount.ts';
+import { isInstant } from './field.ts';
 import { CsvError, readCsv } from './read-csv.ts';
 
 const LONGEST_CALL_MS = 8 * 24 * 3600 * 1000;
@@ -184,7 +185,7 @@ export function readExport(text: string): BilledCall[] {
       return Number(cell(place));
     };
     const at = Date.parse(zoned(cell(time)));
-    check(!Number.isNaN(at), time, 'ISO 8601 time');
+    check(isInstant(at), time, 'ISO 8601 time');
     const billed = readCost(cell(cost));
     check(billed !== null || cell(cost) === '', cost, 'cost');
     return {

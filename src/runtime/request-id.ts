@@ -52,8 +52,12 @@ export function firstRequestId(at: number): string {
 
 const ID = /^([\da-f]{8})-([\da-f]{4})-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
 
-/** When a request id was made, milliseconds since the epoch; null for what is none, or not in lower case. */
+/** Where the year 9999 ends: later times have no text that Postgres reads. */
+const LAST = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+
+/** When a request id was made, milliseconds since the epoch; null for what is none, is not in lower case, or was made after the year 9999. */
 export function requestIdTime(id: string): number | null {
   const [, high, low] = ID.exec(id) ?? [];
-  return high === undefined ? null : Number.parseInt(high + low, 16);
+  const at = Number.parseInt(`${high}${low}`, 16);
+  return high !== undefined && at <= LAST ? at : null;
 }

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { readDayEnd, readLocal } from '../../src/admin/local-time.ts';
+import { localText, readDayEnd, readLocal } from '../../src/admin/local-time.ts';
 
 /** Times on the clock of the billing time zone, on days on which clocks change. */
 
@@ -21,4 +21,16 @@ t.test('a time that clocks skip is as much later as they were put forward', asyn
   t.equal(readLocal('2026-03-29T02:30', 'Europe/Berlin').toISOString(), '2026-03-29T01:30:00.000Z');
   t.equal(readLocal('2026-03-08T02:30', 'America/New_York').toISOString(), '2026-03-08T07:30:00.000Z');
   t.equal(readLocal('2026-03-29T02:30+01:00', 'Europe/Berlin').toISOString(), '2026-03-29T01:30:00.000Z');
+});
+
+t.test('the first and the last day that are read are shown again, in every zone', async (t) => {
+  for (const zone of ['UTC', 'Asia/Tokyo', 'America/New_York', 'Pacific/Kiritimati']) {
+    for (const text of ['1000-01-01T00:00', '2999-12-31T23:59']) t.equal(localText(readLocal(text, zone), zone), text);
+  }
+});
+
+t.test('an instant of a day that has four digits in one zone and three in another is shown in both', async (t) => {
+  const first = new Date('1000-01-01T00:00:00Z');
+  t.equal(localText(first, 'America/New_York'), '0999-12-31T19:03');
+  t.equal(localText(first, 'Asia/Tokyo'), '1000-01-01T09:18');
 });

@@ -107,6 +107,16 @@ t.test('mistakes in the address are told at their fields', async (t) => {
   t.notMatch(text, ours);
 });
 
+t.test('an id of the year 10889 and an offset into the year 999 are mistakes too', async (t) => {
+  const late = newRequestId(2 ** 48 - 1);
+  for (const path of ['/requests', `/companies/${company}/requests`]) {
+    const { status, text } = await operator.get(`${path}?before=${late}&to=1000-01-01T00:00:00%2B23:59`, english);
+    t.equal(status, 200);
+    t.match(plain(text), /Until must be an ISO time.*In the address, “before” must be the id of a request/s);
+    t.match(await operator.get(`${path}/${late}`), { status: 404 });
+  }
+});
+
 t.test('an x-request-id leads to its page', async (t) => {
   const { status, headers } = await owner.get(`${base}?id=%20${ours.toUpperCase()}`);
   t.same([status, headers.get('location')], [303, `${base}/${ours}`]);

@@ -62,6 +62,8 @@ t.test('an unknown id says for how long requests are kept; one that is none is r
   const unknown = await tollgate('request', newRequestId(AT));
   t.match(unknown, { code: 1, out: '', err: /nothing is known of request .*kept for 3 days/ });
   t.match(await tollgate('request', randomUUID()), { code: 1 });
+  const late = await tollgate('request', newRequestId(2 ** 48 - 1));
+  t.match(late, { code: 1, err: /nothing is known of request/ }, 'an id of the year 10889');
   t.match(await tollgate('request', 'abc'), { code: 64, err: /ID must be an id/ });
   t.match(await tollgate('request'), { code: 64, err: /missing ID/ });
 });

@@ -48,6 +48,7 @@ t.test('a bill that is damaged is refused by its line, and never misread', async
     ['"m,7,2026-11-03T10:00:00Z,', 'a quote is not closed'],
     ['m,,2026-11-03T10:00:00Z,', '"" is no number of tokens'],
     ['m,7,,', '"" is no ISO 8601 time'],
+    ['m,7,+020000-01-01T00:00:00Z,', '"+020000-01-01T00:00:00Z" is no ISO 8601 time'],
   ] as const) {
     t.throws(() => readExport(heading + line), { line: 2, message: what });
   }

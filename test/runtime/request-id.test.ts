@@ -2,7 +2,7 @@ import t from 'tap';
 import { firstRequestId, newRequestId, requestIdTime } from '../../src/runtime/request-id.ts';
 
 t.test('a request id is a UUID of version 7 that tells its millisecond', (t) => {
-  for (const at of [Date.UTC(2026, 0, 1), Date.UTC(2026, 0, 1), 5, 2 ** 48 - 1]) {
+  for (const at of [Date.UTC(2026, 0, 1), Date.UTC(2026, 0, 1), 5, 2 ** 47]) {
     const id = newRequestId(at);
     t.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
     t.equal(Number.parseInt(id.replaceAll('-', '').slice(0, 12), 16), at);
@@ -11,6 +11,13 @@ t.test('a request id is a UUID of version 7 that tells its millisecond', (t) => 
       t.equal(requestIdTime(other), null, other);
     }
   }
+  t.end();
+});
+
+t.test('an id of a time that Postgres cannot read is none', (t) => {
+  const last = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+  t.same([requestIdTime(newRequestId(last)), requestIdTime(newRequestId(last + 1))], [last, null]);
+  t.equal(requestIdTime(newRequestId(2 ** 48 - 1)), null);
   t.end();
 });
 

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
 import { CHAT } from '../../support/world.ts';
@@ -179,6 +180,11 @@ t.test('all mistakes of a body and a query are told at once, with pointers', asy
   for (const email of ['a\0b@customer.example', 'a@customer\u0007.example']) {
     const refused = await send(office, token, ['POST', people], { email, role: 'member' });
     t.match(refused, { status: 400, body: { errors: [{ pointer: '#/email' }] } });
+  }
+  const late = newRequestId(2 ** 48 - 1); // of the year 10889
+  for (const path of ['', `/companies/${company}`]) {
+    t.match(await send(office, token, ['GET', `${path}/requests?cursor=${late}`]), { status: 400 });
+    t.match(await send(office, token, ['GET', `${path}/requests/${late}`]), { status: 404 });
   }
   t.match(await send(office, token, ['GET', '/companies/me']), { status: 404 });
   t.match(await send(office, token, ['PATCH', `/companies/${company}`], {}), { status: 400 });
