@@ -50,7 +50,7 @@ async function find(c: PageContext, form: Form): Promise<Response> {
   const digests = form.required('text', (text) => digestsIn(text, services.keyPrefix));
   form.check();
   const ids = await services.db.run(LOOK_UP_MS, (sql) => idsOfDigests(sql, digests));
-  const keys = await read(c, (sql) => keysWithCompany(sql, ids, companyOf(c)));
+  const keys = await read(c, (sql) => keysWithCompany(sql, ids, companyOf(c), true));
   return findPage(c, form, resultOf(c, digests.length, keys));
 }
 

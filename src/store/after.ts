@@ -1,9 +1,10 @@
 import { type TokenRow, columns as tokenColumns } from './admin-token.ts';
 import { type AssistantRow, columns as assistantColumns } from './assistant.ts';
+import { PAGE_BYTES, unpackedBytes } from './columns.ts';
 import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type InvitationRow, columns as invitationColumns } from './invitation.ts';
-import { type KeyRow, columns as keyColumns } from './key.ts';
+import { type KeyRow, columns as keyColumns, listBytes } from './key.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
 import { type PersonRow, type UserRow, columns as userColumns } from './user.ts';
 
@@ -14,13 +15,20 @@ interface After {
   readonly limit: number;
 }
 
-const PAGE_BYTES = 2 << 20;
-
 type Fragment = ReturnType<typeof keyColumns>;
 
 export function companiesAfter(sql: Sql, name: string | null, after: After): PromiseLike<CompanyRow[]> {
   return sql<CompanyRow[]>`
     select ${companyColumns(sql)} from companies where (${name}::text is null or name = ${name}) ${tail(sql, after)}`;
+}
+
+/** How many of these companies fit on a page with the models that they disabled. */
+export function companiesThatFit(sql: Sql, name: string | null, after: After): Promise<number> {
+  return thatFit(
+    sql,
+    sql`select id, ${unpackedBytes(sql, 'disabled_model_slugs')} as bytes
+      from companies where (${name}::text is null or name = ${name}) ${tail(sql, after)}`,
+  );
 }
 
 /** @param company models of this company and shared ones; null: all */
@@ -42,20 +50,26 @@ export function keysAfter(sql: Sql, company: string, name: string | null, after:
     where company_id = ${company} and (${name}::text is null or name = ${name}) ${tail(sql, after)}`;
 }
 
+/** How many of these keys fit on a page with their models and networks. */
+export function keysThatFit(sql: Sql, company: string, name: string | null, after: After): Promise<number> {
+  return thatFit(
+    sql,
+    sql`select id, ${listBytes(sql)} as bytes from api_keys
+      where company_id = ${company} and (${name}::text is null or name = ${name}) ${tail(sql, after)}`,
+  );
+}
+
 export function assistantsAfter(sql: Sql, company: string, after: After): PromiseLike<AssistantRow[]> {
   return sql<AssistantRow[]>`
     select ${assistantColumns(sql)} from assistants where company_id = ${company} ${tail(sql, after)}`;
 }
 
-/** How many of these assistants a page can have: their prompts have 2 MiB together at most, or it is one. */
-export async function assistantsThatFit(sql: Sql, company: string, after: After): Promise<number> {
-  const [row] = await sql<[{ count: number }]>`
-    select count(*)::integer as count from (
-      select row_number() over place as place, sum(octet_length(system_prompt)) over place as bytes
-      from (select id, system_prompt from assistants where company_id = ${company} ${tail(sql, after)}) listed
-      window place as (order by id)) placed
-    where place = 1 or bytes <= ${PAGE_BYTES}`;
-  return row.count;
+/** How many of these assistants fit on a page with their prompts. */
+export function assistantsThatFit(sql: Sql, company: string, after: After): Promise<number> {
+  return thatFit(
+    sql,
+    sql`select id, octet_length(system_prompt) as bytes from assistants where company_id = ${company} ${tail(sql, after)}`,
+  );
 }
 
 /** @param company users of this company; null: all, operators included */
@@ -83,6 +97,16 @@ export function peopleAfter(sql: Sql, company: string, after: After): PromiseLik
   return sql<PersonRow[]>`
     select ${userColumns(sql)}, last_sign_in_at from users
     where company_id = ${company} ${tail(sql, after)}`;
+}
+
+/** How many rows have `PAGE_BYTES` together at most, from one on: the first always fits. @param rows their ids and bytes */
+async function thatFit(sql: Sql, rows: Fragment): Promise<number> {
+  const [row] = await sql<[{ count: number }]>`
+    select greatest(count(*), 1)::integer as count from (
+      select row_number() over place as place, sum(bytes) over place as so_far from (${rows}) listed
+      window place as (order by id)) placed
+    where place = 1 or so_far <= ${PAGE_BYTES}`;
+  return row.count;
 }
 
 function tail(sql: Sql, { after, limit }: After): Fragment {

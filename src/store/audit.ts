@@ -1,12 +1,11 @@
 import type { ChangedRow } from '../domain/change-text.ts';
+import { PAGE_BYTES } from './columns.ts';
 import type { Sql } from './database.ts';
 import { shownActor, shownRow } from './made-by.ts';
 import { PAGE_ROWS } from './page.ts';
 
 /** Changes that one search of the audit log looks at; the next page goes on from there. */
 export const AUDIT_WINDOW = 100_000;
-/** A page ends before its rows are longer than this together: a single one may have two system prompts of 1 MiB. */
-const PAGE_BYTES = 2 << 20;
 
 /** One change. Members are columns of `audit_log`; rows before and after are without secrets, with amounts as exact text. */
 export interface AuditRow extends ChangedRow {

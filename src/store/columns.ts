@@ -1,5 +1,13 @@
 import type { Sql } from './database.ts';
 
+/** The most that the rows of one answer have together, but for a single row: long ones would fill the memory of the pages' process. */
+export const PAGE_BYTES = 2 << 20;
+
+/** The length of a list. Postgres compresses long ones; one that is joined with an empty list is not. */
+export function unpackedBytes(sql: Sql, column: string) {
+  return sql`pg_column_size(${sql(column)} || '{}')`;
+}
+
 /**
  * The columns that some values name, for `insert into … ${}` and `update … set ${}`: another one gets its default, or keeps
  * its value.

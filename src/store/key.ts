@@ -2,7 +2,7 @@ import { digestBytes, mintKey, type RestrictionColumns } from '../domain/key.ts'
 import type { LimitColumns } from '../domain/limits.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
-import { given } from './columns.ts';
+import { given, PAGE_BYTES, unpackedBytes } from './columns.ts';
 import { type Changes, rowsOf, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -161,16 +161,24 @@ export async function idsOfDigests(sql: Sql, digests: readonly string[]): Promis
 /**
  * Keys with the name of their company, those that work first, the last used of them first.
  * @param company if given, keys of other companies are left out
+ * @param isBound whether to refuse more than a page may have
+ * @throws RefusedChange conflict
  */
 export async function keysWithCompany(
   sql: Sql,
   ids: readonly string[],
   company: string | null,
+  isBound = false,
 ): Promise<(KeyRow & { readonly company_name: string })[]> {
+  const chosen = sql`id = any(${[...ids]}::uuid[]) and (${company}::uuid is null or company_id = ${company})`;
+  const [{ bytes }] = await sql<[{ bytes: number }]>`
+    select coalesce(sum(${listBytes(sql)}), 0)::float8 as bytes from api_keys where ${isBound} and ${chosen}`;
+  if (bytes > PAGE_BYTES) {
+    throwConflict('key', 'The models and networks of the keys found have more than 2 MiB: look for fewer at once.');
+  }
   return sql<(KeyRow & { readonly company_name: string })[]>`
     select k.*, c.name as company_name
-    from (select ${columns(sql)} from api_keys where id = any(${[...ids]}::uuid[])) k join companies c on c.id = k.company_id
-    where ${company}::uuid is null or k.company_id = ${company}
+    from (select ${columns(sql)} from api_keys where ${chosen}) k join companies c on c.id = k.company_id
     order by k.state = 'active' desc, k.last_used_at desc nulls last, k.id`;
 }
 
@@ -247,6 +255,11 @@ function throwExpired(expires: Date | null): never {
 /** Without repetitions. */
 function sorted(list: readonly string[] | null | undefined): string[] | null {
   return list == null ? null : [...new Set(list)].sort();
+}
+
+/** The length of a key's lists, which may have 1000 values each; all else of it is short. A network is twice as long in JSON. */
+export function listBytes(sql: Sql) {
+  return sql`${unpackedBytes(sql, 'allowed_model_slugs')} + 2 * ${unpackedBytes(sql, 'allowed_cidrs')}`;
 }
 
 export function columns(sql: Sql) {

@@ -186,6 +186,17 @@ t.test('too many parts are refused without a word of them; an empty text is miss
   t.match((await find(owner, `${base}/find`, '')).text, 'Key or text is missing.');
 });
 
+t.test('keys with lists of 2 MiB together are not shown at once', async (t) => {
+  const texts = Array.from({ length: 20 }, (_, n) => `svc_${'a'.repeat(31)}${String.fromCharCode(97 + n)}`);
+  await office.sql`insert into api_keys (company_id, name, digest, prefix, scopes, allowed_model_slugs)
+    select ${company}, 'Long', sha256(x::bytea), 'svc_aaaa', '{chat}', array(select repeat('a', 121) || m from generate_series(1000, 1999) m)
+    from unnest(${texts}::text[]) x`;
+  const { status, text } = await find(owner, `${base}/find`, texts.join(' '));
+  t.equal(status, 422);
+  t.match(text, 'more than 2 MiB: look for fewer at once');
+  t.match((await find(owner, `${base}/find`, texts.slice(5).join(' '))).text, '15 keys were found');
+});
+
 t.test('no log and no metric has the text of a key', async (t) => {
   t.notMatch(office.logged.join(''), KEY);
   t.notMatch(await (await fetch(`${office.adminUrl}/metrics`)).text(), KEY);

@@ -8,7 +8,7 @@ import {
 } from '../../store/assistant.ts';
 import { findAssistant } from '../../store/page.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
-import { DEFAULT_LIMIT, get, getOne, pageOf, patch, post, remove } from './operation.ts';
+import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const ASSISTANT: Resource = {
@@ -25,10 +25,13 @@ export const assistantOperations: readonly Operation[] = [
     action: 'assistant.read',
     query: schema.listQuery(),
     answer: schema.pageOf(schema.assistant),
-    async run(sql, { params, query: { cursor, limit = DEFAULT_LIMIT } }) {
+    run(sql, { params, query }) {
       const company = params.company as string;
-      const fitting = await assistantsThatFit(sql, company, { after: cursor ?? null, limit });
-      return pageOf({ limit: fitting, ...(cursor && { cursor }) }, (range) => assistantsAfter(sql, company, range));
+      return pageOf(
+        query,
+        (range) => assistantsAfter(sql, company, range),
+        (range) => assistantsThatFit(sql, company, range),
+      );
     },
   }),
   post<Omit<NewAssistant, 'company_id'>>('createAssistant', LIST, {

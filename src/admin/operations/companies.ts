@@ -1,7 +1,7 @@
 import { checkCeilings } from '../../domain/ceiling.ts';
 import { type Catalogue, modelState } from '../../domain/gate.ts';
 import { throwConflict } from '../../domain/refused-change.ts';
-import { companiesAfter, modelsAfter } from '../../store/after.ts';
+import { companiesAfter, companiesThatFit, modelsAfter } from '../../store/after.ts';
 import {
   type CompanyChanges,
   type CompanyRow,
@@ -45,7 +45,14 @@ export const companyOperations: readonly Operation[] = [
     action: 'company.list',
     query: schema.listQuery({ name: schema.companySettings.name }),
     answer: schema.pageOf(schema.company),
-    run: (sql, { query }) => pageOf(query, (range) => companiesAfter(sql, query.name ?? null, range)),
+    run(sql, { query }) {
+      const name = query.name ?? null;
+      return pageOf(
+        query,
+        (range) => companiesAfter(sql, name, range),
+        (range) => companiesThatFit(sql, name, range),
+      );
+    },
   }),
   post<NewCompany & Change>('createCompany', '/companies', {
     summary: 'Create a company',

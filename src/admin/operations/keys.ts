@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { digestOf, possibleKeysIn } from '../../domain/key.ts';
-import { keysAfter } from '../../store/after.ts';
+import { keysAfter, keysThatFit } from '../../store/after.ts';
 import type { Sql } from '../../store/database.ts';
 import {
   createKey,
@@ -48,8 +48,14 @@ export const keyOperations: readonly Operation[] = [
     action: 'key.read',
     query: schema.listQuery({ name: schema.keySettings.name }),
     answer: schema.pageOf(schema.key),
-    run: (sql, { params, query }) =>
-      pageOf(query, (range) => keysAfter(sql, params.company as string, query.name ?? null, range)),
+    run(sql, { params, query }) {
+      const [company, name] = [params.company as string, query.name ?? null];
+      return pageOf(
+        query,
+        (range) => keysAfter(sql, company, name, range),
+        (range) => keysThatFit(sql, company, name, range),
+      );
+    },
   }),
   post<Told<Omit<NewKey, 'company_id' | 'created_by' | 'id'>>>('createKey', LIST, {
     summary: 'Create a key. Its text is in the answer, and nowhere else',
@@ -123,7 +129,7 @@ async function find(sql: Sql, { services, params, body, role }: Call<{ readonly 
   if (company !== undefined) await leaveCompany(sql);
   const ids = await idsOfDigests(sql, digests);
   if (company !== undefined) await enterCompany(sql, company, role);
-  return { looked_up: digests.length, data: await keysWithCompany(sql, ids, company ?? null) };
+  return { looked_up: digests.length, data: await keysWithCompany(sql, ids, company ?? null, true) };
 }
 
 function instantOf(text: string | null | undefined): Date | null | undefined {

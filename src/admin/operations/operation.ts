@@ -142,17 +142,27 @@ export interface PageQuery {
 
 export const DEFAULT_LIMIT = 50;
 
+/** Rows behind the one with this id, or from the first, at most so many. */
+interface RowRange {
+  readonly after: string | null;
+  readonly limit: number;
+}
+
 /**
  * Makes a page of rows that are ordered by what is their cursor.
  * @param read reads rows behind the cursor, at most so many
+ * @param fitting how many of them fit on a page, where rows may be long
  */
 export async function pageOf<T extends { readonly id: string | number }>(
   { limit = DEFAULT_LIMIT, cursor }: PageQuery,
-  read: (rows: { readonly after: string | null; readonly limit: number }) => PromiseLike<readonly T[]>,
+  read: (rows: RowRange) => PromiseLike<readonly T[]>,
+  fitting: (rows: RowRange) => PromiseLike<number> = async () => limit,
 ): Promise<Page<T>> {
-  const rows = await read({ after: cursor ?? null, limit: limit + 1 });
-  const data = rows.slice(0, limit);
-  return { data, next_cursor: rows.length > limit ? String((data.at(-1) as T).id) : null };
+  const after = cursor ?? null;
+  const most = await fitting({ after, limit });
+  const rows = await read({ after, limit: most + 1 });
+  const data = rows.slice(0, most);
+  return { data, next_cursor: rows.length > most ? String((data.at(-1) as T).id) : null };
 }
 
 /**

@@ -305,7 +305,7 @@ t.test('a list is read page by page: none is skipped or repeated while others ar
   );
 });
 
-t.test('a page of assistants with long prompts has fewer of them, and all pages have all', async (t) => {
+t.test('a page of long assistants, keys or companies has fewer of them, and all pages have all', async (t) => {
   const { company: wordy } = await office.newCustomer();
   await office.sql`insert into assistants (company_id, name, system_prompt)
     select ${wordy}, 'A' || n, repeat('x', 900000) from generate_series(1, 5) as n`;
@@ -317,6 +317,29 @@ t.test('a page of assistants with long prompts has fewer of them, and all pages 
     cursor = body.next_cursor;
   }
   t.same(pages, [2, 2, 1]);
+
+  // 1000 names of 125 bytes in each, of which Postgres stores a few KB
+  const slugs = office.sql`array(select repeat('a', 121) || m from generate_series(1000, 1999) m)`;
+  const texts = Array.from({ length: 20 }, (_, n) => `svc_${'a'.repeat(30)}${'abcd'[n >> 2]}${'abcde'[n % 5]}`);
+  await office.sql`insert into api_keys (company_id, name, digest, prefix, scopes, allowed_model_slugs)
+    select ${wordy}, 'long', sha256(x::bytea), 'svc_aaaa', '{chat}', ${slugs} from unnest(${texts}::text[]) x`;
+  await office.sql`insert into companies (name, disabled_model_slugs) select 'long', ${slugs} from generate_series(1, 20)`;
+  for (const path of [`/companies/${wordy}/keys`, '/companies']) {
+    const first = await send(office, reader, ['GET', `${path}?name=long`]);
+    const rest = await send(office, reader, ['GET', `${path}?name=long&cursor=${first.body.next_cursor}`]);
+    t.same(
+      [first, rest].map(({ body }) => [body.data.length, body.next_cursor === null]),
+      [
+        [15, false],
+        [5, true],
+      ],
+      path,
+    );
+  }
+  const find = (some: string[]) =>
+    send(office, token, ['POST', `/companies/${wordy}/keys/find`], { text: some.join(' ') });
+  t.equal((await find(texts.slice(0, 15))).body.data.length, 15);
+  t.match(await find(texts), { status: 409, body: { detail: /more than 2 MiB: look for fewer/ } });
   const { company: none } = await office.newCustomer();
   t.same((await send(office, reader, ['GET', `/companies/${none}/assistants`])).body, { data: [], next_cursor: null });
 });
