@@ -54,7 +54,7 @@ export async function companiesToClose(sql: Sql, month: string): Promise<string[
     select id from companies where id in (
       select company_id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
       union
-      select company_id from late_usage where company_id <> all (array(
+      select company_id from late_usage where billing_month < ${month} and company_id <> all (array(
         select company_id from statements where billing_month = ${month}))
     ) order by 1`;
   return rows.map(({ id }) => id);

@@ -286,6 +286,7 @@ t.test('companies that need a statement: with calls of the month, or late ones o
   t.same(await run((sql) => companiesToClose(sql, OCTOBER)), [used]);
   await add({ company: late, month: SEPTEMBER });
   t.same(await run((sql) => companiesToClose(sql, OCTOBER)), [used, late].sort());
+  t.same(await run((sql) => companiesToClose(sql, '2026-08-01')), [], 'none for late calls of a later month alone');
   await close(late);
   await close(used);
   t.same(await run((sql) => companiesToClose(sql, OCTOBER)), []);
