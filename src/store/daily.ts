@@ -318,9 +318,10 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
     return sql`select day as at, model_slug, ${sums} from usage_company_days
       where ${chosenRows(sql, companyId, filters)} and ${days} group by day, model_slug`;
   }
-  // of one key, its hours are found by the key; its days are not. The nil id stands for all keys together
+  // of one key, its hours are found by the key; its days are not. The nil id stands for all keys together, and is no key's
   const chosen = chosenRows(sql, companyId, { ...filters, key: filters.key ?? NIL_ID });
-  return sql`select ${at} as at, model_slug, ${sums} from usage_hourly where ${chosen} and ${days} group by ${at}, model_slug`;
+  return sql`select ${at} as at, model_slug, ${sums} from usage_hourly
+    where ${chosen} and ${filters.key !== NIL_ID} and ${days} group by ${at}, model_slug`;
 }
 
 function textOf(sql: Sql, step: Step) {

@@ -63,6 +63,17 @@ t.test('every table and the chart add up to the ledger, to the last digit', asyn
   t.same(usage.by_key.lines.map(({ name }) => name).sort(), [null, 'test'].sort(), 'a key that is gone still counts');
 });
 
+t.test('no key has the nil id, under which the hours of all keys are kept', async (t) => {
+  const NIL = '00000000-0000-0000-0000-000000000000';
+  const { from } = wholeMonth(month);
+  for (const range of [wholeMonth(month), { from, to: from }]) {
+    const usage = await db.run(5000, (sql) => readUsage(sql, company, range, { ...NO_FILTERS, key: NIL }));
+    t.match(usage, { requests: 0, by_time: { length: 0 } });
+  }
+  const page = await (await signedIn(office, 'owner')).get(`/companies/${company}/usage?key=${NIL}`);
+  t.equal(page.status, 200);
+});
+
 t.test('in-app chat counts toward the budget, and is told apart', async (t) => {
   await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, 0.25)`;
   const before = await read(company);
