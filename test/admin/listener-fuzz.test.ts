@@ -6,7 +6,7 @@ import { cutAt, places } from '../sse/fuzz.ts';
 import { CHAT } from '../support/world.ts';
 import { Person, signedIn, startOffice } from './people.ts';
 
-/** Hostile connections to the admin listener. FUZZ_RUNS sets how many, FUZZ_SEED which. */
+/** Hostile connections to the admin listener, and hostile addresses of pages. FUZZ_RUNS sets how many, FUZZ_SEED which. */
 t.setTimeout(3_600_000);
 const RUNS = Number(process.env.FUZZ_RUNS ?? 240);
 const SEED = Number(process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
@@ -269,4 +269,41 @@ t.test('the pages take every sound form once and no other, and clients of the AP
     [],
     'nothing is logged as an error',
   );
+});
+
+/** Texts of each form at the edges of what can be stored or computed, and beside it. */
+const EDGES = {
+  id: ['ffffffff-ffff-7fff-bfff-ffffffffffff', '00000000-0000-0000-0000-000000000000'],
+  instant: ['1000-01-01T00:00:00+23:59', '2999-12-31T23:59:59-23:59', '1000-01-01', '2999-12-31T23:59'],
+  day: ['1000-01-01', '2999-12-31', '0000-01-01', '+010000-01-01'],
+  month: ['1000-01', '2999-12', '0000-01'],
+  number: ['999999999999999', '9223372036854775808', '1e400', '٣'],
+  text: ['\0', '\ufffd', '%', '__proto__', 'x'.repeat(3000)],
+};
+const OF_REQUESTS = { before: 'id', key: 'id', from: 'instant', to: 'instant', model: 'text', status: 'text' } as const;
+const OF_USAGE = { from: 'day', to: 'day', month: 'month', key: 'id', cost_center: 'text' } as const;
+const ASKED: Readonly<Record<string, Readonly<Record<string, keyof typeof EDGES>>>> = {
+  ...{ '/requests': OF_REQUESTS, ':company/requests': OF_REQUESTS, ':company/usage': OF_USAGE },
+  ...{
+    '/audit': { from: 'number', q: 'text' },
+    '/events': { before: 'id', company: 'id' },
+    '/tokens': { before: 'id' },
+  },
+  ...{ '/margin': { month: 'month' }, ':company/statements/month': { month: 'month' } },
+  ...{ '/companies': { q: 'text', page: 'number', sort: 'text' }, ':company/access': { q: 'text', sort: 'text' } },
+};
+
+t.test('whatever an address asks for, its page does not fail', async (t) => {
+  const operator = await signedIn(office, 'operator');
+  for (const [path, query] of Object.entries(ASKED)) {
+    const page = path.replace(':company', `/companies/${office.customer.company}`);
+    const asked = Object.entries(query).flatMap(([name, form]) =>
+      EDGES[form].map((edge) => `${page}?${name}=${encodeURIComponent(edge)}`),
+    );
+    for (const address of [...asked, ...EDGES.id.map((id) => `${page}/${id}`)]) {
+      const { status } = await operator.get(address);
+      if (![200, 303, 404, 422].includes(status)) t.fail(`${status} for ${address.slice(0, 200)}`);
+    }
+  }
+  t.pass('all answered');
 });

@@ -64,7 +64,12 @@ const TEXTS = [
     '🙂'.repeat(150),
     'é'.repeat(200),
   ],
-  ...['operator', 'owner', 'chat', 'standard', '00000000-0000-0000-0000-000000000000'],
+  ...['operator', 'owner', 'chat', 'standard'],
+];
+/** Texts of the right form at the edges of what can be stored or computed: each is tried in each place that has room for it. */
+const EDGES = [
+  ...['ffffffff-ffff-7fff-bfff-ffffffffffff', NIL],
+  ...['1000-01-01T00:00:00+23:59', '2999-12-31T23:59:59-23:59', '1000-01-01', '2999-12-31', '1000-01', '2999-12'],
 ];
 const VALUES = [
   ...[null, true, false, 0, -1, 1, 0.5, 2 ** 31, 2 ** 53, 1e300, -0],
@@ -170,7 +175,7 @@ function valueFor(schema: Schema): fc.Arbitrary<unknown> {
 
 /** A text of the form that the schema's pattern asks for, where there is one. */
 function textOf({ pattern }: Schema): fc.Arbitrary<unknown> {
-  const all = [...TEXTS, ...ids];
+  const all = [...TEXTS, ...EDGES, ...ids];
   const fit = all.filter((text) => new RegExp((pattern as string | undefined) ?? '', 'u').test(text));
   return fc.constantFrom(...(fit.length === 0 ? all : fit)) as fc.Arbitrary<unknown>;
 }
@@ -231,6 +236,29 @@ function attemptOf({ path, body, query, method }: Operation): fc.Arbitrary<Attem
   });
 }
 
+/** What a query needs beside one member. */
+const NEEDED: Readonly<Record<string, string>> = {
+  ...{ month: '2026-10', at: '2026-10-01', from: '2026-10-01T00:00:00Z', to: '2026-10-02T00:00:00Z' },
+};
+
+/** Addresses of an operation that reads, with each edge at each place of the path and the query that has room for it. */
+function edgesOf({ path, query, method }: Operation): string[] {
+  if (method !== 'get') return [];
+  const filled = (params: Readonly<Record<string, string>>, search: Readonly<Record<string, string>>): string => {
+    const known = path.replaceAll(/\{(\w+)\}/g, (_, name) => params[name] ?? kinds[name]?.[0] ?? company);
+    return `${known}?${new URLSearchParams(search)}`;
+  };
+  const needed = Object.fromEntries(
+    ((query?.required ?? []) as string[]).map((name) => [name, NEEDED[name] as string]),
+  );
+  const inPath = paramsOf(path).flatMap((name) => EDGES.slice(0, 2).map((id) => filled({ [name]: id }, needed)));
+  const inQuery = Object.entries(query?.properties ?? {}).flatMap(([name, { pattern }]) => {
+    const fit = pattern === undefined ? [] : EDGES.filter((edge) => new RegExp(pattern as string, 'u').test(edge));
+    return fit.map((edge) => filled({}, { ...needed, [name]: edge }));
+  });
+  return [...inPath, ...inQuery];
+}
+
 function encodable(value: unknown): string {
   return encodeURIComponent(String(value).toWellFormed());
 }
@@ -266,6 +294,10 @@ for (const operation of OPERATIONS) {
     `${operation.id}: whatever is sent, it is done whole or refused with a problem, and a refusal changes nothing`,
     async (t) => {
       await makeThings();
+      for (const path of edgesOf(operation)) {
+        const { status } = await send(office, tokenOf(true), ['GET', path]);
+        if (!SAID.includes(status)) t.fail(`${status} for ${path}`);
+      }
       let before = await state();
       await fc
         .assert(
