@@ -1,10 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import type { Agent as HttpAgent } from 'node:http';
 import { extname } from 'node:path';
 import { type Logger, reasonOf } from '../log.ts';
 import { SMALL_HEAP } from '../runtime/heap.ts';
 import { Agent } from '../runtime/node-http.ts';
+import { endOf, type ProcessEnd } from '../runtime/process-end.ts';
 import type { PagesMessage, PagesSettings } from './settings.ts';
 
 const REST_MS = 15 * 60_000; // as long as failed sign-ins count, which the process has in memory
@@ -41,6 +41,8 @@ export class PagesProcess {
   readonly #log: Logger;
   readonly #restMs: number;
   #child: ChildProcess | null = null;
+  /** Of the process started last. */
+  #ended: Promise<ProcessEnd> | null = null;
   #address: Promise<PagesAddress> | null = null;
   #rest: NodeJS.Timeout | null = null;
   #crashes = 0;
@@ -84,6 +86,7 @@ export class PagesProcess {
       throw this.#crashed(began, { reason: reasonOf(error) });
     }
     this.#child = child;
+    this.#ended = endOf(child, 'exit');
     const { promise, resolve, reject } = Promise.withResolvers<PagesAddress>();
     const timer = setTimeout(() => child.kill('SIGKILL'), START_MS);
     child.on('message', (message: PagesMessage) => {
@@ -95,14 +98,13 @@ export class PagesProcess {
         else void this.#end();
       }, this.#restMs).unref();
     });
-    child.on('error', () => {}); // of a message to a process that just ended: `exit` follows
-    child.once('exit', (code, signal) => {
+    void this.#ended.then((end) => {
       clearTimeout(timer);
       agent.destroy();
       if (this.#child !== child) return reject(new PagesUnavailable(1)); // it was ended by this process
-      reject(this.#crashed(began, { code, signal }));
+      reject(this.#crashed(began, end));
     });
-    child.send(this.#settings);
+    if (child.connected) child.send(this.#settings);
     return promise;
   }
 
@@ -125,11 +127,10 @@ export class PagesProcess {
 
   async #end(): Promise<void> {
     const child = this.#forget();
-    if (child === null || child.exitCode !== null || child.signalCode !== null) return;
-    const exit = once(child, 'exit');
+    if (child === null) return;
     if (child.connected) child.disconnect();
     const timer = setTimeout(() => child.kill('SIGKILL'), END_MS);
-    await exit;
+    await this.#ended;
     clearTimeout(timer);
   }
 

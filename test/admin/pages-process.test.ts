@@ -1,5 +1,6 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Allowance } from '../../src/admin/allowance.ts';
@@ -174,6 +175,49 @@ t.test('it ends after a rest, and starts again', async (t) => {
     await until(() => pagesOf(process.pid).every((pid) => before.includes(pid)), 'its end');
   }
   t.same(logged, [], 'which is no crash');
+});
+
+const prlimit = (...args: string[]) =>
+  spawnSync('prlimit', [`--pid=${process.pid}`, ...args], { encoding: 'utf8' }).stdout?.trim();
+
+/** Calls a function while this process can open no file. */
+function withoutFiles<T>(work: () => T): T {
+  const limit = prlimit('--nofile', '--output=SOFT', '--noheadings');
+  const opened = [openSync('/dev/null', 'r')];
+  prlimit(`--nofile=${(opened[0] as number) + 64}:`);
+  try {
+    for (;;) opened.push(openSync('/dev/null', 'r'));
+  } catch {
+    return work();
+  } finally {
+    for (const file of opened) closeSync(file);
+    prlimit(`--nofile=${limit}:`);
+  }
+}
+
+function withoutNode<T>(work: () => T): T {
+  const { execPath } = process;
+  process.execPath = '/nonexistent/node';
+  try {
+    return work();
+  } finally {
+    process.execPath = execPath;
+  }
+}
+
+t.test('one that cannot be started is tried again, with pauses', async (t) => {
+  const { pages, logged } = processOfPages(t);
+  const start = () => pages.address().catch((error: unknown) => error);
+  const hasPrlimit = process.platform === 'linux' && prlimit('--version');
+  t.type(await (hasPrlimit ? withoutFiles(start) : withoutNode(start)), PagesUnavailable);
+  t.match(logged[0], hasPrlimit ? /EMFILE.*"pause_ms":500/ : /ENOENT.*"pause_ms":500/);
+  await until(
+    () => withoutNode(start),
+    'the next try',
+    () => logged.length > 1,
+  );
+  t.match(logged[1], /ENOENT.*"pause_ms":1000/);
+  await until(start, 'one that can be started', (found) => !(found instanceof Error));
 });
 
 t.test('it answers nobody but its gateway', async (t) => {
