@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { hostname, totalmem } from 'node:os';
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import { type Config, ConfigError } from './config.ts';
 import type { Demo } from './demo/server.ts';
 import { CostCenters, OTHERS } from './domain/cost-center.ts';
@@ -55,13 +55,14 @@ export interface Engine {
   /** Takes over at once what dead gateways left in the spool folder; it happens every few seconds anyway. */
   adopt(): void;
   /**
-   * Writes the usage records and closes everything; resolves with how many could not be written.
-   * Connections to clients are cut just before, by the caller.
+   * Writes the usage records and closes everything, in 12 s and the ends of connections; resolves with how many could
+   * not be written. Connections to clients are cut just before, by the caller.
    */
   close(): Promise<number>;
 }
 
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
+const LAST_MS = 1000; // how long after that for everything else
 const HELD_MEMORY = 0.5; // part of all memory that large bodies and answers may take
 const NOTICE_MS = 1000; // how long it waits for clients that were cut to be noticed
 
@@ -169,15 +170,14 @@ export async function openEngine(
       upstream.destroy();
       deadlines.close();
       overload.close();
-      await limiter.close();
-      const closing = ledger.close(CLOSE_MS);
-      const [lost] = await Promise.all([closing, events.close(), trail?.close(), heartbeat.close(closing)]);
-      await own?.close();
-      await tracing?.exporter.close();
-      await feed.close();
-      await prices.close();
+      const closing = ledger.close(CLOSE_MS); // before the others: it writes the last lines of the trail, and spans
+      const sources = [limiter, events, trail, tracing?.exporter, feed, prices];
+      const others = [heartbeat.close(closing), ...sources.map((each) => each?.close())];
+      const late = sleep(CLOSE_MS + LAST_MS, undefined, { ref: false });
+      await Promise.race([Promise.all([closing, ...others]), late]);
+      await own?.close(); // what still waits for the database ends with it
       await foundation.close();
-      return lost;
+      return await closing;
     },
   };
 }

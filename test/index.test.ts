@@ -18,6 +18,7 @@ import {
   type GatewayOptions,
 } from '../src/index.ts';
 import { ask, open, thrownBy } from './support/client.ts';
+import { until } from './support/until.ts';
 import { MASTER_KEY } from './support/upstream.ts';
 import { CHAT, startWorld } from './support/world.ts';
 
@@ -179,7 +180,17 @@ t.test('draining waits for open answers, closing cuts and books them', async (t)
       while (!(await reader.read()).done);
     })(),
   );
-  t.equal(await gateway.close(), 0);
+  const listening = () => world.sql`
+    select from pg_stat_activity
+    where datname = current_database() and application_name = 'embedded' and query like 'listen %'`;
+  t.equal((await listening()).length, 1);
+  let closing = Promise.resolve(-1);
+  await world.sql.begin(async (sql) => {
+    await sql`lock table api_usage in share mode`; // the record waits
+    closing = gateway.close();
+    await until(async () => (await listening()).length === 0, 'everything else is closed meanwhile');
+  });
+  t.equal(await closing, 0);
   t.ok(await broken, 'its client sees it broken');
   t.match(await world.ledger(customer.company, 1), [{ outcome: 'client_aborted' }]);
 });
@@ -191,8 +202,9 @@ t.test('it takes three database connections at most, however busy', async (t) =>
   let done = false;
   const watch = (async () => {
     while (!done) {
-      const [row] =
-        await sql`select count(*)::integer as open from pg_stat_activity where application_name = 'embedded' and datname = current_database()`;
+      const [row] = await sql`
+          select count(*)::integer as open from pg_stat_activity
+          where datname = current_database() and application_name = 'embedded'`;
       most = Math.max(most, row?.open);
     }
   })();
