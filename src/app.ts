@@ -32,8 +32,8 @@ export interface App {
   listen(): Promise<void>;
   /** Accepts no new connection and lets open requests finish for up to `seconds`; returns how many connections were cut. */
   drain(seconds: number): Promise<number>;
-  /** Writes the usage records and closes everything; returns how many records could not be written. */
-  close(): Promise<number>;
+  /** Writes the usage records and closes everything; returns how many could not be written, or null: that is not known. */
+  close(): Promise<number | null>;
   /** Where there are several workers: replaces them one after the other. */
   readonly replace?: () => Promise<void>;
   /** Where there are several workers: ends them at once. */

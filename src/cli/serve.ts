@@ -43,7 +43,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   const cut = await app.drain(config.drainSeconds);
   if (cut > 0) log.warn({ connections: cut }, 'open requests did not finish in time and were cut');
   const lost = await app.close();
-  if (lost > 0) log.error({ records: lost }, 'usage records could not be written');
+  if (lost !== null && lost > 0) log.error({ records: lost }, 'usage records could not be written');
   log.info({ signal, lost }, 'stopped');
   await flushLog(log);
   return lost === 0 ? 0 : 1;

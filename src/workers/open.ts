@@ -48,7 +48,8 @@ export async function openWorkers(config: Config, log: Logger, count: number, pr
   });
   const metrics = new Metrics();
   const { drainSeconds, maxConnections } = config;
-  const supervisor = new Supervisor({ count, startOf, drainSeconds, maxConnections, metrics, log });
+  const hasSpool = config.spoolDir !== null;
+  const supervisor = new Supervisor({ count, startOf, drainSeconds, maxConnections, hasSpool, metrics, log });
   let draining = false;
   metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (draining ? 1 : 0), 'max');
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Handle } from '../http/handed-over.ts';
 import { type Logger, reasonOf } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
+import type { ProcessEnd } from '../runtime/process-end.ts';
 import { JoinedMetrics } from './joined-metrics.ts';
 import type { WorkerStart } from './messages.ts';
 import { Spread } from './spread.ts';
@@ -17,6 +18,8 @@ interface SupervisorOptions {
   readonly drainSeconds: number;
   /** Of all workers together. */
   readonly maxConnections: number;
+  /** Workers write their records to disk first. */
+  readonly hasSpool: boolean;
   /** The supervisor's own. */
   readonly metrics: Metrics;
   readonly log: Logger;
@@ -47,6 +50,8 @@ export class Supervisor {
   #restarts = 0;
   #cut = 0;
   #lost = 0;
+  /** Workers that did not tell what they lost when all were stopped. */
+  #untold = 0;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -103,10 +108,10 @@ export class Supervisor {
     return this.#cut;
   }
 
-  /** Ends what still runs. @returns the number of records that could not be written */
-  async close(): Promise<number> {
+  /** Ends what still runs. @returns the number of records that could not be written; null: a worker did not tell */
+  async close(): Promise<number | null> {
     await this.drain(0);
-    return this.#lost;
+    return this.#untold > 0 ? null : this.#lost;
   }
 
   /** Ends all workers at once. What they booked stays in the spool. */
@@ -138,10 +143,11 @@ export class Supervisor {
   async #fill(place: Place): Promise<void> {
     place.starting = true;
     const { log, startOf } = this.#options;
-    const worker = new WorkerProcess(startOf(place.number), log);
-    this.#running.add(worker);
-    void worker.ended.then((exit) => this.#onEnded(place, worker, exit));
+    let worker: WorkerProcess;
     try {
+      worker = new WorkerProcess(startOf(place.number), log);
+      this.#running.add(worker);
+      void worker.ended.then((end) => this.#onEnded(place, worker, end));
       await worker.ready;
     } finally {
       place.starting = false;
@@ -182,7 +188,7 @@ export class Supervisor {
     else await worker.ended;
   }
 
-  #onEnded(place: Place, worker: WorkerProcess, exit: object): void {
+  #onEnded(place: Place, worker: WorkerProcess, end: ProcessEnd): void {
     this.#running.delete(worker);
     this.#spread.remove(worker);
     this.#joined.ended(worker.left?.families ?? worker.families);
@@ -191,12 +197,21 @@ export class Supervisor {
     for (const connection of worker.unsent()) this.#spread.offer(connection);
     const wasCurrent = place.current === worker;
     if (wasCurrent) place.current = null;
-    if (worker.left !== null || this.#stopping.signal.aborted) return;
+    if (worker.left !== null) return;
+    if (this.#stopping.signal.aborted) return this.#onUntold(worker, end);
     const [sibling] = [...this.#running].filter(({ leaving }) => !leaving);
     sibling?.adopt();
     if (!wasCurrent) return; // whoever started it knows
-    this.#options.log.error({ worker: place.number, ...exit }, 'a worker ended unexpectedly');
+    this.#options.log.error({ worker: place.number, ...end }, 'a worker ended unexpectedly');
     if (!place.starting) void this.#restart(place);
+  }
+
+  /** A worker was killed, or crashed, while all were stopped. */
+  #onUntold({ number, isReady }: WorkerProcess, end: ProcessEnd): void {
+    if (!isReady) return; // it had no requests
+    this.#untold++;
+    const fate = this.#options.hasSpool ? 'those on disk are booked later' : 'they may be lost';
+    this.#options.log.error({ worker: number, ...end }, `a worker ended before its last records were written: ${fate}`);
   }
 
   /** Starts a worker for an empty place, with pauses that double while they die soon. */

@@ -90,8 +90,11 @@ async function openWorker(start: WorkerStart) {
       api.cut();
       const lost = await engine.close();
       telling.rest();
-      await flushLog(log);
-      tell({ left: { cut, lost, families: engine.services.metrics.families() } }, () => process.exit(0));
+      // before the log, which may be read slowly
+      tell({ left: { cut, lost, families: engine.services.metrics.families() } }, async () => {
+        await flushLog(log);
+        process.exit(0);
+      });
     },
   };
 }

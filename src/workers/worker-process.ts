@@ -1,25 +1,19 @@
 import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ConfigError } from '../config.ts';
 import { type Handle, sendTo } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import type { Family } from '../metrics.ts';
+import { endOf, type ProcessEnd } from '../runtime/process-end.ts';
 import type { FromWorker, Leave, Question, ToWorker, WorkerStart } from './messages.ts';
 import type { Taker } from './spread.ts';
 
 const ANSWER_MS = 2000;
 /** A connection that has not arrived by then may be lost: a process without free descriptors cannot receive one. */
 const ARRIVAL_MS = 2000;
-/** What a worker may take to end beside its requests: the engine's close takes 11 s at most. */
+/** What a worker may take to end beside its requests: the engine's close takes 12 s at most. */
 const CLOSE_MS = 15_000;
-
-/** How a process ended. */
-export interface Exit {
-  readonly code: number | null;
-  readonly signal: NodeJS.Signals | null;
-}
 
 /** The supervisor's side of one worker (worker-main.ts). */
 export class WorkerProcess implements Taker<Handle> {
@@ -27,8 +21,8 @@ export class WorkerProcess implements Taker<Handle> {
   readonly number: number;
   /** Resolves when it takes connections. @throws ConfigError, Error: it cannot start, and has ended */
   readonly ready: Promise<void>;
-  /** Resolves when it has ended. */
-  readonly ended: Promise<Exit>;
+  /** Resolves when it has ended, or could not be started. */
+  readonly ended: Promise<ProcessEnd>;
   readonly #child: ChildProcess;
   readonly #log: Logger;
   /** Connections on their way, the first of them being sent: Node sends one at a time. */
@@ -46,6 +40,7 @@ export class WorkerProcess implements Taker<Handle> {
   /** It was told to end. */
   leaving = false;
 
+  /** @throws when the system refuses a process at once */
   constructor(start: WorkerStart, log: Logger) {
     this.number = start.worker;
     this.#log = log;
@@ -54,8 +49,7 @@ export class WorkerProcess implements Taker<Handle> {
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
     this.#child = child;
-    child.on('error', () => {}); // of a message to a process that just ended: `exit` follows
-    this.ended = once(child, 'close').then(([code, signal]) => ({ code, signal }));
+    this.ended = endOf(child, 'close');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.ready = promise;
     promise.catch(() => {}); // whoever stops meanwhile does not wait for it
@@ -71,8 +65,9 @@ export class WorkerProcess implements Taker<Handle> {
         reject(mistakes.length > 0 ? new ConfigError(mistakes) : new Error(why));
       }
     });
-    child.once('exit', (code, signal) => {
-      reject(new Error(`worker ${start.worker} ended while it started (${signal ?? `exit code ${code}`})`));
+    void this.ended.then((end) => {
+      const how = 'reason' in end ? end.reason : `it ended: ${end.signal ?? `exit code ${end.code}`}`;
+      reject(new Error(`worker ${start.worker} could not be started (${how})`));
       for (const resolve of this.#questions.values()) resolve([]);
     });
     this.#send({ start });

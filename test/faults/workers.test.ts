@@ -146,6 +146,19 @@ t.test('two workers that run through all of this', { skip }, async (t) => {
     );
   });
 
+  const full = 'a supervisor without free descriptors keeps its workers, and replaces one that died later';
+  await t.test(full, { skip: !prlimit && 'no prlimit' }, async (t) => {
+    const limit = (files: number) => spawnSync('prlimit', [`--pid=${gateway.pid}`, `--nofile=${files}:`]).status;
+    const logged = (text: string) => until(() => gateway.log.join('').includes(text), text);
+    t.equal(limit(1), 0);
+    gateway.signal('SIGHUP');
+    await logged('a worker was not replaced');
+    process.kill(workersOf(gateway)[0] as number, 'SIGKILL');
+    await logged('a worker cannot start');
+    t.equal(limit(4096), 0);
+    await shows(gateway, 'tollgate_workers', 2);
+  });
+
   await t.test('SIGHUP replaces them and breaks no request', async (t) => {
     all.push(...(await replaceAll(t, world, gateway, REPLACEMENTS, 'on')));
   });
