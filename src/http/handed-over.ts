@@ -62,12 +62,16 @@ const RECEIVER = `
   const take = takeOver(server);
   onSent((_message, connection) => take(connection));`;
 
-/** Whether all this works on this Node: a connection over loopback is answered by another process. */
+/**
+ * Whether all this works on this Node: a connection over loopback is answered by another process.
+ * @throws when no process can be started
+ */
 export async function canHandOver(): Promise<boolean> {
   const port = createNetServer();
   const child = spawn(process.execPath, ['--input-type=module', '--eval', RECEIVER], {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   });
+  await once(child, 'spawn');
   const ended = once(child, 'close');
   const held: Handle[] = [];
   try {

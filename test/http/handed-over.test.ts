@@ -8,6 +8,14 @@ t.test('this Node can hand connections over', async (t) => {
   t.equal(await canHandOver(), true);
 });
 
+t.test('a process that cannot be started is told as such', async (t) => {
+  const { execPath } = process;
+  process.execPath = '/nonexistent/node';
+  const checked = t.rejects(canHandOver(), { code: 'ENOENT' });
+  process.execPath = execPath;
+  await checked;
+});
+
 t.test('a server counts, limits and closes connections that were handed to it', async (t) => {
   const port = createNetServer();
   const server = createServer({ keepAliveTimeout: 60_000 }, (_req, res) => res.end('here'));
