@@ -55,8 +55,8 @@ export interface Engine {
   /** Takes over at once what dead gateways left in the spool folder; it happens every few seconds anyway. */
   adopt(): void;
   /**
-   * Writes the usage records and closes everything, in 12 s and the ends of connections; resolves with how many could
-   * not be written. Connections to clients are cut just before, by the caller.
+   * Writes the usage records and closes everything; resolves with how many could not be written. It takes 12 s at most,
+   * and a moment to end connections. Those to clients are cut just before, by the caller.
    */
   close(): Promise<number>;
 }
@@ -170,7 +170,7 @@ export async function openEngine(
       upstream.destroy();
       deadlines.close();
       overload.close();
-      const closing = ledger.close(CLOSE_MS); // before the others: it writes the last lines of the trail, and spans
+      const closing = ledger.close(CLOSE_MS); // first: it ends answers, which trail and traces tell of
       const sources = [limiter, events, trail, tracing?.exporter, feed, prices];
       const others = [heartbeat.close(closing), ...sources.map((each) => each?.close())];
       const late = sleep(CLOSE_MS + LAST_MS, undefined, { ref: false });
