@@ -18,6 +18,8 @@ export const BEAT_MS = 5_000; // how often a process touches its owner file
 const SILENCE_MS = 30_000; // after which a process that cannot be looked up counts as dead
 const OWNER = 'owner.json';
 const SUFFIX = '.spool';
+/** A process id that no system gives: what such a process left may be taken over at once. */
+const NOBODY = 0x7fff_ffff;
 
 /**
  * The folder of spool files. Each process has a folder of its own below it. What a dead process left is adopted:
@@ -113,13 +115,13 @@ export class Spool {
     this.#options.disk.rename(path, `${path}.unreadable`);
   }
 
-  /** Removes the folder of this process if it is empty. */
+  /** Removes the folder of this process if it is empty. Otherwise others may take it over at once. */
   close(): void {
-    const { disk } = this.#options;
-    const left = disk.list(this.#own).filter((name) => name !== OWNER);
-    if (left.length > 0) return;
-    disk.remove(`${this.#own}/${OWNER}`);
-    disk.removeFolder(this.#own);
+    const { disk, processes } = this.#options;
+    const owner = `${this.#own}/${OWNER}`;
+    disk.remove(owner); // where nothing more succeeds, its silence shows that it is dead
+    if (disk.list(this.#own).length === 0) disk.removeFolder(this.#own);
+    else disk.write(owner, `${JSON.stringify({ ...processes.self, pid: NOBODY, started: '' })}\n`);
   }
 
   /** Where the next file goes. */

@@ -23,7 +23,7 @@ import { type Disk, fileDisk, type SpoolFile } from '../../src/ledger/disk.ts';
 import { type PendingRecord, RecordBlocks } from '../../src/ledger/record-block.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import { readLines } from '../../src/ledger/spool-line.ts';
-import { type Processes, systemProcesses } from '../../src/runtime/processes.ts';
+import { type Processes, type ProcessIdentity, systemProcesses } from '../../src/runtime/processes.ts';
 
 interface Bench {
   readonly folder: string;
@@ -454,6 +454,14 @@ t.test('the system knows which processes live', async (t) => {
   t.equal(isAlive(self), true);
   t.equal(isAlive({ ...self, started: 'earlier' }), false, 'a former process of the same id');
   t.equal(isAlive({ ...self, place: 'elsewhere' }), null);
+  const { folder, disk, backlog } = bench(t);
+  const processes = { self, isAlive };
+  const left = backlog('a', { processes });
+  left.append(records(0, 1));
+  left.close();
+  const owner = JSON.parse(disk.read(join(folder, 'a/owner.json')).toString()) as ProcessIdentity;
+  t.not(owner.pid, self.pid, 'other processes look it up as well');
+  t.equal(isAlive(owner), false, 'what was closed is dead, although its process lives');
   const child = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60_000)']);
   await once(child, 'spawn');
   const other = { ...self, pid: child.pid as number, started: startOf(child.pid as number) };
