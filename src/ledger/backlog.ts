@@ -76,7 +76,9 @@ export class Backlog {
   /** When the oldest record was booked, milliseconds since the epoch; null when none waits. */
   get since(): number | null {
     // its own are in order, those of others in any
-    const first = this.#segments.filter(isWaiting).filter(({ foreign }, at) => at === 0 || foreign);
+    const waiting = this.#segments.filter(isWaiting);
+    const own = waiting.find(({ foreign }) => !foreign);
+    const first = waiting.filter((segment) => segment.foreign || segment === own);
     return first.length === 0 ? null : Math.min(...first.map(({ memory, since }) => memory?.[0]?.at ?? since));
   }
 

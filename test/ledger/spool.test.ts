@@ -172,6 +172,18 @@ t.test('what a dead process left has waited since its calls, whichever of its fi
   t.equal(backlog.since, null);
 });
 
+t.test('what a dead process left waits as well as what is its own since longer', async (t) => {
+  const { backlog: open } = bench(t);
+  const at = (occurred: string): PendingRecord =>
+    blocks.restore(record(0).json.replace('}', `,"occurred_at":"${occurred}"}`), 0n, 0);
+  open('a').append([at('1970-02-01T00:00:00.000Z')]);
+  alive.delete('a');
+  const backlog = open('b');
+  backlog.append(records(1, 2));
+  backlog.adopt();
+  t.equal(backlog.since, 1, 'its own was booked before the calls of the other');
+});
+
 t.test('a damaged record is reported and costs the others nothing', async (t) => {
   const { folder, backlog: open } = bench(t);
   open('a').append(records(0, 3));
