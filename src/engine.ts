@@ -396,7 +396,12 @@ function measureLedger(metrics: Metrics, ledger: BatchLedger): void {
   const lost = 'Usage records lost: no disk, no database, no memory';
   metrics.counter('tollgate_ledger_lost_total', lost, () => ledger.lost);
   metrics.gauge('tollgate_spool_bytes', 'Size of the spool files not yet in the database', () => ledger.spoolBytes);
-  metrics.gauge('tollgate_spool_failing', '1 while the disk refuses records', () => (ledger.spooling ? 0 : 1), 'max');
+  metrics.gauge(
+    'tollgate_spool_failing',
+    '1 while the disk refuses records, or does not give them back',
+    () => (ledger.spooling ? 0 : 1),
+    'max',
+  );
   metrics.gauge('tollgate_reservations', 'Requests of strict budgets in flight', () => ledger.reservations);
 }
 

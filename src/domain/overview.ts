@@ -137,8 +137,8 @@ function ofRecords(running: readonly GatewayRow[], setAside: number): Problem[] 
   for (const { name, spool_failing } of running) {
     if (spool_failing)
       add(
-        `The disk of ${name} refuses usage records.`,
-        'Free space in its SPOOL_DIR; until then they are lost if it dies.',
+        `The disk of ${name} refuses usage records, or does not give them back.`,
+        'Its log says why. Free space in its SPOOL_DIR: records that the disk refused are lost if it dies.',
       );
   }
   for (const { name, backlog, oldest_seconds } of running) {

@@ -36,6 +36,8 @@ interface Segment {
   since: number;
   /** Left by another process. */
   foreign: boolean;
+  /** The disk did not give its file back, which is tried again at each beat. Of a foreign one, one record is counted. */
+  unreadable: boolean;
 }
 
 /**
@@ -52,6 +54,8 @@ export class Backlog {
   #inMemory = 0;
   /** Pending records. */
   size = 0;
+  /** Those of them in files that the disk does not give back. */
+  unreadable = 0;
   /** Records lost since the start because neither disk nor memory had room, or no disk when it was closed. */
   lost = 0;
   /** False from a record that the disk refused until it takes others and all that wait are on it; true without a spool. */
@@ -63,9 +67,9 @@ export class Backlog {
     this.#options = { maxInMemory: 50_000, maxUnspooled: 200_000, maxFileBytes: 4 * 1024 * 1024, ...options };
   }
 
-  /** Whether records wait in several files. */
+  /** Whether records that can be read wait in several files. */
   get isLong(): boolean {
-    return this.#segments.filter(isWaiting).length > 1;
+    return this.#segments.filter(isReadable).length > 1;
   }
 
   /** Bytes of the spool files in which records wait. */
@@ -109,12 +113,12 @@ export class Backlog {
   }
 
   /**
-   * At most `max` of the oldest records, and the damaged lines of their spool file; null when none wait.
+   * At most `max` of the oldest records, and the damaged lines of their spool file; null when none that can be read wait.
    * They stay until they are settled.
    */
   next(max: number): { records: readonly PendingRecord[]; damaged: readonly SpoolLine[] } | null {
     for (;;) {
-      const segment = this.#segments.find(isWaiting);
+      const segment = this.#segments.find(isReadable);
       if (segment === undefined) return null;
       if (segment.memory === null && !this.#load(segment)) continue;
       const records = (segment.memory as PendingRecord[]).slice(0, max);
@@ -124,14 +128,14 @@ export class Backlog {
 
   /** The damaged lines of the last batch are dealt with. */
   settleDamaged(): void {
-    const segment = this.#segments.find(isWaiting) as Segment;
+    const segment = this.#segments.find(isReadable) as Segment;
     segment.damaged = [];
     if (!isWaiting(segment)) this.#emptied(segment);
   }
 
   /** The first `count` records of the last batch are dealt with. */
   settle(count: number): void {
-    const segment = this.#segments.find(isWaiting) as Segment;
+    const segment = this.#segments.find(isReadable) as Segment;
     for (const record of (segment.memory as PendingRecord[]).splice(0, count)) record.release();
     segment.waiting -= count;
     this.#inMemory -= count;
@@ -139,24 +143,22 @@ export class Backlog {
     if (!isWaiting(segment)) this.#emptied(segment);
   }
 
-  /** Takes over what dead processes left. @returns the number of records; @throws when the folder cannot be read */
+  /**
+   * Takes over what dead processes left, and tries again to read what could not be read.
+   * @returns the number of records; @throws when the folder cannot be read
+   */
   adopt(): number {
-    const { spool, clock, log } = this.#options;
+    const { spool, log } = this.#options;
     if (spool === null) return 0;
+    for (const segment of this.#segments.filter(({ unreadable }) => unreadable)) this.#count(segment);
     let records = 0;
     for (const path of spool.adopt()) {
-      const lines = this.#read(spool, path);
-      if (lines === null) continue;
-      if (lines.length === 0) {
-        spool.discard(path);
-        continue;
-      }
-      const bytes = lines.reduce((sum, { record }) => sum + lineLength(record.length), 0);
-      const since = readRecordTime(lines.find(({ damage }) => damage === null)?.record ?? '') ?? clock();
-      const segment = { path, file: null, memory: null, damaged: [], bytes, since, foreign: true };
-      this.#segments.unshift({ ...segment, waiting: lines.length });
-      this.size += lines.length;
-      records += lines.length;
+      // since the beginning of time: until it can be read, its records may be of any month
+      const parts = { damaged: [], waiting: 0, bytes: 0, since: 0, foreign: true, unreadable: false };
+      const segment = { path, file: null, memory: null, ...parts };
+      this.#segments.unshift(segment);
+      this.#count(segment);
+      records += segment.waiting;
     }
     if (records > 0) log.warn({ records }, 'spool: took over the records of a gateway that is gone');
     return records;
@@ -276,6 +278,7 @@ export class Backlog {
         segment.waiting = 0;
       }
     }
+    this.unreadable = 0;
     this.#segments = this.#segments.filter(isWaiting);
   }
 
@@ -297,7 +300,7 @@ export class Backlog {
   }
 
   #newSegment(parts: Pick<Segment, 'path' | 'file' | 'memory'>): Segment {
-    const segment = { ...parts, damaged: [], waiting: 0, bytes: 0, since: 0, foreign: false };
+    const segment = { ...parts, damaged: [], waiting: 0, bytes: 0, since: 0, foreign: false, unreadable: false };
     this.#segments.push(segment);
     return segment;
   }
@@ -309,15 +312,22 @@ export class Backlog {
     if (!isWaiting(segment)) this.#emptied(segment);
   }
 
-  /** Reads a segment back from the disk. False when nothing of it waits any more. */
+  /** Counts the records of a segment that others left, if it can be read now. */
+  #count(segment: Segment): void {
+    const lines = this.#read(segment);
+    if (lines === null || !segment.foreign) return;
+    segment.bytes = lines.reduce((sum, { record }) => sum + lineLength(record.length), 0);
+    segment.since = readRecordTime(lines.find(({ damage }) => damage === null)?.record ?? '') ?? this.#options.clock();
+    this.size += lines.length - segment.waiting;
+    segment.waiting = lines.length;
+    if (!isWaiting(segment)) this.#emptied(segment);
+  }
+
+  /** Reads a segment back from the disk. False when it cannot be read, or nothing of it waits any more. */
   #load(segment: Segment): boolean {
     this.#closeFile(segment); // new records go into the next one
-    const lines = this.#read(this.#options.spool as Spool, segment.path as string);
-    if (lines === null) {
-      this.size -= segment.waiting;
-      this.#segments.splice(this.#segments.indexOf(segment), 1);
-      return false;
-    }
+    const lines = this.#read(segment);
+    if (lines === null) return false;
     segment.damaged = lines.filter(({ damage }) => damage !== null);
     segment.memory = lines.filter(({ damage }) => damage === null).map(({ record }) => this.#restore(record, segment));
     this.size += segment.memory.length - segment.waiting;
@@ -333,18 +343,35 @@ export class Backlog {
     return this.blocks.restore(json, foreign ? 0n : (readRecordCost(json)?.cost ?? 0n), since);
   }
 
-  /** The lines of a file; null when it cannot be read, and is put aside. */
-  #read(spool: Spool, path: string): SpoolLine[] | null {
+  /** The lines of a segment's file, none where it is gone; null where the disk does not give it back now. */
+  #read(segment: Segment): SpoolLine[] | null {
+    const { spool, log } = this.#options;
+    const file = segment.path as string;
+    let lines: SpoolLine[] = [];
     try {
-      return readLines(spool.read(path));
+      lines = readLines((spool as Spool).read(file));
     } catch (error) {
-      this.#options.log.error(
-        { file: path, reason: reasonOf(error) },
-        'spool: a file cannot be read and is left aside',
-      );
-      this.#attempt(() => spool.putAside(path));
-      return null;
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
+        const text = 'spool: a file cannot be read; it is tried again every few seconds, and its records wait';
+        if (this.unreadable === 0) log.error({ file, reason: reasonOf(error) }, text);
+        this.#mark(segment, true);
+        return null;
+      }
+      log.error({ file }, 'spool: a file is gone, and its records with it');
     }
+    this.#mark(segment, false);
+    return lines;
+  }
+
+  /** Notes whether a segment can be read. One whose records were never counted has one at least. */
+  #mark(segment: Segment, unreadable: boolean): void {
+    if (segment.unreadable === unreadable) return;
+    if (segment.waiting === 0) {
+      segment.waiting = 1;
+      this.size += 1;
+    }
+    this.unreadable += unreadable ? segment.waiting : -segment.waiting;
+    segment.unreadable = unreadable;
   }
 
   /** Everything in a segment is in the database. The newest one's file is emptied and used again. */
@@ -379,4 +406,8 @@ export class Backlog {
 
 function isWaiting(segment: Segment): boolean {
   return segment.waiting > 0 || segment.damaged.length > 0;
+}
+
+function isReadable(segment: Segment): boolean {
+  return isWaiting(segment) && !segment.unreadable;
 }

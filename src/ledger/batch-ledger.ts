@@ -133,14 +133,19 @@ export class BatchLedger implements Ledger {
     return this.#backlog.size + this.#group.length;
   }
 
+  /** Those of the backlog that can be written now. */
+  get #readable(): number {
+    return this.#backlog.size - this.#backlog.unreadable;
+  }
+
   /** Bytes of the spool files they wait in. */
   get spoolBytes(): number {
     return this.#backlog.bytes;
   }
 
-  /** False while records wait that the disk refused. */
+  /** False while records wait that the disk refused, or does not give back. */
   get spooling(): boolean {
-    return this.#backlog.spooling;
+    return this.#backlog.spooling && this.#backlog.unreadable === 0;
   }
 
   /** Milliseconds the oldest record has waited for the database; 0 when none does. */
@@ -240,11 +245,11 @@ export class BatchLedger implements Ledger {
         this.#options.log.error({ reason: reasonOf(error) }, 'ledger: an answer could not be ended');
       }
     }
-    if (this.#idle || (this.#backlog.size >= MAX_BATCH && this.available)) this.#wake();
+    if (this.#idle || (this.#readable >= MAX_BATCH && this.available)) this.#wake();
   }
 
   async #run(): Promise<void> {
-    while (!this.#abandoned && (!this.#closing || this.#backlog.size > 0)) {
+    while (!this.#abandoned && (!this.#closing || this.#readable > 0)) {
       try {
         this.#beat();
         await this.#reservations.keep(false).catch(() => {}); // tried again; leases run out also where no batch is taken
@@ -256,7 +261,7 @@ export class BatchLedger implements Ledger {
         await this.#lastUsed.store(false);
         if (!this.available) this.#options.log.warn({ records: this.backlog }, 'ledger: the database is back');
         this.available = true;
-        const isBusy = this.#backlog.size >= this.#batchSize || this.#backlog.isLong || this.#spendReader.isWanted;
+        const isBusy = this.#readable >= this.#batchSize || this.#backlog.isLong || this.#spendReader.isWanted;
         if (!isBusy) await this.#sleepUntilNeeded();
       } catch (error) {
         if (this.available) {

@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { reasonOf } from '../log.ts';
 import type { Processes, ProcessIdentity } from '../runtime/processes.ts';
 import type { Disk, SpoolFile } from './disk.ts';
 
@@ -42,6 +43,8 @@ export class Spool {
   #beatAt: number;
   /** Owner files of processes that cannot be looked up: their time, and since when it has not changed. */
   #silent = new Map<string, { time: number | null; since: number }>();
+  /** Names of folders of which the log said that they cannot be taken over. */
+  readonly #told = new Set<string>();
 
   /** @throws Error when the folder cannot be written */
   constructor(options: SpoolOptions) {
@@ -85,21 +88,36 @@ export class Spool {
     return false;
   }
 
-  /** Takes over the files of processes that are gone. @returns their paths, oldest first */
+  /**
+   * Takes over the files of processes that are gone. What the disk refuses of it is tried again the next time.
+   * @returns their paths, oldest first; @throws when the folder cannot be read
+   */
   adopt(): string[] {
-    const { disk, folder } = this.#options;
-    const adopted: string[] = [];
-    for (const name of disk.list(folder)) {
-      if (name === this.#id || !this.#isDead(name)) continue;
+    const { disk, folder, log } = this.#options;
+    const moved: string[] = [];
+    const attempt = (name: string, work: () => void): void => {
       try {
-        disk.rename(`${folder}/${name}`, `${this.#own}/${name}`);
-      } catch {
-        continue; // another gateway was faster
+        work();
+      } catch (error) {
+        const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT'; // another gateway was faster
+        if (isGone || this.#told.has(name)) return;
+        this.#told.add(name);
+        log.error({ folder: name, reason: reasonOf(error) }, 'spool: a folder cannot be looked into or taken over');
       }
-      this.#silent.delete(name);
-      adopted.push(...this.#moveIn(`${this.#own}/${name}`));
+    };
+    // folders in our own are those of which only a part could be moved
+    const begun = disk.list(this.#own).filter((name) => name !== OWNER && !isSpoolFile(name));
+    const others = disk.list(folder).filter((name) => name !== this.#id);
+    for (const name of begun) attempt(name, () => this.#moveIn(`${this.#own}/${name}`, moved));
+    for (const name of others) {
+      attempt(name, () => {
+        if (!this.#isDead(name)) return;
+        disk.rename(`${folder}/${name}`, `${this.#own}/${name}`);
+        this.#silent.delete(name);
+        this.#moveIn(`${this.#own}/${name}`, moved);
+      });
     }
-    return adopted;
+    return moved;
   }
 
   discard(path: string): void {
@@ -108,11 +126,6 @@ export class Spool {
 
   read(path: string): Buffer {
     return this.#options.disk.read(path);
-  }
-
-  /** Keeps an unreadable file under a name that is not read again. */
-  putAside(path: string): void {
-    this.#options.disk.rename(path, `${path}.unreadable`);
   }
 
   /** Removes the folder of this process if it is empty. Otherwise others may take it over at once. */
@@ -145,7 +158,7 @@ export class Spool {
     const path = `${folder}/${name}/${OWNER}`;
     const time = disk.time(path);
     // no owner file yet, or not a spool folder
-    if (time === null && !disk.list(`${folder}/${name}`).some((file) => file.endsWith(SUFFIX))) return false;
+    if (time === null && !disk.list(`${folder}/${name}`).some(isSpoolFile)) return false;
     const alive = this.#isAlive(path, processes);
     if (alive !== null) return !alive;
     const known = this.#silent.get(name);
@@ -165,24 +178,22 @@ export class Spool {
   }
 
   /** Moves the spool files of an adopted folder, and of those it had adopted, next to our own. */
-  #moveIn(folder: string): string[] {
+  #moveIn(folder: string, moved: string[]): void {
     const { disk } = this.#options;
-    const moved: string[] = [];
-    for (const name of disk.list(folder)) {
-      const path = `${folder}/${name}`;
-      if (name === OWNER) disk.remove(path);
-      else if (name.endsWith(SUFFIX)) {
-        const target = this.#nextPath();
-        disk.rename(path, target);
-        moved.push(target);
-      } else if (name.endsWith('.unreadable')) {
-        disk.rename(path, `${this.#own}/${this.#files}-${name}`);
-      } else {
-        moved.push(...this.#moveIn(path));
-      }
+    const names = disk.list(folder);
+    for (const name of names.filter(isSpoolFile)) {
+      const target = this.#nextPath();
+      disk.rename(`${folder}/${name}`, target);
+      moved.push(target);
     }
+    for (const name of names) if (name !== OWNER && !isSpoolFile(name)) this.#moveIn(`${folder}/${name}`, moved);
+    disk.remove(`${folder}/${OWNER}`);
     disk.removeFolder(folder);
     this.adopted.add(basename(folder));
-    return moved;
   }
+}
+
+/** Earlier versions put files that could not be read aside, for good, under a name of their own. */
+function isSpoolFile(name: string): boolean {
+  return name.endsWith(SUFFIX) || name.endsWith(`${SUFFIX}.unreadable`);
 }

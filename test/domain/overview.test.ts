@@ -37,7 +37,9 @@ t.test('nothing is wrong with records on their way, budgets used up, and few fai
 
 t.test('what is wrong is told in a sentence, with what to do and where', async (t) => {
   t.same(texts(gateways({ lost: 4 })), ['pod-1 lost 4 usage records.']);
-  t.same(texts(gateways({ spool_failing: true })), ['The disk of pod-1 refuses usage records.']);
+  t.same(texts(gateways({ spool_failing: true })), [
+    'The disk of pod-1 refuses usage records, or does not give them back.',
+  ]);
   t.same(texts(gateways({ backlog: 12, oldest_seconds: 600 })), [
     'pod-1 has 12 usage records not yet in the database, the oldest for 10 minutes.',
   ]);

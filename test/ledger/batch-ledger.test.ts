@@ -9,7 +9,7 @@ import { Calendar } from '../../src/domain/month.ts';
 import type { LedgerStore } from '../../src/domain/ports.ts';
 import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { BatchLedger, type LedgerOptions } from '../../src/ledger/batch-ledger.ts';
-import { fileDisk } from '../../src/ledger/disk.ts';
+import { type Disk, fileDisk } from '../../src/ledger/disk.ts';
 import { Spool } from '../../src/ledger/spool.ts';
 import { systemTiming, type Timing } from '../../src/ledger/timing.ts';
 import { systemProcesses } from '../../src/runtime/processes.ts';
@@ -72,7 +72,7 @@ interface Opened {
   readonly folder: string;
 }
 
-function open(t: Test, options: Partial<LedgerOptions> & { folder?: string } = {}): Opened {
+function open(t: Test, options: Partial<LedgerOptions> & { folder?: string; disk?: Disk } = {}): Opened {
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const logged: string[] = [];
@@ -80,7 +80,7 @@ function open(t: Test, options: Partial<LedgerOptions> & { folder?: string } = {
   const log = { warn: write, error: write };
   const uptime = () => performance.now();
   const spool = new Spool({
-    disk: fileDisk(false),
+    disk: options.disk ?? fileDisk(false),
     processes: systemProcesses(),
     folder,
     id: randomUUID(),
@@ -140,6 +140,47 @@ t.test('an answer ends once its record is on the disk, and not before', async (t
   next.ledger.start();
   t.equal(next.ledger.backlog, 2, 'its end is known at once, although its process lives on');
   await next.ledger.close(5000);
+});
+
+t.test('while files cannot be read their records wait, the others are booked, and a stop leaves them', async (t) => {
+  const company = randomUUID();
+  let isAway = true;
+  let isBlind = false;
+  const real = fileDisk(false);
+  const disk: Disk = {
+    ...real,
+    read(path) {
+      if (isBlind && path.endsWith('.spool')) throw Object.assign(new Error('EMFILE'), { code: 'EMFILE' });
+      return real.read(path);
+    },
+  };
+  const shaky: LedgerStore = {
+    ...store,
+    insert: (...args) => (isAway ? Promise.reject(failure(true)) : store.insert(...args)),
+  };
+  const { ledger, folder } = open(t, { store: shaky, disk, maxInMemory: 10, maxFileBytes: 2000 });
+  ledger.start();
+  for (let n = 0; n < 40; n++) {
+    ledger.book(record(company), null);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  isBlind = true;
+  isAway = false;
+  await until(async () => (await rowsOf(company)).rows === 10, 'what is in memory is booked');
+  await until(() => ledger.backlog === 30, 'the rest counts on');
+  t.notOk(ledger.spooling);
+  ledger.book(record(company), null);
+  await until(async () => (await rowsOf(company)).rows === 11, 'and so is what comes now');
+  t.equal(await ledger.close(5000), 0);
+  t.equal(ledger.backlog, 30, 'the last beat says that records stay');
+
+  isBlind = false;
+  const next = open(t, { folder });
+  next.ledger.start();
+  await until(() => next.ledger.backlog === 0, 'the next gateway books them');
+  t.equal((await rowsOf(company)).rows, 41);
+  t.equal(await next.ledger.close(5000), 0);
+  t.same(readdirSync(folder), []);
 });
 
 t.test('a waiter that fails costs the others nothing', async (t) => {

@@ -12,7 +12,7 @@ import type { Processes } from '../../src/runtime/processes.ts';
 
 /**
  * The metering core with clock, disk and database played by a seed: replicas book records
- * while processes die, stop or are suspended, disks fill up, statements fail before or after they took effect, and
+ * while processes die, stop or are suspended, disks fill up, descriptors run out, statements fail before or after they took effect, and
  * clocks step. Nothing here waits for real time.
  */
 export interface Outcome {
@@ -78,13 +78,20 @@ export async function simulate(seed: number): Promise<Outcome> {
     for (const replica of replicas) replica.check();
     if (busy()) later(100, look);
   };
+  const ownRandom = generator(seed + 0.5); // what it decides changes nothing else that a seed stands for
+  const blink = (): void => {
+    disk.blind = busy() && !disk.blind;
+    if (busy()) time.at(time.now + ownRandom() * (disk.blind ? 3000 : 6000), blink);
+  };
   for (const replica of replicas) replica.start();
+  blink();
   book();
   later(1000, disturb);
   look();
   await time.run(LOAD_MS);
 
   disk.full = false;
+  disk.blind = false;
   database.failing = false;
   database.wildUntil = 0;
   for (const replica of replicas) replica.start();
@@ -197,7 +204,7 @@ class Replica {
   start(): void {
     if (!this.#life.dead) return;
     const { time, disk, database, random } = this.#world;
-    if (disk.full) return void time.at(time.now + 500, () => this.start()); // it says so and does not start
+    if (disk.full || disk.blind) return void time.at(time.now + 500, () => this.start()); // it says so and does not start
     this.#lives += 1;
     const life: Life = { dead: false, stopping: false, resumesAt: 0, name: `${this.#number}-${this.#lives}` };
     this.#life = life;
@@ -466,19 +473,27 @@ class VirtualDisk implements Disk {
   readonly #times = new Map<string, number>();
   readonly #random: () => number;
   full = false;
+  /** No file or folder can be opened: the process has no descriptor left. */
+  blind = false;
 
   constructor(random: () => number) {
     this.#random = random;
   }
 
+  #see(): void {
+    if (this.blind) throw failureOf('EMFILE');
+  }
+
   makeFolder(): void {}
 
   list(path: string): string[] {
+    this.#see();
     const names = [...this.files.keys()].filter((name) => name.startsWith(`${path}/`));
     return [...new Set(names.map((name) => name.slice(path.length + 1).split('/')[0] as string))].sort();
   }
 
   open(path: string) {
+    this.#see();
     if (this.full) throw new Error('ENOSPC');
     const file = { bytes: Buffer.alloc(0) };
     this.files.set(path, file);
@@ -496,19 +511,21 @@ class VirtualDisk implements Disk {
   }
 
   read(path: string): Buffer {
+    this.#see();
     const file = this.files.get(path);
-    if (file === undefined) throw new Error('ENOENT');
+    if (file === undefined) throw failureOf('ENOENT');
     return file.bytes;
   }
 
   write(path: string, text: string): void {
+    this.#see();
     this.files.set(path, { bytes: Buffer.from(text) });
     this.touch(path);
   }
 
   rename(from: string, to: string): void {
     const moving = [...this.files].filter(([name]) => name === from || name.startsWith(`${from}/`));
-    if (moving.length === 0) throw new Error('ENOENT');
+    if (moving.length === 0) throw failureOf('ENOENT');
     for (const [name, file] of moving) {
       this.files.delete(name);
       this.files.set(to + name.slice(from.length), file);
@@ -542,6 +559,10 @@ class VirtualDisk implements Disk {
     const file = this.files.get(path) as { bytes: Buffer };
     file.bytes = Buffer.concat([file.bytes, torn]);
   }
+}
+
+function failureOf(code: string): Error {
+  return Object.assign(new Error(code), { code });
 }
 
 interface Row {

@@ -108,6 +108,19 @@ function narrow(t: Test): Bench & { room: number } {
   return world;
 }
 
+/** Takes the descriptors from a world, as far as these files need them. @returns gives them back */
+function blind(world: Bench, concerns: (path: string) => boolean): () => void {
+  const { disk } = world;
+  const { read } = disk;
+  disk.read = (path) => {
+    if (concerns(path)) throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
+    return read(path);
+  };
+  return () => {
+    disk.read = read;
+  };
+}
+
 /** The records in the files of a folder. */
 function onDisk(folder: string): number[] {
   const lines = files(folder).flatMap((name) => readLines(readFileSync(join(folder, name))));
@@ -182,6 +195,121 @@ t.test('what a dead process left waits as well as what is its own since longer',
   backlog.append(records(1, 2));
   backlog.adopt();
   t.equal(backlog.since, 1, 'its own was booked before the calls of the other');
+});
+
+t.test('what the disk does not give back for a moment is read at a later beat, and the rest meanwhile', async (t) => {
+  const world = bench(t);
+  const backlog = world.backlog('a', { maxInMemory: 10, maxFileBytes: 1500 });
+  for (let n = 0; n < 30; n++) backlog.append(records(n, n + 1));
+  const inMemory = [...backlog.records()].length;
+  const see = blind(world, (path) => path.endsWith('.spool'));
+  const meanwhile = drain(backlog).ids;
+  t.equal(meanwhile.length, inMemory);
+  t.equal(backlog.size, 30 - inMemory);
+  t.equal(backlog.unreadable, backlog.size);
+  t.notOk(backlog.isLong, 'there is nothing to hurry for');
+  t.equal(backlog.since, 0);
+  backlog.beat();
+  backlog.adopt();
+  t.same(drain(backlog).ids, []);
+  t.equal(world.logged.length, 1, 'told once');
+  t.match(world.logged, [/cannot be read.*EMFILE/]);
+
+  alive.delete('a');
+  const heir = world.backlog('b');
+  heir.adopt();
+  const files = onDisk(world.folder).length;
+  t.ok(heir.size > 1, 'each of its files has one record at least');
+  t.equal(heir.since, 0, 'they may be of any month');
+  t.same(drain(heir).ids, []);
+  see();
+  t.equal(heir.adopt(), 0);
+  t.equal(heir.size, files);
+  t.equal(heir.unreadable, 0);
+  t.same(
+    [...meanwhile, ...drain(heir).ids].sort((x, y) => x - y),
+    range(0, 30),
+  );
+  t.equal(heir.size, 0);
+  heir.close();
+  t.same(readdirSync(world.folder), []);
+});
+
+t.test('of its own files it forgets those that are gone, and a stop leaves those that cannot be read', async (t) => {
+  const world = bench(t);
+  const backlog = world.backlog('a', { maxInMemory: 0, maxFileBytes: 1500 });
+  for (let n = 0; n < 30; n++) backlog.append(records(n, n + 1));
+  const [gone] = files(world.folder).sort() as [string];
+  const lost = readLines(readFileSync(join(world.folder, gone))).length;
+  rmSync(join(world.folder, gone));
+  const see = blind(world, (path) => path.endsWith('.spool') && !path.endsWith(gone));
+  t.same(drain(backlog).ids, []);
+  t.match(world.logged.join(), /a file is gone/);
+  t.equal(backlog.unreadable, 30 - lost);
+  t.equal(backlog.close(), 30 - lost);
+  see();
+  const heir = world.backlog('b');
+  t.equal(heir.adopt(), 30 - lost, 'taken over at once');
+  t.same(
+    drain(heir).ids.sort((x, y) => x - y),
+    range(lost, 30),
+  );
+});
+
+t.test('files that an earlier version put aside are taken back', async (t) => {
+  const { folder, backlog: open } = bench(t);
+  open('a').append(records(0, 5));
+  renameSync(join(folder, 'a/00000001.spool'), join(folder, 'a/00000001.spool.unreadable'));
+  alive.delete('a');
+  const backlog = open('b');
+  t.equal(backlog.adopt(), 5);
+  t.same(drain(backlog).ids, range(0, 5));
+});
+
+t.test('a take-over that fails in its middle is ended by a later beat', async (t) => {
+  for (const fails of ['list', 'rename'] as const) {
+    const world = bench(t);
+    const dead = world.backlog('a', { maxFileBytes: 1 });
+    for (let n = 0; n < 9; n++) dead.append(records(n, n + 1));
+    alive.delete('a');
+    const real = world.disk;
+    const refuse = (is: boolean): void => {
+      if (is) throw Object.assign(new Error('EIO: i/o error'), { code: 'EIO' });
+    };
+    let failures = 2;
+    world.disk = {
+      ...real,
+      list(path) {
+        refuse(fails === 'list' && path.endsWith('b/a') && failures-- > 0);
+        return real.list(path);
+      },
+      rename(from, to) {
+        refuse(fails === 'rename' && from.endsWith('5.spool') && failures-- > 0);
+        real.rename(from, to);
+      },
+    };
+    const backlog = world.backlog('b');
+    t.equal(backlog.adopt() + backlog.adopt() + backlog.adopt(), 9, fails);
+    t.equal(world.logged.filter((line) => /EIO/.test(line)).length, 1, 'told once');
+    t.same(
+      drain(backlog).ids.sort((x, y) => x - y),
+      range(0, 9),
+    );
+    backlog.close();
+    t.same(readdirSync(world.folder), []);
+  }
+});
+
+t.test('what is no folder of a gateway, or may not be looked into, keeps nothing from being taken over', async (t) => {
+  const { folder, logged, backlog: open } = bench(t);
+  const dead = open('dead');
+  writeFileSync(join(folder, 'a note'), 'a file');
+  dead.append(records(0, 5));
+  alive.delete('dead');
+  const backlog = open('heir');
+  t.equal(backlog.adopt(), 5);
+  backlog.adopt();
+  t.equal(logged.filter((line) => /a note.*ENOTDIR/.test(line)).length, 1, 'told once');
 });
 
 t.test('a damaged record is reported and costs the others nothing', async (t) => {
