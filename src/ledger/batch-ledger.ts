@@ -305,7 +305,7 @@ export class BatchLedger implements Ledger {
     try {
       this.#settle(batch, await this.#insert(batch));
     } catch (error) {
-      if ((error as { unavailable?: boolean }).unavailable !== false) throw error;
+      if (!isOfRecord(error)) throw error;
       if (batch.length === 1) {
         await this.#putAside([{ record: (batch[0] as PendingRecord).json, reason: reasonOf(error) }]);
         this.#settle(batch, []);
@@ -432,6 +432,14 @@ export class BatchLedger implements Ledger {
     await promise;
     cancel();
   }
+}
+
+/**
+ * Whether the database refuses a record for good. Not where a table, a function or a right to it is missing, as in the
+ * middle of a restore: then it would refuse any record, and takes all once that is mended.
+ */
+function isOfRecord(error: unknown): boolean {
+  return (error as { unavailable?: boolean }).unavailable === false && !/^(42|3F)/.test(codeOf(error));
 }
 
 /** The code of a failure, as Postgres, Node and the store name it; empty where it has none. */

@@ -383,6 +383,23 @@ t.test('records the database refuses are set aside, and all others are booked', 
   await nothingWrong(t);
 });
 
+t.test('while a table, a function or a right is missing, records wait', async (t) => {
+  const company = randomUUID();
+  const { ledger, logged } = open(t);
+  const rename = (from: string, to: string) =>
+    read((sql) => sql`alter function ${sql(from)}(uuid, json) rename to ${sql(to)}`);
+  await rename('book_usage', 'taken_away');
+  for (let n = 0; n < 10; n++) ledger.book(record(company), null);
+  ledger.start();
+  await until(() => !ledger.available, 'the database takes no records');
+  t.match(logged, [/records wait.*book_usage.*does not exist/]);
+  await rename('taken_away', 'book_usage');
+  await until(() => ledger.backlog === 0, 'all are booked');
+  t.equal((await rowsOf(company)).rows, 10);
+  t.equal(ledger.setAside, 0);
+  await ledger.close(5000);
+});
+
 t.test('a batch the database cannot take in time gets smaller until it can', async (t) => {
   const company = randomUUID();
   const sizes: number[] = [];
