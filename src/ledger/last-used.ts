@@ -44,7 +44,14 @@ export class LastUsed {
       const keys = this.#due.splice(-MAX_KEYS);
       const lastUsed = keys.map(({ keyId, usedAt }) => [keyId, usedAt] as const);
       for (const key of keys) key.usedAt = 0; // from now on the key counts as not used
-      await this.#store.touchKeys(lastUsed);
+      try {
+        await this.#store.touchKeys(lastUsed);
+      } catch (error) {
+        keys.forEach((key, n) => {
+          if (key.usedAt === 0) this.note(key, (lastUsed[n] as (typeof lastUsed)[number])[1]); // else it was used meanwhile
+        });
+        throw error;
+      }
     } while (final);
   }
 }

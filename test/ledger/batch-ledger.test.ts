@@ -810,14 +810,18 @@ t.test('many keys are told a portion at a time, each once, and the rest at the e
   t.equal(new Set(told.flat()).size, 14_000);
 });
 
-t.test('a key used often is told once each time, with its last use', async (t) => {
+t.test('a key used often is told once each time, with its last use, and later where that failed', async (t) => {
   const clock = new Clock();
+  let failures = 0;
   const told: (readonly [string, number])[][] = [];
   const quiet: LedgerStore = {
     ...store,
     insert: async () => [],
     changedSpend: async () => ({ cursor: 'c', sums: [] }),
-    touchKeys: async (used) => void told.push([...used]),
+    async touchKeys(used) {
+      if (failures-- > 0) throw failure(true);
+      told.push([...used]);
+    },
   };
   const { ledger } = open(t, { store: quiet, timing: clock, clock: () => clock.now() });
   const { admission, ...rest } = record(randomUUID(), { at: clock.now() });
@@ -829,10 +833,15 @@ t.test('a key used often is told once each time, with its last use', async (t) =
   await clock.pass(20_000);
   use(began + 21_000);
   await clock.pass(20_000);
+  failures = 1;
+  use(began + 41_000);
+  await clock.pass(30_000);
+  t.ok(failures < 1, 'it was refused once');
   await Promise.all([ledger.close(60_000), clock.pass(5000)]);
   t.same(told.flat(), [
     [admission.payer.id, began + 2],
     [admission.payer.id, began + 21_000],
+    [admission.payer.id, began + 41_000],
   ]);
 });
 
