@@ -115,7 +115,10 @@ t.test('who has an account, or is invited already, is refused; of another compan
     t.notMatch(text, 'Secret Rival');
     refusals.push(/role="alert"[^>]*>([^<]+)</.exec(text)?.[1]?.replace(email, 'X'));
   }
-  t.same(new Set(refusals), new Set(['X cannot be invited: the address has an account already.']));
+  t.same(
+    new Set(refusals),
+    new Set(['X cannot be invited: the address has an account already. Choose another address.']),
+  );
   await invite('twice@customer.example');
   t.match((await owner.post(people, { email: 'TWICE@customer.example', role: 'member' })).text, 'is invited already');
   t.equal((await owner.post(people, { email: 'x@customer.example', role: 'operator' })).status, 422);
