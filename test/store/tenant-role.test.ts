@@ -198,7 +198,7 @@ t.test('with every WHERE forgotten', async (t) => {
       asOne((sql) =>
         createInvitation(sql, { company_id: one.id, email: 'two@example.com', role: 'owner', created_by: 'x' }),
       ),
-      { message: 'two@example.com cannot be invited: the address has an account already.' },
+      { message: 'two@example.com cannot be invited: the address has an account already. Choose another address.' },
       'an account of another company is seen, and not whose it is',
     );
     for (const ceiling of ['credit_limit_eur = null', 'eu_locked = false']) {
