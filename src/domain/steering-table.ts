@@ -115,13 +115,13 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
   ],
   ['cache_salt extra_key id_slot slot_id', 'vLLM, SGLang, llama.cpp', "use or evict what is cached of others' prompts"],
   [
-    'session_id session_params previous_response_id conversation thread background',
-    'SGLang, vLLM, OpenRouter, LiteLLM, Anthropic',
+    'session_id session_params previous_response_id conversation thread background deferred',
+    'SGLang, vLLM, OpenRouter, LiteLLM, Anthropic, xAI',
     "continue another caller's session, or run without an answer that is metered",
   ],
   [
     `vector_store_ids knowledge_bases data_sources search_tools search_tool_name skills mcp_servers container
-      file_id file_ids *_file_id *_file_ids ngram_corpus_id`,
+      file_id file_ids *_file_id *_file_ids cached_content ngram_corpus_id`,
     'LiteLLM, Azure, SGLang',
     'read stores and files, or use servers, of the operator or of others',
   ],
@@ -181,8 +181,8 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
   ],
   ['mock_*', 'LiteLLM', 'answer without a model'],
   [
-    'inference_geo speed anthropic_beta betas',
-    'Anthropic, LiteLLM',
+    'inference_geo speed performance_config anthropic_beta betas',
+    'Anthropic, Bedrock, LiteLLM',
     'run in another region or at another price, or switch on features that reach stored data',
   ],
 ];

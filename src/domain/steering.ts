@@ -45,7 +45,8 @@ export class SteeringFilter {
   readonly #allowedStructured: NameSet;
   readonly #harmless: ReadonlySet<string>;
   readonly #tools: NameSet;
-  readonly #allowedTools: ReadonlySet<string>;
+  readonly #callersTools: readonly string[];
+  readonly #exemptTools: ReadonlySet<string>;
 
   /** @param names entries that begin with `-` are exempt from the patterns */
   constructor(names: readonly string[]) {
@@ -65,8 +66,8 @@ export class SteeringFilter {
     this.#harmless = harmless;
     const tools = within(listed, TOOLS);
     this.#tools = new NameSet(tools);
-    const own = CALLERS_TOOLS.filter((type) => !tools.includes(type));
-    this.#allowedTools = new Set([...own, ...within(exempt, TOOLS)]);
+    this.#callersTools = CALLERS_TOOLS.filter((type) => !tools.includes(type));
+    this.#exemptTools = new Set(within(exempt, TOOLS));
   }
 
   /** Whether a top-level member is refused. */
@@ -85,10 +86,11 @@ export class SteeringFilter {
     return this.#kwargs.has(name);
   }
 
-  /** Whether a tool of this type is refused; a type that is no string is none of the caller's. */
-  refusesTool(type: unknown): boolean {
+  /** Whether a tool of this type is refused; a type that is no string is none of the caller's, nor is a tool without a name. */
+  refusesTool(type: unknown, isNamed = true): boolean {
     const name = typeof type === 'string' ? type : 'null';
-    return this.#tools.has(name) && !this.#allowedTools.has(name) && !CALLERS_DATED_TOOLS.test(name);
+    if (!this.#tools.has(name) || this.#exemptTools.has(name)) return false;
+    return !isNamed || !(this.#callersTools.includes(name) || CALLERS_DATED_TOOLS.test(name));
   }
 }
 

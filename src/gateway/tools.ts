@@ -100,9 +100,10 @@ function requireCallersTool(
   at: string,
   { steering, untypedTool }: ToolRule,
 ): void {
-  // Gemini's tools have no type and no name, but a member named for them
-  const type = tool.type ?? ('function' in tool ? 'function' : 'name' in tool ? untypedTool : null);
-  if (steering.refusesTool(type)) throw unsupportedParameter(`${at}.type`, HOSTED);
+  // Gemini's tools have no name, but a member named for them; LiteLLM overlooks a type beside it
+  const isNamed = 'name' in tool || 'function' in tool || 'custom' in tool;
+  const type = tool.type ?? ('function' in tool ? 'function' : untypedTool);
+  if (steering.refusesTool(type, isNamed)) throw unsupportedParameter(`${at}.type`, HOSTED);
 }
 
 function itemsWithin(list: Buffer, name: string): Span[] {

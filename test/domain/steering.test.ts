@@ -33,6 +33,8 @@ const OBEYED: Readonly<Record<string, string>> = {
     search_context_cost_per_query citation_cost_per_token max_agentic_loops _agentic_loop_depth hf_model_name
     _guardrail_pipelines _pipeline_managed_guardrails applied_guardrails pillar_response_headers secret_fields
     service_callback posthog_api_url weave_project_id arize_space_id deployment_url s3_endpoint_url`,
+  'LiteLLM, for Gemini and Bedrock': 'cached_content performance_config',
+  xAI: 'deferred',
   OpenRouter: 'models provider route preset plugins transforms debug trace session_id',
   'vLLM, SGLang': `adapter adapters chat_template chat_template_path request_id rid priority cache_salt
     logits_processors mm_processor_kwargs media_io_kwargs guided_decoding_backend prompt_embeds return_hidden_states

@@ -317,6 +317,7 @@ t.test('the list of refused parameters is adjustable', async (t) => {
     ['function', 'custom', 'mcp', 'file_search', null].map((type) => tools.refusesTool(type)),
     [false, true, false, true, true],
   );
+  t.same([tools.refusesTool('mcp', false), tools.refusesTool('function', false)], [false, true], 'without a name');
   t.notOk(new SteeringFilter(refusedNames('-tools.*')).refusesTool('file_search'));
 });
 
@@ -331,9 +332,13 @@ t.test('only tools that the caller runs itself are forwarded', async (t) => {
     ['[{"type":"Function"}]', 'tools[0].type'],
     ['[{"type":null}]', 'tools[0].type'],
     ['[{"googleSearch":{}}]', 'tools[0].type'],
+    ['[{"type":"function","googleSearch":{}}]', 'tools[0].type'],
+    ['[{"type":"custom","codeExecution":{}}]', 'tools[0].type'],
+    ['[{"type":"bash_20250124","urlContext":{}}]', 'tools[0].type'],
+    ['[{"type":"namespace","tools":[{"type":"function","googleSearch":{}}]}]', 'tools[0].tools[0].type'],
     ['[{"type":"function","Type":"mcp"}]', 'tools[0].type'],
     ['[{"type":"namespace","name":"n","tools":[{"type":"function","name":"f"},{"type":"custom","name":"c"}]}]', null],
-    ['[{"type":"namespace","tools":[{"type":"function"},{"type":"mcp"}]}]', 'tools[0].tools[1].type'],
+    ['[{"type":"namespace","tools":[{"type":"function","name":"f"},{"type":"mcp"}]}]', 'tools[0].tools[1].type'],
     ['[{"type":"namespace","tools":[{"type":"namespace","tools":[]}]}]', 'tools[0].tools[0].type'],
     ['[{"type":"namespace","tools":[],"Tools":[{"type":"mcp"}]}]', 'tools[0].tools'],
     ['[{"type":"namespace","tools":[{"type":"mcp"}],"tools":[]}]', 'tools[0].tools'],

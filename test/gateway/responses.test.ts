@@ -179,7 +179,9 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
   t.match(tool.json.error, { param: 'tools[].type', message: /in two ways/ });
   const once = '{"type":"object","type":"string"},"type":"function"';
   answerJson(stage, RESPONSE);
-  const own = await post(`{"model":"fast","input":"x","tools":[{"parameters":${once}},{"type":"function"}]}`);
+  const own = await post(
+    `{"model":"fast","input":"x","tools":[{"name":"f","parameters":${once}},{"name":"g","type":"function"}]}`,
+  );
   t.equal(own.status, 200, 'one type each, and what is below is the own');
   upstream.received.pop();
   for (const type of [
