@@ -82,7 +82,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       this.#id = route.id;
       this.#summary.endpoint = route.operation.endpoint;
       this.#summary.reply.errors = route.operation.errors;
-      const found = this.#authenticate(route.operation.takesApiKeyHeader); // 401
+      const found = this.#authenticate(route.operation.takesApiKeyHeader); // 401, 403
       if (!(found instanceof Promise)) return this.#receive(found);
       found.then((key) => this.#receive(key)).catch((error) => this.#refuse(error, arrived));
     } catch (error) {
@@ -92,9 +92,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   #receive(key: ApiKey): void {
-    const { scope } = this.#operation as Operation;
     this.#key = key;
-    if ((key.scopes & SCOPE_BIT[scope]) === 0) throw new GatewayError('insufficient_scope'); // 403, before the body is read
     requireJson(this.#req.head); // 415
     const company = companyOf(this.#services, key);
     const hold =
@@ -137,18 +135,21 @@ class ApiRequest implements BodyListener, ReplyListener {
 
   onBody(body: RequestBody): void {
     this.#summary.wholeAt = body.wholeAt;
-    void this.#run(body, this.#operation as Operation, this.#key as ApiKey);
+    void this.#run(body, this.#operation as Operation);
   }
 
-  async #run(body: RequestBody, operation: Operation, key: ApiKey): Promise<void> {
+  async #run(body: RequestBody, operation: Operation): Promise<void> {
     const services = this.#services;
     const summary = this.#summary;
     const { reply } = summary;
     try {
-      let company = companyOf(services, key);
-      if (company instanceof Promise) company = await company;
+      let key = this.#key as ApiKey | Promise<ApiKey>;
+      if (summary.askedAt > 0) key = this.#authenticate(operation.takesApiKeyHeader); // the body may have taken minutes
+      if (key instanceof Promise) key = await key;
       let call = operation.read(services, body, key.companyId, this.#id, this.#req.head); // 400, or 404 for an assistant
       if (call instanceof Promise) call = await call;
+      let company = companyOf(services, key); // as it is now: an assistant may have been waited for
+      if (company instanceof Promise) company = await company;
       summary.asked = call.slug;
       const { restriction } = key;
       const allowed = restriction === null ? null : restriction.models;
@@ -235,6 +236,9 @@ class ApiRequest implements BodyListener, ReplyListener {
     if (key === null) throw new GatewayError('invalid_api_key');
     if (key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key').by('key.expires_at');
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
+    const operation = this.#operation;
+    if (operation !== null && (key.scopes & SCOPE_BIT[operation.scope]) === 0)
+      throw new GatewayError('insufficient_scope');
     return key;
   }
 
