@@ -1,5 +1,17 @@
 import { Hidden } from '../json/hidden.ts';
-import { CHOICES, DELTA, ERROR, GROQ, MODEL, memberTable, NESTED, RESULT, TYPE, USAGE } from '../json/member-table.ts';
+import {
+  CHOICES,
+  CODED_ID,
+  DELTA,
+  ERROR,
+  GROQ,
+  MODEL,
+  memberTable,
+  NESTED,
+  RESULT,
+  TYPE,
+  USAGE,
+} from '../json/member-table.ts';
 import { embeddingUsage, messagesUsage, responsesUsage } from '../json/usage.ts';
 import { internalNames, type Model } from './model.ts';
 
@@ -63,7 +75,7 @@ export const EMBEDDING_ANSWER = memberTable({ ...CHAT, usage: embeddingUsage });
 /** An answer of POST /responses. */
 export const RESPONSES_ANSWER = memberTable({
   ...LISTS,
-  format: { model: MODEL, error: ERROR, usage: USAGE, output: RESULT },
+  format: { id: CODED_ID, model: MODEL, error: ERROR, usage: USAGE, output: RESULT },
   usage: responsesUsage,
 });
 

@@ -19,6 +19,8 @@ export const TYPE = 9;
 export const DELTA = 10;
 /** The same, and so is an object with all in it: the input of a tool. */
 export const INPUT = 11;
+/** An id in which LiteLLM writes provider and deployment, in base64. */
+export const CODED_ID = 12;
 
 interface Entry {
   readonly bytes: Buffer;

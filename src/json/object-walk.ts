@@ -21,6 +21,7 @@ import {
 import type { Hidden, HiddenSpans } from './hidden.ts';
 import {
   CHOICES,
+  CODED_ID,
   DELTA,
   ERROR,
   GROQ,
@@ -235,6 +236,11 @@ export class ObjectWalk implements HiddenSpans {
     } else if (kind === CHOICES || kind === RESULT) {
       this.hasResult = first === OPEN_BRACKET;
       if (this.hasResult && spaceEnd(b, start + 1, end, lineEnds) === end - 1) this.emptyChoicesAt = end - 1;
+    } else if (kind === CODED_ID && first === QUOTE) {
+      const own = ownIdStart(b, start + 1, end - 1);
+      if (own < 0) return;
+      this.editCount = editCount;
+      this.addEdit(start + 1 + PREFIX, own, REMOVE);
     } else if (kind === TYPE && first === QUOTE) {
       this.typeStart = start + 1;
       this.typeEnd = end - 1;
@@ -382,6 +388,20 @@ export class ObjectWalk implements HiddenSpans {
     }
     return -1;
   }
+}
+
+/** How an id begins that goes on with "litellm:custom_llm_provider:azure;model_id:…;response_id:…" in base64. */
+const CODED = Buffer.from('resp_bGl0ZWxsbTp');
+const PREFIX = 'resp_'.length;
+const OWN_ID = ';response_id:';
+
+/** Where the provider's own id begins in the coded id with the content [start, end), or soon after; -1: it is not coded. */
+function ownIdStart(b: Buffer, start: number, end: number): number {
+  if (end - start < CODED.length || !equals(b, start, CODED.length, CODED)) return -1;
+  const text = Buffer.from(b.toString('latin1', start + PREFIX, end), 'base64').toString('latin1');
+  const at = text.lastIndexOf(OWN_ID);
+  const bytes = at < 0 ? 0 : text.length - at - OWN_ID.length;
+  return end - 4 * Math.floor(bytes / 3); // four characters are three bytes
 }
 
 /** The end of a number, true, false or null, or -1. Does not check what follows. */

@@ -245,6 +245,32 @@ t.test('a file is found however it is named, and wherever the body is cut', asyn
   }
 });
 
+t.test(
+  'an id in which the router wrote provider and deployment keeps the end that is the own, in all events',
+  async (t) => {
+    const { post, stream } = await newClient();
+    const own = 'resp_0123456789abcdef';
+    for (const [coded, left] of [
+      [`litellm:custom_llm_provider:azure;model_id:gpt-4o-us-east;response_id:${own}`, own],
+      ['litellm:custom_llm_provider:azure;model_id:gpt-4o-us-east;response_id:x', ''],
+      ['litellm:custom_llm_provider:azure;model_id:gpt-4o-us-east', ''],
+    ] as const) {
+      const id = `resp_${Buffer.from(coded).toString('base64')}`;
+      const told = (shown: string) => Buffer.from(shown.slice('resp_'.length), 'base64').toString();
+      answerJson(stage, { ...RESPONSE, id });
+      const { json } = await post();
+      t.ok(json.id.startsWith('resp_') && left.endsWith(told(json.id)), `${json.id} of ${coded}`);
+      t.ok(told(json.id).length > left.length - 3, 'no more is gone than has to be');
+      const [first, ...others] = DIALECT.events;
+      const events = [first, others.at(-1)].map((text) => String(text).replaceAll('"resp_1"', JSON.stringify(id)));
+      answerEvents(stage, [events[0] as string, ...others.slice(0, -1), events[1] as string]);
+      const text = await (await stream()).text();
+      t.equal(text.split(JSON.stringify(json.id)).length, 3, 'the same id in the first and the last event');
+      t.notOk(text.includes('bGl0ZWxsbT'));
+    }
+  },
+);
+
 t.test('the event that ends a broken stream goes on with the numbers', async (t) => {
   const { stream } = await newClient();
   const failed = event('response.failed', { response: { ...RESPONSE, status: 'failed', error: { code: 'x' } } });
