@@ -97,6 +97,9 @@ function exchange(req: IncomingMessage, res: ServerResponse, headers: IncomingHt
     const raw = answer.rawHeaders;
     const kept = raw.filter((_, i) => !NOT_FORWARDED.has((raw[i & ~1] as string).toLowerCase()));
     res.writeHead(answer.statusCode as number, kept);
+    // HTTP/1.0, as some proxies speak it, has no chunks: the usual end of a connection makes a part look whole
+    const isPlain = req.httpVersionMinor === 0 && !('encrypted' in req.socket);
+    if (isPlain) answer.once('error', () => req.socket.resetAndDestroy());
     pipeline(answer, res, () => {}); // destroys both when one of them breaks
     resolve(answer.headers[SESSION_HEADER]);
   });

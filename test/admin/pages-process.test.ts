@@ -1,6 +1,7 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
+import { connect } from 'node:net';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { Allowance } from '../../src/admin/allowance.ts';
@@ -305,4 +306,33 @@ t.test('an allowance is filled again with time, for each address and session alo
   );
   open[0]?.();
   t.ok(allowance.take('c', null));
+});
+
+/** Sends a form as HTTP/1.0, as nginx does unless told otherwise. @returns how the connection ends, after the first bytes */
+async function endOfPlainAnswer(person: Person, path: string, fields: Record<string, string>) {
+  const body = new URLSearchParams({ csrf: await person.csrf(), ...fields }).toString();
+  const cookie = [...person.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+  const { hostname, port, host } = new URL(person.base);
+  const socket = connect(Number(port), hostname);
+  const head = [
+    ...[`POST ${path} HTTP/1.0`, `host: ${host}`, `cookie: ${cookie}`, `origin: ${person.base}`],
+    ...['content-type: application/x-www-form-urlencoded', `content-length: ${body.length}`],
+  ];
+  socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+  await once(socket, 'data');
+  const ended = new Promise<string>((resolve) => {
+    socket.on('end', () => resolve('as a whole answer'));
+    socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(String(code)));
+  });
+  socket.resume();
+  return () => ended;
+}
+
+t.test('an answer that breaks off does not end like a whole one, in HTTP/1.0 either', async (t) => {
+  await office.part(office.customer, 'stalling', 'internal-demo-chat!stall-after-3');
+  const owner = await signedIn(office, 'owner');
+  const trial = `/companies/${office.customer.company}/playground/stream`;
+  const ending = await endOfPlainAnswer(owner, trial, { model: 'stalling', prompt: 'Hello' });
+  process.kill(pagesOf(process.pid)[0] as number, 'SIGKILL');
+  t.equal(await ending(), 'ECONNRESET');
 });
