@@ -226,6 +226,7 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLe
     apiSocket: config.listenSocket,
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
     adminUrl: config.adminUrl?.href ?? null,
+    isSecure: config.adminUrl === null ? config.tlsCert !== null : config.adminUrl.protocol === 'https:',
     billingTimezone: config.billingTimezone,
     keyPrefix: config.keyPrefix,
     ownedBy: config.ownedBy,

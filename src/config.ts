@@ -118,7 +118,7 @@ const TABLE = {
   apiUrl: optional('API_URL', 'where it listens', address,
     'base address of the API as clients reach it, shown on the admin pages'),
   adminUrl: optional('ADMIN_URL', 'as requested', addressWithoutPath,
-    'address of the admin pages as people reach them; https makes cookies Secure'),
+    'address of the admin pages as people reach them; https makes cookies Secure, as TLS_CERT does without it'),
   adminProxies: variable('ADMIN_PROXIES', '0', whole(0, 9),
     'number of reverse proxies in front of the admin listener that set X-Forwarded-For'),
   oidcIssuer: optional('OIDC_ISSUER', 'none', encryptedAddress,

@@ -110,8 +110,7 @@ type Given = Omit<PageServices, Made>;
  * Request and Response: other code of this process uses them, and pages gain no time by it.
  */
 export function startPages(given: Given): RequestListener {
-  const isSecure = given.adminUrl?.startsWith('https:') === true;
-  const sessions = new Sessions(given.db, isSecure);
+  const sessions = new Sessions(given.db, given.isSecure);
   const services = {
     ...given,
     sessions,
@@ -135,7 +134,7 @@ export function startPages(given: Given): RequestListener {
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
   app.use(`${INVITATION_PATH}*`, noReferrer);
-  app.use(protect(isSecure));
+  app.use(protect(given.adminUrl?.startsWith('https:') === true));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
     c.set('services', services);

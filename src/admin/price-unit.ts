@@ -14,7 +14,7 @@ const UNITS = ['1k', '1M'] as const;
 
 /** The reader's unit: `?unit=` of the address, which is remembered, or what was chosen before. */
 export function priceUnitOf(c: PageContext): PriceUnit {
-  const options = cookieOptions(c.var.services.adminUrl?.startsWith('https:') === true);
+  const options = cookieOptions(c.var.services.isSecure);
   const asked = unitOf(c.req.query('unit'));
   if (asked === null) return unitOf(getCookie(c, COOKIE, options.prefix) || undefined) ?? '1k';
   setCookie(c, COOKIE, asked, { ...options, maxAge: YEAR_SECONDS });

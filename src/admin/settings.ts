@@ -22,6 +22,8 @@ export interface PagesSettings {
   readonly apiSocket: string | null;
   /** Where people reach the pages, such as "https://admin.example.com"; null: at the address of each request. */
   readonly adminUrl: string | null;
+  /** They are reached by https: as ADMIN_URL says, or because the listener speaks TLS. */
+  readonly isSecure: boolean;
   readonly oidc: OidcSettings | null;
   /** How invitations are sent by e-mail; null: links are copied only. */
   readonly mail: { readonly url: string; readonly from: string } | null;

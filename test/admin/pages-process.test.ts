@@ -157,6 +157,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     apiUrl: 'http://127.0.0.1:1/v1',
     apiSocket: null,
     adminUrl: null,
+    isSecure: false,
     oidc: null,
     mail: null,
   };
