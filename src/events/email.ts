@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 import { type BudgetAlert, mailOf } from '../domain/alert.ts';
 import { type MailSettings, mailer } from './mail.ts';
-import { ATTEMPT_MS, type Send } from './sender.ts';
+import type { Send } from './sender.ts';
+
+/** Longer than for a webhook: a server that looks for spam and is given up before it says so has taken the message. */
+const MAIL_MS = 60_000;
 
 interface EmailSettings extends MailSettings {
   /** Base address of the administration pages, for a link; null: none. */
@@ -12,7 +15,7 @@ interface EmailSettings extends MailSettings {
  * Sends budget alerts by SMTP, one message for each receiver. A message sent again has the same Message-ID, by which
  * many programs show it once; SMTP itself has nothing of the kind.
  */
-export function emailSender({ pages, ...settings }: EmailSettings, timeoutMs = ATTEMPT_MS): Send {
+export function emailSender({ pages, ...settings }: EmailSettings, timeoutMs = MAIL_MS): Send {
   const send = mailer(settings, timeoutMs);
   const domain = settings.from.slice(settings.from.lastIndexOf('@') + 1);
   return (event, recipient) => {

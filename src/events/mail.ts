@@ -20,9 +20,9 @@ type SendMail = (mail: Mail) => Promise<void>;
 
 /** Sends by SMTP. @param timeoutMs how long one message may take */
 export function mailer({ url, from }: MailSettings, timeoutMs: number): SendMail {
-  const each = timeoutMs / 2; // of connecting, the greeting and each answer
+  const each = timeoutMs / 2; // of connecting and the greeting
   const transport = createTransport({
-    ...{ url, connectionTimeout: each, greetingTimeout: each, dnsTimeout: each, socketTimeout: each },
+    ...{ url, connectionTimeout: each, greetingTimeout: each, dnsTimeout: each, socketTimeout: timeoutMs },
     ...{ disableFileAccess: true, disableUrlAccess: true },
   });
   return async (mail) => {

@@ -254,6 +254,16 @@ t.test('a mail server that says nothing is given up in time', async (t) => {
   );
 });
 
+t.test('a mail server that looks at a message for seconds gets it once', async (t) => {
+  const { mailbox, sender, company, deliveries } = await begin(t);
+  mailbox.hold(sleep(5500)); // half of what a webhook has, and more
+  await company('ACME');
+  sender({ channels: { email: emailTo(mailbox) }, operators: [] });
+  await until(deliveries, 'an end', ([first]) => first !== 'email own pending 0' && first !== undefined);
+  t.same(await deliveries(), ['email own delivered 1']);
+  t.equal(mailbox.mails.length, 1);
+});
+
 t.test('what failed for a day is given up, counted, and sent again when asked to', async (t) => {
   const { db, receiver, sender, company, deliveries, hurry, logged } = await begin(t);
   receiver.answer(500);

@@ -82,12 +82,15 @@ export interface Mailbox {
   readonly mails: Mail[];
   /** Recipients that are refused from now on. */
   refuse(...addresses: string[]): void;
+  /** Messages are taken only then. */
+  hold(until: Promise<unknown>): void;
 }
 
 /** A mail server that asks for a password. */
 export async function startMailbox(life: Life): Promise<Mailbox> {
   const mails: Mail[] = [];
   let refused: readonly string[] = [];
+  let held: Promise<unknown> = Promise.resolve();
   const options: SMTPServerOptions = {
     disabledCommands: ['STARTTLS'],
     onAuth({ username, password }, _session, done) {
@@ -99,7 +102,8 @@ export async function startMailbox(life: Life): Promise<Mailbox> {
       done(Object.assign(new Error(`no such mailbox: ${address}`), { responseCode: 550 }));
     },
     onData(stream, { envelope }, done) {
-      text(stream).then((text) => {
+      text(stream).then(async (text) => {
+        await held;
         const { mailFrom, rcptTo } = envelope;
         mails.push({ from: mailFrom ? mailFrom.address : '', to: rcptTo.map(({ address }) => address), text });
         done();
@@ -117,6 +121,9 @@ export async function startMailbox(life: Life): Promise<Mailbox> {
     mails,
     refuse: (...addresses) => {
       refused = addresses;
+    },
+    hold: (until) => {
+      held = until;
     },
   };
 }
