@@ -75,7 +75,8 @@ export class Oidc {
     });
     const claims = tokens.claims();
     const isVerified = claims?.email_verified === true && typeof claims.email === 'string';
-    const email = isVerified ? (claims.email as string).toLowerCase() : null;
+    // the sign of kelvin becomes a k, which would be somebody else's address
+    const email = isVerified ? (claims.email as string).replaceAll('\u212a', '\ufffd').toLowerCase() : null;
     return { email, next: Buffer.from(next, 'base64url').toString(), invitation };
   }
 

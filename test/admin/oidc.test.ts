@@ -102,11 +102,13 @@ t.test('a form whose session ended waits in its tab while another one signs in',
 });
 
 t.test('an unverified or unknown address does not', async (t) => {
+  await office.sql`insert into users (email, role) values ('kim@tollgate.example', 'operator')`;
   for (const wrong of [
     { email: office.people.owner, email_verified: false },
     { email: office.people.owner },
     { email: office.people.owner, email_verified: 'true' },
     { email: 'stranger@example.com', email_verified: true },
+    { email: '\u212aim@tollgate.example', email_verified: true }, // the sign of kelvin, whose small letter is k
     { email_verified: true },
   ]) {
     claims = wrong;
