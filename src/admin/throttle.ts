@@ -53,16 +53,17 @@ const CHANGE_BYTES = 2048;
 export type Attempts = ReturnType<typeof attemptLimits>;
 
 /**
- * Failed attempts to sign in or to open an invitation are counted per address and account, per address, and per
- * account. The last limit is high, so that a stranger's few guesses lock nobody out.
+ * Failed attempts to sign in or to open an invitation are counted per address and account, per block of IPv6 networks
+ * (/48) and account, per address, and per account. The last limit is high, so that a stranger locks nobody out.
  */
 export function attemptLimits(clock: Clock) {
   const failures = (most: number) => new Throttle({ most, windowMs: WINDOW_MS }, clock);
-  const [ofBoth, ofAddress, ofAccount] = [failures(5), failures(30), failures(100)];
+  const [ofBoth, ofBlock, ofAddress, ofAccount] = [failures(5), failures(30), failures(30), failures(100)];
   return (address: string, account: string) => {
-    const both = `${address} ${account}`;
+    const block = address.includes('.') ? address : address.split(':', 3).join(':');
     const counters = new Map([
-      [ofBoth, both],
+      [ofBoth, `${address} ${account}`],
+      [ofBlock, `${block} ${account}`],
       [ofAddress, address],
       [ofAccount, account],
     ]);

@@ -1,7 +1,7 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import t from 'tap';
 import { Busy, Semaphore } from '../../src/admin/semaphore.ts';
-import { changeLimit, Throttle } from '../../src/admin/throttle.ts';
+import { attemptLimits, changeLimit, Throttle } from '../../src/admin/throttle.ts';
 
 /** Limits of sign-in attempts. */
 
@@ -28,6 +28,21 @@ t.test('a success is no failure', async (t) => {
     throttle.attempt('a');
     throttle.forgive('a');
   }
+});
+
+t.test('a stranger who has a whole block of IPv6 networks locks nobody out elsewhere', async (t) => {
+  const attempts = attemptLimits(() => 0);
+  const guess = (address: string): number => {
+    const attempt = attempts(address, 'olga@tollgate.example');
+    const seconds = attempt.closedFor();
+    if (seconds === 0) attempt.count();
+    return seconds;
+  };
+  let guesses = 0;
+  for (let i = 0; i < 200; i++) if (guess(`2001:db8:7:${i.toString(16)}`) === 0) guesses++;
+  t.equal(guesses, 30);
+  t.equal(guess('2001:db8:8:1'), 0);
+  for (let i = 0; i < 60; i++) t.equal(guess(`::ffff:198.51.100.${i}`), 0, 'addresses of IPv4 have no block');
 });
 
 t.test('small changes count too, for an hour, and what is kept of them', async (t) => {
