@@ -40,6 +40,9 @@ const INCLUDED: ReadonlySet<string> = new Set([
   'message.input_image.image_url',
 ]);
 
+/** Of a long list of texts not all are looked at; these are three. */
+const MOST_INCLUDED = 100;
+
 /**
  * Types of items that say by an id alone what is stored. A type that was shortened may be any of them,
  * written with escapes: no type of the format is so long.
@@ -67,7 +70,7 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
     throw error;
   }
   const { include, input } = request;
-  const shown = Array.isArray(include) ? include.findIndex((name) => !INCLUDED.has(name)) : -1;
+  const shown = Array.isArray(include) ? include.findIndex((name, n) => n >= MOST_INCLUDED || !INCLUDED.has(name)) : -1;
   if (shown >= 0) throw stored(`include[${shown}]`);
   if (!Array.isArray(input)) return;
   // an item with neither a type nor a role is a reference too

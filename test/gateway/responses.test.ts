@@ -162,6 +162,8 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     t.match(json.error, { type: 'invalid_request_error', code: 'unsupported_parameter', param });
     t.match(json.error.message, /stored at the provider, and this gateway keeps none/);
   }
+  const long = `${'"reasoning.encrypted_content",'.repeat(17_000)}"code_interpreter_call.outputs"`;
+  t.match((await post(`{"model":"fast","input":"x","include":[${long}]}`)).json, { error: { param: 'include[100]' } });
   const escaped = `{"model":"fast","input":[{"id":"msg_1","type":"${'item_reference'.replace(/./g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`)}"}]}`;
   t.match((await post(escaped)).json.error, { param: 'input[0]' }, 'a type written with escapes');
   const folded = await post({ input: [{ type: 'message', Type: 'item_reference', role: 'user', id: 'msg_1' }] });
