@@ -20,6 +20,10 @@ export const LEAKING_MEMBERS: readonly string[] = [
   // the provider that OpenRouter and other resellers chose
   ...['provider', 'provider_specific_fields', 'provider_metadata', 'providerMetadata', 'openrouter_metadata'],
   ...['debug', '__verbose', 'upstream', 'upstream_model', 'router', 'backend'],
+  // named for the provider: what LiteLLM adds of Gemini's, also where it is empty, and Bedrock in the last event
+  ...['vertex_ai_grounding_metadata', 'vertex_ai_url_context_metadata', 'vertex_ai_safety_results'],
+  ...['vertex_ai_citation_metadata', 'amazon-bedrock-invocationMetrics', 'amazon-bedrock-trace'],
+  ...['amazon-bedrock-guardrailAction', 'amazon-bedrock-guardrailAssessment'],
   // LiteLLM: parameters, headers and times of its own call, and what it cost
   ...['_hidden_params', '_response_headers', '_response_ms', 'response_ms'],
   ...['litellm_params', 'litellm_metadata', 'litellm_call_id', 'model_id', 'model_info', 'model_group'],

@@ -98,6 +98,8 @@ const SPOKEN = {
   deployment: 'canary',
   openrouter_metadata: { endpoints: [{ model: 'canary' }] },
   debug: { echo_upstream_body: 'canary' },
+  vertex_ai_grounding_metadata: ['canary'],
+  'amazon-bedrock-invocationMetrics': { inputTokenCount: 1, canary: 1 },
 };
 /** Values that tell it, in members that no list knows. */
 const NESTED = {
