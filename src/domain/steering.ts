@@ -29,7 +29,7 @@ function namesOf([names]: readonly [names: string, ...string[]]): string[] {
 export const REFERENCE: ReadonlySet<string> = new Set(REFERENCE_MEMBERS.split(/\s+/));
 
 /** Members of the reference format that the gateway decides by: other spellings are refused. */
-const GOVERNED = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools'];
+const GOVERNED = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools', 'functions'];
 
 const METADATA = 'metadata.';
 const TOOLS = 'tools.';

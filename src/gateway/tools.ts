@@ -30,16 +30,17 @@ interface ToolRule {
 
 /** Refuses tools that run at the router or the provider: all types but those that the caller runs. */
 export function validateTools(body: RequestBody, member: Member, tools: unknown, rule: ToolRule): void {
+  const { name: list } = member;
   if (!Array.isArray(tools)) return;
   // tools of groups lie deeper than the parsed value reaches
   if (tools.some((tool) => tool?.type === TOOL_GROUP)) {
-    return validateToolBytes(bytesWithin(body, member, MOST_TOOLS), 'tools', rule);
+    return validateToolBytes(bytesWithin(body, member, MOST_TOOLS), list, rule);
   }
   for (let i = 0; i < tools.length; i++) {
     const tool = tools[i];
     if (typeof tool !== 'object' || tool === null) continue;
-    for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`tools[${i}].type`);
-    requireCallersTool(tool, `tools[${i}]`, rule);
+    for (const name in tool) if (name !== 'type' && foldsTo(name, 'type')) throw twoReadings(`${list}[${i}].type`);
+    requireCallersTool(tool, `${list}[${i}]`, rule);
   }
 }
 

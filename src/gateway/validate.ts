@@ -52,9 +52,9 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
 const NONE: readonly string[] = [];
 
 /** Members whose items are checked by their type. */
-const WITH_TYPES = ['tools', 'input'];
+const WITH_TYPES = ['tools', 'functions', 'input'];
 /** Members whose own members are checked. */
-const WITH_MEMBERS = ['metadata', 'tools', 'chat_template_kwargs'];
+const WITH_MEMBERS = ['metadata', 'tools', 'functions', 'chat_template_kwargs'];
 
 function refuseSteering(
   body: RequestBody,
@@ -67,6 +67,7 @@ function refuseSteering(
     if (steering.refuses(name) && !own.includes(name)) throw unsupportedParameter(name);
     if (name === 'metadata') validateMetadata(body, member, steering);
     else if (name === 'tools') validateTools(body, member, value.tools, { steering, untypedTool });
+    else if (name === 'functions') validateTools(body, member, value.functions, { steering, untypedTool: 'function' });
     else if (name === 'chat_template_kwargs') validateKwargs(value.chat_template_kwargs, steering);
   }
 }

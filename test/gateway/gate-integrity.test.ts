@@ -251,7 +251,7 @@ t.test('parameters of the reference format, and those not invented yet, pass by 
     fc.stringMatching(/^new_[a-z]{3,10}_(effort|mode|level|format|level_of_detail)$/),
   );
   const names = fc.uniqueArray(
-    name.filter((name) => name !== 'input'),
+    name.filter((name) => !['input', 'tools', 'functions'].includes(name)), // those are checked
     {
       maxLength: 6,
     },
@@ -353,6 +353,23 @@ t.test('only tools that the caller runs itself are forwarded', async (t) => {
       if (param === null) t.notOk(result instanceof GatewayError, tools);
       else t.match(result, { status: 400, param }, tools);
     }
+  }
+});
+
+t.test('functions are checked as tools are: LiteLLM makes Gemini tools of them too', async (t) => {
+  for (const [functions, param] of [
+    ['[{"name":"f","parameters":{"type":"object"}}]', null],
+    ['null', null],
+    ['[{"googleSearch":{}}]', 'functions[0].type'],
+    ['[{"name":"f"},{"type":"function","urlContext":{}}]', 'functions[1].type'],
+    ['[{"type":"mcp","name":"f"}]', 'functions[0].type'],
+    ['[{"name":"f"}],"functions":[{"googleSearch":{}}]', 'functions'],
+    ['[],"Functions":[{"googleSearch":{}}]', 'functions'],
+  ] as const) {
+    const text = `{"model":"brand","messages":[{"role":"user","content":"hi"}],"functions":${functions}}`;
+    const result = forwarded(chat, bodyOf(Buffer.from(text), null));
+    if (param === null) t.notOk(result instanceof GatewayError, functions);
+    else t.match(result, { status: 400, param }, functions);
   }
 });
 
