@@ -31,15 +31,19 @@ export async function callApi(
   const { email, role } = session.user;
   const player = { company_id: param(c, 'company'), email, role };
   const name = `${player.company_id} ${player.email}`;
-  const mint = async (): Promise<string> => {
-    const text = await change(c, (sql) => mintPlaygroundKey(sql, services.keyPrefix, player));
-    services.texts.set(name, text);
+  const { texts } = services;
+  const mint = (): Promise<string> => {
+    const text = change(c, (sql) => mintPlaygroundKey(sql, services.keyPrefix, player));
+    texts.set(name, text); // at once: calls that begin meanwhile wait for it, since each new text ends the one before
+    text.catch(() => texts.get(name) === text && texts.delete(name));
     return text;
   };
-  const response = await send(services, path, services.texts.get(name) ?? (await mint()), body, signal);
+  const text = texts.get(name) ?? mint();
+  const response = await send(services, path, await text, body, signal);
   if (response.statusCode !== 401) return response;
   response.resume();
-  return send(services, path, await mint(), body, signal);
+  const present = texts.get(name);
+  return send(services, path, await (present === undefined || present === text ? mint() : present), body, signal);
 }
 
 /** As the API tells of a call (contract section 5). */

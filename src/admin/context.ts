@@ -38,7 +38,7 @@ export interface PageServices extends PagesSettings {
   /** Limits trials of models and assistants, which may take minutes too, but hold no database connection. */
   readonly trials: Semaphore;
   /** Texts of keys for trials, by company and user. They are nowhere else. */
-  readonly texts: LRUCache<string, string>;
+  readonly texts: LRUCache<string, Promise<string>>;
 }
 
 /** What Hono's context holds besides the request. Only `services` is set before a user is signed in. */

@@ -121,7 +121,7 @@ export function startPages(given: Given): RequestListener {
     slow: new Semaphore(slowPermits(given.databaseConnections)),
     mails: new Semaphore(MAILS),
     trials: new Semaphore(TRIALS),
-    texts: new LRUCache<string, string>(TEXTS),
+    texts: new LRUCache<string, Promise<string>>(TEXTS),
   };
   const pages = new Semaphore(PAGES);
   const signIn = passwordSignIn(services.attempts);

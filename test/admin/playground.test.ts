@@ -69,6 +69,20 @@ t.test('each role: its own key, booked on the company; members and other compani
   t.equal(foreign.status, 404);
 });
 
+t.test('trials at once of somebody whose key is not in memory share one', async (t) => {
+  const operator = await signedIn(office, 'operator');
+  const trial = () => operator.post(`/companies/${other.company}/playground`, { model: CHAT, prompt: 'Hello' });
+  const answers = await Promise.all(Array.from({ length: 6 }, trial));
+  for (const { status, text } of answers) {
+    t.equal(status, 200);
+    t.match(text, 'data-error></p>', 'no call was refused');
+  }
+  const [row] = await sql`
+    select count(*)::integer as texts from audit_log where subject = 'api_keys' and company_id = ${other.company}
+      and after ->> 'purpose' = 'playground'`;
+  t.equal(row?.texts, 1, 'each new text would end the one before');
+});
+
 t.test('a call of another person is not told of', async (t) => {
   const [owner, administrator] = [await signedIn(office, 'owner'), await signedIn(office, 'administrator')];
   const { id } = await send(owner, {});
