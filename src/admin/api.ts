@@ -42,8 +42,8 @@ export async function callApi(
   const response = await send(services, path, await text, body, signal);
   if (response.statusCode !== 401) return response;
   response.resume();
-  const present = texts.get(name);
-  return send(services, path, await (present === undefined || present === text ? mint() : present), body, signal);
+  const newer = texts.get(name); // of another call that found the same
+  return send(services, path, await (newer === undefined || newer === text ? mint() : newer), body, signal);
 }
 
 /** As the API tells of a call (contract section 5). */

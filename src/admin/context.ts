@@ -114,7 +114,7 @@ interface Maker {
   readonly bytes: number;
 }
 
-/** One transaction of a change, which counts what the audit log keeps of it. */
+/** One transaction of a change. What the audit log keeps of it counts for the company of its maker. */
 export async function countedChange<T>(
   { db, changes }: PageServices,
   { actor, company, bytes }: Maker,
@@ -122,7 +122,7 @@ export async function countedChange<T>(
   work: (sql: Sql) => PromiseLike<T>,
 ): Promise<T> {
   const [value, kept] = await actingAs(db, actor, deadlineMs, async (sql) => {
-    return [await work(sql), await auditedBytes(sql)] as const;
+    return [await work(sql), company === null ? 0 : await auditedBytes(sql)] as const;
   });
   changes.end(company, bytes, kept);
   return value;

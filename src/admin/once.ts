@@ -1,4 +1,4 @@
-import { createHash, randomUUID } from 'node:crypto';
+import { hash, randomUUID } from 'node:crypto';
 import { html } from 'hono/html';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -16,6 +16,6 @@ export function onceInput(): Html {
  */
 export function onceId(form: Form): string {
   if (!form.values.has('id')) return randomUUID();
-  const digest = createHash('sha256').update(JSON.stringify(form.kept)).digest('hex');
+  const digest = hash('sha256', JSON.stringify(form.kept), 'hex');
   return digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5'); // RFC 9562, version 8
 }

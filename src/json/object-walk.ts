@@ -18,6 +18,7 @@ import {
   stringEnd,
   TAB,
 } from './bytes.ts';
+import { ID_PREFIX, ownIdStart } from './coded-id.ts';
 import type { Hidden, HiddenSpans } from './hidden.ts';
 import {
   CHOICES,
@@ -240,7 +241,7 @@ export class ObjectWalk implements HiddenSpans {
       const own = ownIdStart(b, start + 1, end - 1);
       if (own < 0) return;
       this.editCount = editCount;
-      this.addEdit(start + 1 + PREFIX, own, REMOVE);
+      this.addEdit(start + 1 + ID_PREFIX.length, own, REMOVE);
     } else if (kind === TYPE && first === QUOTE) {
       this.typeStart = start + 1;
       this.typeEnd = end - 1;
@@ -388,20 +389,6 @@ export class ObjectWalk implements HiddenSpans {
     }
     return -1;
   }
-}
-
-/** How an id begins that goes on with "litellm:custom_llm_provider:azure;model_id:…;response_id:…" in base64. */
-const CODED = Buffer.from('resp_bGl0ZWxsbTp');
-const PREFIX = 'resp_'.length;
-const OWN_ID = ';response_id:';
-
-/** Where the provider's own id begins in the coded id with the content [start, end), or soon after; -1: it is not coded. */
-function ownIdStart(b: Buffer, start: number, end: number): number {
-  if (end - start < CODED.length || !equals(b, start, CODED.length, CODED)) return -1;
-  const text = Buffer.from(b.toString('latin1', start + PREFIX, end), 'base64').toString('latin1');
-  const at = text.lastIndexOf(OWN_ID);
-  const bytes = at < 0 ? 0 : text.length - at - OWN_ID.length;
-  return end - 4 * Math.floor(bytes / 3); // four characters are three bytes
 }
 
 /** The end of a number, true, false or null, or -1. Does not check what follows. */

@@ -12,12 +12,12 @@ export async function createOnce<T>(
   id: string,
   create: () => Promise<T>,
 ): Promise<T | null> {
-  await lockId(sql, id);
+  await lockName(sql, id);
   const { count } = await sql`select from ${sql(table)} where id = ${id}`;
   return count > 0 ? null : create();
 }
 
-/** Until the transaction ends nobody else has this lock. */
-export async function lockId(sql: Sql, id: string): Promise<void> {
-  await sql`select pg_advisory_xact_lock(hashtextextended(${id}, 0))`;
+/** Waits for the lock of this name, which nobody else then has until the transaction ends. @param name an id, or any text */
+export async function lockName(sql: Sql, name: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`;
 }

@@ -1,5 +1,5 @@
 import { decryptText, encryptText } from '../domain/encrypted-text.ts';
-import { lockId } from './create-once.ts';
+import { lockName } from './create-once.ts';
 import type { Sql } from './database.ts';
 import { createKey, type KeyRow, type MintedKey, type NewKey, type Rotation, readKey, rotateKey } from './key.ts';
 
@@ -60,7 +60,7 @@ async function once(
   const { company_id: company } = asked;
   const context = JSON.stringify([holder, asked]);
   // the second of two clicks waits here for the first
-  await lockId(sql, id);
+  await lockName(sql, id);
   await pruneReveals(sql);
   const existing = await readKey(sql, id, company);
   if (existing !== null) {

@@ -171,10 +171,12 @@ export async function keysWithCompany(
   isBound = false,
 ): Promise<(KeyRow & { readonly company_name: string })[]> {
   const chosen = sql`id = any(${[...ids]}::uuid[]) and (${company}::uuid is null or company_id = ${company})`;
-  const [{ bytes }] = await sql<[{ bytes: number }]>`
-    select coalesce(sum(${listBytes(sql)}), 0)::float8 as bytes from api_keys where ${isBound} and ${chosen}`;
-  if (bytes > PAGE_BYTES) {
-    throwConflict('key', 'The models and networks of the keys found have more than 2 MiB: look for fewer at once.');
+  if (isBound) {
+    const [{ bytes }] = await sql<[{ bytes: number }]>`
+      select coalesce(sum(${listBytes(sql)}), 0)::float8 as bytes from api_keys where ${chosen}`;
+    if (bytes > PAGE_BYTES) {
+      throwConflict('key', 'The models and networks of the keys found have more than 2 MiB: look for fewer at once.');
+    }
   }
   return sql<(KeyRow & { readonly company_name: string })[]>`
     select k.*, c.name as company_name

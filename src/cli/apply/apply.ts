@@ -7,6 +7,7 @@ import type { CompanyRole, Role } from '../../domain/user.ts';
 import { companiesAfter } from '../../store/after.ts';
 import { createAssistant, listAssistants, removeAssistant, setAssistant } from '../../store/assistant.ts';
 import { type CompanyRow, createCompany, findCompany, setCompany } from '../../store/company.ts';
+import { lockName } from '../../store/create-once.ts';
 import type { Sql } from '../../store/database.ts';
 import { databaseError } from '../../store/database-error.ts';
 import { createKey, listKeys, revokeKey, setKey, setKeyText } from '../../store/key.ts';
@@ -70,7 +71,7 @@ class Application {
 
   async all(): Promise<void> {
     // of two files at once the second waits for the end of the first: both would create what is not there
-    await this.#sql`select pg_advisory_xact_lock(hashtext('tollgate apply'))`;
+    await lockName(this.#sql, 'tollgate apply');
     const { models = [], companies = [], operators = [] } = this.#file.wanted;
     await this.#models(models, null, '/models');
     this.#unique(companies, ({ id, name }) => id ?? name, '/companies');
