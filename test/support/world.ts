@@ -1,6 +1,7 @@
 import type { Test } from 'tap';
 import { type Answer, type Ask, ask } from './client.ts';
 import { startGateway, type TestGateway } from './gateway.ts';
+import { until } from './until.ts';
 import { demoUpstream, MASTER_KEY, type TestUpstream } from './upstream.ts';
 
 /** Slugs of the models every company of a world may use; OVERSEAS is hosted outside the EU. */
@@ -48,6 +49,11 @@ export async function startWorld(t: Test, env: Record<string, string> = {}, give
     newCustomer,
     async part(customer, slug, model) {
       await gateway.model(slug, { upstream: model, company: customer.company });
+      // a company that is in memory gets it a moment later
+      await until(
+        async () => (await customer.ask(`/models/${slug}`)).status === 200,
+        `the gateway serves model ${slug}`,
+      );
       return slug;
     },
   };
