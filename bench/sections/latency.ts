@@ -44,7 +44,7 @@ export const latency: Section = {
     ),
     {
       name: '500 streams',
-      warmSeconds: quick ? 0 : 2,
+      warmSeconds: WARM_SECONDS,
       async measure(target, seconds) {
         await rig.mode({ mode: 'paced', interval: INTERVAL_MS, events: EVENTS });
         const load = openLoad(target, { bytes: 1024, stream: true, rate: STREAMS_PER_SECOND });
