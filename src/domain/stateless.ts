@@ -1,5 +1,5 @@
 import { foldsTo, SHORTENED } from '../json/members.ts';
-import type { WatchedName } from '../json/name-watcher.ts';
+import { letterSet, type WatchedNames } from '../json/name-watcher.ts';
 import { GatewayError, twoReadings } from './errors.ts';
 import { NameSet } from './name-set.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
@@ -22,15 +22,38 @@ export const STORED_MEMBERS = [
 /** The member that names a stored file. */
 export const FILE_ID = 'file_id';
 const FILE_IDS = new NameSet([FILE_ID]);
-/** Looks for it in parts of messages; below a tool's `input` it is an argument of the caller's. */
-export const STORED_FILES: WatchedName = { beginning: 'fi', isName: (key) => FILE_IDS.has(key), notBelow: 'input' };
+/** Members with the address of a file. */
+const ADDRESSES = new NameSet(
+  'url uri image_url video_url audio_url document_url file_url file_uri file_data'.split(' '),
+);
+const ANY = /^/;
+/**
+ * An address such as `gs://bucket/file`, which routers and providers read with the operator's account. A text without
+ * a scheme is base64. Readers of addresses skip blanks and control characters; of so many the scheme is not seen.
+ */
+const OF_ACCOUNT = /^[\0- ]*(?:[\0- ]{64}|(?!https?:|data:)[a-z][a-z\d+.\-\s]*:)/i;
+/** Looks for both in parts of messages; below a tool's `input` they are arguments of the caller's. */
+export const STORED_FILES: WatchedNames = {
+  first: letterSet('adfiuv'),
+  last: letterSet('adil'),
+  counts: (key) => (FILE_IDS.has(key) ? ANY : ADDRESSES.has(key) ? OF_ACCOUNT : null),
+  notBelow: 'input',
+};
 /** The members that hold messages or their parts. */
 const WITH_PARTS = ['messages', 'input', 'system', 'instructions'];
 
-/** @throws GatewayError 400 if one of these members, in which a file is named, holds messages */
-export function requireNoFiles(members: readonly string[]): void {
-  const found = WITH_PARTS.find((plain) => members.some((name) => foldsTo(name, plain)));
-  if (found !== undefined) throw stored(`${found}[].${FILE_ID}`);
+/**
+ * @param found members in which a file is named
+ * @throws GatewayError 400 if one of them holds messages
+ */
+export function requireNoFiles(found: readonly { readonly name: string; readonly key: string }[]): void {
+  for (const { name, key } of found) {
+    const list = WITH_PARTS.find((plain) => foldsTo(name, plain));
+    if (list === undefined) continue;
+    if (FILE_IDS.has(key)) throw stored(`${list}[].${FILE_ID}`);
+    const text = `'${list}[].${key}' has an address that is read with the operator's account: use https, or data.`;
+    throw new GatewayError('unsupported_parameter', text, list);
+  }
 }
 
 /** Additions to a response that show nothing stored. */

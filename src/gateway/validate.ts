@@ -43,7 +43,7 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
     if (WITH_TYPES.includes(name)) throw twoReadings(`${name}[].type`);
   }
   if (watched.length > 0 && steering?.refuses(FILE_ID) !== false) {
-    requireNoFiles(watched.map((index) => (members[index] as Member).name));
+    requireNoFiles(watched.map(({ member, key }) => ({ name: (members[member] as Member).name, key })));
   }
   if (steering !== null) refuseSteering(body, object, steering, rules);
   return { request: rules.check(object.value), body, members };

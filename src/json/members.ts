@@ -11,6 +11,7 @@ import {
   stringEnd,
   unescaped,
 } from './bytes.ts';
+import type { WatchedMember } from './name-watcher.ts';
 
 /**
  * What the two parsers of request bodies share: `parseObject` (parser.ts) for small bodies and
@@ -67,9 +68,9 @@ export interface ParsedObject {
    */
   readonly value: Readonly<Record<string, unknown>>;
   readonly members: Members;
-  /** The members, by index, in which the watched name occurs. */
-  readonly watched: readonly number[];
-  /** The members, by index, that are lists with an item that has `type` twice; known only where a name is watched. */
+  /** The members in which a watched name occurs. */
+  readonly watched: readonly WatchedMember[];
+  /** The members, by index, that are lists with an item that has `type` twice; known only where names are watched. */
   readonly retyped: readonly number[];
 }
 

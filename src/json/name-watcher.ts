@@ -1,57 +1,91 @@
 import { BACKSLASH, decodeString, LONG_STRING } from './bytes.ts';
 
-/** A name that is looked for at all levels from the third on, where its value is a string. */
-export interface WatchedName {
-  /** Letters that every spelling of the name begins with, in lower case; keys that begin otherwise are not decoded. */
-  readonly beginning: string;
-  /** Whether some reader could take a key for the name. */
-  isName(key: string): boolean;
-  /** The name does not count below a member of this name in a part of a message. */
+/** Names that are looked for at all levels from the third on, where their value is a string. */
+export interface WatchedNames {
+  /** Letters with which the names begin, and end: other keys without escapes are not decoded. */
+  readonly first: LetterSet;
+  readonly last: LetterSet;
+  /** Which strings count below this key; null if it is none of the names, nor taken for one by some reader. */
+  counts(key: string): RegExp | null;
+  /** A name does not count below a member of this name in a part of a message. */
   readonly notBelow: string;
+}
+
+/** For each byte whether it may be one of some letters; escapes, and bytes beyond ASCII, may be any. */
+export type LetterSet = Uint8Array;
+
+/** @param letters in lower case; those of the set are in upper case as well */
+export function letterSet(letters: string): LetterSet {
+  const set = new Uint8Array(256).fill(1, 0x80);
+  for (const text of [letters, letters.toUpperCase(), '\\']) for (const c of Buffer.from(text)) set[c] = 1;
+  return set;
+}
+
+/** Where a name occurs. */
+export interface WatchedMember {
+  /** Index of the top-level member in which it does. */
+  readonly member: number;
+  readonly key: string;
 }
 
 /** The levels of the items of a top-level list, and of the parts of a message. */
 const ITEM_LEVEL = 3;
 const PART_LEVEL = 5;
 const TYPE = 'type';
-const NONE: readonly number[] = [];
+const NO_MEMBERS: readonly WatchedMember[] = [];
+const NO_INDICES: readonly number[] = [];
 
 /**
- * Notes the top-level members in which the name occurs, also so deep that names are not decoded, or in which an item
+ * Notes the top-level members in which a name occurs, also so deep that names are not decoded, or in which an item
  * has two types.
  */
 export class NameWatcher {
-  /** Indices of members. */
-  found: readonly number[] = NONE;
+  /** The first of each top-level member. */
+  found: readonly WatchedMember[] = NO_MEMBERS;
   /** Indices of members in an item of which `type` occurs twice. */
-  retyped: readonly number[] = NONE;
-  readonly #watch: WatchedName;
-  /** Whether the name does not count in the member of PART_LEVEL that is being read. */
+  retyped: readonly number[] = NO_INDICES;
+  readonly #watch: WatchedNames;
+  /** Whether names do not count in the member of PART_LEVEL that is being read. */
   #isExempt = false;
-  #isName = false;
+  #key = '';
+  #counts: RegExp | null = null;
   /** How often `type` occurred in the item that is being read. */
   #types = 0;
 
-  constructor(watch: WatchedName) {
+  constructor(watch: WatchedNames) {
     this.#watch = watch;
   }
 
   /** Takes the key with the content [start, end). */
   key(b: Buffer, start: number, end: number, level: number): void {
-    this.#isName = false;
+    this.#counts = null;
     if (level < ITEM_LEVEL) return;
-    const { beginning, notBelow } = this.#watch;
+    const { first, last, notBelow } = this.#watch;
     if (level === ITEM_LEVEL && isKey(b, start, end, TYPE)) this.#types++;
     else if (level === PART_LEVEL) this.#isExempt = isKey(b, start, end, notBelow);
     if (level > PART_LEVEL && this.#isExempt) return;
-    this.#isName = mayBegin(b, start, beginning) && this.#watch.isName(textOf(b, start, end));
+    if (first[b[start] as number] === 0 || !mayBeName(b, start, end, last)) return;
+    this.#key = textOf(b, start, end);
+    this.#counts = this.#watch.counts(this.#key);
   }
 
-  /** Takes the value behind the last key. @param member index of the top-level member that is being read */
-  value(isString: boolean, member: number): void {
-    if (this.#isName && isString && this.found.at(-1) !== member) this.found = [...this.found, member];
-    this.#isName = false;
+  /**
+   * Takes the beginning of a value: behind the last key, or an item.
+   * @param member index of the top-level member that is being read
+   * @returns whether its text is wanted
+   */
+  value(isString: boolean, member: number): boolean {
     if (this.#types > 1 && this.retyped.at(-1) !== member) this.retyped = [...this.retyped, member];
+    const isWanted = this.#counts !== null && isString && this.found.at(-1)?.member !== member;
+    if (!isWanted) this.#counts = null;
+    return isWanted;
+  }
+
+  /** Takes the text [start, end) of that value, or its first LONG_STRING bytes. */
+  text(b: Buffer, start: number, end: number, member: number): void {
+    const counts = this.#counts as RegExp;
+    this.#counts = null;
+    if (counts.test(textOf(b, start, end))) this.found = [...this.found, { member, key: this.#key }];
   }
 
   /** An object of this level ends. */
@@ -61,14 +95,11 @@ export class NameWatcher {
   }
 }
 
-/** Whether the key at `start` may begin with these letters: an escape or a byte beyond ASCII counts as yes. */
-function mayBegin(b: Buffer, start: number, beginning: string): boolean {
-  for (let i = 0; i < beginning.length; i++) {
-    const c = b[start + i] as number;
-    if (c === BACKSLASH || c >= 0x80) return true;
-    if ((c | 0x20) !== beginning.charCodeAt(i)) return false;
-  }
-  return true;
+/** Whether the key with the content [start, end), which begins like one of the names, may be one. */
+function mayBeName(b: Buffer, start: number, end: number, last: LetterSet): boolean {
+  if (last[b[end - 1] as number] === 1) return true;
+  for (let i = start; i < end; i++) if (b[i] === BACKSLASH || (b[i] as number) >= 0x80) return true;
+  return false;
 }
 
 /** Whether the key with the content [start, end) is this name, which is ASCII. */
@@ -83,7 +114,7 @@ function isKey(b: Buffer, start: number, end: number, name: string): boolean {
   return length === name.length;
 }
 
-/** The text of a key; of a longer one, the beginning. */
+/** The text of a string; of a longer one, the beginning. */
 function textOf(b: Buffer, start: number, end: number): string {
   return decodeString(b, start, Math.min(end, start + LONG_STRING));
 }

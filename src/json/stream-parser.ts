@@ -41,7 +41,7 @@ import {
   SHORTENED,
   setMember,
 } from './members.ts';
-import { NameWatcher, type WatchedName } from './name-watcher.ts';
+import { NameWatcher, type WatchedNames } from './name-watcher.ts';
 import { DIGITS, EXPONENT_DIGITS, FAULT, FRACTION, MINUS, nextNumberState, ZERO } from './number-state.ts';
 import { load, MAX_LOAD, pass } from './strings.ts';
 import { Utf8Check } from './utf8-check.ts';
@@ -89,6 +89,8 @@ export class ObjectStreamParser {
   readonly #members: Member[] = [];
   #valueStart = 0;
   readonly #watcher: NameWatcher | null;
+  /** Whether it wants the text of the string being read. */
+  #isWanted = false;
   /** Names below the top level, and the last one of each length: most occur again and again. */
   readonly #names = new Set<string>();
   readonly #lastNames: string[] = [];
@@ -112,7 +114,7 @@ export class ObjectStreamParser {
   #word = '';
   #wordLength = 0;
 
-  constructor(watch: WatchedName | null = null) {
+  constructor(watch: WatchedNames | null = null) {
     this.#watcher = watch === null ? null : new NameWatcher(watch);
   }
 
@@ -290,7 +292,7 @@ export class ObjectStreamParser {
 
   #beginValue(i: number, c: number): number {
     if (this.#depth === 1) this.#valueStart = this.#offset + i;
-    this.#watcher?.value(c === QUOTE, this.#members.length);
+    if (this.#watcher !== null) this.#isWanted = this.#watcher.value(c === QUOTE, this.#members.length);
     if (c === QUOTE) return this.#beginString(i, false);
     if (c === OPEN_BRACE || c === OPEN_BRACKET) return this.#open(c);
     if (c === MINUS_SIGN || (c >= DIGIT_0 && c <= DIGIT_9)) {
@@ -357,7 +359,7 @@ export class ObjectStreamParser {
 
   /** @param end offset of the closing quote */
   #endString(b: Buffer, end: number): number {
-    if (this.#isKey && this.#watcher !== null) this.#giveKey(this.#watcher, b, end);
+    if (this.#watcher !== null && (this.#isKey || this.#isWanted)) this.#give(this.#watcher, b, end);
     if (!this.#isKey && this.#isLeftOut()) return this.#endMember(end + 1);
     if (this.#depth <= REDUCED_DEPTH) {
       const most = this.#isKey || this.#depth === 1 ? LONG_STRING : SHORT_STRING;
@@ -381,11 +383,19 @@ export class ObjectStreamParser {
     return this.#isKey ? COLON_NEXT : AFTER;
   }
 
-  #giveKey(watcher: NameWatcher, b: Buffer, end: number): void {
-    if (this.#rawLength === 0) return watcher.key(b, this.#tokenStart, end, this.#depth);
-    this.#keepRaw(b, end);
-    this.#tokenStart = end; // all of it is kept now
-    watcher.key(this.#raw, 0, this.#rawKept, this.#depth);
+  /** Gives the watcher the key or value that ends here. */
+  #give(watcher: NameWatcher, b: Buffer, end: number): void {
+    let start = this.#tokenStart;
+    if (this.#rawLength > 0) {
+      this.#keepRaw(b, end);
+      this.#tokenStart = end; // all of it is kept now
+      b = this.#raw;
+      start = 0;
+      end = this.#rawKept;
+    }
+    if (this.#isKey) watcher.key(b, start, end, this.#depth);
+    else watcher.text(b, start, end, this.#members.length);
+    this.#isWanted = false;
   }
 
   /** Whether a string that ends here is an item that is left out. */
@@ -398,7 +408,7 @@ export class ObjectStreamParser {
   /** Keeps the beginning of a string that continues in the next chunk. */
   #keepRaw(b: Buffer, end: number): void {
     this.#rawLength += end - this.#tokenStart;
-    if (this.#depth > REDUCED_DEPTH && !this.#isKey) return;
+    if (this.#depth > REDUCED_DEPTH && !this.#isKey && !this.#isWanted) return;
     if (this.#raw.length === 0) this.#raw = Buffer.allocUnsafe(LONG_STRING);
     this.#rawKept += b.copy(this.#raw, this.#rawKept, this.#tokenStart, end);
   }

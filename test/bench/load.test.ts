@@ -82,15 +82,17 @@ t.test('shows its progress and a report for people', async (t) => {
 });
 
 t.test('speaks every dialect, whole and in streams', async (t) => {
-  const args = ['--base-url', baseUrl(), '--key', 'svc_test', '--rate', '20', '--duration', '0.5', '--max-tokens', '7'];
+  const args = ['--base-url', baseUrl(), '--key', 'svc_test', '--rate', '20', '--max-tokens', '7'];
   for (const endpoint of ['responses', 'messages', 'embeddings']) {
     asked = [];
     const streams = endpoint === 'embeddings' ? [] : ['--streams', '2'];
-    const { stdout } = await load(...args, '--endpoint', endpoint, ...streams, '--json');
-    const result = JSON.parse(stdout);
-    t.match(result, { requests: { errors: {} }, streams: { errors: {} } }, endpoint);
-    t.strictSame([result.requests.errors, result.streams.errors], [{}, {}], endpoint);
-    t.ok(result.requests.done > 0 && result.streams.done > 0 === streams.length > 0, `${endpoint} answered`);
+    let isAnswered = false;
+    for (let seconds = 0.5; !isAnswered; seconds *= 2) {
+      const { stdout } = await load(...args, '--duration', `${seconds}`, '--endpoint', endpoint, ...streams, '--json');
+      const result = JSON.parse(stdout);
+      t.strictSame([result.requests.errors, result.streams.errors], [{}, {}], endpoint);
+      isAnswered = result.requests.done > 0 && result.streams.done > 0 === streams.length > 0;
+    }
     const version = endpoint === 'messages' ? '2023-06-01' : undefined;
     t.strictSame(new Set(asked.map((one) => JSON.stringify(one))).size, 1);
     t.strictSame(asked[0], { path: `/v1/${endpoint}`, version });

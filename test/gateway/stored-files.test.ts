@@ -65,6 +65,58 @@ t.test('a file id is refused in every spelling, wherever messages may have parts
   t.equal(upstream.received.length, 0);
 });
 
+for (const text of ['short', LONG]) {
+  t.test(
+    `an address that needs the operator's account is refused, in a body of ${text.length} bytes and more`,
+    async (t) => {
+      const image = (url: string) => messages({ type: 'text', text }, { type: 'image_url', image_url: { url } });
+      const source = (url: string) => ({ type: 'image', source: { type: 'url', url } });
+      const refused: readonly (readonly [path: string, body: object, param: string])[] = [
+        ...['gs://b/f', 's3://b/f', 'file:///f', 'FILE:/f', '\n gs://b/f', 'g\ts://b/f', ' '.repeat(2000)].map(
+          (url) => ['/chat/completions', image(url), 'url'] as const,
+        ),
+        [
+          '/chat/completions',
+          messages({ type: 'text', text }, { type: 'image_url', image_url: 'gs://b/f' }),
+          'image_url',
+        ],
+        [
+          '/chat/completions',
+          messages({ type: 'text', text }, { type: 'file', file: { file_data: 'gs://b/f' } }),
+          'file_data',
+        ],
+        [
+          '/chat/completions',
+          messages({ type: 'text', text }, { type: 'file', file: { fileUri: 'gs://b/f' } }),
+          'fileUri',
+        ],
+        ['/responses', input({ type: 'input_text', text }, { type: 'input_file', file_url: 's3://b/f' }), 'file_url'],
+        ['/messages', messages({ type: 'text', text }, source('https://a/b'), source('gs://b/f')), 'url'],
+        ['/messages', messages({ type: 'tool_result', content: [source('gs://b/f'), text] }), 'url'],
+      ];
+      const before = upstream.received.length;
+      for (const [path, body, member] of refused) {
+        const { status, text } = await ask(`${gateway.url}${path}`, { key, body });
+        t.equal(status, 400, path);
+        t.match(text, `[].${member}' has an address that is read with the operator's account`, path);
+      }
+      t.equal(upstream.received.length, before);
+      upstream.answer((res) => {
+        res.writeHead(200, { 'content-type': 'application/json' });
+        res.end('{"model":"internal-fast","choices":[],"output":[],"content":[]}');
+      });
+      for (const url of ['https://a/b', 'HTTP://a', 'data:image/png;base64,iVBO', 'iVBORw0KGgo=', '']) {
+        t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: image(url) })).status, 200, url);
+      }
+      const use = { type: 'tool_use', id: 't', name: 'read', input: { url: 'gs://b/f' } };
+      t.equal(
+        (await ask(`${gateway.url}/messages`, { key, body: messages({ type: 'text', text: 'gs://b/f' }, use) })).status,
+        200,
+      );
+    },
+  );
+}
+
 t.test('a tool may have a parameter of that name', async (t) => {
   upstream.answer((res) => {
     res.writeHead(200, { 'content-type': 'application/json' });

@@ -15,7 +15,7 @@ import {
   REDUCED_NUMBER,
   SHORT_STRING,
 } from '../../src/json/members.ts';
-import type { WatchedName } from '../../src/json/name-watcher.ts';
+import { letterSet, type WatchedNames } from '../../src/json/name-watcher.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { ObjectStreamParser } from '../../src/json/stream-parser.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
@@ -321,8 +321,14 @@ t.test('so many names below the top level and no more', (t) => {
   t.end();
 });
 
-t.test('the watched name is found from the third level on, with a string as its value, however it is written', (t) => {
-  const watch: WatchedName = { beginning: 'fi', isName: (key) => key.toLowerCase() === 'file_id', notBelow: 'input' };
+t.test('a watched name is found from the third level on, with a string that counts, however it is written', (t) => {
+  const watch: WatchedNames = {
+    first: letterSet('fu'),
+    last: letterSet('dl'),
+    counts: (key) => (key.toLowerCase() === 'file_id' ? /^/ : key === 'url' ? /^x:/ : null),
+    notBelow: 'input',
+  };
+  const keyOf = (text: string) => /FILE_ID|url/.exec(text)?.[0] ?? 'file_id';
   const cases: readonly (readonly [body: string, watched: readonly number[]])[] = [
     ['{"x":1,"a":[{"file_id":"f"}]}', [1]],
     ['{"a":[{"b":[{"file_id" : "f"}]}]}', [0]],
@@ -333,7 +339,11 @@ t.test('the watched name is found from the third level on, with a string as its 
     ['{"a":[{"b":[{"input":{"x":1},"c":{"file_id":"f"}}]}]}', [0]],
     ['{"a":[{"b":[{"input":{"x":1},"file_id":"f"}]}]}', [0]],
     ['{"a":[{"input":[{"c":{"file_id":"f"}}]}]}', [0]],
+    ['{"a":[{"b":[{"url":"x:y"}]}]}', [0]],
+    ['{"a":[{"b":[{"url":"https:"},{"c":{"d":{"url":"\\u0078:y"}}}]}]}', [0]],
+    [`{"a":[{"b":[{"url":"x:${'y'.repeat(2000)}"}]}]}`, [0]],
     // not these
+    ['{"a":[{"b":[{"url":"https:"},{"url":1},{"url":"y","x":"x:"},"x:"]}]}', []],
     ['{"file_id":"f","a":{"file_id":"f"}}', []],
     ['{"a":[{"b":[{"file_id":{"type":"string"}},{"file_id":7},{"file_id":null},{"file_id":["f"]}]}]}', []],
     ['{"a":[{"b":[{"input":{"file_id":"f","x":{"file_id":"g"}}}]}]}', []],
@@ -343,10 +353,11 @@ t.test('the watched name is found from the third level on, with a string as its 
     ['{"a":[{"b":[{"input":{"file_id":1}},[{"file_id":"f"}]]}]}', [0]],
     [String.raw`{"a":[{"content":"{\"file_id\":\"f\"}"}]}`, []],
   ];
-  for (const [text, watched] of cases) {
+  for (const [text, indices] of cases) {
+    const watched = indices.map((member) => ({ member, key: keyOf(text) }));
     const body = Buffer.from(text);
     t.match(parseObject(body, watch), { watched }, text);
-    for (const cuts of [[], ...Array.from({ length: body.length }, (_, n) => [n]), [...body.keys()]]) {
+    for (const cuts of [[], ...Array.from({ length: Math.min(body.length, 100) }, (_, n) => [n]), [...body.keys()]]) {
       const scanner = new ObjectStreamParser(watch);
       for (const piece of cutAt(body, cuts)) scanner.push(piece);
       assert.deepEqual((scanner.end() as ParsedObject).watched, watched, `${text}, cut at ${cuts}`);
