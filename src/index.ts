@@ -121,7 +121,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     handler(req, res) {
       const response = new PlainResponse(res);
       if (req.httpVersionMajor !== 1 || closed !== null) {
-        const reply = new Reply(response, newRequestId(), { onReplyClosed() {} });
+        const reply = new Reply(response, newRequestId(), { onReplyWaits() {}, onReplyClosed() {} });
         if (closed !== null) return reply.error(new GatewayError('service_unavailable'), req.httpVersionMajor === 1);
         log.error({ request_id: reply.requestId }, HTTP_2);
         return reply.error(new GatewayError('internal_error', 'The gateway takes HTTP/1.1 only.'));

@@ -4,6 +4,7 @@ import { writeQueue } from '../http/write-queue.ts';
 import { type ActiveMember, ActiveSet } from '../runtime/active-set.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
 import type { Deadline } from '../upstream/failure.ts';
+import type { Reply } from './reply.ts';
 
 /** How late a deadline may be noticed. */
 const TICK_MS = 100;
@@ -60,6 +61,13 @@ export class Deadlines {
   watch(res: ClientResponse, onDeadline: (deadline: Deadline) => void): Watch {
     this.#interval.wake();
     return new Watch(res, onDeadline, this.#open);
+  }
+
+  /** Watches the client alone, which has not read all of an answer that no relay sent. */
+  watchReader(reply: Reply): void {
+    const watch = this.watch(reply.res, () => {});
+    watch.settled();
+    reply.relay = { onClientClose: () => watch.close() };
   }
 
   /** @param now monotonic milliseconds */
@@ -187,8 +195,9 @@ export class Watch implements ActiveMember {
 
   /** Whether the client has read nothing for too long although bytes wait for it. */
   #stalls(now: number, stallMs: number): boolean {
-    const waiting = this.#res.writableLength;
-    const queue = waiting === 0 ? 0 : writeQueue(this.#res.socket);
+    const { socket } = this.#res; // null: the answer waits for an earlier one on the same connection
+    const waiting = socket === null ? 0 : this.#res.writableLength;
+    const queue = waiting === 0 ? 0 : writeQueue(socket);
     if (waiting === 0 || waiting < this.#waiting || queue !== this.#queue) this.#waitingSince = -1;
     this.#waiting = waiting;
     this.#queue = queue;

@@ -159,7 +159,7 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
 }
 
 /** Refuses requests for overload, each in its turn, before anything is looked up for it. */
-function createShedder({ settings, metrics, tracer, requestLog, directory }: Services) {
+function createShedder({ settings, metrics, tracer, requestLog, directory, deadlines }: Services) {
   const queue = new ShedQueue<{ reply: Reply; close: boolean }>();
   const error = new GatewayError('service_unavailable'); // shared by all, because making an error takes 5 µs
   const interval = new IdleInterval(SHED_MS, () => {
@@ -174,7 +174,8 @@ function createShedder({ settings, metrics, tracer, requestLog, directory }: Ser
       trace?.end(summary);
       requestLog.shed(summary);
     };
-    const reply: Reply = new Reply(res, requestId, { onReplyClosed });
+    const onReplyWaits = (): void => deadlines.watchReader(reply);
+    const reply: Reply = new Reply(res, requestId, { onReplyWaits, onReplyClosed });
     const summary = new RequestSummary(reply, at);
     if (requestLog.hasTrail) summary.companyId = (company ?? companyInMemory(directory, req.head)) || null;
     reply.errors = errorsAt(req.url, settings.basePath);

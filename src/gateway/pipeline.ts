@@ -260,6 +260,10 @@ class ApiRequest implements BodyListener, ReplyListener {
     reply.error(error instanceof GatewayError ? error : new GatewayError('internal_error'), !complete);
   }
 
+  onReplyWaits(): void {
+    this.#services.deadlines.watchReader(this.#summary.reply);
+  }
+
   onReplyClosed(): void {
     if (this.#summary.meter === null) this.#hold?.end(); // otherwise the meter settles it when the call is over
     this.#memory?.end();

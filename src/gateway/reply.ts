@@ -6,8 +6,10 @@ import { jsonHeaders } from '../http/response-head.ts';
 /** A body up to this size is sent as text, in one write with its head: saves 12 % of a small request. */
 const MAX_TEXT = 65_536;
 
-/** Is told that the client's side of a request is over, by an answer or by a closed connection. */
 export interface ReplyListener {
+  /** An answer that no relay sent was written, and the client has not read all of it. */
+  onReplyWaits(): void;
+  /** The client's side of the request is over, by an answer or by a closed connection. */
   onReplyClosed(): void;
 }
 
@@ -89,6 +91,7 @@ export class Reply implements ResponseListener {
 
   onSent(): void {
     this.leftAt = performance.now();
+    if (this.relay === null && this.res.writableLength > 0) this.#listener.onReplyWaits();
   }
 
   onClose(): void {

@@ -17,7 +17,7 @@ const TICK = 100;
 /** A watch under a clock that this test turns. */
 function start() {
   const deadlines = new Deadlines(LIMITS);
-  const res = { writableLength: 0, socket: null, destroyed: 0, destroy: () => void res.destroyed++ };
+  const res = { writableLength: 0, socket: {} as object | null, destroyed: 0, destroy: () => void res.destroyed++ };
   const told: Deadline[] = [];
   const watch = deadlines.watch(res as unknown as ClientResponse, (deadline) => told.push(deadline));
   deadlines.close(); // no timer of its own
@@ -129,6 +129,17 @@ t.test('a client that takes nothing is cut, one that takes a little is not', asy
   t.equal(stalled.res.destroyed, 0);
   stalled.pass(20_000);
   t.equal(stalled.res.destroyed, 1);
+});
+
+t.test("an answer that waits for the one before it on its connection is not the client's to read yet", async (t) => {
+  const { watch, res, pass } = start();
+  watch.settled();
+  Object.assign(res, { writableLength: 500, socket: null });
+  pass(20_000);
+  t.equal(res.destroyed, 0);
+  res.socket = {};
+  pass(20_000);
+  t.equal(res.destroyed, 1);
 });
 
 t.test('more that waits for a client is no progress of his', async (t) => {

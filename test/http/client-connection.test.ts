@@ -43,7 +43,7 @@ interface Seen {
 function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
   if (req instanceof RepeatedRequest) seen.repeated++;
   if (req.head.expectsContinue) res.writeContinue(); // as the gateway does
-  const reply = new Reply(res, 'id', { onReplyClosed: () => seen.closed++ });
+  const reply = new Reply(res, 'id', { onReplyWaits() {}, onReplyClosed: () => seen.closed++ });
   readBody(req, 100_000, new BodyMemory(), {
     onBody(body) {
       const text = body.slice(0, body.length).toString('latin1');
