@@ -90,8 +90,7 @@ function answer(req: ClientRequest, res: ClientResponse): void {
   const onWhole = (): void => {
     const body = Buffer.concat(pieces);
     const text = `${method} ${url} ${head.bearer} ${body.length} ${body.toString('latin1', 0, 8)}${MARK}`;
-    if (url === '/json') res.sendJson('id', null, text, body.length > 4 ? null : '0.1');
-    else if (url === '/error') res.send(404, ['content-length', `${text.length}`], text);
+    if (url !== '/stream') res.send(url === '/json' ? 200 : 404, ['content-length', `${text.length}`], text);
     else {
       const stream = res.openStream(['content-type', 'text/event-stream'], () => {});
       stream.add(body, 0, Math.min(body.length, 8));

@@ -70,11 +70,10 @@ export interface ClientResponse {
   /** Sends "100 Continue" (RFC 9110, section 10.1.1). */
   writeContinue(): void;
   /**
-   * Sends a whole JSON answer of status 200 with the headers that `jsonHeaders` names.
-   * @param body latin1 text: one character for each byte
+   * Sends a whole answer.
+   * @param headers names and values alternate
+   * @param body bytes, or latin1 text: one character for each byte
    */
-  sendJson(requestId: string, idHeader: string | null, body: string, cost: string | null): void;
-  /** Sends a whole answer. @param headers names and values alternate */
   send(status: number, headers: readonly string[], body: Buffer | string): void;
   /**
    * Begins an answer of status 200 whose bytes follow; its head leaves with the first of them.

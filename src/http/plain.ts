@@ -12,7 +12,6 @@ import type {
 } from './exchange.ts';
 import { lingerAfterAnswer } from './linger.ts';
 import { RequestHead } from './request-head.ts';
-import { jsonHeaders } from './response-head.ts';
 
 const BODY_READ =
   'the body of the request was read before the gateway got it: mount the handler before any body parser';
@@ -124,10 +123,6 @@ export class PlainResponse implements ClientResponse {
 
   writeContinue(): void {
     this.#res.writeContinue();
-  }
-
-  sendJson(requestId: string, idHeader: string | null, body: string, cost: string | null): void {
-    this.send(200, jsonHeaders(requestId, idHeader, body.length, cost), body);
   }
 
   send(status: number, headers: readonly string[], body: Buffer | string): void {

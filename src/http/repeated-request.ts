@@ -3,7 +3,7 @@ import type { BufferPool } from '../runtime/buffer-pool.ts';
 import type { ClientRequest, ClientResponse, ResponseListener, ResponseStream } from './exchange.ts';
 import { FramedStream, type StreamedResponse } from './framed-stream.ts';
 import type { RequestHead } from './request-head.ts';
-import { answerHead, jsonHead } from './response-head.ts';
+import { answerHead } from './response-head.ts';
 
 const NONE = Buffer.alloc(0);
 
@@ -101,18 +101,16 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
     this.#isLast = true;
   }
 
-  sendJson(requestId: string, idHeader: string | null, body: string, cost: string | null): void {
-    this.headersSent = true;
-    this.socket.write(jsonHead(requestId, idHeader, body.length, cost, this.#idleMs) + body, 'latin1');
-    this.#end();
-  }
-
   send(status: number, headers: readonly string[], body: Buffer | string): void {
     const { socket } = this;
-    socket.cork();
-    this.#writeHead(status, headers, false);
-    socket.write(body, 'latin1');
-    socket.uncork();
+    const head = this.#head(status, headers, false);
+    if (typeof body === 'string') socket.write(head + body, 'latin1');
+    else {
+      socket.cork();
+      socket.write(head, 'latin1');
+      socket.write(body);
+      socket.uncork();
+    }
     this.#end();
   }
 
@@ -121,7 +119,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   beginStream(headers: readonly string[]): boolean {
-    this.#writeHead(200, headers, true);
+    this.socket.write(this.#head(200, headers, true), 'latin1');
     return true;
   }
 
@@ -154,14 +152,10 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
     this.listener?.onClose();
   }
 
-  get #idleMs(): number | null {
-    return this.#isLast ? null : this.#connection.keepAliveMs;
-  }
-
-  #writeHead(status: number, headers: readonly string[], isChunked: boolean): void {
-    const head = answerHead(status, headers, this.#idleMs, isChunked);
+  #head(status: number, headers: readonly string[], isChunked: boolean): string {
+    const head = answerHead(status, headers, this.#isLast ? null : this.#connection.keepAliveMs, isChunked);
     this.headersSent = true;
-    this.socket.write(head, 'latin1');
+    return head;
   }
 
   /** Called when the whole answer was written. */

@@ -22,10 +22,11 @@ async function withMethod<T extends object>(target: T, name: keyof T, method: un
 }
 
 t.test('a part that answers otherwise than plain node:http is named, and off', async (t) => {
-  const wrong = function (this: RepeatedResponse, id: string, body: string): void {
-    this.send(200, ['x-request-id', `${id}!`, 'content-length', `${body.length}`], body);
+  const { send } = RepeatedResponse.prototype;
+  const wrong = function (this: RepeatedResponse, status: number, headers: string[], body: string): void {
+    send.call(this, status, ['x-more', '1', ...headers], body);
   };
-  await withMethod(RepeatedResponse.prototype, 'sendJson', wrong, async () => {
+  await withMethod(RepeatedResponse.prototype, 'send', wrong, async () => {
     const { parts, failed } = await checkFastParts();
     t.same(failed, ['repeatedHeads']);
     t.same(

@@ -49,7 +49,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
       const text = body.slice(0, body.length).toString('latin1');
       const from = clientAddress(2, undefined, req.rawHeaders);
       const { authorization: key, contentLength: announced } = req.head;
-      const heard = JSON.stringify({ method: req.method, url: req.url, from, key, announced, text });
+      const heard = Buffer.from(JSON.stringify({ method: req.method, url: req.url, from, key, announced, text }));
       const error = new GatewayError('not_found');
       const ways: Record<string, () => unknown> = {
         l: () => setTimeout(() => reply.json(heard), 3),
@@ -68,7 +68,7 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
           }, 3);
         },
         b: () => reply.json(Buffer.alloc(LARGE, heard)),
-        s: () => reply.json(heard.padEnd(LARGE)),
+        s: () => res.send(200, ['content-length', `${LARGE}`], heard.toString('latin1').padEnd(LARGE)),
         n: () => {
           seen.unanswered = req.socket as Socket;
         },
