@@ -1,4 +1,4 @@
-import { BACKSLASH, COLON, hex, LETTER_U, LETTERS, QUOTE, SPACE, sequenceLength } from './bytes.ts';
+import { BACKSLASH, COLON, HEX, LETTER_U, QUOTE, SPACE, sequenceLength } from './bytes.ts';
 
 /** Something that no string of an answer may hold. */
 interface Needle {
@@ -167,6 +167,10 @@ function endOf({ lower, upper }: Needle, b: Buffer, i: number, to: number): numb
   return i > to ? 0 : i;
 }
 
+/** What the escape of one letter stands for. */
+const LETTERS = Uint8Array.from({ length: 256 }, (_, c) => c);
+for (const [k, letter] of Buffer.from('bfnrt').entries()) LETTERS[letter] = '\b\f\n\r\t'.charCodeAt(k);
+
 /** The character at i, which may be escaped. Those of four bytes are in no name. */
 function charAt(b: Buffer, i: number): number {
   let char = b[i] as number;
@@ -179,6 +183,11 @@ function charAt(b: Buffer, i: number): number {
   char &= 0x3f >> more;
   for (let k = 1; k <= more; k++) char = (char << 6) | ((b[i + k] as number) & 0x3f);
   return char;
+}
+
+/** The byte written in the two hexadecimal digits at i. */
+function hex(b: Buffer, i: number): number {
+  return ((HEX[b[i] as number] as number) << 4) | (HEX[b[i + 1] as number] as number);
 }
 
 /** Bytes of the character at i. */

@@ -1,4 +1,4 @@
-import { BACKSLASH, equals, LONG_STRING, unescaped } from './bytes.ts';
+import { BACKSLASH, decodeString, equals, LONG_STRING } from './bytes.ts';
 import { chatUsage, type UsageReader } from './usage.ts';
 
 /** What a top-level member of an upstream's object is to the gateway. */
@@ -93,7 +93,7 @@ export function kindOf(table: MemberTable, b: Buffer, start: number, length: num
   }
   if (length > LONG_STRING) return OTHER;
   for (let i = start; i < start + length; i++) {
-    if (b[i] === BACKSLASH) return table.byName.get(unescaped(b, start, start + length)) ?? OTHER;
+    if (b[i] === BACKSLASH) return table.byName.get(decodeString(b, start, start + length)) ?? OTHER;
   }
   return OTHER;
 }

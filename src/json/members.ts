@@ -3,15 +3,14 @@ import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COMMA,
+  decodeString,
   LETTER_U,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
   sequenceLength,
   stringEnd,
-  unescaped,
 } from './bytes.ts';
-import type { WatchedMember } from './name-watcher.ts';
 
 /**
  * What the two parsers of request bodies share: `parseObject` (parser.ts) for small bodies and
@@ -59,6 +58,13 @@ export interface Member {
 }
 export type Members = readonly Member[];
 
+/** Where a watched name occurs. */
+export interface WatchedMember {
+  /** Index of the top-level member in which it does. */
+  readonly member: number;
+  readonly key: string;
+}
+
 /** A JSON object: its value for validation, and where its members are for edits. */
 export interface ParsedObject {
   /**
@@ -83,16 +89,19 @@ export type JsonFault =
   | 'too_many_names'
   | 'too_many_values';
 
-/** The shortened form of a long string whose content begins at `start`. */
-export function beginning(b: Buffer, start: number): string {
+/**
+ * The shortened form of a long string whose content begins at `start`.
+ * @param most bytes, as written, that are shown
+ */
+export function beginning(b: Buffer, start: number, most = SHOWN): string {
   let end = start;
   for (;;) {
     const c = b[end] as number;
     const length = c !== BACKSLASH ? sequenceLength(c) : b[end + 1] === LETTER_U ? 6 : 2;
-    if (end + length > start + SHOWN) break;
+    if (end + length > start + most) break;
     end += length;
   }
-  return `${unescaped(b, start, end)}...`;
+  return `${decodeString(b, start, end)}...`;
 }
 
 /** Defines a member as JSON.parse does: assigning to `__proto__` would set the prototype. */

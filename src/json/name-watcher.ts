@@ -1,4 +1,5 @@
 import { BACKSLASH, decodeString, LONG_STRING } from './bytes.ts';
+import { beginning, type WatchedMember } from './members.ts';
 
 /** Names that are looked for at all levels from the third on, where their value is a string. */
 export interface WatchedNames {
@@ -19,13 +20,6 @@ export function letterSet(letters: string): LetterSet {
   const set = new Uint8Array(256).fill(1, 0x80);
   for (const text of [letters, letters.toUpperCase(), '\\']) for (const c of Buffer.from(text)) set[c] = 1;
   return set;
-}
-
-/** Where a name occurs. */
-export interface WatchedMember {
-  /** Index of the top-level member in which it does. */
-  readonly member: number;
-  readonly key: string;
 }
 
 /** The levels of the items of a top-level list, and of the parts of a message. */
@@ -114,7 +108,7 @@ function isKey(b: Buffer, start: number, end: number, name: string): boolean {
   return length === name.length;
 }
 
-/** The text of a string; of a longer one, the beginning. */
+/** The text of a string; the beginning of one that is, or may be, longer than LONG_STRING. */
 function textOf(b: Buffer, start: number, end: number): string {
-  return decodeString(b, start, Math.min(end, start + LONG_STRING));
+  return end - start < LONG_STRING ? decodeString(b, start, end) : beginning(b, start, LONG_STRING);
 }

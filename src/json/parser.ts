@@ -32,8 +32,9 @@ import {
   SHORT_STRING,
   SHORTENED,
   setMember,
+  type WatchedMember,
 } from './members.ts';
-import { NameWatcher, type WatchedMember, type WatchedNames } from './name-watcher.ts';
+import { NameWatcher, type WatchedNames } from './name-watcher.ts';
 import { ObjectStreamParser } from './stream-parser.ts';
 
 const NONE = Buffer.alloc(0);

@@ -7,6 +7,7 @@ import {
   CR,
   DIGIT_0,
   DIGIT_9,
+  decodeString,
   ESCAPED,
   HEX,
   LETTER_F,
@@ -21,7 +22,6 @@ import {
   SPACE,
   STOPS,
   TAB,
-  unescaped,
 } from './bytes.ts';
 import {
   beginning,
@@ -99,7 +99,6 @@ export class ObjectStreamParser {
   #tokenStart = 0;
   /** The string being read. */
   #isKey = false;
-  #hasEscapes = false;
   #hexLeft = 0;
   /** Its length in the chunks before this one, and a copy of the first LONG_STRING bytes of that. */
   #rawLength = 0;
@@ -225,17 +224,13 @@ export class ObjectStreamParser {
             this.#loadedTo = Math.min(length, i + MAX_LOAD);
             load(b, i, this.#loadedTo);
           }
-          const passed = pass(i - this.#loadedFrom);
-          if ((passed & 1) === 1) this.#hasEscapes = true;
-          i = this.#loadedFrom + (passed >> 1);
+          i = this.#loadedFrom + pass(i - this.#loadedFrom);
           if (i === this.#loadedTo) continue;
         }
         if (i === length) break;
         const stop = b[i++] as number;
-        if (stop === BACKSLASH) {
-          this.#hasEscapes = true;
-          state = ESCAPE;
-        } else {
+        if (stop === BACKSLASH) state = ESCAPE;
+        else {
           this.#state = stop === QUOTE ? this.#endString(b, i - 1) : FAULT;
           return i;
         }
@@ -351,7 +346,6 @@ export class ObjectStreamParser {
   #beginString(i: number, isKey: boolean): number {
     this.#tokenStart = i + 1;
     this.#isKey = isKey;
-    this.#hasEscapes = false;
     this.#rawLength = 0;
     this.#rawKept = 0;
     return STRING;
@@ -365,10 +359,10 @@ export class ObjectStreamParser {
       const most = this.#isKey || this.#depth === 1 ? LONG_STRING : SHORT_STRING;
       const start = this.#tokenStart;
       let text: string;
-      if (this.#rawLength === 0) text = reduced(b, start, end, end - start, most, this.#hasEscapes);
+      if (this.#rawLength === 0) text = reduced(b, start, end, end - start, most);
       else {
         this.#keepRaw(b, end);
-        text = reduced(this.#raw, 0, this.#rawKept, this.#rawLength, most, this.#hasEscapes);
+        text = reduced(this.#raw, 0, this.#rawKept, this.#rawLength, most);
       }
       if (!this.#isKey) return this.#endValue(end + 1, text);
       this.#keys[this.#depth] = text;
@@ -453,7 +447,7 @@ function isAlike(one: unknown, other: unknown): boolean {
  * @param rawLength of the whole string; [start, end) holds at least its first LONG_STRING bytes
  * @param most longer strings, in bytes, are shortened
  */
-function reduced(b: Buffer, start: number, end: number, rawLength: number, most: number, hasEscapes: boolean): string {
+function reduced(b: Buffer, start: number, end: number, rawLength: number, most: number): string {
   if (rawLength > most) return most === LONG_STRING ? beginning(b, start) : SHORTENED;
-  return hasEscapes ? unescaped(b, start, end) : b.toString('utf8', start, end);
+  return decodeString(b, start, end);
 }

@@ -31,7 +31,7 @@ export function load(b: Buffer, from: number, to: number): void {
 /**
  * Passes over string content in the loaded bytes.
  * @param at offset in the loaded bytes to begin at
- * @returns 2 * offset + escaped: the first offset that needs a closer look (a quote, a control
- * character, a backslash that begins no whole escape) or the loaded length; 1 if an escape was passed
+ * @returns the first offset that needs a closer look (a quote, a control character, a backslash that begins no whole
+ * escape), or the loaded length
  */
 export const { pass } = exported;

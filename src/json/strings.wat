@@ -4,10 +4,8 @@
 ;; The content begins at address 512, so that the offsets of the loads below need two bytes
 ;; each, and ends with a zero byte, which ends every pass.
 ;;
-;; pass(at) starts at content offset `at` and returns 2 * offset + escaped:
-;;   offset   of the first byte that needs a closer look: a quote, a control character, or a
-;;            backslash that begins no whole escape
-;;   escaped  1 if an escape was passed
+;; pass(at) starts at content offset `at` and returns the offset of the first byte that needs a
+;; closer look: a quote, a control character, or a backslash that begins no whole escape.
 ;;
 ;; A bit mask has one bit for each of sixteen bytes, the first byte lowest. How runs of
 ;; backslashes are told apart is from simdjson (Langdale and Lemire, "Parsing Gigabytes of
@@ -41,7 +39,6 @@
     (local $odd i32)      ;; mask: every second backslash of a run, and the byte behind a run of odd length
     (local $escapes i32)  ;; mask: backslashes that begin an escape
     (local $stops i32)    ;; mask: bytes to stop at
-    (local $escaped i32)  ;; not zero: an escape was passed
     (local $carry i32)    ;; 1: the last byte of the step before escapes the first byte of this one
     (local $left i32)     ;; steps until the faster loop is tried again
     (local $v v128) (local $behind v128)
@@ -126,23 +123,12 @@
         (local.tee $stops)
 
         (if (then
-          ;; an escape before the first stop was passed
-          (local.set $escaped
-            (i32.or
-              (local.get $escaped)
-              (i32.and
-                (local.get $escapes)
-                (i32.and
-                  (i32.sub (local.get $stops) (i32.const 1))
-                  (i32.xor (local.get $stops) (i32.const -1))))))
           (local.set $at (i32.add (local.get $at) (i32.ctz (local.get $stops))))
           ;; a stop at anything but \u and four hexadecimal digits is returned
           (if (i32.or
                 (i32.ne (i32.load16_u offset=512 align=1 (local.get $at)) (i32.const 0x755c))
                 (call $not-hex (i32.load offset=514 align=1 (local.get $at))))
-            (then
-              (return
-                (i32.or (i32.shl (local.get $at) (i32.const 1)) (i32.ne (local.get $escaped) (i32.const 0))))))
+            (then (return (local.get $at))))
           ;; such an escape is passed, and all that follow it at once
           (loop $unicode
             (local.set $at (i32.add (local.get $at) (i32.const 6)))
@@ -151,11 +137,9 @@
                 (i32.or
                   (i32.ne (i32.load16_u offset=512 align=1 (local.get $at)) (i32.const 0x755c))
                   (call $not-hex (i32.load offset=514 align=1 (local.get $at)))))))
-          (local.set $escaped (i32.const 1))
           (local.set $carry (i32.const 0))
           (br $step)))
 
-        (local.set $escaped (i32.or (local.get $escaped) (local.get $escapes)))
         (local.set $carry (i32.shr_u (local.get $escapes) (i32.const 15)))
         (local.set $at (i32.add (local.get $at) (i32.const 16)))
         (local.set $left (i32.sub (local.get $left) (i32.const 1)))

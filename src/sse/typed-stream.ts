@@ -1,4 +1,4 @@
-import { BACKSLASH, CR, LF, LONG_STRING, unescaped } from '../json/bytes.ts';
+import { CR, decodeString, LF, LONG_STRING } from '../json/bytes.ts';
 import type { MemberTable } from '../json/member-table.ts';
 import { promptUsage, readUsageMembers, type ToldUsage, usageMembers } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
@@ -114,8 +114,7 @@ export class TypedStream extends DialectStream {
   #typeOf(b: Buffer): string {
     const { typeStart, typeEnd } = this.walk;
     if (typeStart < 0 || typeEnd - typeStart > LONG_STRING) return '';
-    for (let i = typeStart; i < typeEnd; i++) if (b[i] === BACKSLASH) return unescaped(b, typeStart, typeEnd);
-    return b.toString('latin1', typeStart, typeEnd);
+    return decodeString(b, typeStart, typeEnd);
   }
 
   /** An object with an error is a failure too, and so is a type such as "server_error", which no dialect has. */

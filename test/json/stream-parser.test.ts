@@ -367,6 +367,25 @@ t.test('a watched name is found from the third level on, with a string that coun
   t.end();
 });
 
+t.test('of a long key the watched name may be the beginning, wherever an escape or a character is cut', (t) => {
+  const isName = (key: string) => key.startsWith('file_id\0');
+  const watch: WatchedName = { beginning: 'fi', isName, notBelow: 'input' };
+  for (const filler of ['\\u00e9', '\\n', '\u00e9', '\u20ac', '\u{1f600}', 'x']) {
+    for (let pad = 0; pad < 7; pad++) {
+      const key = `file_id\\u0000${'y'.repeat(pad)}${filler.repeat(300)}`;
+      const body = Buffer.from(`{"a":[{"${key}":"f"}]}`);
+      t.match(parseObject(body, watch), { watched: [0] }, key.slice(0, 30));
+      for (const cut of [20, 100, 300, 520, 521, 522, 530]) {
+        const scanner = new ObjectStreamParser(watch);
+        scanner.push(body.subarray(0, cut));
+        scanner.push(body.subarray(cut));
+        t.match(scanner.end(), { watched: [0] }, `cut at ${cut}`);
+      }
+    }
+  }
+  t.end();
+});
+
 t.test('long content is passed over at any alignment and stopped in where it must be', (t) => {
   const ends = ['"', '\\n"', '\\u0041"', '\\q"', '\u001f"', '\n"', 'é"', '\u007f"', ' "', '!"', '#"', '[]"'];
   for (let shift = 0; shift < 8; shift++) {
