@@ -26,6 +26,8 @@ interface MeteredCall {
   readonly sent: readonly Buffer[];
   /** What it took of its limits; null: none apply. */
   readonly hold: Hold | null;
+  /** The memory of its request body; null: the body is small. */
+  readonly memory: RequestMemory | null;
   /** The company's use of the event loop. */
   readonly load: CompanyLoad;
 }
@@ -39,6 +41,7 @@ export class CallMeter {
   readonly #company: Company;
   readonly #prompt: Prompt;
   readonly #hold: Hold | null;
+  readonly #memory: RequestMemory | null;
   /** What was booked; null before, and where nothing is. */
   tokens: TokenCounts | null = null;
   /** In EUR, as decimal text. */
@@ -49,12 +52,13 @@ export class CallMeter {
   /** Why the upstream failed; null: it did not. */
   failure: UpstreamFailure | null = null;
 
-  constructor(services: Services, { admission, company, sent, hold, load }: MeteredCall) {
+  constructor(services: Services, { admission, company, sent, hold, memory, load }: MeteredCall) {
     this.#services = services;
     this.admission = admission;
     this.load = load;
     this.#company = company;
     this.#hold = hold;
+    this.#memory = memory;
     this.#prompt = keepPrompt(sent);
   }
 
@@ -131,6 +135,7 @@ export class CallMeter {
    */
   settle(outcome: Outcome, usage: ToldUsage | null, generated: Generated, listener: BookingListener | null): void {
     this.outcome = outcome;
+    this.#memory?.end(); // nothing more of the body is sent
     const { endpoint } = this.admission;
     if ((usage === null && outcome === 'upstream_failed') || endpoint === FREE_ENDPOINT) {
       this.drop();
@@ -152,6 +157,7 @@ export class CallMeter {
   /** Ends the call without booking it. */
   drop(): void {
     this.#hold?.end();
+    this.#memory?.end();
     this.#services.ledger.release(this.admission.requestId);
   }
 }

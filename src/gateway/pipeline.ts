@@ -173,7 +173,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
-      const meter = new CallMeter(services, { admission, company, sent, hold, load: this.#load });
+      const meter = new CallMeter(services, { admission, company, sent, hold, memory: this.#memory, load: this.#load });
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
         if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
@@ -265,8 +265,11 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   onReplyClosed(): void {
-    if (this.#summary.meter === null) this.#hold?.end(); // otherwise the meter settles it when the call is over
-    this.#memory?.end();
+    // a call that was sent has them until it is over, which may be later: its meter ends them
+    if (this.#summary.meter === null) {
+      this.#hold?.end();
+      this.#memory?.end();
+    }
     this.#services.overload.leave(this.#load);
     this.#services.requestLog.ended(this.#summary);
   }

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { ask } from '../support/client.ts';
-import { startGateway } from '../support/gateway.ts';
+import { FAST_HTTP, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, customerWith } from '../support/world.ts';
@@ -114,4 +114,37 @@ t.test('connections to the admin listener are bounded, and those of one address 
   const [answer] = await once(prober, 'data');
   t.match(String(answer), /^HTTP\/1\.1 200/);
   t.equal(closed, 10);
+});
+
+const skip = FAST_HTTP === 'off' && 'undici gets a copy, which does not count';
+t.test('bodies on their way to the upstream count, though their clients left', { skip }, async (t) => {
+  const deaf = createServer((socket) => void socket.pause().on('error', () => {}));
+  const opened: Socket[] = [];
+  deaf.on('connection', (socket) => opened.push(socket));
+  deaf.listen(0, '127.0.0.1');
+  await once(deaf, 'listening');
+  t.teardown(() => {
+    for (const socket of opened) socket.destroy();
+    deaf.close();
+  });
+  const size = 32 * MIB; // more than the system takes on a connection
+  const env = { MAX_BODY_BYTES: `${size}`, MAX_MEMORY_MB: '512' }; // room for eight such bodies
+  const gateway = await startGateway(t, `http://127.0.0.1:${(deaf.address() as AddressInfo).port}/v1`, env);
+  await gateway.model(CHAT, { upstream: 'internal-x' });
+  const company = await gateway.company();
+  const key = await gateway.key(company);
+  const open = `{"model":"${CHAT}","messages":[{"role":"user","content":"`;
+  const body = `${open.padEnd(size - 4, 'x')}"}]}`;
+  const { hostname, port } = new URL(gateway.url);
+  for (let n = 1; n <= 5; n++) {
+    const client = connect(Number(port), hostname).on('error', () => {});
+    client.write(head(gateway.url, key, `content-length: ${size}`) + body);
+    await until(() => opened.length === n, 'the upstream is asked');
+    client.destroy();
+  }
+  const metrics = async () => (await ask(`${gateway.adminUrl}/metrics`)).text;
+  await until(async () => /^tollgate_requests_in_flight 0$/m.test(await metrics()), 'all clients left');
+  const asked = Array.from({ length: 2 }, () => announce(t, gateway.url, key, size));
+  await until(() => asked.every(({ status }) => status() > 0), 'both are answered');
+  t.same(asked.map(({ status }) => status()).sort(), [100, 503], 'five of the six places it can have are taken');
 });
