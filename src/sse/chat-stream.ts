@@ -1,5 +1,5 @@
 import type { MemberTable } from '../json/member-table.ts';
-import { readUsage, type ToldUsage } from '../json/usage.ts';
+import { promptUsage, readUsage, type ToldUsage } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
 import { dataStart, skipBlank, startsWith } from './fields.ts';
 
@@ -20,6 +20,8 @@ export class ChatStream extends DialectStream {
   readonly #table: MemberTable;
   /** The last usage object that tells a count, as text; the first one, where none does. */
   #usage = '';
+  /** How many events had text when it came. */
+  #textEventsTold = 0;
 
   /** @param wantsUsage whether the client asked for the usage; otherwise the event that has it gets an empty choice */
   constructor(options: StreamOptions, table: MemberTable, wantsUsage: boolean) {
@@ -29,7 +31,9 @@ export class ChatStream extends DialectStream {
   }
 
   override usage(): ToldUsage | null {
-    return this.#usage === '' ? null : readUsage(this.#usage, this.#table.usage);
+    const counts = this.#usage === '' ? null : readUsage(this.#usage, this.#table.usage);
+    if (counts === null || this.state === 'done' || this.textEvents === this.#textEventsTold) return counts;
+    return promptUsage(counts); // the stream broke off before its last usage: this one counts less than was generated
   }
 
   protected override readWhole(chunk: Buffer, i: number, room: number): number {
@@ -56,7 +60,9 @@ export class ChatStream extends DialectStream {
     else if (walk.generated > 0) this.finished = false;
     if (walk.usageStart < 0) return;
     const usage = b.toString('latin1', walk.usageStart, walk.usageEnd);
-    if (this.#usage === '' || COUNT.test(usage)) this.#usage = usage;
+    if (this.#usage !== '' && !COUNT.test(usage)) return;
+    this.#usage = usage;
+    this.#textEventsTold = this.textEvents;
   }
 
   protected override readEvent(): boolean {

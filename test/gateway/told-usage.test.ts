@@ -110,3 +110,21 @@ t.test('what the client saw fail costs nothing, though the upstream told a usage
   t.equal(rows.length, 1);
   t.match(rows[0], { outcome: 'upstream_failed', prompt_tokens: 1000, completion_tokens: 2000 });
 });
+
+t.test('a stream that breaks off pays for the text behind the last usage that it told', async (t) => {
+  const early = { ...token, usage: { prompt_tokens: 1000, completion_tokens: 1, total_tokens: 1001 } };
+  const bookedOf = async (...events: object[]) => {
+    const customer = await customerOf();
+    streamOf(...events, FAILED);
+    t.match((await customer.chat({ stream: true })).text, /upstream_error/);
+    return (await gateway.ledger(customer.company, 1))[0];
+  };
+  const row = await bookedOf(early, token, token, token, token, token);
+  t.match(row, { prompt_tokens: 1000, usage_source: 'estimated', outcome: 'upstream_failed' });
+  t.ok((row?.completion_tokens ?? 0) > 20, `${row?.completion_tokens} tokens for six times nine words`);
+  t.match(
+    await bookedOf(token, token, { ...token, usage: USAGE }, finish),
+    { completion_tokens: 2000, usage_source: 'upstream' },
+    'one told with each piece of text counts what was generated so far',
+  );
+});
