@@ -1,7 +1,8 @@
 import { GatewayError } from '../domain/errors.ts';
 import type { RequestHead } from '../http/request-head.ts';
 
-const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i;
+/** Any parameters (RFC 9110, section 8.3), but no character set other than UTF-8. */
+const JSON_TYPE = /^application\/json[ \t]*(?:;(?![ \t]*charset=(?!"?utf-?8"?[ \t]*(?:;|$)))[^;,]*)*$/i;
 /** A name, an IPv4 or an IPv6 address, perhaps with a port; empty is allowed (RFC 9112, section 3.2). */
 const HOST = /^(?:[\w.~%-]*|\[[0-9a-f:.]+\])(?::\d{0,5})?$/i;
 

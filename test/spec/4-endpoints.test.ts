@@ -19,11 +19,28 @@ t.test('4 every request carries the Authorization header', async (t) => {
 
 t.test('4 bodies are JSON with Content-Type application/json', async (t) => {
   const body = JSON.stringify({ model: CHAT, messages });
-  const type = (value: string) => customer.ask('/chat/completions', { body, headers: { 'content-type': value } });
-  t.equal((await type('application/json')).status, 200);
-  t.equal((await type('application/json; charset=utf-8')).status, 200);
-  t.equal((await type('text/plain')).status, 415);
-  t.equal((await type('application/x-www-form-urlencoded')).status, 415);
+  const accepted = ['application/json', 'Application/JSON; charset=utf-8', 'application/json;charset="UTF8"'];
+  const parameters = [
+    'application/json;',
+    'application/json; profile="x"',
+    'application/json;version=1; charset=utf-8',
+  ];
+  const others = [
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'application/jsonl',
+    'application/json, text/plain',
+  ];
+  const charsets = ['application/json; charset=utf-16', 'application/json; a=b; charset=latin1'];
+  for (const [status, types] of [
+    [200, [...accepted, ...parameters]],
+    [415, [...others, ...charsets]],
+  ] as const) {
+    for (const type of types) {
+      const { status: got } = await customer.ask('/chat/completions', { body, headers: { 'content-type': type } });
+      t.equal(got, status, type);
+    }
+  }
 });
 
 t.test('4 table: four endpoints, each with its method', async (t) => {
