@@ -46,7 +46,7 @@ export function statusFailure(
   model: Model,
   secrets: readonly string[],
 ): GatewayError {
-  if (status < 300) return brokenAnswer();
+  if (status < 300 || GATEWAY_TIMEOUTS.has(status)) return brokenAnswer();
   if (status === 429) {
     const error = new GatewayError('rate_limit_exceeded');
     if (retryAfter !== undefined && RETRY_AFTER.test(retryAfter)) error.retryAfter = retryAfter;
@@ -66,6 +66,8 @@ export function statusFailure(
   );
 }
 
+/** What a proxy answers whose own time ran out, Cloudflare's too: the provider may still work. */
+const GATEWAY_TIMEOUTS: ReadonlySet<number> = new Set([504, 524]);
 const FILTERED = 'A content filter refused the prompt. Change it and try again.';
 const REFUSED = 'The model refused the request. The operator can find out why by the x-request-id of this answer.';
 
