@@ -83,8 +83,8 @@ export class Reservations {
       this.#wanted = [];
       const asked = wanted.map(({ reservation }) => reservation);
       try {
-        // leases that ran out while the database was away are renewed first: this request could take their place
-        if (this.#timing.uptime() - this.#renewedAt >= LEASE_SECONDS * 1000) await this.keep(false);
+        // first those that ended give their place up, and leases that ran out while the database was away are renewed
+        await this.keep(true);
         if (this.#open.size === 0) this.#renewedAt = this.#timing.uptime();
         const fitting = await this.#store.reserve(this.#writer, LEASE_SECONDS, asked);
         for (const { reservation, resolve } of wanted) {

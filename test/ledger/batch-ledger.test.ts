@@ -674,6 +674,19 @@ t.test('a strict budget: what fits is admitted, once, by whatever replica, and n
   for (const ledger of ledgers) await ledger.close(5000);
 });
 
+t.test('a request that failed holds nothing of a strict budget when the next one asks', async (t) => {
+  const { company } = await strictCompany(db, '10');
+  const { ledger } = open(t); // not started: what ended is deleted by the next request alone
+  const month = calendar.month(Date.now());
+  const ask = (requestId: string) =>
+    ledger.reserve({ requestId, companyId: company, month, amount: parseEur('10'), bounded: true });
+  const failed = randomUUID();
+  t.equal(await ask(failed), true);
+  ledger.release(failed);
+  t.equal(await ask(randomUUID()), true);
+  t.equal(await ask(randomUUID()), false, 'that one is in flight');
+});
+
 t.test('a strict budget is not guessed at: without the database there is no answer', async (t) => {
   const { company } = await strictCompany(db, '10');
   const away: LedgerStore = { ...store, reserve: () => Promise.reject(failure(true)) };
