@@ -38,30 +38,21 @@ type Members = Readonly<Record<string, unknown>>;
 
 /** The usage of a chat completion. Without `completion_tokens` they are total_tokens - prompt_tokens. */
 export function chatUsage(usage: Members): ToldUsage {
-  return promptAndCompletion(usage, null);
-}
-
-/** The usage of embeddings, which have no completion: what is not told of it is 0. */
-export function embeddingUsage(usage: Members): ToldUsage {
-  return promptAndCompletion(usage, 0);
-}
-
-function promptAndCompletion(usage: Members, otherwise: 0 | null): ToldUsage {
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
-  const rest = isCount(prompt) ? (isCount(total) ? Math.max(0, total - prompt) : otherwise) : null;
-  const promptCount = countOrNull(prompt);
-  const completionCount = countOrNull(completion ?? rest);
-  return {
-    prompt: promptCount,
-    completion: completionCount,
-    details: detailsOf(
-      promptCount,
-      completionCount,
-      usage.prompt_tokens_details,
-      usage.completion_tokens_details,
-      usage.cost,
-    ),
-  };
+  const rest = isCount(prompt) && isCount(total) ? Math.max(0, total - prompt) : null;
+  return toldUsage(usage, prompt, completion ?? rest);
+}
+
+/** The usage of embeddings, which have no completion: all tokens are of the prompt. */
+export function embeddingUsage(usage: Members): ToldUsage {
+  return toldUsage(usage, usage.prompt_tokens ?? usage.total_tokens, usage.completion_tokens ?? 0);
+}
+
+function toldUsage(usage: Members, promptTokens: unknown, completionTokens: unknown): ToldUsage {
+  const prompt = countOrNull(promptTokens);
+  const completion = countOrNull(completionTokens);
+  const { prompt_tokens_details: ofPrompt, completion_tokens_details: ofCompletion, cost } = usage;
+  return { prompt, completion, details: detailsOf(prompt, completion, ofPrompt, ofCompletion, cost) };
 }
 
 /** The usage of a response. */

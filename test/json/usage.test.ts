@@ -11,13 +11,22 @@ import {
 } from '../../src/json/usage.ts';
 import { countsOf } from '../sse/fixtures.ts';
 
+t.test('the usage of embeddings is that of the prompt: there is no completion', (t) => {
+  const read = (json: string) => countsOf(readUsage(json, embeddingUsage));
+  t.strictSame(read('{"prompt_tokens":5}'), { prompt: 5, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":5,"total_tokens":5}'), { prompt: 5, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":5,"total_tokens":7}'), { prompt: 5, completion: 0 });
+  t.strictSame(read('{"total_tokens":7}'), { prompt: 7, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":null,"completion_tokens":null,"total_tokens":7}'), { prompt: 7, completion: 0 });
+  t.end();
+});
+
 t.test('the usage of a chat completion is two whole numbers that are not negative', (t) => {
   const read = (json: string) => countsOf(readUsage(json, chatUsage));
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2}'), { prompt: 1, completion: 2 });
   t.strictSame(read('{"prompt_tokens":1.0,"completion_tokens":2e3}'), { prompt: 1, completion: 2000 });
   t.strictSame(read('{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}'), { prompt: 0, completion: 0 });
   t.strictSame(read('{"prompt_tokens":5}'), { prompt: 5, completion: null });
-  t.strictSame(countsOf(readUsage('{"prompt_tokens":5}', embeddingUsage)), { prompt: 5, completion: 0 });
   t.strictSame(read('{"prompt_tokens":5,"completion_tokens":null,"total_tokens":7}'), { prompt: 5, completion: 2 });
   t.strictSame(read('{"prompt_tokens":5,"total_tokens":3}'), { prompt: 5, completion: 0 });
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2,"total_tokens":9,"d":{"x":0}}'), {
