@@ -8,12 +8,12 @@ import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '..
 import type { ModelRow } from '../store/model.ts';
 import { findModelById } from '../store/page.ts';
 import {
-  comingPrice,
+  type DatedPrice,
+  datedPrice,
   type PriceAnswer,
   type PriceRow,
   priceHistory,
   pricesOn,
-  type ReplacedPrice,
   schedulePrice,
   withdrawPrice,
 } from '../store/price.ts';
@@ -97,8 +97,8 @@ export async function schedule(c: PageContext, form: Form): Promise<Response> {
   form.check();
   await change(c, async (sql) => {
     await lockRow(sql, 'models', id);
-    const present = await comingPrice(sql, { slug, company_id }, from);
-    if (present !== null) askToReplace(c, form, present, prices);
+    const { price, passed } = await datedPrice(sql, { slug, company_id }, from);
+    if (price !== null && !passed) askToReplace(c, form, price, prices);
     await schedulePrice(sql, { slug, company_id, from, ...prices });
   });
   return c.redirect(`/models/${id}?done=scheduled`, 303);
@@ -107,7 +107,7 @@ export async function schedule(c: PageContext, form: Form): Promise<Response> {
 type Prices = Readonly<Record<'input' | 'output', string>>;
 
 /** Asks before a price takes the place of another one for the same time. @throws FormQuestion */
-function askToReplace(c: PageContext, form: Form, present: ReplacedPrice, mine: Prices): void {
+function askToReplace(c: PageContext, form: Form, present: NonNullable<DatedPrice['price']>, mine: Prices): void {
   const { input, output, changed_by } = present;
   const answer = `replace ${input} ${output}`;
   if ((input === mine.input && output === mine.output) || form.confirms(answer)) return;

@@ -3,7 +3,7 @@ import { readBoolean, readKind, readName, readPrice, readSlug, readTokenInput, r
 import { type Moment, readMoment } from '../domain/price.ts';
 import { findCompany } from '../store/company.ts';
 import { createModel, listModels, type ModelChanges, type ModelRow, removeModel, setModel } from '../store/model.ts';
-import { comingPrice, schedulePrice } from '../store/price.ts';
+import { datedPrice, schedulePrice } from '../store/price.ts';
 import { type Command, type Context, command, optional, required, someChange, UsageError } from './command.ts';
 import { priceJson, showPrice } from './price.ts';
 import { card, instant, listing, yesNo } from './text.ts';
@@ -113,8 +113,8 @@ async function setFrom(context: Context, slug: string, company_id: string | null
       'only --input-price and --output-price can begin at a date; change the rest in another command',
     );
   }
-  const [before, price] = await context.transact(async (sql) => [
-    await comingPrice(sql, { slug, company_id }, from),
+  const [{ price: before }, price] = await context.transact(async (sql) => [
+    await datedPrice(sql, { slug, company_id }, from),
     await schedulePrice(sql, { slug, company_id, from, input, output }),
   ]);
   if (before !== null && (before.input !== price.input || before.output !== price.output)) {

@@ -5,7 +5,8 @@ import { rowsOf } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import { setCostPrice } from '../store/margin.ts';
 import {
-  idOfComingPrice,
+  datedPrice,
+  noComingPrice,
   type PriceAnswer,
   type PriceRow,
   priceHistory,
@@ -53,7 +54,10 @@ export const priceCommands: readonly Command[] = [
       company: optional('--company ID', readUuid, "a price of this company's own model instead of the shared one"),
     },
     async run({ transact, config }, { from, company = null }, slug) {
-      const price = await transact(async (sql) => withdrawPrice(sql, await idOfComingPrice(sql, slug, company, from)));
+      const price = await transact(async (sql) => {
+        const { price } = await datedPrice(sql, { slug, company_id: company }, from);
+        return withdrawPrice(sql, price?.id ?? noComingPrice());
+      });
       return { json: priceJson(price), text: showPrice('The price is withdrawn.', price, config.billingTimezone) };
     },
   }),

@@ -16,11 +16,6 @@ export function isEligible(visibility: string, projectId: string | null): boolea
   return visibility === 'company' && projectId === null;
 }
 
-export interface Message {
-  readonly role: string;
-  readonly content: unknown;
-}
-
 /** Pieces of a request are at most so large: each is one write to the upstream. */
 const PIECE_BYTES = 131_072;
 

@@ -187,15 +187,15 @@ async function keepListening(
     let connection: DatabaseConnection | undefined;
     let ready = false;
     try {
-      connection = await withDeadline(LISTEN_MS, stop, (deadline) => connect(deadline, onNotice, () => lost.abort()));
+      connection = await withinListenMs(stop, (deadline) => connect(deadline, onNotice, () => lost.abort()));
       const { sql } = connection;
-      await withDeadline(LISTEN_MS, stop, (deadline) => deadline.race(sql`listen ${sql(channel)}`));
+      await withinListenMs(stop, (deadline) => deadline.race(sql`listen ${sql(channel)}`));
       ready = true;
       onReady();
       for (;;) {
         // a frozen server and a half-open connection say nothing: ask
         await sleep(HEARTBEAT_MS, undefined, { signal: over });
-        await withDeadline(LISTEN_MS, stop, (deadline) => deadline.race(sql`select 1`));
+        await withinListenMs(stop, (deadline) => deadline.race(sql`select 1`));
       }
     } catch {
       connection?.cut(false);
@@ -206,13 +206,9 @@ async function keepListening(
   }
 }
 
-/** Runs work with a deadline that also passes when `stop` aborts. */
-async function withDeadline<T>(
-  ms: number,
-  stop: AbortSignal,
-  work: (deadline: QueryDeadline) => Promise<T>,
-): Promise<T> {
-  const deadline = startDeadline(ms, stop);
+/** Gives work LISTEN_MS, less when `stop` aborts. */
+async function withinListenMs<T>(stop: AbortSignal, work: (deadline: QueryDeadline) => Promise<T>): Promise<T> {
+  const deadline = startDeadline(LISTEN_MS, stop);
   try {
     return await work(deadline);
   } finally {

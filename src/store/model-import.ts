@@ -83,14 +83,12 @@ export async function importModels(
       const settings = differing(model, existing, changes);
       if (changes.length > 0) steps.push(() => setModel(sql, slug, company_id, settings));
     }
-    if (from !== null && dated !== null) {
-      if (dated.input !== input || dated.output !== output) {
-        if (dated.late) {
-          mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
-        }
-        const text = pricesText(model, dated.input === null ? undefined : dated);
-        change(`price from then on: ${text}`, () => schedulePrice(sql, { slug, company_id, from, input, output }));
+    if (from !== null && dated !== null && (dated.price?.input !== input || dated.price.output !== output)) {
+      if (dated.late) {
+        mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
       }
+      const text = pricesText(model, dated.price ?? undefined);
+      change(`price from then on: ${text}`, () => schedulePrice(sql, { slug, company_id, from, input, output }));
     }
     if (cost !== null) {
       const day = from !== null && 'day' in from ? from.day : null;

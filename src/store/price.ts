@@ -5,8 +5,6 @@ import { explaining } from './database-error.ts';
 import { unknownModel } from './model.ts';
 import { nilId } from './request-hours.ts';
 
-const NO_COMING_PRICE = 'There is no such price to come.';
-
 /** A price of a model since an instant. Prices are exact decimal text, EUR per 1000 tokens. */
 export interface PriceRow {
   readonly id: string;
@@ -87,9 +85,8 @@ export async function findPrice(
 
 /** What a model costs from a moment on, and whether that can be changed. */
 export interface DatedPrice {
-  /** The price that begins then, exact decimal text; null, like output: none does. */
-  readonly input: string | null;
-  readonly output: string | null;
+  /** The price that begins then; null: none does. */
+  readonly price: Readonly<Record<'id' | 'input' | 'output' | 'changed_by', string>> | null;
   /** The moment as an instant. */
   readonly at: Date;
   /** It is over. */
@@ -105,7 +102,8 @@ export async function datedPrice(
   moment: Moment,
 ): Promise<DatedPrice> {
   const [row] = await sql<[DatedPrice]>`
-    select trim_scale(p.input)::text as input, trim_scale(p.output)::text as output,
+    select case when p.input is not null then json_build_object('id', p.id, 'input', trim_scale(p.input)::text,
+        'output', trim_scale(p.output)::text, 'changed_by', p.changed_by) end as price,
       start as at, start <= now() as passed, start < now() + interval '1 minute' as late
     from (select ${instantOf(sql, moment)} as start) as asked
     left join model_prices p on p.slug = ${slug} and p.company_id is not distinct from ${company}
@@ -179,31 +177,11 @@ export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
       ${prices(sql, sql`gone`)}`,
     { model_prices_begun: tooLate },
   );
-  return row ?? throwNotFound('price', NO_COMING_PRICE);
+  return row ?? noComingPrice();
 }
 
-/** A price to come, whose place another one for the same moment takes. */
-export type ReplacedPrice = Readonly<Record<'input' | 'output' | 'changed_by', string>>;
-
-/** The price of a model that begins at a moment to come; null: none does. */
-export async function comingPrice(
-  sql: Sql,
-  { slug, company_id: company }: Pick<NewPrice, 'slug' | 'company_id'>,
-  from: Moment,
-): Promise<ReplacedPrice | null> {
-  const [row] = await sql<ReplacedPrice[]>`
-    select trim_scale(input)::text as input, trim_scale(output)::text as output, changed_by from model_prices
-    where slug = ${slug} and company_id is not distinct from ${company}
-      and valid_from = ${instantOf(sql, from)} and valid_from > now()`;
-  return row ?? null;
-}
-
-/** The id of the price of a model that begins at a moment, to the millisecond as it is shown. @throws RefusedChange not_found */
-export async function idOfComingPrice(sql: Sql, slug: string, company: string | null, from: Moment): Promise<string> {
-  const [row] = await sql<{ id: string }[]>`
-    select id from model_prices where slug = ${slug} and company_id is not distinct from ${company}
-      and date_trunc('milliseconds', valid_from) = ${instantOf(sql, from)}`;
-  return row?.id ?? throwNotFound('price', NO_COMING_PRICE);
+export function noComingPrice(): never {
+  throwNotFound('price', 'There is no such price to come.');
 }
 
 function tooLate(): never {

@@ -2,7 +2,7 @@ import { FieldError } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import type { Sql } from '../../store/database.ts';
 import { costPrices, removeCostPrice, setCostPrice } from '../../store/margin.ts';
-import { datedPrice, idOfComingPrice, schedulePrice, withdrawPrice } from '../../store/price.ts';
+import { datedPrice, schedulePrice, withdrawPrice } from '../../store/price.ts';
 import { differences } from './difference.ts';
 import type { WantedModel, WantedPrice } from './wanted.ts';
 
@@ -51,15 +51,12 @@ export async function priceStep(
   { valid_from, absent, input, output }: WantedPrice,
 ): Promise<PriceStep | null> {
   const from = readMoment(valid_from);
-  const { passed, late, ...now } = await datedPrice(sql, owner, from);
-  if (passed || isSame(now.input === null ? null : now, absent ? null : { input, output })) return null;
+  const { passed, late, price } = await datedPrice(sql, owner, from);
+  if (passed || isSame(price, absent ? null : { input, output })) return null;
   if (late) throw new FieldError('is less than a minute away: give a later time');
-  const change = `price from ${valid_from}: ${told(now)} -> ${told({ input, output })}`;
+  const change = `price from ${valid_from}: ${told(price)} -> ${told({ input, output })}`;
   if (!absent) return { change, run: () => schedulePrice(sql, { ...owner, input, output, from }) };
-  return {
-    change,
-    run: async () => withdrawPrice(sql, await idOfComingPrice(sql, owner.slug, owner.company_id, from)),
-  };
+  return { change, run: () => withdrawPrice(sql, price?.id as string) };
 }
 
 /** @returns what a cost price of the file changes; null: nothing */
