@@ -5,6 +5,7 @@ import type { Timing } from './timing.ts';
 const LEASE_SECONDS = 60; // how long a reservation outlives the process that made it
 const DELETE_MS = 500; // how often ended reservations are deleted
 const RENEW_MS = 20_000; // how often the leases of the others are renewed
+const MAX_ENDED = 10_000; // kept to be deleted while the database is away: the leases of others run out
 
 interface Wanted extends PromiseWithResolvers<boolean> {
   readonly reservation: Reservation;
@@ -69,11 +70,16 @@ export class Reservations {
     try {
       await this.#store.keepReservations(this.#writer, ended, renew ? [...this.#open.values()] : [], LEASE_SECONDS);
     } catch (error) {
-      this.#ended.push(...ended);
+      this.#end(ended);
       throw error;
     }
     this.#deletedAt = now;
     if (renew) this.#renewedAt = now;
+  }
+
+  /** Notes reservations to be deleted; of too many the newest. */
+  #end(requestIds: readonly string[]): void {
+    this.#ended = [...this.#ended, ...requestIds].slice(-MAX_ENDED);
   }
 
   async #ask(): Promise<void> {
@@ -93,7 +99,8 @@ export class Reservations {
           resolve(fits);
         }
       } catch {
-        this.#ended.push(...asked.map(({ requestId }) => requestId)); // the database may have made them although its answer was lost
+        // the database may have made them although its answer was lost
+        this.#end(asked.map(({ requestId }) => requestId));
         for (const { reject } of wanted) reject(new GatewayError('service_unavailable'));
       }
     }

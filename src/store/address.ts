@@ -47,7 +47,7 @@ export function parseAddress(url: string) {
     throw new TypeError('the database URL must look like postgres://user:password@host:port/database');
   if (CONTROL.test(url)) throw new TypeError('the database URL has a line break or another control character in it');
   const [, userinfo = '', authority = '', path = '', search = ''] = match;
-  const query = new Map(new URLSearchParams(search));
+  const query = new Map(new URLSearchParams(search.replaceAll('+', '%2B'))); // as in libpq, + is no blank
   const take = (name: string): string | undefined => {
     const value = query.get(name);
     query.delete(name);

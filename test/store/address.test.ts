@@ -13,6 +13,7 @@ t.test('a plain URL', async (t) => {
   });
   t.match(parseAddress('postgresql://a@b'), { targets: [{ host: 'b', port: 5432 }], user: 'a', password: undefined });
   t.match(parseAddress('postgres://user:p@ss@host/db'), { user: 'user', password: 'p@ss', database: 'db' }, 'a bare @');
+  t.equal(parseAddress('postgres://u@h/db?password=a+b%20c').password, 'a+b c', 'as in libpq, + is no blank');
 });
 
 t.test('several hosts: the primary is looked for unless told otherwise', async (t) => {
