@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
-import { companiesNamed, pageOfCompanies } from '../store/page.ts';
+import { companiesNamed } from '../store/company.ts';
+import { pageOfCompanies } from '../store/page.ts';
 import { type PageContext, read } from './context.ts';
 import { type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
@@ -17,8 +18,8 @@ export async function companyField(c: PageContext, state: FormState, label: stri
 export async function readCompanyChoice(c: PageContext, form: Form): Promise<string | null> {
   const text = form.optional('company', (name) => name.trim());
   if (text === null) return null;
-  const [id = null, other] = await read(c, (sql) => companiesNamed(sql, text));
-  if (id === null) form.refuse('company', 'is not known: give its whole name, or its id.');
+  const [found, other] = await read(c, (sql) => companiesNamed(sql, [text]));
+  if (found === undefined) form.refuse('company', 'is not known: give its whole name, or its id.');
   if (other !== undefined) form.refuse('company', 'is the name of several companies: give its id.');
-  return id;
+  return found?.id ?? null;
 }

@@ -81,6 +81,14 @@ export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
   return row ?? unknownCompany(id);
 }
 
+/** The ids of the companies that texts name by id or whole name, each with its text. Reads all companies, twice. */
+export async function companiesNamed(sql: Sql, texts: readonly string[]) {
+  const asked = sql`unnest(${[...texts]}::text[]) as asked`;
+  return sql<{ text: string; id: string }[]>`
+    select asked as text, id from companies join ${asked} on name = asked
+    union select asked, id from companies join ${asked} on id::text = lower(asked)`;
+}
+
 /**
  * Closes a company: its keys get 401 within a second, and the database refuses every change of it. One that was
  * already closed keeps its time.

@@ -1,8 +1,8 @@
 import { findContradictions, type ImportedModel, type ImportMistake } from '../domain/model-import.ts';
+import { companiesNamed } from './company.ts';
 import type { Sql } from './database.ts';
 import { setCostPrice } from './margin.ts';
 import { createModel, listModels, type ModelRow, setModel } from './model.ts';
-import { companiesNamed } from './page.ts';
 import { type DatedPrice, datedPrice, schedulePrice } from './price.ts';
 
 /** What an import does with one line. */
@@ -129,14 +129,16 @@ function differing(model: ImportedModel, existing: ModelRow, changes: string[]) 
 
 /** Ids of the companies that the file names. */
 async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]) {
+  const names = new Set(models.map(({ company }) => company).filter((name) => name !== null));
+  const found = Map.groupBy(await companiesNamed(sql, [...names]), ({ text }) => text);
   const ids = new Map<string, string>();
-  for (const [name, of] of Map.groupBy(models, ({ company }) => company)) {
-    if (name === null) continue;
-    const [id, other] = await companiesNamed(sql, name);
-    if (id !== undefined && other === undefined) ids.set(name, id);
+  for (const { line, company } of models) {
+    if (company === null) continue;
+    const [first, other] = found.get(company) ?? [];
+    if (first !== undefined && other === undefined) ids.set(company, first.id);
     else {
-      const message = id === undefined ? 'is not known' : 'is the name of several companies: give its id';
-      mistakes.push(...of.map(({ line }) => ({ line, column: 'company', message })));
+      const message = first === undefined ? 'is not known' : 'is the name of several companies: give its id';
+      mistakes.push({ line, column: 'company', message });
     }
   }
   return ids;

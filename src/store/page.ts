@@ -199,13 +199,6 @@ export async function findUserById(sql: Sql, id: string): Promise<Named<UserRow>
   return row ?? throwNotFound('user');
 }
 
-/** The companies that a text names by its id or its whole name; two at most. */
-export async function companiesNamed(sql: Sql, text: string): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
-    select id from companies where id::text = lower(${text}) or name = ${text} limit 2`;
-  return rows.map(({ id }) => id);
-}
-
 /** @param by what it is sorted by @param then what decides between equals */
 async function paged<T>(
   sql: Sql,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { createCompany, findCompany, listCompanies, setCompany } from '../../src/store/company.ts';
+import { companiesNamed, createCompany, findCompany, listCompanies, setCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
 import { testDatabase } from '../support/postgres.ts';
 
@@ -89,4 +89,15 @@ t.test('companies are listed by name', async (t) => {
   const names = (await run((sql) => listCompanies(sql))).map(({ name }) => name);
   t.ok(names.includes('Acme'));
   t.same(names, [...names].sort());
+});
+
+t.test('companies are found by many texts at once: whole names, and ids in any case', async (t) => {
+  const create = (name: string) => run((sql) => createCompany(sql, { name }));
+  const [one, twin, third] = [await create('Twins Ltd'), await create('Twins Ltd'), await create('Third Ltd')];
+  const upper = third.id.toUpperCase();
+  const found = await run((sql) => companiesNamed(sql, ['Twins Ltd', upper, 'Third Ltd', 'third ltd', 'Nobody']));
+  t.same(
+    new Set(found.map(({ text, id }) => `${text} ${id}`)),
+    new Set([`Twins Ltd ${one.id}`, `Twins Ltd ${twin.id}`, `${upper} ${third.id}`, `Third Ltd ${third.id}`]),
+  );
 });
