@@ -15,6 +15,7 @@ import { admitModel } from '../domain/gate.ts';
 import {
   type AssistantRow,
   createAssistant,
+  findAssistant,
   type ListedAssistant,
   removeAssistant,
   setAssistant,
@@ -22,7 +23,7 @@ import {
 import { createOnce } from '../store/create-once.ts';
 import { readCompany } from '../store/directory.ts';
 import { listModels } from '../store/model.ts';
-import { type AssistantSort, findAssistant, pageOfAssistants } from '../store/page.ts';
+import { type AssistantSort, pageOfAssistants } from '../store/page.ts';
 import { playgroundName } from '../store/playground-key.ts';
 import { callApi } from './api.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';

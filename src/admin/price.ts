@@ -5,8 +5,7 @@ import { type PriceUnit, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import { lockRow } from '../store/last-change.ts';
 import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '../store/margin.ts';
-import type { ModelRow } from '../store/model.ts';
-import { findModelById } from '../store/page.ts';
+import { findModelById, type ModelRow } from '../store/model.ts';
 import {
   type DatedPrice,
   datedPrice,

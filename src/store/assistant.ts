@@ -74,6 +74,13 @@ export async function listAssistants(sql: Sql, company: string | null): Promise<
   return rowsOf(sql, company, rows);
 }
 
+/** An assistant of a company. @throws RefusedChange not_found */
+export async function findAssistant(sql: Sql, company: string, id: string): Promise<AssistantRow> {
+  const [row] = await sql<AssistantRow[]>`
+    select ${columns(sql)} from assistants where id = ${id} and company_id = ${company}`;
+  return row ?? throwNotFound('assistant');
+}
+
 /**
  * @param company if given, assistants of other companies count as not found
  * @throws RefusedChange not_found

@@ -80,6 +80,12 @@ export async function listModels(sql: Sql, company: string | null = null): Promi
 }
 
 /** @throws RefusedChange not_found */
+export async function findModelById(sql: Sql, id: string): Promise<ModelRow> {
+  const [row] = await sql<ModelRow[]>`select ${columns(sql)} from models where id = ${id}`;
+  return row ?? throwNotFound('model');
+}
+
+/** @throws RefusedChange not_found */
 export async function removeModel(sql: Sql, slug: string, company: string | null): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
     delete from models where slug = ${slug} and company_id is not distinct from ${company} returning ${columns(sql)}`;

@@ -1,5 +1,4 @@
-import { throwNotFound } from '../domain/refused-change.ts';
-import { type AssistantRow, columns as assistantColumns, type ListedAssistant, listedColumns } from './assistant.ts';
+import { type ListedAssistant, listedColumns } from './assistant.ts';
 import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
@@ -140,12 +139,6 @@ export function pageOfModels(sql: Sql, query: ListQuery<ModelSort>): Promise<Lis
   });
 }
 
-/** @throws RefusedChange not_found */
-export async function findModelById(sql: Sql, id: string): Promise<ModelRow> {
-  const [row] = await sql<ModelRow[]>`select ${modelColumns(sql)} from models where id = ${id}`;
-  return row ?? throwNotFound('model');
-}
-
 /** Assistants of a company, including those that the API does not show. */
 export function pageOfAssistants(
   sql: Sql,
@@ -158,13 +151,6 @@ export function pageOfAssistants(
       select ${listedColumns(sql)}, count(*) over ()::integer as total from assistants
       where company_id = ${company} and ${contains(sql, query, sql`name, model_slug, id`)} ${tail}`;
   });
-}
-
-/** An assistant of a company. @throws RefusedChange not_found */
-export async function findAssistant(sql: Sql, company: string, id: string): Promise<AssistantRow> {
-  const [row] = await sql<AssistantRow[]>`
-    select ${assistantColumns(sql)} from assistants where id = ${id} and company_id = ${company}`;
-  return row ?? throwNotFound('assistant');
 }
 
 /** Users with the name of their company; null for operators. */
@@ -189,14 +175,6 @@ export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonS
       select ${userColumns(sql)}, last_sign_in_at, count(*) over ()::integer as total
       from users where company_id = ${company} and ${contains(sql, query, sql`email, role`)} ${tail}`;
   });
-}
-
-/** @throws RefusedChange not_found */
-export async function findUserById(sql: Sql, id: string): Promise<Named<UserRow>> {
-  const [row] = await sql<Named<UserRow>[]>`
-    select u.id, email, company_id, role, u.created_at, c.name as company_name
-    from users u left join companies c on c.id = company_id where u.id = ${id}`;
-  return row ?? throwNotFound('user');
 }
 
 /** @param by what it is sorted by @param then what decides between equals */

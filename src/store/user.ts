@@ -42,6 +42,14 @@ export async function findUser(sql: Sql, email: string) {
   return row ?? null;
 }
 
+/** A user with the name of the company; null for operators. @throws RefusedChange not_found */
+export async function findUserById(sql: Sql, id: string) {
+  const [row] = await sql<(UserRow & { readonly company_name: string | null })[]>`
+    select u.id, email, company_id, role, u.created_at, c.name as company_name
+    from users u left join companies c on c.id = company_id where u.id = ${id}`;
+  return row ?? throwNotFound('user');
+}
+
 /**
  * @param hash of `hashPassword`
  * @param former the hash that is replaced, and no other; null: whatever there is

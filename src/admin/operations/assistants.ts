@@ -2,11 +2,11 @@ import { assistantsAfter, assistantsThatFit } from '../../store/after.ts';
 import {
   type AssistantChanges,
   createAssistant,
+  findAssistant,
   type NewAssistant,
   removeAssistant,
   setAssistant,
 } from '../../store/assistant.ts';
-import { findAssistant } from '../../store/page.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';

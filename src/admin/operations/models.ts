@@ -1,6 +1,12 @@
 import { modelsAfter } from '../../store/after.ts';
-import { createModel, type ModelChanges, type NewModel, removeModel, setModel } from '../../store/model.ts';
-import { findModelById } from '../../store/page.ts';
+import {
+  createModel,
+  findModelById,
+  type ModelChanges,
+  type NewModel,
+  removeModel,
+  setModel,
+} from '../../store/model.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';

@@ -1,8 +1,7 @@
 import type { Role } from '../../domain/user.ts';
 import { usersAfter } from '../../store/after.ts';
 import type { Sql } from '../../store/database.ts';
-import { findUserById } from '../../store/page.ts';
-import { createUser, removeUser, type UserRow } from '../../store/user.ts';
+import { createUser, findUserById, removeUser, type UserRow } from '../../store/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, post, remove } from './operation.ts';
 import { wrongAt } from './problem.ts';
