@@ -3,6 +3,7 @@ import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
+import { IS_ACTIVE, STATE } from './expressions.ts';
 import { CREATED_BY } from './made-by.ts';
 
 /** Every token for administration over HTTP begins so. Scanners for leaked secrets find it by that. */
@@ -59,7 +60,7 @@ export async function findToken(sql: Sql, text: string): Promise<TokenRow | null
   if (!FORM.test(text)) return null;
   const [row] = await sql<(TokenRow & { stale: boolean })[]>`
     select ${columns(sql)}, coalesce(last_used_at < now() - interval '1 minute', true) as stale from admin_tokens
-    where digest = ${digestBytes(text)} and revoked_at is null and coalesce(expires_at > now(), true)`;
+    where digest = ${digestBytes(text)} and ${sql.unsafe(IS_ACTIVE)}`;
   if (row === undefined) return null;
   const { stale, ...token } = row;
   if (stale) await sql`update admin_tokens set last_used_at = now() where id = ${token.id}`;
@@ -101,5 +102,5 @@ export async function revokeToken(sql: Sql, id: string, company: string | null =
 
 export function columns(sql: Sql) {
   return sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
-    case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
+    ${sql.unsafe(STATE)}`;
 }

@@ -3,8 +3,8 @@ import type { Channel } from '../domain/event.ts';
 import type { EventLook } from '../domain/ports.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
+import { IS_ACTIVE, nilId } from './expressions.ts';
 import { forecast, presentMonth } from './present-month.ts';
-import { nilId } from './request-hours.ts';
 import { inlined } from './server.ts';
 
 /** Budget alerts (sql/0026_budget_alerts.sql). A trigger makes each that is told an event. */
@@ -28,7 +28,7 @@ function states(sql: Sql, only: Fragment) {
       select k.id, k.company_id, k.monthly_budget_eur
       from spends s join companies c on c.id = s.company_id join api_keys k on k.company_id = s.company_id
       where c.closed_at is null and k.monthly_budget_eur > 0
-        and k.revoked_at is null and coalesce(k.expires_at > now(), true)
+        and ${sql.unsafe(IS_ACTIVE)}
     ),
     key_spends as materialized (
       select api_key_id, company_id, sum(cost_eur) as spent from usage_key_months

@@ -6,6 +6,7 @@ import { createTarPacker } from 'modern-tar';
 import { ACTORS, ARCHIVED, type ArchivedTable, INTERNAL_MEMBERS, NOT_ARCHIVED } from './archived-tables.ts';
 import type { ConnectionSql, Sql } from './database.ts';
 import { copyOut, type Write } from './export.ts';
+import { utcMicrosecond } from './expressions.ts';
 import { shownActor, shownRow } from './made-by.ts';
 
 /** One file of an archive. */
@@ -75,7 +76,7 @@ export async function archiveCompany(
   try {
     const [now] = await sql<[{ taken_at: string; zone: string }]>`
       select set_config('timezone', 'UTC', true), value as zone,
-        to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as taken_at
+        ${sql.unsafe(utcMicrosecond('now()'))} as taken_at
       from settings where name = 'billing_timezone'`;
     const files: ArchivedFile[] = [];
     for (const table of ARCHIVED) {

@@ -3,9 +3,9 @@ import type { UsageSums } from '../domain/usage.ts';
 import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
+import { NIL_ID, utcSecond } from './expressions.ts';
 import { columnsOf } from './key-days.ts';
 import { forecast, presentMonth } from './present-month.ts';
-import { NIL_ID } from './request-hours.ts';
 
 /** Which calls; null: all. The empty cost centre is of calls that name none. */
 export interface UsageFilters {
@@ -325,9 +325,7 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
 }
 
 function textOf(sql: Sql, step: Step) {
-  return step === 'hour'
-    ? sql`to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`
-    : sql`to_char(at, 'YYYY-MM-DD')`;
+  return step === 'hour' ? sql.unsafe(utcSecond('at')) : sql`to_char(at, 'YYYY-MM-DD')`;
 }
 
 function groupsOf(sql: Sql, of: number, name: ReturnType<Sql>) {
@@ -339,7 +337,7 @@ function groupsOf(sql: Sql, of: number, name: ReturnType<Sql>) {
 function hoursOf(sql: Sql, day: string) {
   // clocks change by half hours at least, and no day begins more than hours away from its midnight
   return sql`(
-    select jsonb_agg(jsonb_build_object('at', to_char(at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+    select jsonb_agg(jsonb_build_object('at', ${sql.unsafe(utcSecond('at'))},
       'label', to_char(at at time zone b.zone, 'HH24:MI')) order by at)
     from (
       select distinct date_trunc('hour', near, b.zone) as at

@@ -1,5 +1,5 @@
 import type { Database, Sql } from './database.ts';
-import { NIL_ID } from './request-hours.ts';
+import { NIL_ID } from './expressions.ts';
 
 /**
  * The tables that grow with requests, which are spread over the workers: all rows of a company are on one of them. Each

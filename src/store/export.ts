@@ -2,6 +2,7 @@ import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
 import { filteredColumns, type UsageFilters } from './daily.ts';
 import type { ConnectionSql, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
+import { BILLING_ZONE, utcMicrosecond } from './expressions.ts';
 import { leaveCompany } from './tenant-role.ts';
 
 /** The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions. */
@@ -20,7 +21,7 @@ const EXPRESSIONS = {
   price_output: 'trim_scale(price_output)::text',
   usage_source: 'usage_source',
   outcome: 'outcome',
-  occurred_at: `to_char(occurred_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`,
+  occurred_at: utcMicrosecond('occurred_at'),
   cost_center: 'cost_center',
   cached_tokens: 'cached_tokens::float8',
   cache_write_tokens: 'cache_write_tokens::float8',
@@ -99,8 +100,7 @@ export async function copyOut(sql: ConnectionSql, text: string, write: Write): P
 /** COPY takes no parameters. */
 function conditionOf({ companyId, range, filters }: LedgerSelection): string {
   const { whole, parts } = monthsIn(range);
-  const zone = "(select value from settings where name = 'billing_timezone')";
-  const begins = (day: string) => `${literal(day)}::timestamp at time zone ${zone}`;
+  const begins = (day: string) => `${literal(day)}::timestamp at time zone ${BILLING_ZONE}`;
   const months = [
     ...(whole.length === 0 ? [] : [`billing_month in (${whole.map(literal)})`]),
     ...parts.map(

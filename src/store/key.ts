@@ -6,6 +6,7 @@ import { given, PAGE_BYTES, unpackedBytes } from './columns.ts';
 import { type Changes, rowsOf, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
+import { IS_ACTIVE, STATE } from './expressions.ts';
 import { CREATED_BY } from './made-by.ts';
 
 /** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
@@ -125,8 +126,8 @@ export async function setKeyText(sql: Sql, id: string, key: string): Promise<boo
 
 /** Keys of all companies that work, but those of playgrounds. */
 export async function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
-  const rows = await sql<KeyRow[]>`select ${columns(sql)} from api_keys where purpose is null order by name, id`;
-  return rows.filter(({ state }) => state === 'active');
+  return sql<KeyRow[]>`
+    select ${columns(sql)} from api_keys where purpose is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`;
 }
 
 /** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
@@ -268,5 +269,5 @@ export function columns(sql: Sql) {
   return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
     requests_per_minute, tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
     allowed_cidrs::text[] as allowed_cidrs, purpose,
-    case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
+    ${sql.unsafe(STATE)}`;
 }

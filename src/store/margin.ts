@@ -1,5 +1,5 @@
 import type { Sql } from './database.ts';
-import { nilId } from './request-hours.ts';
+import { nilId, TODAY } from './expressions.ts';
 
 /** What the operator pays, and what is left of the revenue. For operators only: no tenant may read these tables. */
 
@@ -69,8 +69,7 @@ export async function setCostPrice(
 ): Promise<CostPriceRow> {
   const [row] = await sql<[CostPriceRow]>`
     insert into model_cost_prices as p (slug, company_id, valid_from, input, output)
-    values (${price.slug}, ${price.company_id}, coalesce(${day}::date,
-      (now() at time zone (select value from settings where name = 'billing_timezone'))::date), ${price.input}, ${price.output})
+    values (${price.slug}, ${price.company_id}, coalesce(${day}::date, ${sql.unsafe(TODAY)}), ${price.input}, ${price.output})
     on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
     do update set input = excluded.input, output = excluded.output, changed_by = excluded.changed_by
     returning id, slug, company_id, (select name from companies where id = p.company_id) as company_name,
@@ -109,9 +108,7 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
     : sql`select 1, company_id, null, ${margins} from costed_companies group by company_id`;
   const ofMonth = sql`billing_month = (select month from asked)`;
   const [row] = await sql<[{ report: MarginMonth }]>`
-    with asked as materialized (
-      select coalesce(${month}::date, billing_month(now())) as month, value as zone from settings where name = 'billing_timezone'
-    ),
+    with asked as materialized (${askedMonth(sql, month)}),
     -- those of this month alone, so that each call is compared with one or two
     prices as materialized (
       select p.* from (
@@ -168,6 +165,12 @@ export async function readMargin(sql: Sql, month: string | null, extent: MarginE
   return row.report;
 }
 
+/** One row: the month, null being the present one, and the billing time zone. */
+function askedMonth(sql: Sql, month: string | null) {
+  return sql`
+    select coalesce(${month}::date, billing_month(now())) as month, value as zone from settings where name = 'billing_timezone'`;
+}
+
 /** The report as JSON, from its lines. */
 function reportOf(sql: Sql) {
   return sql`
@@ -199,8 +202,7 @@ function costed(sql: Sql, cells: 'model_cells' | 'company_cells') {
 /** Whether a cost price began, or a company's own model changed, after the first day of a month and before its end. */
 async function changesWithin(sql: Sql, month: string | null): Promise<boolean> {
   const [row] = await sql<[{ changes: boolean }]>`
-    with asked as (
-      select coalesce(${month}::date, billing_month(now())) as month, value as zone from settings where name = 'billing_timezone')
+    with asked as (${askedMonth(sql, month)})
     select exists (
         select from model_cost_prices, asked where valid_from > month and valid_from < month + interval '1 month')
       or exists (

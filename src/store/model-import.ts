@@ -1,6 +1,7 @@
 import { findContradictions, type ImportedModel, type ImportMistake } from '../domain/model-import.ts';
 import { companiesNamed } from './company.ts';
 import type { Sql } from './database.ts';
+import { TODAY } from './expressions.ts';
 import { setCostPrice } from './margin.ts';
 import { createModel, listModels, type ModelRow, setModel } from './model.ts';
 import { type DatedPrice, datedPrice, schedulePrice } from './price.ts';
@@ -146,11 +147,10 @@ async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: 
 
 /** The cost price that begins on a day; without a day the one in force today. */
 async function readCost(sql: Sql, slug: string, company: string | null, day: string | null) {
-  const today = sql`(now() at time zone (select value from settings where name = 'billing_timezone'))::date`;
   const [row] = await sql<{ input: string; output: string }[]>`
     select trim_scale(input)::text as input, trim_scale(output)::text as output from model_cost_prices
     where slug = ${slug} and company_id is not distinct from ${company}
-      and ${day === null ? sql`valid_from <= ${today}` : sql`valid_from = ${day}`}
+      and ${day === null ? sql`valid_from <= ${sql.unsafe(TODAY)}` : sql`valid_from = ${day}`}
     order by valid_from desc limit 1`;
   return row;
 }

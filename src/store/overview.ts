@@ -2,6 +2,7 @@ import { describeChange } from '../domain/change-text.ts';
 import type { ModelHealth, Overview } from '../domain/overview.ts';
 import { pageOfAudit } from './audit.ts';
 import type { Sql } from './database.ts';
+import { IS_ACTIVE, utcSecond } from './expressions.ts';
 import { forecast, presentMonth } from './present-month.ts';
 import { tenantRoleAdvice } from './tenant-role.ts';
 
@@ -80,7 +81,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
       select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, coalesce(d.spent, 0), c.name
       from alerted a join api_keys k on k.id = a.api_key_id join companies c on c.id = k.company_id
       left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
-      where k.monthly_budget_eur > 0 and k.revoked_at is null and coalesce(k.expires_at > now(), true)
+      where k.monthly_budget_eur > 0 and ${sql.unsafe(IS_ACTIVE)}
     ),
     near as materialized (
       select * from (select b.*, ${forecast(sql)} as forecast from budgets b, clock) f
@@ -88,7 +89,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
     ),
     nearest as (select * from near order by spent / budget desc, name, key_id nulls first limit ${MOST_BUDGETS})
     select jsonb_build_object(
-      'at', ${instant(sql, sql`now()`)},
+      'at', ${sql.unsafe(utcSecond('now()'))},
       'today', (select ${sums(sql)} || jsonb_build_object('begins', (select today from clock),
           'before', (select sums from before where period = 'day'), 'spenders', ${spenders(sql, sql`today`, sql`cost`)})
         from models),
@@ -178,14 +179,10 @@ function before(sql: Sql): Fragment {
 function gateways(sql: Sql): Fragment {
   return sql`coalesce((
     select jsonb_agg(jsonb_build_object('id', id, 'name', name, 'version', version,
-        'started_at', ${instant(sql, sql`started_at`)}, 'last_seen_at', ${instant(sql, sql`last_seen_at`)},
+        'started_at', ${sql.unsafe(utcSecond('started_at'))}, 'last_seen_at', ${sql.unsafe(utcSecond('last_seen_at'))},
         'gone', last_seen_at < now() - interval '1 minute', 'backlog', backlog,
         'oldest_seconds', coalesce(round(extract(epoch from now() - oldest_at)), 0), 'lost', lost, 'spool_failing', spool_failing,
         'limits_alone', limits_alone, 'requests_in_flight', requests_in_flight)
       order by name, started_at, id)
     from gateways where last_seen_at > now() - interval '1 day' or backlog > 0), '[]')`;
-}
-
-function instant(sql: Sql, at: Fragment): Fragment {
-  return sql`to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
 }

@@ -1,6 +1,7 @@
 import { type ListedAssistant, listedColumns } from './assistant.ts';
 import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
+import { IS_ACTIVE } from './expressions.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
 import { CREATED_BY } from './made-by.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
@@ -69,7 +70,7 @@ export async function pageOfKeys(
     expires: sql`coalesce(expires_at, 'infinity')`, // what never ends comes last
     cost: sql`coalesce(d.cost, 0)`,
   }[query.sort];
-  const chosen = sql`company_id = ${company} and purpose is null and ${isActive(sql)} = ${life === 'active'}
+  const chosen = sql`company_id = ${company} and purpose is null and ${sql.unsafe(IS_ACTIVE)} = ${life === 'active'}
     and ${contains(sql, query, sql`name, prefix, ${sql.unsafe(CREATED_BY)}, id`)}`;
   if (query.sort !== 'cost') {
     return paged(sql, query, by, sql`id`, (tail) => {
@@ -108,8 +109,8 @@ function withCosts<T extends KeyRow>(sql: Sql, company: string, keys: Fragment):
 /** How many keys of a company work now, and how many are revoked or expired; without those of playgrounds. */
 export async function countKeys(sql: Sql, company: string): Promise<Readonly<Record<KeyLife, number>>> {
   const [row] = await sql<[Record<KeyLife, number>]>`
-    select count(*) filter (where ${isActive(sql)})::integer as active,
-      count(*) filter (where not ${isActive(sql)})::integer as dead
+    select count(*) filter (where ${sql.unsafe(IS_ACTIVE)})::integer as active,
+      count(*) filter (where not ${sql.unsafe(IS_ACTIVE)})::integer as dead
     from api_keys where company_id = ${company} and purpose is null`;
   return row;
 }
@@ -122,10 +123,6 @@ export async function playgroundKeys(sql: Sql, company: string): Promise<Spent<K
     sql`select ${keyColumns(sql)} from api_keys where company_id = ${company} and purpose = 'playground' and revoked_at is null
       order by last_used_at desc nulls last, id limit ${PAGE_ROWS}`,
   );
-}
-
-function isActive(sql: Sql): Fragment {
-  return sql`(revoked_at is null and coalesce(expires_at > now(), true))`;
 }
 
 /** Models of all companies, with the name of their company; null for shared ones. */

@@ -2,8 +2,8 @@ import type { Moment } from '../domain/price.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
+import { BILLING_ZONE, nilId } from './expressions.ts';
 import { unknownModel } from './model.ts';
-import { nilId } from './request-hours.ts';
 
 /** A price of a model since an instant. Prices are exact decimal text, EUR per 1000 tokens. */
 export interface PriceRow {
@@ -194,7 +194,7 @@ function tooLate(): never {
 /** The instant of a moment; of a day its beginning in the billing time zone. @param days later, for a day */
 function instantOf(sql: Sql, moment: Moment, days = 0) {
   if ('at' in moment) return sql`${moment.at}::timestamptz`;
-  return sql`((${moment.day}::date + ${days}::integer)::timestamp at time zone (select value from settings where name = 'billing_timezone'))`;
+  return sql`((${moment.day}::date + ${days}::integer)::timestamp at time zone ${sql.unsafe(BILLING_ZONE)})`;
 }
 
 /** The PriceRows of a table. */

@@ -1,5 +1,6 @@
 import type { BilledCall } from '../domain/reconcile.ts';
 import type { Sql } from './database.ts';
+import { BILLING_ZONE } from './expressions.ts';
 
 /**
  * Ledger rows of all companies admitted between two instants, milliseconds since the epoch.
@@ -31,6 +32,6 @@ function expectedCost(sql: Sql) {
     select trim_scale((u.prompt_tokens * p.input + u.completion_tokens * p.output) * 0.001)::text from model_cost_prices p
     where p.slug = u.model_slug
       and p.company_id is not distinct from (select m.company_id from model_price(u.model_slug, u.company_id, u.occurred_at) m)
-      and p.valid_from <= (u.occurred_at at time zone (select value from settings where name = 'billing_timezone'))::date
+      and p.valid_from <= (u.occurred_at at time zone ${sql.unsafe(BILLING_ZONE)})::date
     order by p.valid_from desc limit 1)`;
 }

@@ -1,16 +1,9 @@
 import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../domain/histogram.ts';
 import { matching } from './columns.ts';
 import type { Sql } from './database.ts';
+import { BILLING_ZONE, NIL_ID, utcSecond } from './expressions.ts';
 
 /** Sums of requests by the hour, which outlive the trail (sql/0030_requests.sql). */
-
-/** Stands for a company or key that is not known, for all keys together in `usage_hourly`, and for none in unique indexes. */
-export const NIL_ID = '00000000-0000-0000-0000-000000000000';
-
-/** The same as text of a statement: Postgres finds an index over an expression by the constant, not by a parameter. */
-export function nilId(sql: Sql) {
-  return sql.unsafe(`'${NIL_ID}'`);
-}
 
 /** Which hours. Both instants are rounded down to whole hours. */
 interface HoursFilter {
@@ -70,8 +63,8 @@ export async function readRequestHours(sql: Sql, filter: HoursFilter, by: HoursG
   const { company, from, to, model = null, key = null, endpoint = null } = filter;
   const group = {
     all: sql`null::text`,
-    hour: sql`to_char(hour at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`,
-    day: sql`to_char(hour at time zone (select value from settings where name = 'billing_timezone'), 'YYYY-MM-DD')`,
+    hour: sql.unsafe(utcSecond('hour')),
+    day: sql`to_char(hour at time zone ${sql.unsafe(BILLING_ZONE)}, 'YYYY-MM-DD')`,
     model: sql`nullif(model_slug, '')`,
     key: sql`nullif(api_key_id, ${NIL_ID})::text`,
     endpoint: sql`endpoint`,

@@ -1,7 +1,7 @@
 import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS } from '../domain/histogram.ts';
 import type { TrailStore } from '../domain/ports.ts';
 import type { Database } from './database.ts';
-import { NIL_ID } from './request-hours.ts';
+import { NIL_ID } from './expressions.ts';
 
 const INSERT_MS = 4000;
 const KEEP_MS = 4000;

@@ -3,8 +3,8 @@ import { type BookedDetails, TOKEN_DETAILS } from '../domain/usage.ts';
 import { firstRequestId, requestIdTime } from '../runtime/request-id.ts';
 import { matching } from './columns.ts';
 import type { Sql } from './database.ts';
+import { NIL_ID } from './expressions.ts';
 import { PAGE_ROWS } from './page.ts';
-import { NIL_ID } from './request-hours.ts';
 
 /** Requests as pages and the command line show them (sql/0030_requests.sql). */
 

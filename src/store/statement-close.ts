@@ -1,6 +1,7 @@
 import { throwConflict } from '../domain/refused-change.ts';
 import { makeStatement, type SealCheckpoint, statementDigest, statementText } from '../domain/statement.ts';
 import type { Sql } from './database.ts';
+import { utcMicrosecond } from './expressions.ts';
 import { type Bound, correctionsOf, type LateMonth, readLines, zoneOf } from './statement.ts';
 
 /** A month that is to be closed. */
@@ -90,7 +91,7 @@ export async function closeMonth(
   }
   const [{ rows, now }] = await sql<[{ rows: string; now: string }]>`
     select encode(statement_rows_digest(${company}, ${number}), 'hex') as rows,
-      to_char(now() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`;
+      ${sql.unsafe(utcMicrosecond('now()'))} as now`;
 
   const statement = makeStatement({
     ...{ company_id: company, number, month: month.slice(0, 7), billing_timezone: await zoneOf(sql), closed_at: now },

@@ -2,6 +2,7 @@ import { throwConflict } from '../domain/refused-change.ts';
 import { makeStatement, parseStatement, type Statement, type StatementLine } from '../domain/statement.ts';
 import { findCompany } from './company.ts';
 import type { Sql } from './database.ts';
+import { utcMicrosecond } from './expressions.ts';
 
 /** Calls of a closed month that came later, and what they cost. EUR is exact decimal text. */
 export interface LaterCalls {
@@ -190,7 +191,7 @@ export async function zoneOf(sql: Sql): Promise<string> {
 
 function columns(sql: Sql) {
   return sql`company_id, number::float8 as number, to_char(billing_month, 'YYYY-MM') as month,
-    to_char(closed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as closed_at, requests::float8 as requests,
+    ${sql.unsafe(utcMicrosecond('closed_at'))} as closed_at, requests::float8 as requests,
     trim_scale(cost_eur)::text as cost_eur, corrections::float8 as corrections, trim_scale(total_eur)::text as total_eur,
     encode(digest, 'hex') as digest, later_calls(company_id, s.number, billing_month) as later`;
 }

@@ -1,8 +1,8 @@
 import { TOKEN_DETAILS } from '../domain/usage.ts';
 import type { Sql } from './database.ts';
 import { digestOfRow } from './digest.ts';
+import { NIL_ID } from './expressions.ts';
 import { KEY_DAYS } from './key-days.ts';
-import { NIL_ID } from './request-hours.ts';
 
 /** Differences and findings that a check returns. */
 export const MOST = 1000;

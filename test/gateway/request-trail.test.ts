@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import t, { type Test } from 'tap';
-import { NIL_ID } from '../../src/store/request-hours.ts';
+import { NIL_ID } from '../../src/store/expressions.ts';
 import { type Answer, open } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS, startWorld, type World } from '../support/world.ts';

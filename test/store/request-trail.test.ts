@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql } from '../../src/store/database.ts';
-import { NIL_ID } from '../../src/store/request-hours.ts';
+import { NIL_ID } from '../../src/store/expressions.ts';
 import { HOURS_DAYS, trailStore } from '../../src/store/request-trail.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addRequests } from '../support/requests.ts';

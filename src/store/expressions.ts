@@ -1,0 +1,32 @@
+import type { Sql } from './database.ts';
+
+/** Parts of SQL that several statements have. Texts go into a tagged statement by `sql.unsafe`. */
+
+/** Stands for a company or key that is not known, for all keys together in `usage_hourly`, and for none in unique indexes. */
+export const NIL_ID = '00000000-0000-0000-0000-000000000000';
+
+/** The same as text of a statement: Postgres finds an index over an expression by the constant, not by a parameter. */
+export function nilId(sql: Sql) {
+  return sql.unsafe(`'${NIL_ID}'`);
+}
+
+/** Whether a key or a token works now. */
+export const IS_ACTIVE = '(revoked_at is null and coalesce(expires_at > now(), true))';
+
+/** The column `state` of keys and tokens. */
+export const STATE = `case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
+
+export const BILLING_ZONE = `(select value from settings where name = 'billing_timezone')`;
+
+/** The present day in the billing time zone. */
+export const TODAY = `(now() at time zone ${BILLING_ZONE})::date`;
+
+/** An instant as ISO 8601 in UTC, to the second. @param at an expression */
+export function utcSecond(at: string): string {
+  return `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
+}
+
+/** The same to the microsecond, which is all that Postgres keeps. */
+export function utcMicrosecond(at: string): string {
+  return `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+}
