@@ -1,3 +1,6 @@
+/** A row of an audited table. */
+type Row = Readonly<Record<string, unknown>>;
+
 /** A row of the audit log, as far as a sentence tells it. */
 export interface ChangedRow {
   readonly at: Date;
@@ -9,8 +12,8 @@ export interface ChangedRow {
   readonly subject: string;
   /** The company's present name; null for a deleted company and for changes that concern none. */
   readonly company_name: string | null;
-  readonly before: Readonly<Record<string, unknown>> | null;
-  readonly after: Readonly<Record<string, unknown>> | null;
+  readonly before: Row | null;
+  readonly after: Row | null;
 }
 
 /** One change of the audit log, in words. */
@@ -47,17 +50,19 @@ const MOST_MEMBERS = 3;
 const MAX_VALUE = 40; // characters
 
 /** "ann@gate.example", "changed key CI of Acme: max concurrent none → 4". */
-export function describeChange({ at, actor, db_role, action, subject, company_name, before, after }: ChangedRow) {
-  const name = nameIn(after ?? before ?? {});
-  const verb = action === 'update' ? (endOf(before ?? {}, after ?? {}) ?? VERBS.update) : VERBS[action];
+export function describeChange(row: ChangedRow): RecentChange {
+  const { at, actor, db_role, action, subject, company_name } = row;
+  const [before, after] = [row.before ?? {}, row.after ?? {}];
+  const name = nameIn(row.after ?? before);
+  const verb = action === 'update' ? (endOf(before, after) ?? VERBS.update) : VERBS[action];
   const noun = action === 'truncate' ? `all rows of ${subject}` : (NOUNS[subject] ?? subject);
   const whose = company_name === null || subject === 'companies' ? '' : ` of ${company_name}`;
-  const members = verb === VERBS.update ? differences(before ?? {}, after ?? {}) : '';
+  const members = verb === VERBS.update ? differences(before, after) : '';
   return {
     at: at.toISOString(),
     who: actor === db_role ? `${actor} by SQL` : actorName(actor),
     what: `${verb} ${noun}${name === '' ? '' : ` ${name}`}${whose}${members}`,
-  } satisfies RecentChange;
+  };
 }
 
 /** Who made or changed something, as pages name it. */
@@ -66,17 +71,17 @@ export function actorName(actor: string | null): string {
 }
 
 /** What the end of a company or key is called, and its return; null for other changes. */
-function endOf(before: NonNullable<ChangedRow['before']>, after: NonNullable<ChangedRow['after']>): string | null {
+function endOf(before: Row, after: Row): string | null {
   if ((before.closed_at ?? null) !== (after.closed_at ?? null)) return after.closed_at == null ? 'reopened' : 'closed';
   return before.revoked_at == null && after.revoked_at != null ? 'revoked' : null;
 }
 
 /** The name of an audited row; a statement has its number. '' for rows without one. */
-export function nameIn(row: Readonly<Record<string, unknown>>): string {
+export function nameIn(row: Row): string {
   return String(row.name ?? row.slug ?? row.email ?? row.number ?? '');
 }
 
-function differences(before: NonNullable<ChangedRow['before']>, after: NonNullable<ChangedRow['after']>): string {
+function differences(before: Row, after: Row): string {
   const names = Object.keys({ ...before, ...after }).filter(
     (name) => JSON.stringify(before[name] ?? null) !== JSON.stringify(after[name] ?? null),
   );

@@ -59,7 +59,7 @@ function textOf(request: RequestFacts): Text {
     return outcome === 'upstream_failed' ? BROKEN : ['The request was answered.', null];
   }
   const text = Object.hasOwn(TEXTS, code ?? '') ? TEXTS[code as ErrorName] : invalid;
-  return text(request);
+  return typeof text === 'function' ? text(request) : text;
 }
 
 const CANCELLED = 'If nobody cancelled it, look at the timeouts of the client and of the proxies before Tollgate.';
@@ -135,30 +135,29 @@ const BY_UPSTREAM_STATUS: Readonly<Record<number, Text>> = {
 };
 
 /** By the name of the error, which is its code unless that is null. */
-const TEXTS: Readonly<Record<ErrorName, (request: RequestFacts) => Text>> = {
+const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)>> = {
   invalid_request: invalid,
   invalid_json: invalid,
   missing_required_parameter: invalid,
   invalid_type: invalid,
   unsupported_parameter: invalid,
-  invalid_api_key: ({ api_key_id, param }) =>
-    api_key_id === null
-      ? [
-          'The request had no key, or one that is unknown or revoked.',
-          'Compare the first eight characters of the key that the client sends with the list of keys.',
-        ]
-      : [
-          `The key ${settingOf(param).what ?? 'is revoked or expired, or was used from outside its networks'}.`,
-          'Look at the key.',
-          'key',
-        ],
-  insufficient_quota: ({ param }) => {
+  invalid_api_key({ api_key_id, param }) {
+    if (api_key_id === null) {
+      return [
+        'The request had no key, or one that is unknown or revoked.',
+        'Compare the first eight characters of the key that the client sends with the list of keys.',
+      ];
+    }
+    const why = settingOf(param).what ?? 'is revoked or expired, or was used from outside its networks';
+    return [`The key ${why}.`, 'Look at the key.', 'key'];
+  },
+  insufficient_quota({ param }) {
     if (param === 'company.budget_mode') return NO_ROOM;
     const { whose = 'the company or of this key', about } = settingOf(param);
     const text = `The monthly budget of ${whose} was reached. No model ran, and nothing was charged.`;
     return [text, 'Raise the budget, or wait for the next month.', about];
   },
-  insufficient_scope: () => [
+  insufficient_scope: [
     'The key lacks the scope of this endpoint.',
     'Give the key the scope, or use another key.',
     'key',
@@ -168,77 +167,85 @@ const TEXTS: Readonly<Record<ErrorName, (request: RequestFacts) => Text>> = {
     'Use a model in the EU, or open the EU gate of the company.',
     'settings',
   ],
-  not_found: ({ asked, param, endpoint }) =>
-    param === 'company.disabled_model_slugs'
-      ? [`The model ${quoted(asked)} is disabled in this company.`, 'Enable it, or use another one.', 'models']
-      : param === 'key.allowed_model_slugs'
-        ? [`This key is not allowed the model ${quoted(asked)}.`, 'Allow it to the key, or use another one.', 'key']
-        : asked !== null || param === 'model' || param === 'model_slug'
-          ? [
-              `There is no model ${quoted(asked)} that this key may use: it does not exist, is disabled, or the key is not allowed it.`,
-              'Compare the name with GET /models of the same key.',
-              'models',
-            ]
-          : endpoint === 'assistants.run'
-            ? [
-                'There is no such assistant of this company, or it is not visible to the API.',
-                'Look at the assistants.',
-              ]
-            : ['There is nothing at the address that was asked for.', "Look at the client's base address."],
-  rate_limit_exceeded: ({ outcome, param }) => {
+  not_found({ asked, param, endpoint }) {
+    if (param === 'company.disabled_model_slugs') {
+      return [`The model ${quoted(asked)} is disabled in this company.`, 'Enable it, or use another one.', 'models'];
+    }
+    if (param === 'key.allowed_model_slugs') {
+      return [`This key is not allowed the model ${quoted(asked)}.`, 'Allow it to the key, or use another one.', 'key'];
+    }
+    if (asked !== null || param === 'model' || param === 'model_slug') {
+      return [
+        `There is no model ${quoted(asked)} that this key may use: it does not exist, is disabled, or the key is not allowed it.`,
+        'Compare the name with GET /models of the same key.',
+        'models',
+      ];
+    }
+    if (endpoint === 'assistants.run') {
+      return [
+        'There is no such assistant of this company, or it is not visible to the API.',
+        'Look at the assistants.',
+      ];
+    }
+    return ['There is nothing at the address that was asked for.', "Look at the client's base address."];
+  },
+  rate_limit_exceeded({ outcome, param }) {
     if (outcome === 'upstream_failed')
       return ['The upstream refused the call because of its own rate limit.', 'Let the client try again later.'];
     const { whose, what = 'requests, tokens or calls at once', about } = settingOf(param);
     const advice = `Let the client try again later, or raise the limit of ${whose ?? 'the company or the key'}.`;
     return [`A limit of ${what}${whose === undefined ? '' : ` of ${whose}`} was reached.`, advice, about];
   },
-  request_too_large: () => [
+  request_too_large: [
     'The request body was larger than the gateway or the model takes.',
     'Send less, or raise MAX_BODY_BYTES.',
   ],
-  context_length_exceeded: () => [
+  context_length_exceeded: [
     'The input is longer than the model takes.',
     'Send less, or use a model with a longer context.',
   ],
-  model_required: () => [
+  model_required: [
     'The assistant has no model, and the request named none.',
     'Name one in model_slug, or give the assistant a model.',
   ],
-  unsupported_media_type: () => [
+  unsupported_media_type: [
     'The body was not sent as plain JSON.',
     'Send "Content-Type: application/json" without Content-Encoding.',
   ],
-  method_not_allowed: () => ['The method of the request is not allowed at this address.', 'Look at the client.'],
-  upgrade_required: () => [
+  method_not_allowed: ['The method of the request is not allowed at this address.', 'Look at the client.'],
+  upgrade_required: [
     'The client asked for a WebSocket, which the API does not have.',
     'Most clients then take HTTP by themselves.',
   ],
-  request_header_fields_too_large: () => [
+  request_header_fields_too_large: [
     'The request had too many or too large headers.',
     'Send fewer, or raise MAX_HEADERS or MAX_HEADER_BYTES.',
   ],
-  request_timeout: () => ['The request took too long to arrive.', 'Look at the connection of the client.'],
-  internal_error: () => [
+  request_timeout: ['The request took too long to arrive.', 'Look at the connection of the client.'],
+  internal_error: [
     'The gateway failed to handle the request.',
     'The log of the gateway has the reason under this id. Please report it.',
   ],
   upstream_error: ({ upstream_status }) => BY_UPSTREAM_STATUS[upstream_status ?? 0] ?? UPSTREAM_FAILED,
-  upstream_timeout: () => [
+  upstream_timeout: [
     'The upstream took too long to answer. Nothing was charged.',
     'Ask for shorter answers or stream them. The operator may set FIRST_BYTE_SECONDS higher.',
   ],
-  service_unavailable: ({ endpoint, outcome }) =>
-    endpoint === 'shed'
-      ? [
-          'The gateway had too much to do and refused the request at once.',
-          'Let the client try again. If it happens often, add gateways.',
-        ]
-      : outcome === 'upstream_failed'
-        ? [
-            'The upstream could not be reached. Nothing was charged.',
-            'Let the client try again; the operator looks after the upstream.',
-          ]
-        : ['The gateway was stopping, or could not ask the database.', 'Let the client try again.'],
+  service_unavailable({ endpoint, outcome }) {
+    if (endpoint === 'shed') {
+      return [
+        'The gateway had too much to do and refused the request at once.',
+        'Let the client try again. If it happens often, add gateways.',
+      ];
+    }
+    if (outcome === 'upstream_failed') {
+      return [
+        'The upstream could not be reached. Nothing was charged.',
+        'Let the client try again; the operator looks after the upstream.',
+      ];
+    }
+    return ['The gateway was stopping, or could not ask the database.', 'Let the client try again.'];
+  },
 };
 
 /** Also of errors that other versions of this program know. */
