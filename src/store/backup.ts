@@ -105,22 +105,16 @@ async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgre
     partitions: await partitionsOf(sql, tables),
   };
   yield line(head);
-  const rows: Record<string, number> = {};
-  let bytes = 0;
-  let total = 0;
+  const { rows, count } = rowCounter(onProgress);
   for (const table of tables.filter((name) => !TRANSIENT.includes(name))) {
     const columns = await columnsOf(sql, table);
     yield line({ table, columns } satisfies BackupTable);
-    rows[table] = 0;
+    count(table, Buffer.alloc(0));
     const names = columns.map((name) => `"${name}"`).join(', ');
     const only = table === 'gateways' ? GONE : '';
     // over a query: only so are the rows of partitions copied too
     for await (const piece of sql.copyOut(`copy (select ${names} from "${table}" ${only}) to stdout`)) {
-      const count = countLines(piece);
-      rows[table] += count;
-      total += count;
-      bytes += piece.length;
-      onProgress({ table, rows: total, bytes });
+      count(table, piece);
       yield piece;
     }
     yield Buffer.from(END_OF_ROWS);
@@ -137,11 +131,20 @@ export async function columnsOf(sql: Sql, table: string): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Rows that COPY wrote: it writes a line break within a value as two characters. */
-export function countLines(piece: Buffer): number {
-  let count = 0;
-  for (let at = piece.indexOf(10); at >= 0; at = piece.indexOf(10, at + 1)) count++;
-  return count;
+/** Counts the rows of a backup by table. COPY writes a line break within a value as two characters. */
+export function rowCounter(onProgress: (progress: BackupProgress) => void) {
+  const rows: Record<string, number> = {};
+  let total = 0;
+  let bytes = 0;
+  function count(table: string, piece: Buffer): void {
+    let lines = 0;
+    for (let at = piece.indexOf(10); at >= 0; at = piece.indexOf(10, at + 1)) lines++;
+    rows[table] = (rows[table] ?? 0) + lines;
+    total += lines;
+    bytes += piece.length;
+    onProgress({ table, rows: total, bytes });
+  }
+  return { rows, count };
 }
 
 async function partitionsOf(sql: Sql, tables: readonly string[]): Promise<Partition[]> {

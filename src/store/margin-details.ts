@@ -78,7 +78,7 @@ export async function readDetailedMargin(
   const sets = sql`grouping sets ((), (model_slug), (company_id) ${margin.lines.length > 0 ? sql`, (company_id, model_slug)` : sql``})`;
   // "company/model", each empty where it stands for all
   const place = sql`grouping(company_id, model_slug) as of, company_id, concat(company_id, '/', model_slug) as place`;
-  const [{ rows }] = await sql<[{ rows: readonly Row[] | null }]>`
+  const [{ rows }] = await sql<[{ rows: readonly Row[] }]>`
     with details as materialized (
       select company_id, model_slug, sum(cached_tokens) as cached_tokens, sum(prompt_tokens) as prompt_tokens
       from usage_details where billing_month = ${margin.month}::date group by 1, 2
@@ -102,14 +102,14 @@ export async function readDetailedMargin(
         case when count(eur) = count(*) then sum(eur) end as eur
       from costs group by of, company_id, place
     )
-    select jsonb_agg(jsonb_build_object('place', place, 'cached_percent', cached_percent,
+    select coalesce(jsonb_agg(jsonb_build_object('place', place, 'cached_percent', cached_percent,
       'upstream', case when t.requests > 0 then jsonb_build_object('requests', t.requests,
         'revenue_eur', trim_scale(revenue)::text, 'costs', costs, 'cost_eur', trim_scale(eur)::text,
         'margin_eur', trim_scale(revenue - eur)::text,
-        'margin_percent', round((revenue - eur) * 100 / nullif(revenue, 0), 1)) end)) as rows
+        'margin_percent', round((revenue - eur) * 100 / nullif(revenue, 0), 1)) end)), '[]') as rows
     from cached c full join told t using (of, place)
     where of <> 1 or coalesce(c.company_id, t.company_id) = any(${margin.by_company.map(({ company_id }) => company_id)}::uuid[])`;
-  const told = new Map((rows ?? []).map((row) => [row.place, row]));
+  const told = new Map(rows.map((row) => [row.place, row]));
   const add = <T extends MarginSums>(sums: T, company = '', model = ''): T & ToldSums => {
     const { cached_percent, upstream } = told.get(`${company}/${model}`) ?? NOTHING;
     return { ...sums, cached_percent, upstream };

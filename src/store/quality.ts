@@ -38,7 +38,7 @@ export async function readQuality(
   { from, to }: DayRange,
   { model, key, endpoint, cost_center }: UsageFilters,
 ): Promise<Quality> {
-  const [row] = await sql<[{ trail: boolean; rows: number; groups: HoursGroup[] | null }]>`
+  const [row] = await sql<[{ trail: boolean; rows: number; groups: HoursGroup[] }]>`
     with asked as materialized (
       select ${from}::timestamp at time zone value as begins, (${to}::date + 1)::timestamp at time zone value as ends
       from settings where name = 'billing_timezone'
@@ -56,14 +56,12 @@ export async function readQuality(
       from hours where (select rows from counted) <= ${MAX_HOURS}
       group by grouping sets ((model_slug), (api_key_id), (endpoint)) having sum(requests) > 0
     )
-    select rows, (select json_agg(groups) from groups) as groups, exists (
+    select rows, (select coalesce(json_agg(groups), '[]') from groups) as groups, exists (
       select 1 from request_trail, asked where company_id = ${companyId} and occurred_at >= begins and occurred_at < ends) as trail
     from counted`;
   const by = (name: 'model_slug' | 'api_key_id' | 'endpoint') =>
     new Map(
-      (row.groups ?? [])
-        .filter((group) => group[name] !== null)
-        .map((group) => [group[name] as string, qualityOf(group)]),
+      row.groups.filter((group) => group[name] !== null).map((group) => [group[name] as string, qualityOf(group)]),
     );
   return {
     hasTrail: row.trail,

@@ -7,8 +7,8 @@ import {
   type BackupProgress,
   type BackupTable,
   columnsOf,
-  countLines,
   type Partition,
+  rowCounter,
   TEXT_SETTINGS,
 } from './backup.ts';
 import { BackupDamaged, type BackupReader } from './backup-reader.ts';
@@ -98,9 +98,7 @@ async function load(
   await setTriggers(sql, tables, 'disable');
   // rows that the migrations made are in the backup too
   await sql.unsafe(`truncate ${tables.map((name) => `"${name}"`).join(', ')}`);
-  const rows: Record<string, number> = {};
-  let total = 0;
-  let bytes = 0;
+  const { rows, count } = rowCounter(onProgress);
   for (;;) {
     const line = (await reader.line()) as BackupTable | BackupEnd;
     if ('end' in line) {
@@ -110,14 +108,8 @@ async function load(
     const { table, columns } = line;
     await requireColumns(sql, line, tables);
     const names = columns.map((name) => `"${name}"`).join(', ');
-    rows[table] = 0;
-    await copyInto(sql, `"${table}" (${names})`, reader.rows(), (piece) => {
-      const count = countLines(piece);
-      rows[table] = (rows[table] as number) + count;
-      total += count;
-      bytes += piece.length;
-      onProgress({ table, rows: total, bytes });
-    });
+    count(table, Buffer.alloc(0));
+    await copyInto(sql, `"${table}" (${names})`, reader.rows(), (piece) => count(table, piece));
     await continueIdentities(sql, table);
   }
   await setTriggers(sql, tables, 'enable');

@@ -1,5 +1,6 @@
 import { throwConflict } from '../domain/refused-change.ts';
 import { makeStatement, type SealCheckpoint, statementDigest, statementText } from '../domain/statement.ts';
+import { lockName } from './create-once.ts';
 import type { Sql } from './database.ts';
 import { utcMicrosecond } from './expressions.ts';
 import { type Bound, correctionsOf, type LateMonth, readLines, zoneOf } from './statement.ts';
@@ -71,7 +72,7 @@ export async function closeMonth(
   sql: Sql,
   { company, month, seals, bound }: Closing,
 ): Promise<{ readonly number: number; readonly already: boolean }> {
-  await sql`select pg_advisory_xact_lock(hashtextextended('tollgate statements ' || ${company}, 0))`;
+  await lockName(sql, `tollgate statements ${company}`);
   const [closed] = await sql<{ number: number }[]>`
     select number::float8 as number from statements where company_id = ${company} and billing_month = ${month}`;
   if (closed !== undefined) return { number: closed.number, already: true };

@@ -1,6 +1,6 @@
 import type { Sql } from './database.ts';
 import { digestOfRow } from './digest.ts';
-import { type Found, type FoundRow, MOST } from './verify.ts';
+import { type Found, MOST } from './verify.ts';
 
 /** What is wrong with a statement, or with a row of a closed month. */
 interface StatementFinding {
@@ -39,7 +39,7 @@ export interface StatementCheck extends Found<StatementFinding> {
  * against the statements. Reads all closed months; safe while rows are written.
  */
 export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
-  const [row] = await sql<[FoundRow<StatementCheck>]>`
+  const [row] = await sql<[StatementCheck]>`
     with chain as materialized (
       select s.*, digest = sha256(convert_to(content, 'UTF8')) as intact, number > 1 + coalesce(lag(number) over c, 0) as gap,
         previous <> coalesce(lag(digest) over c, '') as torn
@@ -111,10 +111,10 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
     )
     select (select count(*) from chain)::integer as statements, (select count(*) from covered)::integer as rows,
       (select count(*) from late)::integer as late, (select count(*) from findings)::integer as total,
-      (select json_agg(first) from (
+      (select coalesce(json_agg(first), '[]') from (
         select what, company_id, number, to_char(billing_month, 'YYYY-MM') as month, request_id from findings
         order by company_id, number nulls last, what, request_id limit ${MOST}) as first) as findings`;
-  return { ...row, findings: row.findings ?? [] };
+  return row;
 }
 
 /** Whether a statement's columns say what its text says, and its totals are those of its lines; asked of intact texts. */
@@ -162,7 +162,7 @@ interface CheckpointFinding {
  * So the removal of a writer's newest seals is found too, which its chain alone cannot tell.
  */
 export async function verifyCheckpoints(sql: Sql): Promise<{ checkpoints: number; findings: CheckpointFinding[] }> {
-  const [row] = await sql<[{ checkpoints: number; findings: CheckpointFinding[] | null }]>`
+  const [row] = await sql<[{ checkpoints: number; findings: CheckpointFinding[] }]>`
     with chain as (
       select m.number as checkpoint, digest <> seal_checkpoint_digest(m) as edited, number > 1 + coalesce(lag(number) over c, 0) as gap,
         previous <> coalesce(lag(digest) over c, '') as torn
@@ -179,6 +179,6 @@ export async function verifyCheckpoints(sql: Sql): Promise<{ checkpoints: number
       where s.digest is distinct from substr(m.digests, (t.place * 32 - 31)::integer, 32)
     )
     select (select count(*) from seal_checkpoints)::integer as checkpoints,
-      (select json_agg(first) from (select * from findings order by checkpoint, writer, number limit ${MOST}) as first) as findings`;
-  return { checkpoints: row.checkpoints, findings: row.findings ?? [] };
+      (select coalesce(json_agg(first), '[]') from (select * from findings order by checkpoint, writer, number limit ${MOST}) as first) as findings`;
+  return row;
 }

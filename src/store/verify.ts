@@ -185,7 +185,7 @@ async function compare(sql: Sql, sums: Sums, most: number | null): Promise<SumsC
   const or = (column: string) => sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
   const counted = figures.map((name) => `sum(${name}) as ${name}`).join(', ');
   const pairs = figures.map((name) => `('${name}', c.${name}::numeric, r.${name}::numeric)`).join(', ');
-  const [row] = await sql<[FoundRow<SumsCheck, 'differences'>]>`
+  const [row] = await sql<[SumsCheck]>`
     with rows as materialized (${sql.unsafe(rows)}),
     counted as materialized (select ${sql.unsafe(by)}, ${sql.unsafe(counted)} from ${sql(table)} group by ${sql.unsafe(by)}),
     compared as (
@@ -199,10 +199,10 @@ async function compare(sql: Sql, sums: Sums, most: number | null): Promise<SumsC
       order by period, company_id, model_slug, api_key_id, counter
     )
     select (select count(*) / ${figures.length} from compared)::integer as checked, (select count(*) from different)::integer as total,
-      (select json_agg(json_build_object('company_id', company_id, ${period}::text, period, 'model_slug', model_slug,
-          'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text))
+      (select coalesce(json_agg(json_build_object('company_id', company_id, ${period}::text, period, 'model_slug', model_slug,
+          'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text)), '[]')
         from (select * from different limit ${most}) as first) as differences`;
-  return { ...row, differences: row.differences ?? [] };
+  return row;
 }
 
 /** A row or a seal that was tampered with. */
@@ -222,11 +222,6 @@ export interface Found<F> {
   readonly findings: readonly F[];
 }
 
-/** As the database answers a check: where nothing is found it says null. */
-export type FoundRow<C extends { readonly [K in M]: unknown }, M extends string = 'findings'> = Omit<C, M> & {
-  readonly [K in M]: C[K] | null;
-};
-
 export interface SealCheck extends Found<Finding> {
   readonly seals: number;
   /** Rows covered by a seal. */
@@ -240,7 +235,7 @@ export interface SealCheck extends Found<Finding> {
  * (sql/0011_seals.sql). Reads the whole ledger; safe while rows are written.
  */
 export async function verifySeals(sql: Sql): Promise<SealCheck> {
-  const [row] = await sql<[FoundRow<SealCheck>]>`
+  const [row] = await sql<[SealCheck]>`
     with chain as (
       select writer, number, digest <> seal_digest(s) as edited, number > 1 + coalesce(lag(number) over seals, 0) as gap,
         previous <> coalesce(lag(digest) over seals, '') as torn
@@ -268,6 +263,6 @@ export async function verifySeals(sql: Sql): Promise<SealCheck> {
       (select count(*) from compared where what is distinct from 'row not sealed')::integer as rows,
       (select count(*) from compared where what = 'row not sealed')::integer as unsealed,
       (select count(*) from findings)::integer as total,
-      (select json_agg(first) from (select * from findings order by what, writer, number, request_id limit ${MOST}) as first) as findings`;
-  return { ...row, findings: row.findings ?? [] };
+      (select coalesce(json_agg(first), '[]') from (select * from findings order by what, writer, number, request_id limit ${MOST}) as first) as findings`;
+  return row;
 }
