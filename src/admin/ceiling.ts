@@ -3,7 +3,7 @@ import { isLimited } from '../domain/budget.ts';
 import { checkCeilings, isAboveLimit } from '../domain/ceiling.ts';
 import { readBudget, readCreditLimit } from '../domain/field.ts';
 import { type CompanyRow, findCompany } from '../store/company.ts';
-import { readSpent } from '../store/daily.ts';
+import { readSpent } from '../store/company-usage.ts';
 import { askIfUsedUp } from './budget-question.ts';
 import { saveCompany } from './company-edit.ts';
 import { changeAsOperator, mayNow, type PageContext, param, read } from './context.ts';

@@ -1,7 +1,7 @@
 import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import { readName } from '../domain/field.ts';
-import { readSpent } from '../store/daily.ts';
+import { readSpent } from '../store/company-usage.ts';
 import { readCompany } from '../store/directory.ts';
 import { findKey, type KeyRow, revokeKey, setKey } from '../store/key.ts';
 import { askIfUsedUp } from './budget-question.ts';

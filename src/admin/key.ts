@@ -4,7 +4,7 @@ import type { Company } from '../domain/company.ts';
 import { readName, readScope } from '../domain/field.ts';
 import { restrictionTexts } from '../domain/limit-text.ts';
 import { SCOPES, type Scope } from '../domain/scope.ts';
-import { readPresentSums } from '../store/daily.ts';
+import { readPresentSums } from '../store/company-usage.ts';
 import { readCompany } from '../store/directory.ts';
 import type { KeyRow } from '../store/key.ts';
 import { createKeyOnce } from '../store/key-reveal.ts';

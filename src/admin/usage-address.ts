@@ -1,7 +1,7 @@
 import { addDays, addMonths, type DayRange, daysIn, readRange, wholeMonth } from '../domain/day-range.ts';
 import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../domain/field.ts';
 import type { BookedEndpoint } from '../domain/usage.ts';
-import type { UsageFilters } from '../store/daily.ts';
+import type { UsageFilters } from '../store/company-usage.ts';
 import type { PageContext } from './context.ts';
 import type { Format } from './format.ts';
 

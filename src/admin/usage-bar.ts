@@ -1,5 +1,5 @@
 import { html, raw } from 'hono/html';
-import type { Usage } from '../store/daily.ts';
+import type { Usage } from '../store/company-usage.ts';
 import type { PageContext } from './context.ts';
 import { options } from './field.ts';
 import type { Html } from './html.ts';

@@ -1,5 +1,5 @@
 import { html } from 'hono/html';
-import type { BudgetState, UsageTotals } from '../store/daily.ts';
+import type { BudgetState, UsageTotals } from '../store/company-usage.ts';
 import { budgetBar, legendEntry } from './chart.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';

@@ -2,7 +2,7 @@ import { csvLine, harmless } from '../domain/csv.ts';
 import { type DayRange, stepOf } from '../domain/day-range.ts';
 import { FieldError } from '../domain/field.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../domain/usage.ts';
-import { readUsage, type Usage, type UsageGroup } from '../store/daily.ts';
+import { readUsage, type Usage, type UsageGroup } from '../store/company-usage.ts';
 import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
 import { type DetailSums, readUsageDetails, type UsageDetails } from '../store/usage-details.ts';

@@ -1,7 +1,7 @@
 import { html, raw } from 'hono/html';
 import { formatEur, parseEur } from '../domain/money.ts';
 import type { UsageSums } from '../domain/usage.ts';
-import type { Groups, Usage, UsageFilters, UsageGroup } from '../store/daily.ts';
+import type { Groups, Usage, UsageFilters, UsageGroup } from '../store/company-usage.ts';
 import type { Quality, QualityGroup } from '../store/quality.ts';
 import type { DetailSums, UsageDetails } from '../store/usage-details.ts';
 import type { Format } from './format.ts';

@@ -1,6 +1,6 @@
 import { html } from 'hono/html';
 import { type DayRange, type Step, stepOf, stepsOf, wholeMonth } from '../domain/day-range.ts';
-import { readUsage, type Usage } from '../store/daily.ts';
+import { readUsage, type Usage } from '../store/company-usage.ts';
 import { readQuality } from '../store/quality.ts';
 import { readUsageDetails } from '../store/usage-details.ts';
 import { type Bar, costChart } from './chart.ts';

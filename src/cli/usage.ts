@@ -1,7 +1,7 @@
 import { readMonth, readUuid } from '../domain/field.ts';
 import type { UsageSums } from '../domain/usage.ts';
-import { summarizeUsage } from '../store/usage.ts';
 import type { DetailSums } from '../store/usage-details.ts';
+import { summarizeUsage } from '../store/usage-summary.ts';
 import { command, optional, required } from './command.ts';
 import { budgetText } from './company.ts';
 import { type Cell, card, listing, sections, tokenDetails } from './text.ts';

@@ -1,5 +1,5 @@
 import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
-import { filteredColumns, type UsageFilters } from './daily.ts';
+import { filteredColumns, type UsageFilters } from './company-usage.ts';
 import type { ConnectionSql, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 import { BILLING_ZONE, utcMicrosecond } from './expressions.ts';

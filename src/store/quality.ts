@@ -1,7 +1,7 @@
 import type { DayRange } from '../domain/day-range.ts';
 import { DURATION_BOUNDS_MS, percentileOf } from '../domain/histogram.ts';
 import { matching } from './columns.ts';
-import type { UsageFilters } from './daily.ts';
+import type { UsageFilters } from './company-usage.ts';
 import type { Sql } from './database.ts';
 import { sumOf } from './request-hours.ts';
 

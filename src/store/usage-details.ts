@@ -1,7 +1,7 @@
 import { type DayRange, monthsIn } from '../domain/day-range.ts';
 import { TOKEN_DETAILS } from '../domain/usage.ts';
 import { matching } from './columns.ts';
-import { filteredColumns, isOf, type UsageFilters } from './daily.ts';
+import { filteredColumns, isOf, type UsageFilters } from './company-usage.ts';
 import type { Sql } from './database.ts';
 
 /** Sums of what upstreams told about the tokens of some calls. */

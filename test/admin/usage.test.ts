@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { daysIn, wholeMonth } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
-import { NO_FILTERS, readPresentMonth, readUsage } from '../../src/store/daily.ts';
+import { NO_FILTERS, readPresentMonth, readUsage } from '../../src/store/company-usage.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
 import { until } from '../support/until.ts';

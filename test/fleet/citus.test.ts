@@ -41,7 +41,7 @@ const SAME = [
   'test/store/margin.test.ts',
   'test/store/request.test.ts',
   'test/store/tenant-role.test.ts',
-  'test/store/usage.test.ts',
+  'test/store/usage-summary.test.ts',
   'test/store/export.test.ts',
   'test/store/request-hours.test.ts',
   'test/faults/statement.test.ts',

@@ -6,7 +6,7 @@ import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
 import type { Sql } from '../../src/store/database.ts';
 import { exportLedger } from '../../src/store/export.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
-import { summarizeUsage } from '../../src/store/usage.ts';
+import { summarizeUsage } from '../../src/store/usage-summary.ts';
 import { verifyLedger, verifySeals } from '../../src/store/verify.ts';
 import { note } from '../faults/results.ts';
 import { LONG } from '../faults/world.ts';

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { listAlerts, readNotices } from '../../src/store/alert.ts';
-import { readPresentSums } from '../../src/store/daily.ts';
+import { readPresentSums } from '../../src/store/company-usage.ts';
 import { openDatabase, type Sql } from '../../src/store/database.ts';
 import { eventStore } from '../../src/store/event.ts';
 import { readOverview } from '../../src/store/overview.ts';

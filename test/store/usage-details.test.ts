@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { wholeMonth } from '../../src/domain/day-range.ts';
 import { createCompany } from '../../src/store/company.ts';
-import { NO_FILTERS } from '../../src/store/daily.ts';
+import { NO_FILTERS } from '../../src/store/company-usage.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { setCostPrice } from '../../src/store/margin.ts';
 import { readDetailedMargin } from '../../src/store/margin-details.ts';

@@ -2,12 +2,12 @@ import { type DayRange, readRange, wholeMonth } from '../../domain/day-range.ts'
 import { FieldError } from '../../domain/field.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company.ts';
-import { readUsage, type UsageFilters } from '../../store/daily.ts';
+import { readUsage, type UsageFilters } from '../../store/company-usage.ts';
 import type { Sql } from '../../store/database.ts';
 import { copyLedger } from '../../store/export.ts';
 import { snapshot } from '../../store/tenant-role.ts';
-import { summaryOf } from '../../store/usage.ts';
 import { readUsageDetails } from '../../store/usage-details.ts';
+import { summaryOf } from '../../store/usage-summary.ts';
 import { ENDPOINTS, isMonth } from '../usage-address.ts';
 import { type Call, get, type Operation, type Schema } from './operation.ts';
 import { wrongAt } from './problem.ts';

@@ -1,6 +1,6 @@
 import { wholeMonth } from '../domain/day-range.ts';
 import type { UsageSums } from '../domain/usage.ts';
-import { NO_FILTERS, readPresentMonth, readUsage, type Usage } from './daily.ts';
+import { NO_FILTERS, readPresentMonth, readUsage, type Usage } from './company-usage.ts';
 import type { Sql } from './database.ts';
 import { readUsageDetails, type UsageDetails } from './usage-details.ts';
 

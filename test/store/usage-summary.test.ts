@@ -3,7 +3,7 @@ import t from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { createCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
-import { summarizeUsage } from '../../src/store/usage.ts';
+import { summarizeUsage } from '../../src/store/usage-summary.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { addUsage } from '../support/usage.ts';
 

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { addDays, type DayRange, daysIn, stepOf, wholeMonth } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
-import { NO_FILTERS, readUsage, type UsageFilters } from '../../src/store/daily.ts';
+import { NO_FILTERS, readUsage, type UsageFilters } from '../../src/store/company-usage.ts';
 import type { Sql, Work } from '../../src/store/database.ts';
 import { copyLedger } from '../../src/store/export.ts';
 import { columnsOf, KEY_DAYS, type KeyDays } from '../../src/store/key-days.ts';
