@@ -1,5 +1,6 @@
 import { digestBytes, mintKey } from '../domain/key.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
+import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -79,7 +80,7 @@ export async function listTokens(
 ): Promise<TokenRow[]> {
   return sql<TokenRow[]>`
     select ${columns(sql)} from admin_tokens
-    where (${company}::uuid is null or company_id = ${company})
+    where true ${matching(sql, { company_id: company })}
       and (${before}::uuid is null or (created_at, id) < (select created_at, id from admin_tokens where id = ${before}))
     order by created_at desc, id desc limit ${limit}::bigint`;
 }
@@ -88,7 +89,7 @@ export async function listTokens(
 export async function findTokenById(sql: Sql, id: string, company: string | null): Promise<TokenRow> {
   const [row] = await sql<TokenRow[]>`
     select ${columns(sql)} from admin_tokens
-    where id = ${id} and (${company}::uuid is null or company_id = ${company})`;
+    where id = ${id} ${matching(sql, { company_id: company })}`;
   return row ?? throwNotFound('token', `There is no token ${id}.`);
 }
 
@@ -96,7 +97,7 @@ export async function findTokenById(sql: Sql, id: string, company: string | null
 export async function revokeToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
   const [row] = await sql<TokenRow[]>`
     update admin_tokens set revoked_at = coalesce(revoked_at, now())
-    where id = ${id} and (${company}::uuid is null or company_id = ${company}) returning ${columns(sql)}`;
+    where id = ${id} ${matching(sql, { company_id: company })} returning ${columns(sql)}`;
   return row ?? throwNotFound('token', `There is no token ${id}.`);
 }
 

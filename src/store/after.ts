@@ -1,6 +1,6 @@
 import { type TokenRow, columns as tokenColumns } from './admin-token.ts';
 import { type AssistantRow, columns as assistantColumns } from './assistant.ts';
-import { PAGE_BYTES, unpackedBytes } from './columns.ts';
+import { matching, PAGE_BYTES, unpackedBytes } from './columns.ts';
 import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
 import { type InvitationRow, columns as invitationColumns } from './invitation.ts';
@@ -19,7 +19,7 @@ type Fragment = ReturnType<typeof keyColumns>;
 
 export function companiesAfter(sql: Sql, name: string | null, after: After): PromiseLike<CompanyRow[]> {
   return sql<CompanyRow[]>`
-    select ${companyColumns(sql)} from companies where (${name}::text is null or name = ${name}) ${tail(sql, after)}`;
+    select ${companyColumns(sql)} from companies where true ${matching(sql, { name })} ${tail(sql, after)}`;
 }
 
 /** How many of these companies fit on a page with the models that they disabled. */
@@ -27,7 +27,7 @@ export function companiesThatFit(sql: Sql, name: string | null, after: After): P
   return thatFit(
     sql,
     sql`select id, ${unpackedBytes(sql, 'disabled_model_slugs')} as bytes
-      from companies where (${name}::text is null or name = ${name}) ${tail(sql, after)}`,
+      from companies where true ${matching(sql, { name })} ${tail(sql, after)}`,
   );
 }
 
@@ -39,7 +39,7 @@ export function modelsAfter(
 ): PromiseLike<ModelRow[]> {
   return sql<ModelRow[]>`
     select ${modelColumns(sql)} from models
-    where (${slug}::text is null or slug = ${slug})
+    where true ${matching(sql, { slug })}
       and (${company}::uuid is null or company_id is null or company_id = ${company}) ${tail(sql, after)}`;
 }
 
@@ -47,7 +47,7 @@ export function modelsAfter(
 export function keysAfter(sql: Sql, company: string, name: string | null, after: After): PromiseLike<KeyRow[]> {
   return sql<KeyRow[]>`
     select ${keyColumns(sql)} from api_keys
-    where company_id = ${company} and (${name}::text is null or name = ${name}) ${tail(sql, after)}`;
+    where company_id = ${company} ${matching(sql, { name })} ${tail(sql, after)}`;
 }
 
 /** How many of these keys fit on a page with their models and networks. */
@@ -55,7 +55,7 @@ export function keysThatFit(sql: Sql, company: string, name: string | null, afte
   return thatFit(
     sql,
     sql`select id, ${listBytes(sql)} as bytes from api_keys
-      where company_id = ${company} and (${name}::text is null or name = ${name}) ${tail(sql, after)}`,
+      where company_id = ${company} ${matching(sql, { name })} ${tail(sql, after)}`,
   );
 }
 
@@ -76,14 +76,14 @@ export function assistantsThatFit(sql: Sql, company: string, after: After): Prom
 export function usersAfter(sql: Sql, company: string | null, after: After): PromiseLike<UserRow[]> {
   return sql<UserRow[]>`
     select ${userColumns(sql)} from users
-    where (${company}::uuid is null or company_id = ${company}) ${tail(sql, after)}`;
+    where true ${matching(sql, { company_id: company })} ${tail(sql, after)}`;
 }
 
 /** @param company tokens of this company; null: all, of operators too */
 export function tokensAfter(sql: Sql, company: string | null, after: After): PromiseLike<TokenRow[]> {
   return sql<TokenRow[]>`
     select ${tokenColumns(sql)} from admin_tokens
-    where (${company}::uuid is null or company_id = ${company}) ${tail(sql, after)}`;
+    where true ${matching(sql, { company_id: company })} ${tail(sql, after)}`;
 }
 
 /** Invitations of a company that were not used. */

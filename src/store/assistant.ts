@@ -1,6 +1,6 @@
 import type { Visibility } from '../domain/assistant.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
-import { given } from './columns.ts';
+import { given, matching } from './columns.ts';
 import { type Changes, rowsOf, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -58,7 +58,7 @@ export async function setAssistant(
 ): Promise<AssistantRow> {
   const [row] = await sql<AssistantRow[]>`
     update assistants set ${given(sql, changes, SETTINGS, { company_id: sql`company_id` })}
-    where id = ${id} and (${company}::uuid is null or company_id = ${company})
+    where id = ${id} ${matching(sql, { company_id: company })}
     returning ${columns(sql)}`;
   return row ?? unknownAssistant(id);
 }
@@ -70,7 +70,7 @@ export async function setAssistant(
  */
 export async function listAssistants(sql: Sql, company: string | null): Promise<AssistantRow[]> {
   const rows = await sql<AssistantRow[]>`
-    select ${columns(sql)} from assistants ${company === null ? sql`` : sql`where company_id = ${company}`} order by name, id`;
+    select ${columns(sql)} from assistants where true ${matching(sql, { company_id: company })} order by name, id`;
   return rowsOf(sql, company, rows);
 }
 
@@ -87,7 +87,7 @@ export async function findAssistant(sql: Sql, company: string, id: string): Prom
  */
 export async function removeAssistant(sql: Sql, id: string, company: string | null = null): Promise<AssistantRow> {
   const [row] = await sql<AssistantRow[]>`
-    delete from assistants where id = ${id} and (${company}::uuid is null or company_id = ${company})
+    delete from assistants where id = ${id} ${matching(sql, { company_id: company })}
     returning ${columns(sql)}`;
   return row ?? unknownAssistant(id);
 }

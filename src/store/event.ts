@@ -2,6 +2,7 @@ import { type Channel, type CompanyEvent, type Delivery, EVENT_DAYS } from '../d
 import type { EventLook, EventReceivers, EventStore } from '../domain/ports.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
 import { lookAtBudgets } from './alert.ts';
+import { matching } from './columns.ts';
 import type { Database, Sql } from './database.ts';
 import { forgetOld } from './idempotency.ts';
 import { pruneReveals } from './key-reveal.ts';
@@ -215,7 +216,7 @@ export async function listEvents(
 function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
   const failed =
     state === 'dead' ? sql`d.state = 'dead'` : sql`(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)`;
-  return sql`(${company}::uuid is null or e.company_id = ${company})
+  return sql`true ${matching(sql, { 'e.company_id': company })}
     and (${kind}::text is null or e.kind = ${kind} or starts_with(e.kind, ${kind} || '.'))
     and (${since}::timestamptz is null or e.at >= ${since})
     and ${state === null ? sql`true` : sql`exists (select from event_deliveries d where d.event_id = e.id and ${failed})`}`;

@@ -2,7 +2,7 @@ import { digestBytes, mintKey, type RestrictionColumns } from '../domain/key.ts'
 import type { LimitColumns } from '../domain/limits.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
-import { given, PAGE_BYTES, unpackedBytes } from './columns.ts';
+import { given, matching, PAGE_BYTES, unpackedBytes } from './columns.ts';
 import { type Changes, rowsOf, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -108,7 +108,7 @@ export async function setKey(
   };
   const [row] = await sql<KeyRow[]>`
     update api_keys set ${given(sql, changes, SETTINGS, lists)}
-    where ${isKey(sql, id, company)} and revoked_at is null and coalesce(${expires_at ?? null}::timestamptz > now(), true)
+    where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null and coalesce(${expires_at ?? null}::timestamptz > now(), true)
     returning ${columns(sql)}`;
   if (row !== undefined) return row;
   const { state } = await findKey(sql, id, company);
@@ -144,7 +144,9 @@ export async function findKey(sql: Sql, id: string, company: string | null = nul
 
 /** As `findKey`, with null for a key that does not exist. */
 export async function readKey(sql: Sql, id: string, company: string | null): Promise<KeyRow | null> {
-  const [row] = await sql<KeyRow[]>`select ${columns(sql)} from api_keys where ${isKey(sql, id, company)}`;
+  const [row] = await sql<
+    KeyRow[]
+  >`select ${columns(sql)} from api_keys where id = ${id} ${matching(sql, { company_id: company })}`;
   return row ?? null;
 }
 
@@ -171,7 +173,7 @@ export async function keysWithCompany(
   company: string | null,
   isBound = false,
 ): Promise<(KeyRow & { readonly company_name: string })[]> {
-  const chosen = sql`id = any(${[...ids]}::uuid[]) and (${company}::uuid is null or company_id = ${company})`;
+  const chosen = sql`id = any(${[...ids]}::uuid[]) ${matching(sql, { company_id: company })}`;
   if (isBound) {
     const [{ bytes }] = await sql<[{ bytes: number }]>`
       select coalesce(sum(${listBytes(sql)}), 0)::float8 as bytes from api_keys where ${chosen}`;
@@ -197,7 +199,7 @@ export async function revokeKey(
 ): Promise<{ key: KeyRow; already: boolean }> {
   const [revoked] = await sql<KeyRow[]>`
     update api_keys set revoked_at = now()
-    where ${isKey(sql, id, company)} and revoked_at is null
+    where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null
     returning ${columns(sql)}`;
   if (revoked !== undefined) return { key: revoked, already: false };
   return { key: await findKey(sql, id, company), already: true };
@@ -220,7 +222,7 @@ export interface Rotation {
  */
 export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): Promise<MintedKey> {
   const { id, company_id, overlap, created_by, new_id } = asked;
-  await sql`select from api_keys where ${isKey(sql, id, company_id)} for update`;
+  await sql`select from api_keys where id = ${id} ${matching(sql, { company_id })} for update`;
   const old = await findKey(sql, id, company_id);
   if (old.state !== 'active') throwConflict('key', `This key is ${old.state}: create a new one instead.`);
   if (old.purpose !== null) throwConflict('key', 'The key of a playground is never shown.');
@@ -244,10 +246,6 @@ async function intendedEnd(sql: Sql, { id, company_id, expires_at }: KeyRow): Pr
     )
     select nullif(max(expires_at), 'infinity') as expires_at from line`;
   return (row as Pick<KeyRow, 'expires_at'>).expires_at;
-}
-
-function isKey(sql: Sql, id: string, company: string | null) {
-  return company === null ? sql`id = ${id}` : sql`id = ${id} and company_id = ${company}`;
 }
 
 function throwExpired(expires: Date | null): never {

@@ -1,5 +1,6 @@
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { CompanyRole, Role } from '../domain/user.ts';
+import { matching } from './columns.ts';
 import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
@@ -115,7 +116,7 @@ export async function listUsers(sql: Sql, company: string | null) {
   return sql<Listed[]>`
     select u.id, email, company_id, role, u.created_at, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id
-    where ${company}::uuid is null or company_id = ${company} order by c.name nulls first, company_id, email`;
+    where true ${matching(sql, { company_id: company })} order by c.name nulls first, company_id, email`;
 }
 
 /** Of a UserRow. */
