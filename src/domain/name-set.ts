@@ -3,7 +3,7 @@ import { FOLDED } from '../json/members.ts';
 const DASH = 0x2d;
 const UNDERSCORE = 0x5f;
 
-/** What some parser takes a UTF-16 unit for: as FOLDED, and `-` is `_`. */
+/** The unit that some parser takes a UTF-16 unit for: as in FOLDED, and `_` for `-`. */
 const PLAIN = FOLDED.slice();
 PLAIN[DASH] = UNDERSCORE;
 

@@ -206,7 +206,7 @@ export interface WantedCall {
   readonly months: readonly string[];
 }
 
-/** Where it is kept what became of requests. */
+/** Keeps what became of requests. */
 export interface Trail {
   /**
    * Takes a request that is over; never throws and never waits.
@@ -216,7 +216,7 @@ export interface Trail {
   add(request: EndedRequest, ms: number, added: number, firstEvent: number): void;
 }
 
-/** What is told of a request when it is over. */
+/** A request that is over, as the trail takes it. */
 export interface EndedRequest {
   /** When it came, milliseconds since the epoch: the time in its id. */
   readonly at: number;

@@ -12,7 +12,7 @@ const BYTES_PER_TOKEN = 4;
 const ENCODED = /^[A-Za-z0-9+/=_-]+$/;
 /** The first piece of an embedding call with token ids: the first array is of numbers, or of such arrays. */
 const FIRST_IDS = /^[^[]*\[[\s[]*\d/;
-/** Of such a call, one token each; the first piece has members before them. */
+/** A piece of such a call: ids and brackets alone, behind the members before `input` in the first piece. */
 const TOKEN_IDS = /^(?:\{[^[]*)?[\d\s,[\]]+$/;
 /** An image of 250 KB is about 1000 tokens. */
 const BYTES_PER_FILE_TOKEN = 256;

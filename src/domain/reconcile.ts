@@ -79,7 +79,7 @@ export function reconcile(
   };
 }
 
-/** What of a comparison is about one company. Calls that the ledger does not have may be anybody's, and stay. */
+/** The part of a comparison that is about one company. Calls that the ledger does not have may be anybody's, and stay. */
 export function ofCompany({ same, missing, extra, differing }: Reconciliation, company: string): Reconciliation {
   return {
     same: same.filter(({ ledger }) => ledger.companyId === company),

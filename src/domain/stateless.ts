@@ -9,7 +9,7 @@ import type { MessagesRequest, ResponsesRequest } from './request.ts';
  * caller would read what another company stored.
  */
 
-/** Members of a request that do, unless they are null or false. */
+/** Members of a request that name such state, unless they are null or false. */
 export const STORED_MEMBERS = [
   'previous_response_id',
   'conversation',
@@ -103,7 +103,7 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
   if (folded >= 0) throw twoReadings(`input[${folded}].type`);
 }
 
-/** The Vercel AI SDK does unless it is told so, and it sends no reference then. */
+/** For users of clients such as the Vercel AI SDK, which refers to earlier items by id unless it is told not to store. */
 const BY_REFERENCE = ' Clients that name earlier items by their id send them whole with "store": false.';
 
 function stored(param: string, more = ''): GatewayError {

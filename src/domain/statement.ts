@@ -56,7 +56,7 @@ export interface Statement extends Omit<StatementFacts, 'corrections'>, UsageSum
   readonly total_eur: string;
 }
 
-/** Sums up. The order of the members is that of the text, and so part of the digest. */
+/** Makes the document and its sums. The order of the members is that of the text, and so part of the digest. */
 export function makeStatement({ lines, corrections, ...facts }: StatementFacts): Statement {
   const own = sumOf(lines);
   const corrected = corrections.map(({ month, statement, lines, request_ids }) => {

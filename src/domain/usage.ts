@@ -45,7 +45,7 @@ export interface UsageRecord {
   readonly outcome: Outcome;
   /** Informative; null: the upstream told none. */
   readonly details: UsageDetails | null;
-  /** That of the cost in the details. */
+  /** Of the cost in the details. */
   readonly currency: string;
 }
 

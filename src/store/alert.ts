@@ -79,7 +79,7 @@ export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pi
   return found;
 }
 
-/** A BudgetAlert of `a`, `c` and `k`. */
+/** A BudgetAlert as JSON, of the alert `a`, its company `c` and its key `k`. */
 function alertColumn(sql: Sql) {
   return sql`json_build_object('id', a.id, 'company', json_build_object('id', c.id, 'name', c.name),
     'key', case when a.api_key_id is not null then json_build_object('id', a.api_key_id,

@@ -50,7 +50,7 @@ export interface BackupProgress {
   readonly bytes: number;
 }
 
-/** What ends with a gateway or a minute: nobody misses it. Sessions end too: people sign in again. */
+/** Tables whose rows live for minutes or a day, and are left out. With the sessions, people sign in again. */
 const TRANSIENT = ['sessions', 'changes', 'budget_reservations', 'key_reveals', 'idempotent_answers'];
 /** Gateways that are gone with records: no month is closed without those (sql/0047_gone_backlogs.sql). */
 const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;

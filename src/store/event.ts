@@ -116,13 +116,14 @@ interface Columns {
   readonly occurred_at: string;
 }
 
-/** Of `e`, `c` and `k`, the key in its body. */
+/** The Columns of the event `e`, its company `c` and the key `k` that its body names; see `joined`. */
 function eventColumns(sql: Sql) {
   return sql`e.id, e.kind, json_build_object('id', c.id, 'name', c.name) as company, e.actor, utc_text(e.at) as occurred_at,
     e.body || case when e.body #>> '{key,id}' is null then '{}'
       else jsonb_build_object('key', e.body -> 'key' || jsonb_build_object('name', coalesce(k.name, 'removed key'))) end as body`;
 }
 
+/** Joins `c` and `k` to events `e`. */
 function joined(sql: Sql) {
   // whatever a program wrote as an id: one event must not keep the others from being sent
   return sql`join companies c on c.id = e.company_id

@@ -123,8 +123,8 @@ async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): 
   return end < place.at.getTime() ? { at: new Date(end), id: firstRequestId(end) } : place;
 }
 
-/** Rows that an index finds, from a place on: no others are read. No index has failures of a key of a known company. */
-function found(sql: Sql, { company, key, status, from, to, before }: RequestsQuery) {
+/** The rows of the trail that an index finds, from a place on: no others are read. No index has failures of a key of a known company. */
+function trailFrom(sql: Sql, { company, key, status, from, to, before }: RequestsQuery) {
   const api_key_id = company !== null && isFailure(status) ? null : key;
   return sql`
     from request_trail t
@@ -141,7 +141,7 @@ function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<R
   const { key, model, endpoint, status, limit = PAGE_ROWS } = query;
   return sql<RequestRow[]>`
     select ${columns(sql)} from (
-      select * from (select ${sql.unsafe(TRAIL)} ${found(sql, query)} limit ${window}) t
+      select * from (select ${sql.unsafe(TRAIL)} ${trailFrom(sql, query)} limit ${window}) t
       where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint })} ${statusIs(sql, status)}
       order by t.occurred_at desc, t.request_id desc limit ${limit + 1}) t
     ${names(sql)} order by t.occurred_at desc, t.request_id desc`;
@@ -150,7 +150,7 @@ function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<R
 /** The last row of a window; null when the rows ended before it. */
 async function endOfWindow(sql: Sql, query: RequestsQuery): Promise<RequestCursor | null> {
   const [last] = await sql<RequestCursor[]>`
-    select t.occurred_at as at, t.request_id as id ${found(sql, query)} offset ${WINDOW - 1} limit 1`;
+    select t.occurred_at as at, t.request_id as id ${trailFrom(sql, query)} offset ${WINDOW - 1} limit 1`;
   return last ?? null;
 }
 

@@ -22,7 +22,7 @@ export class RestoreRefused extends Error {}
 export class RestoreUnfinished extends Error {}
 
 const FOREVER = Number.POSITIVE_INFINITY;
-/** Have rows as soon as they are made. */
+/** Tables into which migrations put rows. */
 const MADE_WITH_ROWS = ['settings', 'tenant_grants', 'alert_lease', 'changes', 'personal_data'];
 
 /**

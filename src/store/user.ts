@@ -119,7 +119,7 @@ export async function listUsers(sql: Sql, company: string | null) {
     where true ${matching(sql, { company_id: company })} order by c.name nulls first, company_id, email`;
 }
 
-/** Of a UserRow. */
+/** The columns of a UserRow. */
 export function columns(sql: Sql) {
   return sql`id, email, company_id, role, created_at`;
 }
