@@ -97,18 +97,10 @@ export class BatchLedger implements Ledger {
     this.#backlog = new Backlog({ ...options, spool, clock: timing.now });
     this.#reservations = new Reservations(store, writer, timing);
     this.#lastUsed = new LastUsed(store, timing);
-    this.#spendReader = new SpendReader({
-      store,
-      table: this.#spend,
-      timing,
-      monthOf,
-      isAvailable: () => this.available,
-      onRequest: () => this.#wake(),
-    });
+    const source = { store, timing, isAvailable: () => this.available };
+    this.#spendReader = new SpendReader({ ...source, table: this.#spend, monthOf, onRequest: () => this.#wake() });
     this.#usageReader = new KeyUsageReader({
-      store,
-      timing,
-      isAvailable: () => this.available,
+      ...source,
       onRequest: () => {
         if (this.#idle) this.#wake(); // else its turn comes with the next batch
       },

@@ -2,6 +2,7 @@ import type { BudgetAlert } from '../domain/alert.ts';
 import type { Channel } from '../domain/event.ts';
 import type { EventLook } from '../domain/ports.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
+import { matching } from './columns.ts';
 import type { Sql } from './database.ts';
 import { IS_ACTIVE, nilId } from './expressions.ts';
 import { forecast, presentMonth } from './present-month.ts';
@@ -139,6 +140,9 @@ export interface AlertRow {
   readonly delivered_at: Date | null;
 }
 
+/** Whether the delivery `d` failed so far, or was given up. */
+export const UNDELIVERED = "(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)";
+
 /** Alerts, newest first. @param undelivered only what failed so far, or was given up */
 export async function listAlerts(
   sql: Sql,
@@ -150,8 +154,8 @@ export async function listAlerts(
       d.channel, d.recipient, d.attempts, d.next_attempt_at, d.last_error, d.delivered_at
     from budget_alerts a join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
     left join events e on e.id = a.id left join event_deliveries d on d.event_id = a.id
-    where ${company === null ? sql`true` : sql`a.company_id = ${company}`}
-      and ${undelivered ? sql`(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)` : sql`true`}
+    where true ${matching(sql, { 'a.company_id': company })}
+      and ${undelivered ? sql.unsafe(UNDELIVERED) : sql`true`}
     order by a.occurred_at desc, a.id, d.channel, d.recipient limit ${limit}`;
 }
 

@@ -1,7 +1,7 @@
 import { type Channel, type CompanyEvent, type Delivery, EVENT_DAYS } from '../domain/event.ts';
 import type { EventLook, EventReceivers, EventStore } from '../domain/ports.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
-import { lookAtBudgets } from './alert.ts';
+import { lookAtBudgets, UNDELIVERED } from './alert.ts';
 import { matching } from './columns.ts';
 import type { Database, Sql } from './database.ts';
 import { forgetOld } from './idempotency.ts';
@@ -44,23 +44,23 @@ export function eventStore(db: Database, own: Database): EventStore {
       return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
     },
     due: (channel, limit, operators) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit, operators)),
-    async delivered({ event, channel, recipient }) {
+    async delivered(delivery) {
       await own.run(
         DELIVERY_MS,
         (sql) => sql`
           update event_deliveries
           set state = 'delivered', attempts = attempts + 1, delivered_at = now(), last_error = null
-          where event_id = ${event.id} and channel = ${channel} and recipient = ${recipient}`,
+          where ${isThat(sql, delivery)}`,
       );
     },
-    async failed({ event, channel, recipient }, reason, pause) {
+    async failed(delivery, reason, pause) {
       await own.run(
         DELIVERY_MS,
         (sql) => sql`
           update event_deliveries
           set state = ${pause === null ? 'dead' : 'pending'}, attempts = attempts + 1, last_error = ${reason},
             next_attempt_at = now() + make_interval(secs => ${pause ?? 0})
-          where event_id = ${event.id} and channel = ${channel} and recipient = ${recipient} and state <> 'delivered'`,
+          where ${isThat(sql, delivery)} and state <> 'delivered'`,
       );
     },
     async trim() {
@@ -68,6 +68,10 @@ export function eventStore(db: Database, own: Database): EventStore {
       for (const forget of [forgetOld, pruneReveals, pruneSessions]) await own.run(MANY_MS, forget);
     },
   };
+}
+
+function isThat(sql: Sql, { event, channel, recipient }: Delivery) {
+  return sql`event_id = ${event.id} and channel = ${channel} and recipient = ${recipient}`;
 }
 
 /**
@@ -215,8 +219,7 @@ export async function listEvents(
 
 /** Conditions on `e`. */
 function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
-  const failed =
-    state === 'dead' ? sql`d.state = 'dead'` : sql`(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)`;
+  const failed = sql.unsafe(state === 'dead' ? "d.state = 'dead'" : UNDELIVERED);
   return sql`true ${matching(sql, { 'e.company_id': company })}
     and (${kind}::text is null or e.kind = ${kind} or starts_with(e.kind, ${kind} || '.'))
     and (${since}::timestamptz is null or e.at >= ${since})

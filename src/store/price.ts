@@ -5,12 +5,16 @@ import { explaining } from './database-error.ts';
 import { BILLING_ZONE, nilId } from './expressions.ts';
 import { unknownModel } from './model.ts';
 
-/** A price of a model since an instant. Prices are exact decimal text, EUR per 1000 tokens. */
-export interface PriceRow {
-  readonly id: string;
+/** The model that a price is of. */
+interface PricedModel {
   readonly slug: string;
   /** null: the shared model. */
   readonly company_id: string | null;
+}
+
+/** A price of a model since an instant. Prices are exact decimal text, EUR per 1000 tokens. */
+export interface PriceRow extends PricedModel {
+  readonly id: string;
   /** null for the shared model, and for a company that is gone. */
   readonly company_name: string | null;
   readonly valid_from: Date;
@@ -36,9 +40,7 @@ export interface PriceAnswer {
 }
 
 /** A price that begins at a date. */
-interface NewPrice {
-  readonly slug: string;
-  readonly company_id: string | null;
+interface NewPrice extends PricedModel {
   readonly from: Moment;
   /** Absent: as it is before. */
   readonly input?: string | undefined;
@@ -59,7 +61,7 @@ export async function priceHistory(sql: Sql, slug: string, company: string | nul
 /** Prices of one model, the latest first, at most so many. @param after the last price that was read; null: from the latest */
 export async function pricesOfModel(
   sql: Sql,
-  { slug, company_id: company }: Pick<NewPrice, 'slug' | 'company_id'>,
+  { slug, company_id: company }: PricedModel,
   after: string | null,
   limit: number,
 ): Promise<PriceRow[]> {
@@ -72,11 +74,7 @@ export async function pricesOfModel(
 }
 
 /** A price of a model. @throws RefusedChange not_found */
-export async function findPrice(
-  sql: Sql,
-  { slug, company_id: company }: Pick<NewPrice, 'slug' | 'company_id'>,
-  id: string,
-): Promise<PriceRow> {
+export async function findPrice(sql: Sql, { slug, company_id: company }: PricedModel, id: string): Promise<PriceRow> {
   const [row] = await sql<PriceRow[]>`
     ${prices(sql, sql`model_prices`)}
     where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${company}`;
@@ -98,7 +96,7 @@ export interface DatedPrice {
 /** The price of a model that begins at a moment. Programs that write SQL may name a part of a millisecond, which is left out. */
 export async function datedPrice(
   sql: Sql,
-  { slug, company_id: company }: Pick<NewPrice, 'slug' | 'company_id'>,
+  { slug, company_id: company }: PricedModel,
   moment: Moment,
 ): Promise<DatedPrice> {
   const [row] = await sql<[DatedPrice]>`
