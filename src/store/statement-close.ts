@@ -3,7 +3,7 @@ import { makeStatement, type SealCheckpoint, statementDigest, statementText } fr
 import { lockName } from './create-once.ts';
 import type { Sql } from './database.ts';
 import { utcMicrosecond } from './expressions.ts';
-import { type Bound, correctionsOf, type LateMonth, readLines, zoneOf } from './statement.ts';
+import { type Bound, correctionsOf, type LateMonth, readLines, requireFewLate, zoneOf } from './statement.ts';
 
 /** A month that is to be closed. */
 export interface Closing {
@@ -86,6 +86,7 @@ export async function closeMonth(
     insert into monthly_spend (company_id, billing_month, statement) values (${company}, ${month}, ${number})
     on conflict (company_id, billing_month) do update set statement = excluded.statement`;
   await sql`select keep_statement_rows(${company}, ${number}, ${month}, null)`;
+  await requireFewLate(sql, company, month, bound);
   const late = await takeLate(sql, company);
   for (const each of late) {
     await sql`select keep_statement_rows(${company}, ${number}, ${each.month}, ${[...each.request_ids]}::uuid[])`;
@@ -98,7 +99,7 @@ export async function closeMonth(
     ...{ company_id: company, number, month: month.slice(0, 7), billing_timezone: await zoneOf(sql), closed_at: now },
     ...{ opening_seals: before?.seals ?? null, closing_seals: seals, previous: before?.digest ?? null, rows },
     lines: await readLines(sql, company, month, null, bound),
-    corrections: await correctionsOf(sql, company, late),
+    corrections: await correctionsOf(sql, company, month, late, bound),
   });
   const text = statementText(statement);
   const corrections = statement.corrections.reduce((sum, { requests }) => sum + requests, 0);

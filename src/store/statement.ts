@@ -60,6 +60,7 @@ export interface ShownMonth {
 export const SHARED_BOUND = { lines: 20_000, bytes: 16 << 20 };
 export type Bound = typeof SHARED_BOUND;
 const NO_BOUND: Bound = { lines: 2e9, bytes: 2e9 }; // more than Postgres can hold in one value
+const ID_BYTES = 39; // of the id of a request in a document
 
 /** @param month its first day @throws RefusedChange not_found, or conflict beyond the bound */
 export async function readMonthOf(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<ShownMonth> {
@@ -113,7 +114,7 @@ function throwTooLong(company: string, month: string): never {
   const which = `--company ${company} --month ${month.slice(0, 7)}`;
   throwConflict(
     'statement',
-    `This month has too many lines by model, key and cost centre to be handled here. The usage page has their sums; an operator prints all lines with "tollgate statement ${which}", and closes the month with "tollgate statement close ${which}".`,
+    `This month has too many lines by model, key and cost centre, or late calls, to be handled here. The usage page has their sums; an operator prints all lines with "tollgate statement ${which}", and closes the month with "tollgate statement close ${which}".`,
   );
 }
 
@@ -123,6 +124,7 @@ function throwTooLong(company: string, month: string): never {
  */
 export async function previewStatement(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<Statement> {
   await findCompany(sql, company);
+  await requireFewLate(sql, company, month, bound);
   const late = await sql<LateMonth[]>`
     select to_char(billing_month, 'YYYY-MM-DD') as month, array_agg(request_id::text order by request_id) as request_ids
     from late_usage where company_id = ${company} group by 1 order by 1`;
@@ -130,7 +132,7 @@ export async function previewStatement(sql: Sql, company: string, month: string,
     ...{ company_id: company, number: null, month: month.slice(0, 7), billing_timezone: await zoneOf(sql) },
     ...{ closed_at: null, opening_seals: null, closing_seals: null, previous: null, rows: null },
     lines: await readLines(sql, company, month, null, bound),
-    corrections: await correctionsOf(sql, company, late),
+    corrections: await correctionsOf(sql, company, month, late, bound),
   });
 }
 
@@ -149,14 +151,30 @@ export interface LateMonth {
   readonly request_ids: readonly string[];
 }
 
-/** The corrections that late rows make. */
-export async function correctionsOf(sql: Sql, company: string, late: readonly LateMonth[]) {
+/**
+ * Refuses more late rows than a statement of the month may name.
+ * @throws RefusedChange conflict beyond the bound
+ */
+export async function requireFewLate(sql: Sql, company: string, month: string, { bytes } = NO_BOUND): Promise<void> {
+  const [{ late }] = await sql<[{ late: number }]>`
+    select count(*)::float8 as late from late_usage where company_id = ${company}`;
+  if (late * ID_BYTES > bytes) throwTooLong(company, month);
+}
+
+/** The corrections that late rows make in the statement of a month. @throws RefusedChange conflict beyond the bound */
+export async function correctionsOf(
+  sql: Sql,
+  company: string,
+  month: string,
+  late: readonly LateMonth[],
+  bound = NO_BOUND,
+) {
   const corrections = [];
-  for (const { month, request_ids } of late) {
+  for (const { month: corrected, request_ids } of late) {
     const [closed] = await sql<{ number: number }[]>`
-      select number::float8 as number from statements where company_id = ${company} and billing_month = ${month}`;
-    const lines = await readLines(sql, company, month, request_ids);
-    corrections.push({ month: month.slice(0, 7), statement: closed?.number as number, lines, request_ids });
+      select number::float8 as number from statements where company_id = ${company} and billing_month = ${corrected}`;
+    const lines = await readLines(sql, company, corrected, request_ids, bound, month);
+    corrections.push({ month: corrected.slice(0, 7), statement: closed?.number as number, lines, request_ids });
   }
   return corrections;
 }
@@ -164,6 +182,7 @@ export async function correctionsOf(sql: Sql, company: string, late: readonly La
 /**
  * The ledger rows of a month by model, key and cost centre.
  * @param requests these alone; null: all
+ * @param statement month of the statement that they are for
  * @throws RefusedChange conflict beyond the bound
  */
 export async function readLines(
@@ -172,6 +191,7 @@ export async function readLines(
   month: string,
   requests: readonly string[] | null,
   { lines: most } = NO_BOUND,
+  statement = month,
 ): Promise<StatementLine[]> {
   const lines = await sql<StatementLine[]>`
     select model_slug as model, api_key_id as key, cost_center, count(*)::float8 as requests,
@@ -180,7 +200,7 @@ export async function readLines(
     from api_usage where billing_month = ${month} and company_id = ${company}
       and (${requests === null} or request_id = any(${requests === null ? [] : [...requests]}::uuid[]))
     group by 1, 2, 3 order by model_slug collate "C", api_key_id, cost_center collate "C" limit ${most + 1}`;
-  return lines.length > most ? throwTooLong(company, month) : lines;
+  return lines.length > most ? throwTooLong(company, statement) : lines;
 }
 
 export async function zoneOf(sql: Sql): Promise<string> {

@@ -121,6 +121,30 @@ t.test('for a process that others share a statement has a bound, before it is cl
   );
 });
 
+t.test(
+  'the bound holds for late rows too: for the lines of corrections, and for the ids of their requests',
+  async (t) => {
+    const { add, close, run, newCompany } = await world(t);
+    const company = await newCompany();
+    const lateRow = (center: string) => ({ company, month: SEPTEMBER, center });
+    await add({ company, month: SEPTEMBER }, { company, month: OCTOBER });
+    await close(company, SEPTEMBER);
+    await add(lateRow('a'), lateRow('b'), lateRow('c'));
+    const tooLong = { reason: 'conflict', message: RegExp(`tollgate statement --company ${company} --month 2026-10"`) };
+    for (const few of [
+      { lines: 2, bytes: 10_000 },
+      { lines: 3, bytes: 110 },
+    ]) {
+      await t.rejects(
+        run((sql) => previewStatement(sql, company, OCTOBER, few)),
+        tooLong,
+      );
+      await t.rejects(close(company, OCTOBER, few), tooLong);
+    }
+    t.match(await close(company, OCTOBER, { lines: 3, bytes: 10_000 }), { number: 2, already: false });
+  },
+);
+
 t.test('late rows become a correction of the next statement, whoever writes them', async (t) => {
   const { add, close, run, newCompany } = await world(t);
   const company = await newCompany();
