@@ -17,7 +17,8 @@ export const backupCommands: readonly Command[] = [
     summary: 'copy the whole database into one file, while gateways run',
     options: { to: required('--to FILE', (text) => text, 'file to write; it must not exist yet') },
     notes:
-      'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other on one server; a ledger that "tollgate database distribute" spread over several is backed up with the tools of Postgres. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either.',
+      'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other on one server; a ledger that "tollgate database distribute" spread over several is backed up with the tools of Postgres. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either. A database that is not at this version yet is copied as it is, so the backup before an upgrade can be made with the new version.',
+    unmigrated: true,
     async run({ db, progress }, { to }) {
       const report = reporter(progress);
       let last: BackupProgress = { table: '', rows: 0, bytes: 0 };

@@ -55,7 +55,7 @@ const TRANSIENT = ['sessions', 'changes', 'budget_reservations', 'key_reveals', 
 /** Gateways that are gone with records: no month is closed without those (sql/0047_gone_backlogs.sql). */
 const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;
 
-/** A database that cannot be copied into one file. */
+/** A database that has nothing to copy, or cannot be copied into one file. */
 export class BackupRefused extends Error {}
 
 export const END_OF_ROWS = '\\.\n';
@@ -67,7 +67,7 @@ export const TEXT_SETTINGS =
  * Writes a backup: one snapshot, while others go on writing. Takes little memory, however many rows there are.
  * @param sql a connection of its own, outside a transaction
  * @throws MigrationRefused when a newer program migrated the database
- * @throws BackupRefused when its ledger is on several servers
+ * @throws BackupRefused when it has no tables, or its ledger is on several servers
  */
 export async function* backupOf(
   sql: ConnectionSql,
@@ -86,7 +86,8 @@ export async function* backupOf(
 async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgress) => void): AsyncGenerator<Buffer> {
   const { applied, unknown } = await appliedMigrations(sql);
   const newest = applied.at(-1);
-  if (newest === undefined || unknown.length > 0) {
+  if (newest === undefined) throw new BackupRefused('the database has no tables of Tollgate: is DATABASE_URL right?');
+  if (unknown.length > 0) {
     throw new MigrationRefused(`the database is newer than this program (${unknown[0]}); run the newer version`);
   }
   if (await isDistributed(sql)) {

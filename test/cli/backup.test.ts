@@ -11,6 +11,7 @@ import { intoFile } from '../../src/cli/files.ts';
 import { startDemo } from '../../src/demo/server.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { findEmbedded } from '../../src/store/embedded.ts';
+import { migrate } from '../../src/store/migrate.ts';
 import { startProcess } from '../faults/gateway.ts';
 import { CHILD_ENV } from '../support/child.ts';
 import { ROOT, tollgate } from '../support/cli.ts';
@@ -120,6 +121,23 @@ t.test('files that cannot be written or read are named in one line', async (t) =
   });
   t.match(await restore(file), { code: 0, out: /^Loaded \d+ rows\./ });
   t.match(await tollgate(['database', 'backup'], { env }), { code: 64, err: /missing --to/ });
+});
+
+t.test('a database that waits for its upgrade is copied as it is, and one without tables is not', async (t) => {
+  const { url, db } = await emptyDatabase(t);
+  const env = { DATABASE_URL: url };
+  const file = join(folder, 'before.backup');
+  const backup = () => tollgate(['database', 'backup', '--to', file], { env });
+  t.match(await backup(), { code: 1, err: /^tollgate: the database has no tables of Tollgate/ });
+  await migrate(db, { billingTimezone: 'UTC', upTo: '0040_events.sql' });
+  await db.run(10_000, (sql) => sql`insert into companies (name) values ('Early')`);
+  t.match(await backup(), { code: 0, out: /^Wrote/ });
+  t.ok(await holds(db, `not exists (select from schema_migrations where name > '0041')`), 'nothing was migrated');
+
+  const target = await emptyDatabase(t);
+  const to = { env: { DATABASE_URL: target.url } };
+  t.match(await tollgate(['database', 'restore', '--from', file], to), { code: 0 });
+  t.match(await tollgate(['company', 'list', '--json'], to), { code: 0, out: /Early/ });
 });
 
 t.test('of two who make one file, the second is refused and the file of the first stays', async (t) => {
