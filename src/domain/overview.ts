@@ -145,7 +145,7 @@ function ofRecords(running: readonly GatewayRow[], setAside: number): Problem[] 
     if (oldest_seconds > MAX_LAG_SECONDS)
       add(
         `${name} has ${records(backlog)} not yet in the database, the oldest for ${duration(oldest_seconds)}.`,
-        'Look at the load of Postgres.',
+        'Its log says if the database refuses them, and why. Otherwise look for a transaction that was left open, and at the load of Postgres.',
       );
   }
   if (setAside > 0) {
@@ -162,10 +162,13 @@ function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRo
   if (running.length === 0) add('No gateway runs.', 'Start one with "tollgate serve".');
   for (const { name, gone, backlog } of gateways) {
     if (!gone) continue;
+    // a gateway that runs is gone too where the database takes nothing, as when it is read-only
+    const first = 'If it runs, its log says why it cannot write to the database. Otherwise';
     if (backlog === 0) {
-      add(`${name} is gone without a stop.`, 'Start it again, or wait a day until it is forgotten if that was meant.');
+      const remedy = `${first} start it again, or wait a day until it is forgotten if that was meant.`;
+      add(`${name} is gone without a stop.`, remedy);
     } else {
-      const remedy = `Start a gateway with its SPOOL_DIR. If that is lost, run: tollgate gateway forget ${name}`;
+      const remedy = `${first} start a gateway with its SPOOL_DIR. If that is lost, run: tollgate gateway forget ${name}`;
       add(`${name} is gone, and its spool had ${records(backlog)}.`, remedy);
     }
   }

@@ -51,6 +51,12 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   t.same(texts(gateways({}, { gone: true, backlog: 7 })), ['pod-1 is gone, and its spool had 7 usage records.']);
   t.same(texts(gateways({ limits_alone: true })), ['pod-1 counts limits alone.']);
   t.same(texts(gateways({}, { version: '0.9.0' })), ['Gateways of different versions run: 0.9.0, 1.0.0.']);
+  const refusing = {
+    ...WELL,
+    ...gateways({ backlog: 1, oldest_seconds: 61 }, { gone: true }, { gone: true, backlog: 1 }),
+  };
+  for (const { text, remedy } of problemsOf(refusing))
+    t.match(remedy, /[Ii]ts log says/, `${text} The database may refuse what a gateway writes`);
   const models = [
     { slug: 'few', requests: 19, failed: 19, upstream_failed: 19, mean_ms: null },
     { slug: 'bad', requests: 20, failed: 2, upstream_failed: 2, mean_ms: 1 },
