@@ -19,6 +19,9 @@ export const BEAT_MS = 5_000; // how often a process touches its owner file
 const SILENCE_MS = 30_000; // after which a process that cannot be looked up counts as dead
 const OWNER = 'owner.json';
 const SUFFIX = '.spool';
+/** Bytes of an owner file, filled with spaces. On a full disk a process that starts takes them for a folder of its own. */
+const RESERVE = 16_384;
+const FULL = ['ENOSPC', 'EDQUOT'];
 /** A process id that no system gives: what such a process left may be taken over at once. */
 const NOBODY = 0x7fff_ffff;
 
@@ -134,7 +137,7 @@ export class Spool {
     const owner = `${this.#own}/${OWNER}`;
     disk.remove(owner); // where nothing more succeeds, its silence shows that it is dead
     if (disk.list(this.#own).length === 0) disk.removeFolder(this.#own);
-    else disk.write(owner, `${JSON.stringify({ ...processes.self, pid: NOBODY, started: '' })}\n`);
+    else disk.write(owner, ownerText({ ...processes.self, pid: NOBODY, started: '' }).padEnd(RESERVE));
   }
 
   /** Where the next file goes. */
@@ -149,8 +152,30 @@ export class Spool {
 
   #makeFolder(id: string): void {
     const { disk, processes, folder } = this.#options;
-    disk.makeFolder(`${folder}/${id}`);
-    disk.write(`${folder}/${id}/${OWNER}`, `${JSON.stringify(processes.self)}\n`);
+    const owner = ownerText(processes.self);
+    const make = (text: string): void => {
+      disk.makeFolder(`${folder}/${id}`);
+      disk.write(`${folder}/${id}/${OWNER}`, text);
+    };
+    try {
+      make(owner.padEnd(RESERVE));
+    } catch (error) {
+      if (!FULL.includes((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      this.#freeReserves();
+      make(owner);
+    }
+  }
+
+  /** Shortens the owner files: records that fill the disk are booked only by a process that can start. */
+  #freeReserves(): void {
+    const { disk, folder } = this.#options;
+    for (const path of disk.list(folder).map((name) => `${folder}/${name}/${OWNER}`)) {
+      if (disk.time(path) === null) continue;
+      const owner = disk.read(path).toString().trimEnd();
+      const file = disk.open(path);
+      file.truncate(Buffer.byteLength(owner));
+      file.close();
+    }
   }
 
   #isDead(name: string): boolean {
@@ -191,6 +216,10 @@ export class Spool {
     disk.removeFolder(folder);
     this.adopted.add(basename(folder));
   }
+}
+
+function ownerText(owner: ProcessIdentity): string {
+  return `${JSON.stringify(owner)}\n`;
 }
 
 /** Earlier versions put files that could not be read aside, for good, under a name of their own. */

@@ -615,3 +615,52 @@ function startOf(pid: number): string {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] as string;
 }
+
+/** A world whose disk has so many bytes in all, of which a folder takes a block of 4 KiB. */
+function small(t: Test, bytes: number): Bench {
+  const world = bench(t);
+  const real = world.disk;
+  const take = (more: number): void => {
+    const paths = readdirSync(world.folder, { recursive: true, encoding: 'utf8' }).map((name) =>
+      join(world.folder, name),
+    );
+    const used = paths.map((path) => statSync(path)).map((stat) => (stat.isDirectory() ? 4096 : stat.size));
+    const sum = used.reduce((sum, size) => sum + size, more);
+    if (sum > bytes) throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
+  };
+  world.disk = {
+    ...real,
+    makeFolder(path) {
+      take(4096);
+      real.makeFolder(path);
+    },
+    write(path, text) {
+      take(text.length);
+      real.write(path, text);
+    },
+    open(path): SpoolFile {
+      const file = real.open(path);
+      const append = (lines: Buffer, length: number): void => {
+        take(length);
+        file.append(lines, length);
+      };
+      return { ...file, append };
+    },
+  };
+  return world;
+}
+
+t.test('a process starts on a disk that is full of what others left, and books it', async (t) => {
+  for (const stops of [false, true]) {
+    const world = small(t, 60_000);
+    const first = world.backlog('a');
+    for (let n = 0; first.spooling; n++) first.append([record(n)]);
+    if (stops) first.close();
+    alive.delete('a');
+    const left = onDisk(world.folder);
+    t.ok(left.length > 50);
+    const second = world.backlog('b');
+    second.adopt();
+    t.same(drain(second).ids, left, stops ? 'after a stop' : 'after a crash');
+  }
+});
