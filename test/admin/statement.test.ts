@@ -34,7 +34,7 @@ const row = {
 };
 await add([
   row,
-  { ...row, model: 'brand-large', center: 'Marketing', input: '0.01' },
+  { ...row, model: 'brand-large', center: 'Einkauf'.repeat(9), input: '0.01' },
   { ...row, key: randomUUID(), center: 'Sales' },
 ]);
 await closeStatement(db, company, '2026-09-01');
@@ -116,6 +116,16 @@ t.test('the pages are accessible on every window, and print without what one can
   t.notOk(await tab.page.getByRole('link', { name: 'CSV' }).isVisible());
   t.ok(await tab.page.getByText('Nordlicht Verlag').isVisible(), 'the company is named');
   t.ok(await tab.page.getByText(late).isVisible());
+  await tab.page.setViewportSize({ width: 680, height: 1000 }); // A4 between its margins
+  await tab.page.goto(`${base}/month?month=2026-09`);
+  const wide = await tab.page.evaluate('document.documentElement.scrollWidth');
+  t.equal(wide, 680, 'no column is cut off');
+  const tops = await tab.page
+    .locator('.figure-card')
+    .evaluateAll((cards) => cards.map((card) => card.getBoundingClientRect().top));
+  t.equal(new Set(tops).size, 1, 'paper is no phone');
+  await tab.page.goto(`${base}/month?month=2026-08`);
+  t.ok(await tab.page.getByText('This month is not closed').isVisible(), 'a preview says what it is');
   if (process.env.SCREENSHOTS) {
     mkdirSync('.tap/screenshots', { recursive: true });
     await tab.page.pdf({ path: '.tap/screenshots/statement.pdf', format: 'A4' });
