@@ -9,6 +9,13 @@ export const MOST_SHOWN = 50;
 /** Before each cell of a table until `fitted` draws it: a control character, which no cell has. */
 const CELL = '\u001f';
 
+/** What a terminal shows as one letter, of several characters or not; and how wide it is. */
+const LETTERS = new Intl.Segmenter('en');
+const PLAIN = /^[ -~]*$/;
+const MARKS = /^[\p{M}\p{Cf}]+$/u;
+const WIDE =
+  /^(?:\p{RGI_Emoji}|\p{Emoji_Presentation}|[[\p{sc=Han}\p{sc=Hangul}\p{sc=Yi}\u3000-\u303e\u3040-\u33ff\ufe30-\ufe6b\uff01-\uff60\uffe0-\uffe6]--[\uff61-\uffdc]])/v;
+
 /** A value in a table or on a card; a dash stands for none. */
 export type Cell = string | number | null | undefined;
 
@@ -18,9 +25,9 @@ export type Cell = string | number | null | undefined;
  */
 export function table(heading: readonly string[], rows: readonly (readonly Cell[])[], right: readonly string[] = []) {
   const lines = [heading, ...rows].map((row) => row.map(printable));
-  const widths = heading.map((_, at) => lines.reduce((most, line) => Math.max(most, length(line[at] as string)), 0));
+  const widths = heading.map((_, at) => lines.reduce((most, line) => Math.max(most, width(line[at] as string)), 0));
   const padded = (cell: string, column: number): string => {
-    const space = ' '.repeat((widths[column] as number) - length(cell));
+    const space = ' '.repeat((widths[column] as number) - width(cell));
     return CELL + (right.includes(heading[column] as string) ? space + cell : cell + space);
   };
   return lines.map((line) => line.map(padded).join('')).join('\n');
@@ -34,7 +41,7 @@ export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY)
     const drawn = [first];
     for (const cell of cells) {
       const longer = `${drawn.at(-1)}  ${cell}`;
-      if (length(longer.trimEnd()) > columns) drawn.push(`    ${cell}`);
+      if (width(longer.trimEnd()) > columns) drawn.push(`    ${cell}`);
       else drawn[drawn.length - 1] = longer;
     }
     return drawn.map((line) => line.trimEnd());
@@ -44,8 +51,8 @@ export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY)
 
 /** A sentence, then names and values, one pair a line. */
 export function card(sentence: string, members: Readonly<Record<string, Cell>>): string {
-  const width = Math.max(...Object.keys(members).map(length));
-  const lines = Object.entries(members).map(([name, value]) => `  ${name.padEnd(width)}  ${printable(value)}`);
+  const longest = Math.max(...Object.keys(members).map(width));
+  const lines = Object.entries(members).map(([name, value]) => `  ${name.padEnd(longest)}  ${printable(value)}`);
   return [...sentence.split('\n').map(printable), '', ...lines].join('\n');
 }
 
@@ -118,6 +125,10 @@ function printable(cell: Cell): string {
   return String(cell ?? '-').replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, '\u{fffd}');
 }
 
-function length(text: string): number {
-  return [...text].length;
+/** Columns of a terminal that a text takes: two for an East Asian letter or an emoji, none for marks by themselves. */
+function width(text: string): number {
+  if (PLAIN.test(text)) return text.length;
+  let columns = 0;
+  for (const { segment } of LETTERS.segment(text)) columns += MARKS.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1;
+  return columns;
 }

@@ -13,6 +13,29 @@ t.test('a table is aligned, numbers to the right, without blanks at line ends', 
   t.same(fitted(text).split('\n'), ['NAME         EUR  STATE', 'Ü           12.5  active', 'long name  0.001  -']);
 });
 
+t.test('columns are those of a terminal: two for an East Asian letter or an emoji, none for a mark', async (t) => {
+  const columns = { plain: 5, 東京: 4, 한국: 4, ｶﾅ: 2, '、（': 4, 'e\u0301te\u0301': 3, שלום: 4, '€·…→': 4 };
+  const emoji = { '🦄': 2, '👍🏽': 2, '❤️': 2, '☎': 1, '1️⃣': 2, '🇩🇪': 2, '👩‍👩‍👧‍👦': 2, 'a\u200bb': 2 };
+  for (const [text, width] of Object.entries({ ...columns, ...emoji })) {
+    const [, drawn = ''] = fitted(
+      table(
+        ['N', 'M'],
+        [
+          [text, 'end'],
+          ['x'.repeat(9), 'end'],
+        ],
+      ),
+    ).split('\n');
+    t.equal(drawn, `${text}${' '.repeat(9 - width)}  end`);
+  }
+  t.same(
+    fitted(table(['N', 'M'], [['東京', 'end']]), 8)
+      .split('\n')
+      .slice(1),
+    ['東京', '    end'],
+  );
+});
+
 t.test('a table that is wider than the terminal goes on below each line, indented', async (t) => {
   const text = table(
     ['ID', 'NAME', 'EUR', 'LIMITS'],
