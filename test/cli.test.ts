@@ -11,11 +11,13 @@ import t from 'tap';
 import { COMMANDS } from '../src/cli/commands.ts';
 import { describeConfig } from '../src/cli/help.ts';
 import { type Invocation, runCli } from '../src/cli.ts';
-import { openDatabase } from '../src/store/database.ts';
+import { openDatabase, type Sql } from '../src/store/database.ts';
 import { DatabaseUnavailable } from '../src/store/database-error.ts';
+import { findEmbedded } from '../src/store/embedded.ts';
 import { MigrationRefused } from '../src/store/migrate.ts';
 import { ROOT, tollgate } from './support/cli.ts';
 import { emptyDatabase, inDatabase, testDatabase } from './support/postgres.ts';
+import { until } from './support/until.ts';
 
 const VERBS = {
   company: ['create', 'set ID', 'list'],
@@ -331,11 +333,25 @@ t.test('the program itself: exit codes, output, the embedded database in DATA_DI
     out: '',
     err: /; set DATABASE_URL, or DATA_DIR to /,
   });
+
+  const waiting = spawnProgram(args, env); // for a password
+  const ended = once(waiting, 'exit');
+  const url = await until(() => findEmbedded(dataDir), 'its database runs');
+  const db = openDatabase({ url: url as string, maxConnections: 1 });
+  const others = (sql: Sql) => sql`select from pg_stat_activity where datname is not null and pid <> pg_backend_pid()`;
+  await until(
+    () => db.run(5000, others),
+    'it uses the database',
+    ({ length }) => length > 0,
+  );
+  await db.close();
+  waiting.kill('SIGINT');
+  t.same(await ended, [null, 'SIGINT']);
+  await until(() => findEmbedded(dataDir) === null, 'the database ends with a command that Ctrl-C ends');
 });
 
 async function program(argv: string[], env: NodeJS.ProcessEnv, input = '') {
-  const main = fileURLToPath(new URL('src/main.ts', ROOT));
-  const child: ChildProcess = spawn(process.execPath, [main, ...argv], { env });
+  const child = spawnProgram(argv, env);
   child.stdin?.end(input);
   const [out, err, [code]] = await Promise.all([
     text(child.stdout as Readable),
@@ -343,4 +359,8 @@ async function program(argv: string[], env: NodeJS.ProcessEnv, input = '') {
     once(child, 'close'),
   ]);
   return { code, out, err };
+}
+
+function spawnProgram(argv: string[], env: NodeJS.ProcessEnv): ChildProcess {
+  return spawn(process.execPath, [fileURLToPath(new URL('src/main.ts', ROOT)), ...argv], { env });
 }

@@ -5,6 +5,7 @@ import { type Embedded, startEmbedded } from '../store/embedded.ts';
 import { migrate, pendingMigrations } from '../store/migrate.ts';
 import { snapshot, within } from '../store/tenant-role.ts';
 import { type Command, type Context, Failure } from './command.ts';
+import { beforeSignal } from './signals.ts';
 
 /** Names this program in the audit log and as the creator of keys. */
 export const ACTOR = 'cli';
@@ -13,7 +14,7 @@ const TRANSACTION_MS = 60_000;
 
 /**
  * Runs a command on the database of DATABASE_URL, or on the embedded one. An embedded database
- * that a gateway uses keeps running; otherwise it runs for the duration of the command.
+ * that a gateway uses keeps running; otherwise it runs for the duration of the command, which a signal may end.
  * @throws Failure when the database is not migrated, or the embedded one cannot start
  */
 export async function withDatabase<T>(
@@ -26,6 +27,7 @@ export async function withDatabase<T>(
   const embedded = databaseUrl === null ? await openEmbedded(dataDir) : null;
   if (embedded?.isNew)
     onProgress(`warning: DATABASE_URL is not set, and ${dataDir} had no database: an empty one was made there`);
+  const takeBack = embedded && beforeSignal(embedded.leave);
   const db = openDatabase({ url: databaseUrl ?? (embedded as Embedded).url });
   const applyPending = () => migrate(db, { billingTimezone, limitMs: Number.POSITIVE_INFINITY, onProgress });
   try {
@@ -45,6 +47,7 @@ export async function withDatabase<T>(
   } finally {
     await db.close();
     await embedded?.stop();
+    takeBack?.();
   }
 }
 

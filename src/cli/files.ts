@@ -4,6 +4,7 @@ import { createReadStream, existsSync, rmSync } from 'node:fs';
 import { type FileHandle, link, open, rename, rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import { Failure } from './command.ts';
+import { beforeSignal } from './signals.ts';
 
 /**
  * The text of a file, or of standard input for "-".
@@ -38,8 +39,6 @@ export function inputName(path: string): string {
   return path === '-' ? 'standard input' : path;
 }
 
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-
 /**
  * Makes a file that nobody but its owner may read. It has another name until it is whole.
  * Nothing is left of one that does not become whole.
@@ -48,13 +47,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 export async function intoFile<T>(path: string, fill: (file: FileHandle) => Promise<T>): Promise<T> {
   if (existsSync(path)) throw existsAlready(path);
   const draft = `${path}.${randomUUID()}.part`;
-  // as without us, a signal ends the program
-  const end = (signal: NodeJS.Signals): void => {
-    rmSync(draft, { force: true });
-    for (const each of SIGNALS) process.off(each, end);
-    process.kill(process.pid, signal);
-  };
-  for (const each of SIGNALS) process.on(each, end);
+  const takeBack = beforeSignal(() => rmSync(draft, { force: true }));
   try {
     const file = await open(draft, 'wx', 0o600);
     try {
@@ -71,7 +64,7 @@ export async function intoFile<T>(path: string, fill: (file: FileHandle) => Prom
     if (error instanceof Error && 'syscall' in error) throw new Failure(`cannot write ${path}: ${error.message}`);
     throw error;
   } finally {
-    for (const each of SIGNALS) process.off(each, end);
+    takeBack();
   }
 }
 

@@ -90,6 +90,12 @@ export async function startEmbedded(options: EmbeddedOptions) {
         if (!isUsed(paths)) await stopServer(paths);
         else options.log.info({}, 'the embedded database goes on: another process uses it');
       },
+      /** The same without waiting for its end: this process ends first. */
+      leave(): void {
+        rmSync(userFile, { force: true });
+        const server = isUsed(paths) ? null : readServer(paths);
+        if (server !== null) signal(server.pid, 'SIGINT');
+      },
     };
   } catch (error) {
     rmSync(userFile, { force: true });
