@@ -7,9 +7,9 @@ import { BackupDamaged, BackupReader } from '../store/backup-reader.ts';
 import { restore } from '../store/restore.ts';
 import { type Command, command, Failure, required } from './command.ts';
 import { intoFile } from './files.ts';
+import { nowAndThen } from './text.ts';
 
 const GZIP_LEVEL = 3; // 6 takes twice the time for a tenth less
-const PROGRESS_MS = 5000;
 
 export const backupCommands: readonly Command[] = [
   command({
@@ -20,7 +20,7 @@ export const backupCommands: readonly Command[] = [
       'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other on one server; a ledger that "tollgate database distribute" spread over several is backed up with the tools of Postgres. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either. A database that is not at this version yet is copied as it is, so the backup before an upgrade can be made with the new version.',
     unmigrated: true,
     async run({ db, progress }, { to }) {
-      const report = reporter(progress);
+      const report = tableReport(progress);
       let last: BackupProgress = { table: '', rows: 0, bytes: 0 };
       await intoFile(to, (file) =>
         db.run(Number.POSITIVE_INFINITY, (sql) => {
@@ -47,7 +47,7 @@ export const backupCommands: readonly Command[] = [
       'The database of DATABASE_URL must be new and empty. The command makes the tables as they were when the backup was made, loads all rows in one transaction, and then migrates to this version. Check the result with "tollgate ledger verify", then start gateways.',
     unmigrated: true,
     async run({ config, db, progress }, { from }) {
-      const report = reporter(progress);
+      const report = tableReport(progress);
       const input = createReadStream(from);
       const pieces = input.pipe(createGunzip());
       input.once('error', (error) => pieces.destroy(error));
@@ -68,14 +68,9 @@ export const backupCommands: readonly Command[] = [
   }),
 ];
 
-/** Tells how far it is, every five seconds. */
-function reporter(progress: (line: string) => void): (at: BackupProgress) => void {
-  let next = performance.now() + PROGRESS_MS;
-  return ({ table, rows, bytes }) => {
-    if (performance.now() < next) return;
-    next = performance.now() + PROGRESS_MS;
-    progress(`${table}: ${rows} rows, ${megabytes(bytes)} so far`);
-  };
+function tableReport(progress: (line: string) => void): (at: BackupProgress) => void {
+  const tell = nowAndThen(progress);
+  return ({ table, rows, bytes }) => tell(`${table}: ${rows} rows, ${megabytes(bytes)} so far`);
 }
 
 function megabytes(bytes: number): string {

@@ -16,7 +16,7 @@ import {
 import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../store/verify-statements.ts';
 import { type Command, command, flag, required, UsageError } from './command.ts';
 import { reconcileCommand } from './reconcile.ts';
-import { type Cell, firstRows, table } from './text.ts';
+import { type Cell, firstRows, nowAndThen, table } from './text.ts';
 
 export const ledgerCommands: readonly Command[] = [
   command({
@@ -25,11 +25,17 @@ export const ledgerCommands: readonly Command[] = [
     options: {},
     notes:
       'Every counter of monthly_spend and every figure of usage_daily, usage_hourly, usage_monthly, usage_company_days, usage_key_months, usage_key_days, usage_model_days, usage_details and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
-    async run({ read }) {
+    async run({ read, progress }) {
+      const tell = nowAndThen((table) => progress(`checking ${table}`));
       const { checked, differences } = await read(verifyLedger);
       const sums: [SumsName, SumsCheck][] = [];
-      for (const name of SUMS_NAMES) sums.push([name, await read((sql) => verifySums(sql, name))]);
+      for (const name of SUMS_NAMES) {
+        tell(SUMS_TABLES[name].table);
+        sums.push([name, await read((sql) => verifySums(sql, name))]);
+      }
+      tell('the seals');
       const seals = await read((sql) => verifySeals(sql));
+      tell('the statements');
       const statements = await read((sql) => verifyStatements(sql));
       const checkpoints = await read((sql) => verifyCheckpoints(sql));
       const parts = [

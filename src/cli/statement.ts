@@ -13,11 +13,10 @@ import {
 } from '../store/statement.ts';
 import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
 import { type Command, type Context, command, flag, type Outcome, optional, required, UsageError } from './command.ts';
-import { card, listing, sections } from './text.ts';
+import { card, listing, nowAndThen, sections } from './text.ts';
 import { NUMBERS, SUMS } from './usage.ts';
 
 const FOREVER = Number.POSITIVE_INFINITY;
-const PROGRESS_MS = 2000;
 const month = required('--month YYYY-MM', readMonth, 'billing month');
 const csv = flag('--csv', 'print all lines as CSV with a heading');
 const BOTH = '--csv and --json exclude each other; choose one';
@@ -98,15 +97,15 @@ async function closeAll({ read, transact, progress }: Context, month: string): P
   const names = new Map<string, string>();
   if (companies.length > 0) {
     const seals = await transact(checkpointSeals);
-    let toldAt = Date.now();
+    const tell = nowAndThen(progress);
+    const told = () => `${closed.length} of ${companies.length} companies closed`;
     for (const company of companies) {
+      tell(told());
       const { number } = await transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
       closed.push({ company_id: company, number });
       names.set(company, (await read((sql) => findCompany(sql, company))).name);
-      if (Date.now() - toldAt < PROGRESS_MS && closed.length < companies.length) continue;
-      progress(`${closed.length} of ${companies.length} companies closed`);
-      toldAt = Date.now();
     }
+    progress(told());
   }
   const text = listing(
     closed,

@@ -3,6 +3,7 @@ import type { Erased } from '../store/erasure.ts';
 
 /** Text for people at a terminal. */
 
+const PROGRESS_MS = 5000;
 /** Rows that `firstRows` shows. */
 export const MOST_SHOWN = 50;
 
@@ -65,6 +66,16 @@ export function listing<T>(
 ): string {
   const rows = items.map((item) => Object.values(columns).map((cell) => cell(item)));
   return rows.length === 0 ? empty : table(Object.keys(columns), rows, right);
+}
+
+/** Prints a line every five seconds at most, and none at the beginning: how far a command is. @param clock milliseconds */
+export function nowAndThen(progress: (line: string) => void, clock = () => performance.now()): (line: string) => void {
+  let next = clock() + PROGRESS_MS;
+  return (line) => {
+    if (clock() < next) return;
+    next = clock() + PROGRESS_MS;
+    progress(line);
+  };
 }
 
 /** Sections with an empty line between them, without those that are empty. */

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { card, fitted, instant, listing, minute, table } from '../../src/cli/text.ts';
+import { card, fitted, instant, listing, minute, nowAndThen, table } from '../../src/cli/text.ts';
 
 t.test('a table is aligned, numbers to the right, without blanks at line ends', async (t) => {
   const text = table(
@@ -79,6 +79,17 @@ t.test('control characters in names do not reach the terminal', async (t) => {
     '  name  a\ufffdb\ufffdc',
     'nor those that turn the line',
   );
+});
+
+t.test('a command that lasts says every five seconds how far it is, and one that does not says nothing', async (t) => {
+  let now = 0;
+  const said: string[] = [];
+  const tell = nowAndThen(
+    (line) => said.push(line),
+    () => now,
+  );
+  for (now of [0, 4999, 5000, 9999, 10_000]) tell(`at ${now}`);
+  t.same(said, ['at 5000', 'at 10000']);
 });
 
 t.test('times are in UTC and name the zone', async (t) => {
