@@ -1,8 +1,8 @@
-import { html } from 'hono/html';
+import { html, raw } from 'hono/html';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { PageContext } from './context.ts';
 import { field, formState, keptInputs } from './field.ts';
-import { type Form, isUploaded, readForm } from './form.ts';
+import { type Form, isUploaded, readForm, readUpload } from './form.ts';
 import { plainPage } from './layout.ts';
 import type { Session } from './session.ts';
 import type { SignIn } from './sign-in-attempt.ts';
@@ -13,11 +13,11 @@ const MAX_FORM_BYTES = 1 << 20;
 const MAX_ADDRESS = 2000; // characters
 const ENDED = 'Your session ended. Sign in to go on; what you typed is kept.';
 
-/** To the sign-in page, which leads back to the address of a page. @param isUpload a file was sent, to the address of its form */
-export function toSignIn(c: PageContext, isUpload = false): Response {
+/** To the sign-in page, which leads back to the address of a page. */
+export function toSignIn(c: PageContext): Response {
   const query = new URLSearchParams();
   const address = c.req.path + new URL(c.req.url).search;
-  const isPage = (c.req.method !== 'POST' || isUpload) && address !== '/' && address.length <= MAX_ADDRESS;
+  const isPage = c.req.method !== 'POST' && address !== '/' && address.length <= MAX_ADDRESS;
   if (isPage) query.set('next', address);
   if (c.var.services.sessions.isSent(c)) query.set('done', 'ended');
   return c.redirect(query.size === 0 ? '/sign-in' : `/sign-in?${query}`, 303);
@@ -31,8 +31,7 @@ export function toSignIn(c: PageContext, isUpload = false): Response {
  * @returns the new session of the user whose form it is, or an answer
  */
 export async function signInAgain(c: PageContext, signIn: SignIn): Promise<Session | Response> {
-  if (isUploaded(c)) return toSignIn(c, true); // a browser puts no file into a form that is shown again
-  const form = readForm(c, MAX_FORM_BYTES);
+  const form = isUploaded(c) ? await readUpload(c, MAX_FORM_BYTES) : readForm(c, MAX_FORM_BYTES);
   const { values } = form;
   if (!values.has('user')) return toSignIn(c); // not from a page of ours
   const email = values.get('sign-in.email');
@@ -53,7 +52,7 @@ function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Pr
   const password = 'sign-in.password';
   const body = html`<div class="narrow"><h1>Sign in</h1>
 ${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${ENDED}</p>` : state.summary}
-<form method="post" action="${c.req.path}" class="card stack">${keptInputs(form)}
+<form method="post" action="${c.req.path}"${isUploaded(c) ? raw(' enctype="multipart/form-data"') : ''} class="card stack">${keptInputs(form)}
 ${field(state, { name: email, label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
 ${field(state, { name: password, label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>

@@ -17,7 +17,7 @@ import type { Html } from './html.ts';
 import { onceInputs, readOnce, revealPage } from './key-reveal.ts';
 import { badge, companyHeading, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';
-import { readDayEnd } from './local-time.ts';
+import { readLastDay } from './local-time.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 import { usageCards } from './usage-cards.ts';
 
@@ -194,7 +194,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const { id, claim } = readOnce(c, form);
   const name = form.required('name', readName);
   const scopes = readScopes(form);
-  const expires_at = form.optional('expires', (day) => readDayEnd(day, services.calendar.timeZone));
+  const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
   const restrictions = await readRestrictions(c, form);
   form.check();
   const asked = { id, company_id, name, scopes, expires_at, created_by: session.user.email, ...restrictions };

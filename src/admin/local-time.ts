@@ -22,9 +22,11 @@ export function readLocal(text: string, timeZone: string): Date {
   return new Date(at + offsetAt(at, timeZone) === clock ? at : Math.max(at, about));
 }
 
-/** The instant at which a day ends on the clock of a zone. @throws FieldError */
-export function readDayEnd(day: string, timeZone: string): Date {
-  return readLocal(addDays(readDay(day), 1), timeZone);
+/** The instant at which a day ends on the clock of a zone. @throws FieldError also for a day that is over */
+export function readLastDay(day: string, timeZone: string, now: number): Date {
+  const end = readLocal(addDays(readDay(day), 1), timeZone);
+  if (end.getTime() <= now) throw new FieldError('must be today or later');
+  return end;
 }
 
 /** "2026-11-22T10:00" on the clock of a zone, as an input of the type datetime-local takes it. */

@@ -11,8 +11,8 @@ import { badge, muted, page, table } from './layout.ts';
 
 /** Models and prices from a CSV file: what it would change is shown first. */
 export const modelImportRoutes: readonly Route[] = [
-  { method: 'GET', path: '/models/import', action: 'model.write', handle: (c, form) => importPage(c, form) },
-  { method: 'POST', path: '/models/import', action: 'model.write', upload: true, handle: importFile },
+  { method: 'GET', path: '/models/import', action: 'model.write', handle: importPage },
+  { method: 'POST', path: '/models/import', action: 'model.write', upload: true, handle: importFile, page: importPage },
 ];
 
 const PATH = '/models/import';
@@ -33,7 +33,7 @@ async function importFile(c: PageContext, form: Form): Promise<Response> {
   const result = await change(c, (sql) => importModels(sql, read.models, isWanted));
   if (result.mistakes.length > 0) return importPage(c, form, problems(result.mistakes), 422);
   if (isWanted(result.lines)) return c.redirect('/models?done=imported', 303);
-  return importPage(c, form, html`${isSure ? CHANGED : ''}${preview(c, result, text)}`, isSure ? 409 : 200);
+  return importPage(c, form, html`${isSure ? CHANGED : ''}${preview(c, result, text)}`, isSure ? 409 : undefined);
 }
 
 /** What a preview shows: it is imported only if it would still do the same. */
@@ -41,20 +41,16 @@ function digestOf(lines: readonly ImportedLine[]): string {
   return hash('sha256', JSON.stringify(lines), 'base64url');
 }
 
-async function importPage(
-  c: PageContext,
-  form: Form,
-  told: Html = html``,
-  status: 200 | 409 | 422 = 200,
-): Promise<Response> {
-  const isEchoed = status === 422 && (form.values.get('csv') ?? '').length <= MOST_ECHOED;
+async function importPage(c: PageContext, form: Form, told: Html = html``, status?: 409 | 422): Promise<Response> {
+  const isShort = (form.values.get('csv') ?? '').length <= MOST_ECHOED;
+  const isEchoed = form.isResumed || form.messages.size > 0 || (status === 422 && isShort);
   const state = formState(isEchoed ? form : new Form(), PATH);
-  c.status(status);
+  if (status !== undefined) c.status(status);
   if (status === 422) c.set('isRefused', true);
   const body = html`<h1>Import models</h1>
 <p class="lead">A CSV file with a heading. Models that it does not name stay; a second import of the same file changes nothing.</p>
 ${told}
-<section class="card"><h2>${status !== 422 && form.path === PATH ? 'Another file' : 'File'}</h2>
+<section class="card"><h2>${isEchoed || form.path === null ? 'File' : 'Another file'}</h2>${state.summary}
 <form method="post" action="${PATH}" enctype="multipart/form-data" class="stack">${csrfInput(c)}
 ${field(state, { name: 'file', type: 'file', label: 'CSV file', hint: 'Up to 1 MiB, as UTF-8.' })}
 ${field(state, { name: 'csv', type: 'textarea', label: 'Or its text', rows: 8 })}

@@ -18,7 +18,7 @@ import { createCard, type FormState, field, select } from './field.ts';
 import { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, confirmation, copyable, emptyText, muted, page, table } from './layout.ts';
-import { readDayEnd } from './local-time.ts';
+import { readLastDay } from './local-time.ts';
 import { onceId, onceInput } from './once.ts';
 import { may } from './permission.ts';
 
@@ -89,11 +89,11 @@ ${next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="butt
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const { base, heading, company } = await placeOf(c);
+  const { services, session } = c.var;
   const name = form.required('name', readName);
   const access = form.required('access', oneOf('read', 'write'));
-  const expires_at = form.optional('expires', (day) => readDayEnd(day, c.var.services.calendar.timeZone));
+  const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
   form.check();
-  const { services, session } = c.var;
   const { email: created_by } = session.user;
   const id = onceId(form);
   const created = await change(c, (sql) =>

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { ROUTES } from '../../src/admin/pages.ts';
-import { Person, signedIn, startOffice } from './people.ts';
+import { PASSWORD, Person, signedIn, startOffice } from './people.ts';
 
 /** What forms do besides saving: they ask, come back, and lose nothing that was typed. */
 
@@ -281,17 +281,38 @@ t.test('a budget of 0 is told to be unlimited where it is typed: it stops nothin
   await office.sql`update companies set credit_limit_eur = null where id = ${company}`;
 });
 
-t.test('a file that is sent after the session ended leads to the sign-in, and then to its form', async (t) => {
+t.test('a file that is sent after the session ended is in its form after the sign-in, as text', async (t) => {
   const person = await signedIn(office, 'operator');
+  const fields = await fieldsOf(person, '/models/import', '/models/import');
   await end(person);
-  const body = new FormData();
-  body.append('csv', 'slug');
-  const cookie = `tollgate=${person.cookies.get('tollgate')}`;
-  const { status, headers } = await fetch(`${office.adminUrl}/models/import`, {
-    ...{ method: 'POST', body, redirect: 'manual' },
-    headers: { cookie, origin: office.adminUrl },
-  });
-  t.same([status, headers.get('location')], [303, '/sign-in?next=%2Fmodels%2Fimport&done=ended']);
+  const send = async (more: Record<string, string>) => {
+    const body = new FormData();
+    for (const [name, value] of Object.entries({ ...fields, ...more })) body.append(name, value);
+    body.append('file', new Blob(['slug\n"a <b>"']), 'models.csv');
+    const cookie = `tollgate=${person.cookies.get('tollgate')}`;
+    const answer = await fetch(`${office.adminUrl}/models/import`, {
+      ...{ method: 'POST', body, redirect: 'manual' },
+      headers: { cookie, origin: office.adminUrl },
+    });
+    return { status: answer.status, text: await answer.text() };
+  };
+  const asked = await send({});
+  t.match(asked, { status: 401, text: /what you typed is kept.*<form [^>]*enctype="multipart\/form-data"/s });
+  t.match(asked.text, '<input type="hidden" name="csv" value="slug\n&quot;a &lt;b&gt;&quot;">');
+  const signIn = { 'sign-in.email': office.people.operator, 'sign-in.password': PASSWORD };
+  const shown = await send({ csrf: '', ...signIn });
+  t.match(shown, { status: 200, text: /This is what you typed.*>\nslug\n&quot;a &lt;b&gt;&quot;<\/textarea>/s });
+});
+
+t.test('the last day of a key is not over', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const action = `${base}/access/create`;
+  const fields = { ...(await fieldsOf(owner, `${base}/access`, action)), name: 'Late', scope: 'chat' };
+  const { status, text } = await owner.post(action, { ...fields, expires: '2020-01-31' });
+  t.match(
+    { status, text },
+    { status: 422, text: /aria-describedby="[^"]*f-expires-wrong".*>Last day must be today or later\.</s },
+  );
 });
 
 t.test('a page whose session ended is reached again with its whole address, and no other site', async (t) => {

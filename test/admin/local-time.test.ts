@@ -1,5 +1,5 @@
 import t from 'tap';
-import { localText, readDayEnd, readLocal } from '../../src/admin/local-time.ts';
+import { localText, readLastDay, readLocal } from '../../src/admin/local-time.ts';
 
 /** Times on the clock of the billing time zone, on days on which clocks change. */
 
@@ -13,7 +13,8 @@ t.test('a day ends when the next one begins, where clocks skip midnight or have 
   };
   for (const [asked, end] of Object.entries(ends)) {
     const [zone, day] = asked.split(' ') as [string, string];
-    t.equal(readDayEnd(day, zone).toISOString(), end, asked);
+    t.equal(readLastDay(day, zone, Date.parse(end) - 1).toISOString(), end, asked);
+    t.throws(() => readLastDay(day, zone, Date.parse(end)), { message: 'must be today or later' });
   }
 });
 
