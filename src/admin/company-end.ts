@@ -76,7 +76,7 @@ async function archive(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const { name } = await read(c, (sql) => findCompany(sql, id));
   const asked = { company: { id, name }, internal: false };
-  const file = { name: `company-${id}.tar.gz`, type: 'application/gzip' };
+  const file = { name: `company-${id}.tar.gz`, company: name, type: 'application/gzip' };
   return download(c, c.var.services, sharerOf(c), file, (write) =>
     snapshot(c.var.services.db, id, EXPORT_MS, (sql) => archiveCompany(sql, asked, write)),
   );

@@ -12,16 +12,34 @@ const LEAST_BYTES_PER_MS = 256;
 /** What was sent before a reader was waited for this long may still be in the buffers of the connections. */
 const FILLING_MS = 1000;
 
+/** Of a company's name, in the name of a file: a file system takes 255 bytes. */
+const MOST_LETTERS = 40;
+
 interface File {
   readonly name: string;
+  /** Name of the company that the file is about, for people: files of several lie in one folder. */
+  readonly company?: string;
   /** Its media type. */
   readonly type: string;
 }
 
 /** Says that the answer is a file to be saved. */
-export function nameFile(c: Context, { name, type }: File): void {
+export function nameFile(c: Context, { name, company, type }: File): void {
   c.header('content-type', type);
-  c.header('content-disposition', `attachment; filename="${name}"`);
+  c.header(
+    'content-disposition',
+    `attachment; filename="${name}"${company === undefined ? '' : longName(company, name)}`,
+  );
+}
+
+/** As in RFC 8187. */
+function longName(company: string, name: string): string {
+  const first = [...company.toWellFormed()].slice(0, MOST_LETTERS).join('');
+  const encoded = encodeURIComponent(`${first} ${name}`).replaceAll(
+    /['()*]/g,
+    (letter) => `%${letter.charCodeAt(0).toString(16)}`,
+  );
+  return `; filename*=UTF-8''${encoded}`;
 }
 
 /**

@@ -20,13 +20,14 @@ import { sumCells } from './usage-tables.ts';
 
 const BASE = '/companies/:company/statements';
 const action = 'statement.read';
+const CSV = 'text/csv; charset=utf-8';
 
 /** Closed months of a company: the list, and each as a document that prints well. Addresses name the month. */
 export const statementRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action, handle: listPage },
   { method: 'GET', path: `${BASE}/month`, action, handle: monthPage },
-  { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadJson },
-  { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadCsv },
+  { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadAs('json', 'application/json', (text) => text) },
+  { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadAs('csv', CSV, (_, sums) => statementCsv(sums)) },
 ];
 
 /** Lines of each table, and request ids of a correction, that the page shows. */
@@ -173,20 +174,12 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
 <dl class="facts">${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
 }
 
-async function downloadJson(c: PageContext): Promise<Response> {
-  const [, { stored }] = await readAsked(c);
-  if (stored === null) return c.notFound();
-  nameFile(c, { name: `${nameOf(stored)}.json`, type: 'application/json' });
-  return c.body(stored.text);
-}
-
-async function downloadCsv(c: PageContext): Promise<Response> {
-  const [, { stored, statement }] = await readAsked(c);
-  if (stored === null) return c.notFound();
-  nameFile(c, { name: `${nameOf(stored)}.csv`, type: 'text/csv; charset=utf-8' });
-  return c.body(statementCsv(statement));
-}
-
-function nameOf({ number, month }: StoredStatement): string {
-  return `statement-${number}-${month}`;
+/** @param textOf the file's text, of a closed month */
+function downloadAs(ending: string, type: string, textOf: (text: string, statement: Statement) => string) {
+  return async (c: PageContext): Promise<Response> => {
+    const [{ name: company }, { stored, statement }] = await readAsked(c);
+    if (stored === null) return c.notFound();
+    nameFile(c, { name: `statement-${stored.number}-${stored.month}.${ending}`, company, type });
+    return c.body(textOf(stored.text, statement));
+  };
 }

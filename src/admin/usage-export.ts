@@ -2,6 +2,7 @@ import { csvLine, harmless } from '../domain/csv.ts';
 import { type DayRange, stepOf } from '../domain/day-range.ts';
 import { FieldError } from '../domain/field.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../domain/usage.ts';
+import { findCompany } from '../store/company.ts';
 import { readUsage, type Usage, type UsageGroup } from '../store/company-usage.ts';
 import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
@@ -32,7 +33,7 @@ export async function downloadSums(c: PageContext): Promise<Response> {
     quality: await readQuality(sql, id, range, filters),
     details: await readUsageDetails(sql, id, range, filters),
   }));
-  nameFile(c, { name: `usage-${nameOf(range)}.csv`, type: CSV });
+  nameFile(c, { name: `usage-${nameOf(range)}.csv`, company: usage.company_name, type: CSV });
   return c.body(sumsText(usage, quality, details, range));
 }
 
@@ -78,7 +79,8 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   const companyId = param(c, 'company');
   const { range, filters } = addressOf(c);
   const asked = { companyId, range, filters, internal: c.var.session.user.role === 'operator' };
-  const file = { name: `ledger-${nameOf(range)}.csv`, type: CSV };
+  const { name: company } = await read(c, (sql) => findCompany(sql, companyId));
+  const file = { name: `ledger-${nameOf(range)}.csv`, company, type: CSV };
   return download(c, c.var.services, sharerOf(c), file, (write) =>
     read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS),
   );

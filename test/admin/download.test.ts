@@ -5,7 +5,7 @@ import { getRequestListener } from '@hono/node-server';
 import { Hono } from 'hono';
 import { pino } from 'pino';
 import t from 'tap';
-import { download } from '../../src/admin/download.ts';
+import { download, nameFile } from '../../src/admin/download.ts';
 import type { FormBindings } from '../../src/admin/form.ts';
 import { Busy, Semaphore } from '../../src/admin/semaphore.ts';
 import { createServer } from '../../src/runtime/node-http.ts';
@@ -69,3 +69,19 @@ t.test(
     t.equal(await open('another'), 200, 'the other slow one');
   },
 );
+
+t.test('the name of a file begins with its company, whatever its letters', async (t) => {
+  const app = new Hono();
+  app.get('/', (c) => {
+    nameFile(c, { name: 'sums.csv', company: c.req.query('company') as string, type: 'text/csv' });
+    return c.body('');
+  });
+  const nameOf = async (company: string) =>
+    (await app.request(`/?${new URLSearchParams({ company })}`)).headers.get('content-disposition');
+  t.equal(
+    await nameOf(`O'Neill & Söhne (東京) *`),
+    `attachment; filename="sums.csv"; filename*=UTF-8''O%27Neill%20%26%20S%C3%B6hne%20%28%E6%9D%B1%E4%BA%AC%29%20%2a%20sums.csv`,
+  );
+  const long = decodeURIComponent((await nameOf('🦄'.repeat(200)))?.split("''")[1] ?? '');
+  t.equal(long, `${'🦄'.repeat(40)} sums.csv`);
+});

@@ -73,7 +73,11 @@ t.test('owners see their statements, and neither internal names nor those of oth
 t.test('the JSON is the sealed document, and the CSV has all lines', async (t) => {
   const owner = await signedIn(office, 'owner');
   const json = await owner.get(`${base}/month.json?month=2026-10`);
-  t.match(json.headers.get('content-disposition'), 'attachment; filename="statement-2-2026-10.json"');
+  const named = 'attachment; filename="statement-2-2026-10.json"';
+  t.match(
+    json.headers.get('content-disposition'),
+    `${named}; filename*=UTF-8''Nordlicht%20Verlag%20statement-2-2026-10.json`,
+  );
   const [stored] = await office.sql<{ digest: string }[]>`
     select encode(digest, 'hex') as digest from statements where company_id = ${company} and number = 2`;
   t.equal(createHash('sha256').update(json.text).digest('hex'), stored?.digest);
