@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Company } from '../domain/company.ts';
-import { findModel, listModels } from '../domain/gate.ts';
+import { listModels, type ModelState, modelState } from '../domain/gate.ts';
 import { bookedCall } from './api.ts';
 import type { PageContext } from './context.ts';
 import { type Choices, type FormState, select } from './field.ts';
@@ -11,7 +11,11 @@ import type { Html } from './html.ts';
 /** Of the routes that send a form's prompt to a model. */
 export const TRIAL = { isTrial: true, long: true } as const;
 
-const MOST_NAMES = 20;
+/** Names of models that are not offered, for each reason. */
+const MOST_NAMES = 5;
+const REASONS = { blocked: 'blocked by the EU gate', disabled: 'disabled' } as const satisfies Partial<
+  Record<ModelState, string>
+>;
 
 /** Slugs of the chat models that a company may call. */
 export function callableSlugs(company: Company): string[] {
@@ -32,16 +36,14 @@ export function modelChoice(
 
 /** Empty when the company may call all. */
 export function missingModels(company: Company): string {
-  const slugs = new Set([...company.sharedModels.keys(), ...company.ownModels.keys()]);
-  const reasons = [...slugs].flatMap((slug) => {
-    const model = company.ownModels.get(slug) ?? company.sharedModels.get(slug);
-    if (model?.kind !== 'chat') return [];
-    if (findModel(company, slug) === undefined) return [`${slug} (disabled)`];
-    return model.euHosted || company.allowNonEu ? [] : [`${slug} (blocked by the EU gate)`];
+  const models = [...company.sharedModels, ...company.ownModels].filter(([, { kind }]) => kind === 'chat');
+  const slugs = [...new Set(models.map(([slug]) => slug))].sort();
+  const texts = Object.entries(REASONS).flatMap(([state, why]) => {
+    const all = slugs.filter((slug) => modelState(company, slug, false) === state);
+    const more = all.length > MOST_NAMES ? ` and ${all.length - MOST_NAMES} more` : '';
+    return all.length === 0 ? [] : [`${all.slice(0, MOST_NAMES).join(', ')}${more} (${why})`];
   });
-  if (reasons.length === 0) return '';
-  const more = reasons.length > MOST_NAMES ? ` and ${reasons.length - MOST_NAMES} more` : '';
-  return `Not offered: ${reasons.sort().slice(0, MOST_NAMES).join(', ')}${more}.`;
+  return texts.length === 0 ? '' : `Not offered: ${texts.join('; ')}.`;
 }
 
 export function requestIdOf({ headers }: IncomingMessage): string {

@@ -98,7 +98,15 @@ t.test('the list has what the company may call, with a word on the rest', async 
   t.match(text, '<option value="stalling" selected>');
   t.match(text, `<option value="${CHAT}">`);
   for (const slug of [EMBED, OVERSEAS, 'breaking']) t.notMatch(text, `<option value="${slug}"`);
-  t.match(text, `Not offered: ${OVERSEAS} (blocked by the EU gate), breaking (disabled).`);
+  t.match(text, `Not offered: ${OVERSEAS} (blocked by the EU gate); breaking (disabled).`);
+  await sql`
+    insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+    select 'far-' || n, ${company}, 'internal', 'chat', false, 1, 1 from generate_series(1, 7) as n`;
+  t.match(
+    (await owner.get(base)).text,
+    `${OVERSEAS}, far-1, far-2, far-3, far-4 and 3 more (blocked by the EU gate); breaking (`,
+  );
+  await sql`delete from models where slug like 'far-%'`;
   await sql`update companies set disabled_model_slugs = '{}' where id = ${company}`;
   const models = await owner.get(`/companies/${company}/models`);
   t.match(models.text, `href="${base}?model=${CHAT}"`);
