@@ -2,9 +2,7 @@ import { readUuid } from '../domain/field.ts';
 import { type AlertRow, listAlerts, retryAlerts } from '../store/alert.ts';
 import { rowsOf } from '../store/company.ts';
 import { type Command, command, flag, optional } from './command.ts';
-import { listing, minute } from './text.ts';
-
-const MOST_LISTED = 1000;
+import { listing, MOST_LISTED, minute, newest } from './text.ts';
 
 export const alertCommands: readonly Command[] = [
   command({
@@ -22,10 +20,11 @@ export const alertCommands: readonly Command[] = [
   unsent      there was no webhook and nobody to write to
   forgotten   what became of it is no longer kept
 Prints at most ${MOST_LISTED} lines.`,
-    async run({ transact }, { company = null, undelivered }) {
-      const rows = await transact(async (sql) =>
-        rowsOf(sql, company, await listAlerts(sql, { company, undelivered, limit: MOST_LISTED })),
+    async run({ transact, warn }, { company = null, undelivered }) {
+      const found = await transact(async (sql) =>
+        rowsOf(sql, company, await listAlerts(sql, { company, undelivered, limit: MOST_LISTED + 1 })),
       );
+      const rows = newest(found, warn, 'narrow the list by --company or --undelivered');
       const text = listing(
         rows,
         {

@@ -4,9 +4,7 @@ import { oneOf, readInstant, readUuid } from '../domain/field.ts';
 import { findCompany, rowsOf } from '../store/company.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../store/event.ts';
 import { type Command, command, flag, optional, UsageError, type Values } from './command.ts';
-import { listing, minute } from './text.ts';
-
-const MOST_LISTED = 1000;
+import { listing, MOST_LISTED, minute, newest } from './text.ts';
 
 const FILTERS = {
   company: optional('--company ID', readUuid, 'events of this company only'),
@@ -33,11 +31,12 @@ States:
   dead        given up after a day; "tollgate event replay" sends it again
   unsent      there was no webhook
 A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints at most ${MOST_LISTED} events.`,
-    async run({ transact }, values) {
-      const page = { after: null, limit: MOST_LISTED };
-      const rows = await transact(async (sql) =>
+    async run({ transact, warn }, values) {
+      const page = { after: null, limit: MOST_LISTED + 1 };
+      const found = await transact(async (sql) =>
         rowsOf(sql, values.company ?? null, await listEvents(sql, filterOf(values), page)),
       );
+      const rows = newest(found, warn, 'narrow the list by --company, --kind, --since or --dead');
       const text = listing(
         rows.flatMap(linesOf),
         {

@@ -7,6 +7,9 @@ const PROGRESS_MS = 5000;
 /** Rows that `firstRows` shows. */
 export const MOST_SHOWN = 50;
 
+/** Rows that a list prints of what has no end. */
+export const MOST_LISTED = 1000;
+
 /** Before each cell of a table until `fitted` draws it: a control character, which no cell has. */
 const CELL = '\u001f';
 
@@ -92,6 +95,12 @@ export function firstRows(
 ): string {
   const shown = rows.slice(0, MOST_SHOWN);
   return table(heading, shown, right) + (total > shown.length ? `\nand ${total - shown.length} more` : '');
+}
+
+/** What a list prints of the newest rows, of which one more was asked for. Warns where older ones are left out. */
+export function newest<T>(rows: readonly T[], warn: (line: string) => void, narrower: string): readonly T[] {
+  if (rows.length > MOST_LISTED) warn(`only the newest ${MOST_LISTED} are printed; ${narrower}`);
+  return rows.slice(0, MOST_LISTED);
 }
 
 /** What an erasure reached, by table. @param sentence says whether it was done */

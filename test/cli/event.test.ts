@@ -74,3 +74,18 @@ t.test('an unknown event exits 1; neither or both of an id and options exit 64',
   t.match(await tollgate('event', 'replay', 'some'), { code: 64, err: /must be an id/ });
   t.match(await tollgate('event', 'list', '--kind', 'keys'), { code: 64, err: /--kind must be/ });
 });
+
+t.test('a list that leaves out older events says so', async (t) => {
+  const { json: busy } = await tollgate('company', 'create', '--name', 'Busy', '--json');
+  await db.run(
+    10_000,
+    (sql) => sql`
+      insert into events (company_id, kind, subject, body)
+      select ${busy.id}, 'company.closed', ${busy.id}, '{}' from generate_series(1, 1001)`,
+  );
+  const list = await tollgate('event', 'list', '--company', busy.id, '--json');
+  t.match(list, { code: 0, err: /^tollgate: warning: only the newest 1000 are printed; narrow the list by --company/ });
+  t.equal(list.json.length, 1000);
+  await db.run(5000, (sql) => sql`delete from events where id = ${list.json[0].id}`);
+  t.match(await tollgate('event', 'list', '--company', busy.id), { code: 0, err: '' });
+});
