@@ -3,11 +3,12 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { PageContext } from './context.ts';
 import { field, formState, keptInputs } from './field.ts';
 import { type Form, isUploaded, readForm, readUpload } from './form.ts';
+import type { Html } from './html.ts';
 import { plainPage } from './layout.ts';
 import type { Session } from './session.ts';
 import type { SignIn } from './sign-in-attempt.ts';
 
-/** What happens to requests without a session: people sign in, and nothing that they typed is lost. */
+/** What happens to requests without a session, or in vain: nothing that people typed is lost. */
 
 const MAX_FORM_BYTES = 1 << 20;
 const MAX_ADDRESS = 2000; // characters
@@ -31,7 +32,7 @@ export function toSignIn(c: PageContext): Response {
  * @returns the new session of the user whose form it is, or an answer
  */
 export async function signInAgain(c: PageContext, signIn: SignIn): Promise<Session | Response> {
-  const form = isUploaded(c) ? await readUpload(c, MAX_FORM_BYTES) : readForm(c, MAX_FORM_BYTES);
+  const form = await readSent(c);
   const { values } = form;
   if (!values.has('user')) return toSignIn(c); // not from a page of ours
   const email = values.get('sign-in.email');
@@ -52,7 +53,7 @@ function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Pr
   const password = 'sign-in.password';
   const body = html`<div class="narrow"><h1>Sign in</h1>
 ${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${ENDED}</p>` : state.summary}
-<form method="post" action="${c.req.path}"${isUploaded(c) ? raw(' enctype="multipart/form-data"') : ''} class="card stack">${keptInputs(form)}
+<form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${keptInputs(form)}
 ${field(state, { name: email, label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
 ${field(state, { name: password, label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>
@@ -63,4 +64,21 @@ ${
     : ''
 }</form></div>`;
   return plainPage(c, 'Sign in', body, status);
+}
+
+/** A form that was sent while something was away, to be sent once more as it was; empty for other requests. */
+export async function sendAgain(c: PageContext): Promise<Html | string> {
+  const form = c.req.method === 'POST' ? await readSent(c).catch(() => null) : null;
+  if (!form?.values.has('user')) return ''; // not from a page of ours
+  return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${keptInputs(form)}
+<p>What you typed is kept.</p><p><button class="primary">Send it again</button></p></form>`;
+}
+
+async function readSent(c: PageContext): Promise<Form> {
+  return isUploaded(c) ? readUpload(c, MAX_FORM_BYTES) : readForm(c, MAX_FORM_BYTES);
+}
+
+/** The attribute of a form that is sent as the request was. */
+function typeOf(c: PageContext): Html | string {
+  return isUploaded(c) ? raw(' enctype="multipart/form-data"') : '';
 }

@@ -22,7 +22,7 @@ import { companyEndRoutes } from './company-end.ts';
 import { companyModelRoutes } from './company-model.ts';
 import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read, sharerOf } from './context.ts';
 import { demoRoutes } from './demo.ts';
-import { signInAgain, toSignIn } from './ended-session.ts';
+import { sendAgain, signInAgain, toSignIn } from './ended-session.ts';
 import { eventRoutes } from './event.ts';
 import { Form, FormRefused, readForm, readUpload } from './form.ts';
 import { type Format, formatFor } from './format.ts';
@@ -265,9 +265,10 @@ async function answerError(error: Error, c: PageContext, log: Logger): Promise<R
   return c.text('internal error\n', 500);
 }
 
-function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
+async function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
   const { title = 'Refused', text = '' } = ERRORS[status] ?? {};
   if (status === 503) c.header('retry-after', '2');
-  const body = html`<div class="narrow"><h1>${title}</h1><p>${message || text}</p><p><a href="/">Back to the start</a></p></div>`;
+  const again = status === 429 || status === 503 ? await sendAgain(c) : '';
+  const body = html`<div class="narrow"><h1>${title}</h1><p>${message || text}</p>${again}<p><a href="/">Back to the start</a></p></div>`;
   return plainPage(c, title, body, status);
 }

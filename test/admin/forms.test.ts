@@ -304,6 +304,26 @@ t.test('a file that is sent after the session ended is in its form after the sig
   t.match(shown, { status: 200, text: /This is what you typed.*>\nslug\n&quot;a &lt;b&gt;&quot;<\/textarea>/s });
 });
 
+t.test('a form that the database could not take is sent again as it was, and done once', async (t) => {
+  const owner = await signedIn(office, 'owner');
+  const path = `${base}/assistants/new`;
+  const typed = { name: 'Patient', system_prompt: 'Be "brief".\nAnd <kind>.', visibility: 'company' };
+  const fields = { ...(await fieldsOf(owner, path)), ...typed };
+  const { status, text } = await office.sql.begin(async (sql) => {
+    await sql`lock table assistants in access exclusive mode`;
+    return owner.post(path, fields);
+  });
+  t.match(
+    { status, text },
+    { status: 503, text: /did not answer in time.*What you typed is kept/s },
+  );
+  const kept = fieldsIn(text, path);
+  t.same(Object.keys(kept).sort(), Object.keys(fields).sort(), 'its token and its id too');
+  t.equal(kept.system_prompt, 'Be &quot;brief&quot;.\nAnd &lt;kind&gt;.');
+  t.equal((await owner.post(path, { ...kept, ...typed })).headers.get('location'), `${base}/assistants?done=created`);
+  t.equal((await office.sql`select from assistants where name = 'Patient'`).length, 1);
+});
+
 t.test('the last day of a key is not over', async (t) => {
   const owner = await signedIn(office, 'owner');
   const action = `${base}/access/create`;
