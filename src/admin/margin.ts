@@ -46,7 +46,7 @@ ${
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => html`<code>${model}</code>`)}
 ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
-<p class="muted foot">Revenue is the exact sum of the ledger, without in-app chat. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
+<p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts of more than four decimals are rounded on this page; <code>tollgate usage margin --csv</code> has them exact. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
   return page(c, `Margin in ${name}`, body);
 }
 
@@ -57,7 +57,7 @@ function hasUpstreamMargin(models: DetailedMargin['by_model']): boolean {
 
 function sums(c: PageContext, { told, by_model }: DetailedMargin) {
   const { format } = c.var;
-  const eur = (amount: string | null) => (amount === null ? muted('unknown') : format.eur(amount));
+  const eur = (amount: string | null) => (amount === null ? muted('unknown') : format.amount(amount));
   return {
     Requests: ({ requests }: Sums) => format.count(requests),
     Revenue: ({ revenue_eur }: Sums) => eur(revenue_eur),
@@ -82,7 +82,7 @@ function costText(c: PageContext, upstream: ToldSums['upstream'], requests: numb
   const text =
     upstream.cost_eur === null
       ? upstream.costs.map(({ currency, cost }) => format.other(cost, currency)).join(' + ')
-      : format.eur(upstream.cost_eur);
+      : format.amount(upstream.cost_eur);
   return upstream.requests === requests ? text : html`${text} ${muted(`of ${format.count(upstream.requests)} calls`)}`;
 }
 

@@ -189,7 +189,13 @@ t.test('what the operator pays and the margin are for operators alone', async (t
     303,
   );
   t.match(textOf(await operator.get(path)), /2020-01-01 .*0\.077 .*0\.099/);
-  const page = textOf(await operator.get('/margin'));
+  const margin = await operator.get('/margin');
+  t.match(
+    margin.text,
+    /<span class="eur" title="€0\.\d{5,}">/,
+    'four decimals are shown: points stand below each other',
+  );
+  const page = textOf(margin);
   t.match(page, /Without a cost price: brand-embed/);
   t.match(page, new RegExp(`${CHAT} 2 `));
   t.match(page, /Nordlicht Verlag/);

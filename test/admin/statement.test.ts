@@ -124,6 +124,8 @@ t.test('the pages are accessible on every window, and print without what one can
   await tab.page.goto(`${base}/month?month=2026-09`);
   const wide = await tab.page.evaluate('document.documentElement.scrollWidth');
   t.equal(wide, 680, 'no column is cut off');
+  const size = await tab.page.evaluate<string>(`getComputedStyle(document.querySelector('td')).fontSize`);
+  t.ok(Number.parseFloat(size) < 13, 'tables are of the size of paper too');
   const tops = await tab.page
     .locator('.figure-card')
     .evaluateAll((cards) => cards.map((card) => card.getBoundingClientRect().top));
