@@ -124,3 +124,24 @@ t.test('a page leads to sign-in and back, with its search', async (t) => {
   await page.waitForURL('**/access?q=t%C3%A9st%20%26%20more&sort=name');
   t.equal(await page.getByRole('searchbox').inputValue(), 'tést & more');
 });
+
+t.test('names from right to left end on the left, and change no order around them', async (t) => {
+  const { page } = await begin(t, office.people.operator);
+  await office.sql`update companies set name = 'שלום!' where id = ${company}`;
+  await page.goto('/companies');
+  const places = (selector: string) =>
+    page.evaluate<number[]>(`(() => {
+      const [text] = document.querySelector('${selector}').childNodes;
+      return [0, text.length - 1].map((at) => {
+        const range = document.createRange();
+        range.setStart(text, at);
+        range.setEnd(text, at + 1);
+        return range.getBoundingClientRect().left;
+      });
+    })()`);
+  const [first = 0, mark = 0] = await places(`tbody a[href*="${company}"]`);
+  t.ok(mark < first, 'in a list');
+  await page.goto(settings);
+  const [letter = 0, last = 0] = await places('.company-name');
+  t.ok(last < letter, 'in the heading');
+});
