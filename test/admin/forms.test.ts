@@ -313,10 +313,7 @@ t.test('a form that the database could not take is sent again as it was, and don
     await sql`lock table assistants in access exclusive mode`;
     return owner.post(path, fields);
   });
-  t.match(
-    { status, text },
-    { status: 503, text: /did not answer in time.*What you typed is kept/s },
-  );
+  t.match({ status, text }, { status: 503, text: /did not answer in time.*What you typed is kept/s });
   const kept = fieldsIn(text, path);
   t.same(Object.keys(kept).sort(), Object.keys(fields).sort(), 'its token and its id too');
   t.equal(kept.system_prompt, 'Be &quot;brief&quot;.\nAnd &lt;kind&gt;.');
