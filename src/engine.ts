@@ -167,7 +167,7 @@ export async function openEngine(
     },
     async close() {
       await untilNoticed(overload);
-      upstream.destroy();
+      await upstream.destroy(); // before the ledger is closed: calls that it ends are booked
       deadlines.close();
       overload.close();
       const closing = ledger.close(CLOSE_MS); // first: it ends answers, which trail and traces tell of

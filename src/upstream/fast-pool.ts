@@ -58,7 +58,7 @@ export class FastPool extends Upstream {
     this.#take().send(request, head);
   }
 
-  destroy(): void {
+  async destroy(): Promise<void> {
     clearInterval(this.#trimmer);
     for (const connection of this.#all) connection.close(new Stopped('the gateway stops'));
   }

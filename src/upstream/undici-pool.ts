@@ -43,8 +43,8 @@ export class UndiciPool extends Upstream {
     this.#pool.dispatch(request, new UndiciCall(handler));
   }
 
-  destroy(): void {
-    void this.#pool.destroy(new Stopped('the gateway stops'));
+  destroy(): Promise<void> {
+    return this.#pool.destroy(new Stopped('the gateway stops'));
   }
 }
 

@@ -31,8 +31,8 @@ export abstract class Upstream {
   }
 
   abstract post(request: UpstreamRequest): void;
-  /** Closes all connections; handlers that wait for an answer get `Stopped`. */
-  abstract destroy(): void;
+  /** Closes all connections. When it resolves, handlers that waited for an answer have got `Stopped`. */
+  abstract destroy(): Promise<void>;
 }
 
 /** A shorter value is an ordinary word, such as "true" or "openai", which answers may hold. */

@@ -145,37 +145,43 @@ t.test('leaving early is not free and not overcharged', async (t) => {
   }
 });
 
-t.test('a stop books the calls that are awaited though their clients left', async (t) => {
-  const world = await faultWorld(t);
-  let asked = 0;
-  const silent = createServer((req) => void req.resume().on('end', () => asked++)); // it never answers
-  silent.listen(0, '127.0.0.1');
-  await once(silent, 'listening');
-  t.teardown(() => silent.close() && silent.closeAllConnections());
-  const gateway = await world.gateway({
-    UPSTREAM_URL: `http://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`,
+for (const fast of ['on', 'off']) {
+  t.test(`a stop books the calls that are awaited though their clients left, FAST_HTTP=${fast}`, async (t) => {
+    const world = await faultWorld(t);
+    let asked = 0;
+    const silent = createServer((req) => void req.resume().on('end', () => asked++)); // it never answers
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    t.teardown(() => silent.close() && silent.closeAllConnections());
+    const gateway = await world.gateway({
+      FAST_HTTP: fast,
+      UPSTREAM_URL: `http://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`,
+    });
+    const leaving = new AbortController();
+    const left = Promise.allSettled(
+      Array.from({ length: 5 }, () =>
+        fetch(`${gateway.url}/chat/completions`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ model: 'brand-chat', messages: [{ role: 'user', content: 'Is anybody there?' }] }),
+          signal: leaving.signal,
+        }),
+      ),
+    );
+    await until(() => asked === 5, 'the upstream has all five requests');
+    leaving.abort();
+    await left;
+    await until(
+      async () => (await metric(gateway, 'tollgate_requests_in_flight')) === 0,
+      'the gateway sees them leave',
+    );
+    gateway.signal('SIGTERM');
+    t.equal(await gateway.exited, 0);
+    const rows = await world.sql<Row[]>`select usage_source, outcome, completion_tokens::integer from api_usage`;
+    t.equal(rows.length, 5);
+    t.ok(rows.every((row) => row.usage_source === 'estimated' && row.outcome === 'client_aborted'));
   });
-  const leaving = new AbortController();
-  const left = Promise.allSettled(
-    Array.from({ length: 5 }, () =>
-      fetch(`${gateway.url}/chat/completions`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: 'brand-chat', messages: [{ role: 'user', content: 'Is anybody there?' }] }),
-        signal: leaving.signal,
-      }),
-    ),
-  );
-  await until(() => asked === 5, 'the upstream has all five requests');
-  leaving.abort();
-  await left;
-  await until(async () => (await metric(gateway, 'tollgate_requests_in_flight')) === 0, 'the gateway sees them leave');
-  gateway.signal('SIGTERM');
-  t.equal(await gateway.exited, 0);
-  const rows = await world.sql<Row[]>`select usage_source, outcome, completion_tokens::integer from api_usage`;
-  t.equal(rows.length, 5);
-  t.ok(rows.every((row) => row.usage_source === 'estimated' && row.outcome === 'client_aborted'));
-});
+}
 
 /** How far off, beyond 8 tokens either way, relative to the truth. */
 function error(estimate: number, truth: number): number {
