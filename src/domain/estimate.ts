@@ -91,8 +91,8 @@ function rounded(tokens: number): number {
 class Rate {
   #tokens = 0;
   #amount = 0;
-  /** Mean relative error of its predictions. */
-  error = 0;
+  /** Mean relative error of its predictions; 0 after the first sample. */
+  error = Number.POSITIVE_INFINITY;
 
   /** undefined before the first sample. */
   get rate(): number | undefined {
@@ -101,7 +101,8 @@ class Rate {
 
   learn(amount: number, tokens: number): void {
     if (amount <= 0) return;
-    if (this.#amount > 0 && tokens > 0) {
+    if (this.#amount === 0) this.error = 0;
+    else if (tokens > 0) {
       const error = Math.abs((amount * this.#tokens) / this.#amount - tokens) / tokens;
       this.error = this.error * DECAY + error * (1 - DECAY);
     }

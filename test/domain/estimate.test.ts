@@ -90,6 +90,21 @@ t.test('of events and text, what told the last calls better decides', async (t) 
   near(t, byText.estimate(call(), SHORT, answer(...chunks(30, 9))).completion, 270);
 });
 
+t.test(
+  'events that were never counted do not decide: answers not streamed, or of a few large events, teach the text',
+  async (t) => {
+    for (const textEvents of [0, 3]) {
+      const estimator = new Estimator();
+      for (let n = 0; n < 8; n++) {
+        const tokens = 100 + 20 * (n % 3);
+        const lesson = { ...answer(...chunks(3, 40)), textEvents };
+        estimator.learn(call('m', n * 10), SHORT, lesson, { prompt: 9, completion: tokens });
+      }
+      near(t, estimator.estimate(call(), SHORT, answer(...chunks(3, 40))).completion, 119);
+    }
+  },
+);
+
 t.test('after the first lessons a call teaches every five seconds at most', async (t) => {
   const estimator = new Estimator();
   const lesson = (at: number, tokens: number): void =>
