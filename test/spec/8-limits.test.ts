@@ -1,4 +1,5 @@
 import t from 'tap';
+import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { ask, open } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { CHAT, EMBED, startWorld } from '../support/world.ts';
@@ -84,6 +85,33 @@ t.test('8.1 spend is that of the current calendar month: last month does not cou
   const other = await world.newCustomer({ budget: '1' });
   await world.sql`insert into chat_usage (company_id, cost_eur, occurred_at) values (${other.company}, 5, date_trunc('month', now() at time zone 'UTC') at time zone 'UTC' - interval '1 second')`;
   t.equal((await other.chat()).status, 200);
+});
+
+t.test('8.1 the calendar month begins with its first instant and ends before that of the next', async (t) => {
+  const month = "date_trunc('month', now() at time zone 'UTC')";
+  const instants = {
+    [`${month} - interval '1 microsecond'`]: 200,
+    [month]: 402,
+    [`${month} + interval '1 month' - interval '1 microsecond'`]: 402,
+    [`${month} + interval '1 month'`]: 200,
+  };
+  for (const [instant, status] of Object.entries(instants)) {
+    const other = await world.newCustomer({ budget: '1' });
+    await world.sql`insert into chat_usage (company_id, cost_eur, occurred_at)
+      values (${other.company}, 1, (${world.sql.unsafe(instant)}) at time zone 'UTC')`;
+    t.equal((await other.chat()).status, status, instant);
+  }
+});
+
+t.test('8.2 a budget is reached when all of it is spent, and not one femto-EUR before', async (t) => {
+  const cost = parseEur((await customer.chat()).headers.get('x-cost-eur') as string);
+  for (const [budget, statuses] of [
+    [cost, [200, 402]],
+    [cost + 1n, [200, 200, 402]],
+  ] as const) {
+    const other = await world.newCustomer({ budget: formatEur(budget) });
+    for (const status of statuses) t.equal((await other.chat()).status, status, `${budget} femto-EUR`);
+  }
 });
 
 t.test('8.2 when the budget is reached the response is 402, also when the API alone reached it', async (t) => {
