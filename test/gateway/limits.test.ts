@@ -1,7 +1,7 @@
 import t from 'tap';
 import { open } from '../support/client.ts';
 import { until } from '../support/until.ts';
-import { CHAT, type Customer, startWorld } from '../support/world.ts';
+import { CHAT, type Customer, OVERSEAS, startWorld } from '../support/world.ts';
 
 /** Limits of requests, tokens and calls at once, of companies and of keys (contract section 5). */
 
@@ -69,6 +69,20 @@ t.test('a request fits the limits of its key and of its company', async (t) => {
     [200, 429],
     'what the key was refused did not count for the company',
   );
+});
+
+t.test('requests are counted behind key, scope and content type, and before the body is read', async (t) => {
+  const customer = await limited({ company: 'requests_per_minute = 3' });
+  const narrow = await world.key(customer.company, []);
+  const status = async (body: unknown, more: object = {}) =>
+    (await customer.ask('/chat/completions', { body, ...more })).status;
+  t.equal(await status('{', { key: 'svc_x' }), 401);
+  t.equal(await status('{', { key: narrow }), 403);
+  t.equal(await status('{', { headers: { 'content-type': 'text/plain' } }), 415);
+  t.equal(await status('{'), 400, 'the first that counts');
+  t.equal(await status({ model: 'none', messages }), 404);
+  t.equal(await status({ model: OVERSEAS, messages }), 403);
+  t.equal(await status('{'), 429, 'before its body is looked at');
 });
 
 t.test('a limit holds on every endpoint that runs a model, in the words of its dialect', async (t) => {
