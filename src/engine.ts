@@ -132,7 +132,10 @@ export async function openEngine(
   // each company finds room for its largest body, even where another holds all it may
   const heldMemory = new HeldMemory(Math.max(HELD_MEMORY * maxMemoryBytes, 8 * maxBodyBytes));
   const deadlines = new Deadlines(config);
-  const heartbeat = heartbeatOf(gatewayStore(db, writer, name, programVersion()), spool, ledger, limiter, overload);
+  const gateways = gatewayStore(db, writer, name, programVersion());
+  const heartbeat = heartbeatOf(gateways, spool, ledger, limiter, overload, { clock, log });
+  const skew = 'How far this clock and that of the database are apart';
+  metrics.gauge('tollgate_clock_skew_seconds', skew, () => Math.abs(heartbeat.aheadMs) / 1000, 'max');
   measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter });
   const most =
     'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
@@ -225,16 +228,18 @@ function heartbeatOf(
   ledger: BatchLedger,
   limiter: LeasedLimiter,
   overload: Overload,
+  options: ConstructorParameters<typeof Heartbeat>[2],
 ): Heartbeat {
-  return new Heartbeat(store, () => ({
+  const state = () => ({
     backlog: ledger.backlog,
     lag: ledger.lag,
     lost: ledger.lost,
     spoolFailing: !ledger.spooling,
     limitsAlone: limiter.isAlone,
     inFlight: overload.inFlight,
-    adopted: spool?.adopted ?? new Set(),
-  }));
+    adopted: spool?.adopted ?? new Set<string>(),
+  });
+  return new Heartbeat(store, state, options);
 }
 
 /**

@@ -26,18 +26,22 @@ export type GatewayStore = ReturnType<typeof gatewayStore>;
 /** @param id this start of this gateway @param name of its machine or pod */
 export function gatewayStore(db: Database, id: string, name: string, version: string) {
   return {
-    /** Writes the gateway's row, and forgets gateways that it replaces or that are long gone. @returns whether a mark is due */
+    /**
+     * Writes the gateway's row, and forgets gateways that it replaces or that are long gone.
+     * @returns whether a mark is due, and the time of the database in milliseconds since the epoch
+     */
     async beat({ backlog, lag, lost, spoolFailing, limitsAlone, inFlight, adopted }: GatewayState) {
       const told = [...adopted];
       const [row] = await db.run(
         BEAT_MS,
-        (sql) => sql<[{ due: boolean }]>`
+        (sql) => sql<[{ due: boolean; at: number }]>`
           select beat_gateway(${id}::uuid, ${name}, ${version}, ${backlog}::integer, ${lag / 1000}::float8,
             ${lost}::bigint, ${spoolFailing}::boolean, ${limitsAlone}::boolean, ${inFlight}::integer,
-            ${told.map((folder) => folder.slice(0, ID_LENGTH))}::text[]) as due`,
+            ${told.map((folder) => folder.slice(0, ID_LENGTH))}::text[]) as due,
+            extract(epoch from clock_timestamp())::float8 * 1000 as at`,
       );
       for (const folder of told) adopted.delete(folder);
-      return row.due;
+      return row;
     },
     /** Keeps what was used up to now, for comparisons. */
     async mark() {

@@ -51,9 +51,9 @@ t.test('a beat tells the state of the gateway', async (t) => {
   const { db } = await testDatabase(t);
   const id = randomUUID();
   const store = gatewayStore(db, id, 'pod-1', '1.2.3');
-  t.equal(await store.beat({ ...STATE, backlog: 0, lag: 0 }), true, 'a mark is due');
+  t.match(await store.beat({ ...STATE, backlog: 0, lag: 0 }), { due: true }, 'a mark is due');
   await store.mark();
-  t.equal(await store.beat(STATE), false, 'none is due any more');
+  t.match(await store.beat(STATE), { due: false }, 'none is due any more');
   const [row] = await db.run(
     MS,
     (sql) => sql`select *, extract(epoch from last_seen_at - oldest_at)::float8 as lag from gateways`,
@@ -120,13 +120,13 @@ t.test('the heart goes on beating when a beat fails, and takes a mark when one i
       async beat() {
         calls.push('beat');
         if (calls.length === 1) throw new Error('away');
-        return calls.length === 2;
+        return { due: calls.length === 2, at: Date.now() };
       },
       mark: async () => void calls.push('mark'),
       remove: async () => void calls.push('remove'),
     },
     () => ({ ...STATE, backlog }),
-    1,
+    { clock: Date.now, log: { warn: () => {} }, everyMs: 1 },
   );
   await until(() => calls.length > 3, 'four calls');
   const booked = Promise.withResolvers<void>();
@@ -141,4 +141,18 @@ t.test('the heart goes on beating when a beat fails, and takes a mark when one i
   backlog = 2;
   await heartbeat.close(booked.promise);
   t.same(calls.slice(length + 1), ['beat'], 'what stays in the spool is told instead');
+});
+
+t.test('a clock that is not that of the database is told, once', async (t) => {
+  const { db } = await testDatabase(t);
+  const store = gatewayStore(db, randomUUID(), 'pod-1', '1');
+  const aheads = [3_600_000, 3_600_000, 0, -86_400_000];
+  const told: object[] = [];
+  const log = { warn: (fields: object) => void told.push(fields) };
+  let asked = 0; // twice in each beat
+  const clock = () => Date.now() + (aheads[asked++ >> 1] ?? 0);
+  const heartbeat = new Heartbeat(store, () => STATE, { clock, log, everyMs: 1 });
+  await until(() => asked > 9, 'all beats');
+  t.same(told, [{ seconds_ahead: 3600 }, { seconds_ahead: -86_400 }]);
+  await heartbeat.close(Promise.resolve());
 });
