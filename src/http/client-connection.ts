@@ -179,8 +179,7 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
   #takeRepeated(pattern: HeadPattern, bytes: Buffer, end: number): boolean {
     const from = pattern.match(bytes, end);
     if (from < 0 || this.#setting.leaving()) return false;
-    const { contentLength } = pattern;
-    const token = pattern.sameToken ? null : pattern.token;
+    const { contentLength, token } = pattern;
     if (from + contentLength === end) this.#answer(token, copied(bytes, from, end));
     else if (from + contentLength < end || contentLength > MAX_GATHERED) return false;
     else {
