@@ -101,10 +101,14 @@ export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): P
 }
 
 /** The same for what operators alone may change, such as ceilings: not under the tenant role, which may not. */
-export function changeAsOperator<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+export function changeAsOperator<T>(
+  c: PageContext,
+  work: (sql: Sql) => PromiseLike<T>,
+  deadlineMs = DEADLINE_MS,
+): Promise<T> {
   const { email, company_id } = c.var.session.user;
   const bytes = c.env.incoming.rawBody.length;
-  return countedChange(c.var.services, { actor: email, company: company_id, bytes }, DEADLINE_MS, work);
+  return countedChange(c.var.services, { actor: email, company: company_id, bytes }, deadlineMs, work);
 }
 
 /** The company of whoever makes a change, and the bytes of the form or body. */

@@ -3,7 +3,7 @@ import { html } from 'hono/html';
 import { readText } from '../domain/field.ts';
 import { IMPORT_COLUMNS, type ImportMistake, readModels } from '../domain/model-import.ts';
 import { type ImportedLine, type ImportResult, importModels } from '../store/model-import.ts';
-import { change, type PageContext, type Route } from './context.ts';
+import { changeAsOperator, type PageContext, type Route } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -16,6 +16,7 @@ export const modelImportRoutes: readonly Route[] = [
 ];
 
 const PATH = '/models/import';
+const IMPORT_MS = 60_000; // a thousand lines make two thousand changes
 const MOST_SHOWN = 200;
 const MOST_ECHOED = 64 * 1024; // characters of a file that a page sends back; a longer one is chosen again
 const CHANGED = html`<div class="problem" role="alert">Nothing is imported yet: the file, or what is stored, is not what the preview compared. This is what would change now.</div>`;
@@ -30,7 +31,7 @@ async function importFile(c: PageContext, form: Form): Promise<Response> {
   const isSure = form.checked('sure');
   const seen = form.values.get('seen');
   const isWanted = (lines: readonly ImportedLine[]) => isSure && (seen === null || seen === digestOf(lines));
-  const result = await change(c, (sql) => importModels(sql, read.models, isWanted));
+  const result = await changeAsOperator(c, (sql) => importModels(sql, read.models, isWanted), IMPORT_MS);
   if (result.mistakes.length > 0) return importPage(c, form, problems(result.mistakes), 422);
   if (isWanted(result.lines)) return c.redirect('/models?done=imported', 303);
   return importPage(c, form, html`${isSure ? CHANGED : ''}${preview(c, result, text)}`, isSure ? 409 : undefined);

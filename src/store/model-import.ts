@@ -2,9 +2,9 @@ import { findContradictions, type ImportedModel, type ImportMistake } from '../d
 import { companiesNamed } from './company.ts';
 import type { Sql } from './database.ts';
 import { TODAY } from './expressions.ts';
-import { setCostPrice } from './margin.ts';
+import { type CostPriceRow, setCostPrice } from './margin.ts';
 import { createModel, listModels, type ModelRow, setModel } from './model.ts';
-import { type DatedPrice, datedPrice, schedulePrice } from './price.ts';
+import { type DatedPrice, datedPrices, schedulePrice } from './price.ts';
 
 /** What an import does with one line. */
 export interface ImportedLine {
@@ -37,13 +37,13 @@ export async function importModels(
   await sql`lock table models, model_prices, model_cost_prices in share row exclusive mode`;
   const mistakes: ImportMistake[] = [];
   const ids = await companyIds(sql, models, mistakes);
-  const known: { model: ImportedModel; company_id: string | null; dated: DatedPrice | null }[] = [];
+  const found: { model: ImportedModel; company_id: string | null }[] = [];
   for (const model of models) {
-    const { slug, company, valid_from: from } = model;
-    const company_id = company === null ? null : ids.get(company);
-    if (company_id === undefined) continue; // a mistake, told already
-    known.push({ model, company_id, dated: from && (await datedPrice(sql, { slug, company_id }, from)) });
+    const company_id = model.company === null ? null : ids.get(model.company);
+    if (company_id !== undefined) found.push({ model, company_id }); // else a mistake, told already
   }
+  const dates = await readDates(sql, found);
+  const known = found.map((each) => ({ ...each, dated: dates.get(each.model) ?? null }));
   // once more: one line may name a company and the next one its id, or a day and the instant when it begins
   const resolved = known.map(({ model, company_id, dated }) => ({
     ...model,
@@ -52,6 +52,7 @@ export async function importModels(
   }));
   findContradictions(resolved, mistakes);
   const present = await listModels(sql);
+  const costs = await readCosts(sql);
   const lines: ImportedLine[] = [];
   const steps: (() => Promise<unknown>)[] = [];
   // a model has to be there before a price of it can be to come
@@ -93,7 +94,7 @@ export async function importModels(
     }
     if (cost !== null) {
       const day = from !== null && 'day' in from ? from.day : null;
-      const before = await readCost(sql, slug, company_id, day);
+      const before = costOn(costs, slug, company_id, day);
       if (before?.input !== cost.input || before.output !== cost.output) {
         const text = pricesText(cost, before);
         change(`cost price: ${text}`, () => setCostPrice(sql, { slug, company_id, ...cost }, day));
@@ -145,12 +146,31 @@ async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: 
   return ids;
 }
 
-/** The cost price that begins on a day; without a day the one in force today. */
-async function readCost(sql: Sql, slug: string, company: string | null, day: string | null) {
-  const [row] = await sql<{ input: string; output: string }[]>`
-    select trim_scale(input)::text as input, trim_scale(output)::text as output from model_cost_prices
-    where slug = ${slug} and company_id is not distinct from ${company}
-      and ${day === null ? sql`valid_from <= ${sql.unsafe(TODAY)}` : sql`valid_from = ${day}`}
-    order by valid_from desc limit 1`;
-  return row;
+/** The prices that begin at the dates of lines. */
+async function readDates(sql: Sql, found: readonly { model: ImportedModel; company_id: string | null }[]) {
+  const asked = found.flatMap(({ model, company_id }) => {
+    return model.valid_from === null ? [] : [{ model, company_id, slug: model.slug, from: model.valid_from }];
+  });
+  const dated = await datedPrices(sql, asked);
+  return new Map(asked.map(({ model }, n) => [model, dated[n] as DatedPrice]));
 }
+
+/** All cost prices, the latest first. */
+async function readCosts(sql: Sql) {
+  return sql<CostPrice[]>`
+    select slug, company_id, valid_from::text as valid_from, valid_from <= ${sql.unsafe(TODAY)} as begun,
+      trim_scale(input)::text as input, trim_scale(output)::text as output
+    from model_cost_prices order by model_cost_prices.valid_from desc`;
+}
+
+/** The cost price that begins on a day; without a day the one in force today. */
+function costOn(costs: readonly CostPrice[], slug: string, company: string | null, day: string | null) {
+  return costs.find((cost) => {
+    const isOfModel = cost.slug === slug && cost.company_id === company;
+    return isOfModel && (day === null ? cost.begun : cost.valid_from === day);
+  });
+}
+
+type CostPrice = Pick<CostPriceRow, 'slug' | 'company_id' | 'valid_from' | 'input' | 'output'> & {
+  readonly begun: boolean;
+};

@@ -94,19 +94,26 @@ export interface DatedPrice {
 }
 
 /** The price of a model that begins at a moment. Programs that write SQL may name a part of a millisecond, which is left out. */
-export async function datedPrice(
-  sql: Sql,
-  { slug, company_id: company }: PricedModel,
-  moment: Moment,
-): Promise<DatedPrice> {
-  const [row] = await sql<[DatedPrice]>`
+export async function datedPrice(sql: Sql, model: PricedModel, from: Moment): Promise<DatedPrice> {
+  const [dated] = await datedPrices(sql, [{ ...model, from }]);
+  return dated as DatedPrice;
+}
+
+/** The same of many, in one statement and in their order. */
+export async function datedPrices(sql: Sql, asked: readonly (PricedModel & { from: Moment })[]): Promise<DatedPrice[]> {
+  const days = asked.map(({ from }) => ('day' in from ? from.day : null));
+  const instants = asked.map(({ from }) => ('at' in from ? from.at.toISOString() : null));
+  return sql<DatedPrice[]>`
     select case when p.input is not null then json_build_object('id', p.id, 'input', trim_scale(p.input)::text,
         'output', trim_scale(p.output)::text, 'changed_by', p.changed_by) end as price,
       start as at, start <= now() as passed, start < now() + interval '1 minute' as late
-    from (select ${instantOf(sql, moment)} as start) as asked
-    left join model_prices p on p.slug = ${slug} and p.company_id is not distinct from ${company}
-      and date_trunc('milliseconds', p.valid_from) = start`;
-  return row;
+    from (
+      select slug, company_id, n, coalesce(at, day::timestamp at time zone ${sql.unsafe(BILLING_ZONE)}) as start
+      from unnest(${asked.map(({ slug }) => slug)}::text[], ${asked.map(({ company_id }) => company_id)}::uuid[],
+        ${days}::date[], ${instants}::timestamptz[]) with ordinality as t (slug, company_id, day, at, n)) as asked
+    left join model_prices p on p.slug = asked.slug and p.company_id is not distinct from asked.company_id
+      and date_trunc('milliseconds', p.valid_from) = start
+    order by n`;
 }
 
 /** Prices to come and cost prices of all models, in the order of their dates. */

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql } from '../../src/store/database.ts';
 import { migrate } from '../../src/store/migrate.ts';
+import { datedPrices } from '../../src/store/price.ts';
 import { copyMigrations } from '../admin/rows.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';
 
@@ -339,4 +340,30 @@ t.test('the history begins with what the audit log tells, and with the present m
       { slug: 'removed', input: null, applied: true, made: false, at_creation: false },
     ],
   );
+});
+
+t.test('prices of many models and moments are read at once, each in its place', async (t) => {
+  await addModel('at-once');
+  await run(
+    (sql) => sql`insert into model_prices (slug, company_id, valid_from, input, output)
+      values ('at-once', null, '2031-03-01', 2, 3), ('at-once', null, '2031-04-01 10:00:00.000123+00', 4, 5)`,
+  );
+  const own = { slug: 'at-once', company_id: randomUUID() };
+  const shared = { slug: 'at-once', company_id: null };
+  const at = new Date('2031-04-01T10:00:00Z');
+  const found = await run((sql) =>
+    datedPrices(sql, [
+      { ...shared, from: { at } },
+      { ...own, from: { day: '2031-03-01' } },
+      { ...shared, from: { day: '2031-03-01' } },
+      { ...shared, from: { day: '2001-01-01' } },
+    ]),
+  );
+  t.match(found, [
+    { price: { input: '4', output: '5' }, at, passed: false, late: false },
+    { price: null, at: new Date('2031-03-01T00:00:00Z') },
+    { price: { input: '2', output: '3' }, at: new Date('2031-03-01T00:00:00Z') },
+    { price: null, passed: true, late: true },
+  ]);
+  t.same(await run((sql) => datedPrices(sql, [])), []);
 });
