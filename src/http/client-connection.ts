@@ -179,7 +179,8 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
   #takeRepeated(pattern: HeadPattern, bytes: Buffer, end: number): boolean {
     const from = pattern.match(bytes, end);
     if (from < 0 || this.#setting.leaving()) return false;
-    const { contentLength, token } = pattern;
+    const { contentLength } = pattern;
+    const token = pattern.sameToken ? null : pattern.token;
     if (from + contentLength === end) this.#answer(token, copied(bytes, from, end));
     else if (from + contentLength < end || contentLength > MAX_GATHERED) return false;
     else {

@@ -19,6 +19,8 @@ export class HeadPattern {
   /** Length and bearer token (latin1) of the head that was matched last; the token is null where the pattern has none. */
   contentLength: number;
   token: string | null;
+  /** Whether that head had the token of the pattern's own head. */
+  sameToken = true;
 
   readonly #bytes: Buffer;
   readonly #length: number;
@@ -61,8 +63,9 @@ export class HeadPattern {
    */
   match(bytes: Buffer, end: number): number {
     // with keys that alternate on a connection, the whole head never matches: skip that comparison
-    if (this.token === this.#token && startsAt(bytes, 0, end, this.#bytes)) {
+    if (this.sameToken && startsAt(bytes, 0, end, this.#bytes)) {
       this.contentLength = this.#length;
+      this.token = this.#token;
       return this.#bytes.length;
     }
     let at = 0;
@@ -97,6 +100,7 @@ export class HeadPattern {
     while (at < end && (bytes[at] as number) > SPACE && (bytes[at] as number) < DELETE) at++;
     if (at === from || at - from > MOST_TOKEN) return -1;
     this.token = bytes.toString('latin1', from, at);
+    this.sameToken = this.token === this.#token;
     return at;
   }
 }

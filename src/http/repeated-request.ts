@@ -27,15 +27,15 @@ export class RepeatedRequest implements ClientRequest {
   readonly socket: Socket;
   #body: Buffer;
 
-  /** @param token the bearer token; null: the known head has none that can change */
+  /** @param token the bearer token, where it differs from that of the known head */
   constructor(socket: Socket, known: KnownHead, token: string | null, body: Buffer) {
     this.socket = socket;
     this.method = known.method;
     this.url = known.url;
     this.#body = body;
     this.rawHeaders = known.rawHeaders;
-    this.head = known.head; // of one request at a time
-    this.head.repeat(body.length, token);
+    this.head = token === null ? known.head : known.head.withBearer(token);
+    this.head.contentLength = body.length;
   }
 
   /** Returns the body and keeps no reference: a streamed answer lasts longer than the body is needed. */

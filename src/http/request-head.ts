@@ -30,8 +30,8 @@ export class RequestHead {
   #apiKeyDigest: string | null = null;
 
   /** @param raw names and values alternate */
-  constructor(raw: readonly string[]) {
-    this.count = raw.length >> 1;
+  constructor(raw: readonly string[], count = raw.length >> 1) {
+    this.count = count;
     for (let i = 0; i < raw.length; i += 2) {
       const name = raw[i] as string;
       if (LENGTHS[name.length] === 1) this.#take(name.toLowerCase(), raw[i + 1] as string);
@@ -80,13 +80,23 @@ export class RequestHead {
     return value;
   }
 
-  /** A request repeats this head, but for the length of its body and perhaps the bearer token. */
-  repeat(contentLength: number, token: string | null): void {
-    this.contentLength = contentLength;
-    if (token === null || token === this.#bearer) return;
-    this.authorization = `Bearer ${token}`;
-    this.#bearer = undefined;
-    this.#bearerDigest = null;
+  /** The same head with another bearer token. */
+  withBearer(token: string): RequestHead {
+    const head = new RequestHead(NO_HEADERS, this.count);
+    head.authorization = `Bearer ${token}`;
+    head.#bearer = token.length > MAX_TOKEN ? null : token;
+    head.apiKey = this.apiKey;
+    head.apiVersion = this.apiVersion;
+    head.apiBeta = this.apiBeta;
+    head.contentType = this.contentType;
+    head.contentEncoding = this.contentEncoding;
+    head.host = this.host;
+    head.transferEncoding = this.transferEncoding;
+    head.contentLength = this.contentLength;
+    head.expectsContinue = this.expectsContinue;
+    head.upgrades = this.upgrades;
+    head.repeated = this.repeated;
+    return head;
   }
 
   /** The bearer token (RFC 6750), or null when there is none that could be a key. */
@@ -110,6 +120,7 @@ export class RequestHead {
   }
 }
 
+const NO_HEADERS: readonly string[] = [];
 /** 1 for the lengths of the names above: the length alone rules out most other headers. */
 const LENGTHS = Uint8Array.from({ length: 32 }, (_, length) =>
   [4, 6, 7, 9, 12, 13, 14, 16, 17].includes(length) ? 1 : 0,

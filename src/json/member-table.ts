@@ -59,6 +59,8 @@ interface MemberNames {
   readonly usage?: UsageReader;
 }
 
+const NO_ENTRIES: readonly Entry[] = [];
+
 export function memberTable(names: MemberNames): MemberTable {
   const { format, leaking = [], generated = [], inputs = [], price = [], nested = null, usage = chatUsage } = names;
   const topLevel = [...leaking.map((name) => [name, LEAKING] as const), ...Object.entries(format)];
@@ -84,21 +86,22 @@ function byLength(names: readonly (readonly [string, number])[]): ByLength {
 
 /** What the top-level key with the content [start, start + length) is. */
 export function kindOf(table: MemberTable, b: Buffer, start: number, length: number): number {
-  const kind = kindAmong(table.topLevel, b, start, length);
-  if (kind !== OTHER || length > LONG_STRING) return kind;
+  const entries = length < table.topLevel.length ? (table.topLevel[length] as readonly Entry[]) : NO_ENTRIES;
+  for (let k = 0; k < entries.length; k++) {
+    const { bytes, kind } = entries[k] as Entry;
+    if (equals(b, start, length, bytes)) return kind;
+  }
+  if (length > LONG_STRING) return OTHER;
   for (let i = start; i < start + length; i++) {
     if (b[i] === BACKSLASH) return table.byName.get(decodeString(b, start, start + length)) ?? OTHER;
   }
   return OTHER;
 }
 
-/**
- * The kind of the name [start, start + length), as it is written; OTHER if it is not among these. Of `generated`:
- * DELTA if string values of this nested key are generated text, INPUT if objects are too.
- */
-export function kindAmong(names: ByLength, b: Buffer, start: number, length: number): number {
-  if (length >= names.length) return OTHER;
-  const entries = names[length] as readonly Entry[];
+/** DELTA if string values of this nested key are generated text, INPUT if objects are too, else OTHER. */
+export function generatedKind(generated: ByLength, b: Buffer, start: number, length: number): number {
+  if (length >= generated.length) return OTHER;
+  const entries = generated[length] as readonly Entry[];
   for (let k = 0; k < entries.length; k++) {
     const { bytes, kind } = entries[k] as Entry;
     if (equals(b, start, length, bytes)) return kind;

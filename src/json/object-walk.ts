@@ -26,8 +26,8 @@ import {
   DELTA,
   ERROR,
   GROQ,
+  generatedKind,
   INPUT,
-  kindAmong,
   kindOf,
   LEAKING,
   type MemberTable,
@@ -341,7 +341,7 @@ export class ObjectWalk implements HiddenSpans {
       } else if (c === COLON) {
         if (next !== COLON_ONLY) return -1;
         next = VALUE;
-        generated = isInput ? OTHER : kindAmong(names, b, from, to - from);
+        generated = isInput ? OTHER : generatedKind(names, b, from, to - from);
         if (kind === CHOICES && depth === 2) {
           if (equals(b, from, to - from, FINISH_REASON)) {
             const value = spaceEnd(b, i + 1, end, lineEnds);

@@ -29,6 +29,7 @@ t.test('the same head matches, whatever body follows', async (t) => {
   t.equal(matched(pattern, Buffer.concat([head(LINES), Buffer.from('{"a":1}')])), head(LINES).length);
   t.equal(pattern.contentLength, 1024);
   t.equal(pattern.token, 'svc_abcdefghijklmnop');
+  t.ok(pattern.sameToken);
 });
 
 t.test('another length and another key are read', async (t) => {
@@ -42,9 +43,11 @@ t.test('another length and another key are read', async (t) => {
     t.equal(matched(pattern, other), other.length);
     t.equal(pattern.contentLength, 7);
     t.equal(pattern.token, 'svc_other-key_of.another~length+/=');
+    t.notOk(pattern.sameToken);
     t.equal(matched(pattern, head(lines)), head(lines).length);
     t.equal(pattern.contentLength, 1024, 'and nothing of it is left behind');
     t.equal(pattern.token, 'svc_abcdefghijklmnop');
+    t.ok(pattern.sameToken);
   }
 });
 
