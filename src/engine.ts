@@ -34,7 +34,7 @@ import { CachedDirectory } from './store/directory.ts';
 import { type Embedded, startEmbedded } from './store/embedded.ts';
 import { eventStore } from './store/event.ts';
 import { type GatewayStore, gatewayStore } from './store/gateways.ts';
-import { Heartbeat } from './store/heartbeat.ts';
+import { Heartbeat, type HeartbeatOptions } from './store/heartbeat.ts';
 import { ledgerStore } from './store/ledger.ts';
 import { limitStore } from './store/limits.ts';
 import { migrate } from './store/migrate.ts';
@@ -228,7 +228,7 @@ function heartbeatOf(
   ledger: BatchLedger,
   limiter: LeasedLimiter,
   overload: Overload,
-  options: ConstructorParameters<typeof Heartbeat>[2],
+  options: HeartbeatOptions,
 ): Heartbeat {
   const state = () => ({
     backlog: ledger.backlog,

@@ -28,11 +28,11 @@ const ADDRESSES = new NameSet(
 );
 const ANY = /^/;
 /**
- * An address such as `gs://bucket/file`, which routers and providers read with the operator's account. A text without
- * a scheme is base64. Readers of addresses skip blanks and control characters; of so many the scheme is not seen.
+ * An address that routers and providers read with the operator's account, such as `gs://bucket/file`: one with another
+ * scheme than http, https and data, or with 64 blanks before it, which readers skip. Base64 has no scheme.
  */
 const OF_ACCOUNT = /^[\0- ]*(?:[\0- ]{64}|(?!https?:|data:)[a-z][a-z\d+.\-\s]*:)/i;
-/** Looks for both in parts of messages; below a tool's `input` they are arguments of the caller's. */
+/** Looks for file ids and such addresses in parts of messages; below a tool's `input` they are the caller's arguments. */
 export const STORED_FILES: WatchedNames = {
   first: letterSet('adfiuv'),
   last: letterSet('adil'),
@@ -51,8 +51,9 @@ export function requireNoFiles(found: readonly { readonly name: string; readonly
     const list = WITH_PARTS.find((plain) => foldsTo(name, plain));
     if (list === undefined) continue;
     if (FILE_IDS.has(key)) throw stored(`${list}[].${FILE_ID}`);
-    const text = `'${list}[].${key}' has an address that is read with the operator's account: use https, or data.`;
-    throw new GatewayError('unsupported_parameter', text, list);
+    const param = `${list}[].${key}`;
+    const text = `'${param}' has an address that is read with the operator's account: use https, or data.`;
+    throw new GatewayError('unsupported_parameter', text, param);
   }
 }
 

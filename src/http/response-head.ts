@@ -1,7 +1,7 @@
 import { STATUS_CODES, validateHeaderValue } from '../runtime/node-http.ts';
 
 /**
- * The head of an answer, byte for byte as node:http writes it: that takes Node 2 µs for each header.
+ * The head of an answer, byte for byte as node:http writes it, which takes 2 µs for each header.
  * @param headers names and values alternate
  * @param idleMs how long the connection stays open for the next request, in milliseconds; null: it closes
  * @throws TypeError when a value has a character that no header may have

@@ -6,7 +6,7 @@ export interface WatchedNames {
   /** Letters with which the names begin, and end: other keys without escapes are not decoded. */
   readonly first: LetterSet;
   readonly last: LetterSet;
-  /** Which strings count below this key; null if it is none of the names, nor taken for one by some reader. */
+  /** Which string values of this key count; null if no reader takes the key for one of the names. */
   counts(key: string): RegExp | null;
   /** A name does not count below a member of this name in a part of a message. */
   readonly notBelow: string;
@@ -34,7 +34,7 @@ const NO_INDICES: readonly number[] = [];
  * has two types.
  */
 export class NameWatcher {
-  /** The first of each top-level member. */
+  /** Where a name occurs: the first place in each top-level member. */
   found: readonly WatchedMember[] = NO_MEMBERS;
   /** Indices of members in an item of which `type` occurs twice. */
   retyped: readonly number[] = NO_INDICES;

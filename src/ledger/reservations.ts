@@ -60,11 +60,15 @@ export class Reservations {
     this.#open.delete(requestId);
   }
 
-  /** Deletes ended reservations and renews the others, if it is time; with `final` deletes them now. @throws as the store does */
-  async keep(final: boolean): Promise<void> {
+  /**
+   * Deletes ended reservations and renews the others, if it is time.
+   * @param atOnce deletes whether or not it is time
+   * @throws as the store does
+   */
+  async keep(atOnce: boolean): Promise<void> {
     const now = this.#timing.uptime();
     const renew = this.#open.size > 0 && now - this.#renewedAt >= RENEW_MS;
-    if (!renew && (this.#ended.length === 0 || (!final && now - this.#deletedAt < DELETE_MS))) return;
+    if (!renew && (this.#ended.length === 0 || (!atOnce && now - this.#deletedAt < DELETE_MS))) return;
     const ended = this.#ended;
     this.#ended = [];
     try {

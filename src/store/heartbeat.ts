@@ -5,7 +5,8 @@ const EVERY_MS = 15_000;
 /** Less is the way to the database and back. */
 const MOST_AHEAD_MS = 5000;
 
-interface HeartbeatOptions {
+export interface HeartbeatOptions {
+  /** Milliseconds since the epoch. */
   readonly clock: () => number;
   readonly log: { warn(fields: object, text: string): void };
   readonly everyMs?: number;
