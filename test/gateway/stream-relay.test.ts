@@ -97,8 +97,9 @@ t.test('a client that reads until the time for the call is over pays for what wa
   const key = await hasty.key(company);
   upstream.answer(async (res) => {
     res.writeHead(200, HEAD);
+    const gone = once(res, 'close');
     while (!res.destroyed)
-      if (!res.write(event('word '.repeat(800)))) await Promise.race([once(res, 'drain'), once(res, 'close')]);
+      if (!res.write(event('word '.repeat(800)))) await Promise.race([once(res, 'drain'), gone]);
   });
   const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true };
   const response = await open(`${hasty.url}/chat/completions`, { key, body });
