@@ -18,7 +18,9 @@ import { parseArgs } from 'node:util';
  * They are run by plain node. The command `tap` would load its own module loader into
  * each of them and into every Node process they start, which costs 0.3 to 0.9 s of CPU a file.
  */
-const TIMEOUT_S = 120; // of a file that sets none with t.setTimeout
+const { EDGE_HEAVY, FAULTS, FUZZ_RUNS, TAP_GREP } = process.env;
+/** After which a file is taken for hung: far more than any takes on a busy machine, and than a long run of one. */
+const TIMEOUT_S = (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS) === undefined ? 300 : 7200;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
@@ -127,22 +129,16 @@ function coreTimes(): { idle: number; all: number } {
 async function runGroup(group: readonly Run[]): Promise<void> {
   const { fastHttp } = group[0] as Run;
   let began = performance.now();
-  const { TAP_GREP } = process.env;
   const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
     env: {
       ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
       TEST_FILES: group.map(({ file }) => file).join(' '),
       ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file
     },
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+    stdio: ['ignore', 'pipe', 'inherit'],
   }) as ChildProcessByStdio<null, Readable, null>;
   const exit = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>;
-  let timer: NodeJS.Timeout | undefined;
-  child.on('message', ({ timeout }: { timeout?: number }) => {
-    if (timeout === undefined) return; // tap sends what it likes
-    clearTimeout(timer);
-    timer = setTimeout(() => child.kill('SIGKILL'), timeout + GRACE_MS);
-  });
+  const timer = setTimeout(() => child.kill('SIGKILL'), TIMEOUT_S * 1000 + GRACE_MS);
 
   let lines: string[] = []; // of the file that runs
   const waiting = [...group];
@@ -160,6 +156,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     const [run] = waiting;
     if (run === undefined || !/^(not )?ok \d/.test(line) || !line.includes(` - ${run.file}`)) continue;
     waiting.shift();
+    timer.refresh();
     const { name } = run;
     const seconds = (performance.now() - began) / 1000;
     began = performance.now();

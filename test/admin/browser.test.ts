@@ -12,8 +12,6 @@ import { examine, openTab, signedInTab, signInTab, startBrowser, type Tab } from
 import { paint } from './paint.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
-t.setTimeout(300_000); // every page is photographed three times and checked: minutes on a busy machine
-
 /** What each role does, in a real browser, with the OpenAI SDK as a client of the same gateway. */
 
 const office = await startOffice(t);

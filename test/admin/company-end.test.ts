@@ -10,8 +10,6 @@ import { examine, signedInTab, startBrowser } from './browser.ts';
 import { newToken, send } from './operations/tokens.ts';
 import { PASSWORD, signedIn, startOffice } from './people.ts';
 
-t.setTimeout(180_000);
-
 const office = await startOffice(t);
 const browser = await startBrowser(t);
 const { sql, customer } = office;

@@ -5,8 +5,6 @@ import { PASSWORD, startOffice } from './people.ts';
 
 /** Forms in a real browser: nothing that was typed is lost, and nothing happens unasked. */
 
-t.setTimeout(300_000); // a busy machine
-
 const office = await startOffice(t);
 const browser = await startBrowser(t);
 const { company } = office.customer;

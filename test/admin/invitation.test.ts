@@ -3,8 +3,6 @@ import { startMailbox } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
 import { type Office, PASSWORD, Person, signedIn, startOffice } from './people.ts';
 
-t.setTimeout(120_000); // four gateways are started
-
 /** Invitations: a link that works once, for a week, for one address. */
 
 const office = await startOffice(t);

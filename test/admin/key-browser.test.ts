@@ -5,8 +5,6 @@ import { until } from '../support/until.ts';
 import { examine, signedInTab, startBrowser } from './browser.ts';
 import { startOffice } from './people.ts';
 
-t.setTimeout(120_000);
-
 /** Keys in a real browser: clicked twice, reloaded, leaked. */
 
 const office = await startOffice(t);

@@ -7,7 +7,6 @@ import { CHAT } from '../support/world.ts';
 import { Person, signedIn, startOffice } from './people.ts';
 
 /** Hostile connections to the admin listener, and hostile addresses of pages. FUZZ_RUNS sets how many, FUZZ_SEED which. */
-t.setTimeout(3_600_000);
 const RUNS = Number(process.env.FUZZ_RUNS ?? 240);
 const SEED = Number(process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
 /** Runs at once, each with a session of its own. */

@@ -5,8 +5,6 @@ import { startOffice } from './people.ts';
 
 /** The narrowest phones, 320 px wide, with names of 120 letters without a space on every page that links lead to. */
 
-t.setTimeout(300_000); // a busy machine
-
 const UUID = /[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g;
 const LONG = `Gesellschaft${'fuerUnternehmensverwaltung'.repeat(5)}`.slice(0, 120);
 const office = await startOffice(t);

@@ -5,8 +5,6 @@ import { CHAT, EMBED, OVERSEAS } from '../support/world.ts';
 import { examine, signedInTab, startBrowser } from './browser.ts';
 import { type Person, signedIn, startOffice } from './people.ts';
 
-t.setTimeout(180_000);
-
 /** The playground: a prompt, its answer as it comes, what it cost, and who spent it. */
 
 const office = await startOffice(t);

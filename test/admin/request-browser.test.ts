@@ -3,8 +3,6 @@ import { until } from '../support/until.ts';
 import { examine, signedInTab, startBrowser } from './browser.ts';
 import { startOffice } from './people.ts';
 
-t.setTimeout(300_000); // pages are checked several times: minutes on a busy machine
-
 /** Somebody finds out, in a real browser, why a request failed. */
 
 const office = await startOffice(t);

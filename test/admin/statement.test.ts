@@ -9,8 +9,6 @@ import { examine, signedInTab, startBrowser } from './browser.ts';
 import { newToken, send } from './operations/tokens.ts';
 import { signedIn, startOffice } from './people.ts';
 
-t.setTimeout(180_000);
-
 /** Statements on the pages of operators and owners, on paper, and as operations. */
 
 const office = await startOffice(t);

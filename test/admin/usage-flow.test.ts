@@ -7,8 +7,6 @@ import { addRequests } from '../support/requests.ts';
 import { examine, signedInTab, startBrowser } from './browser.ts';
 import { signedIn, startOffice } from './people.ts';
 
-t.setTimeout(300_000);
-
 /** The usage page in a browser: ranges, filters, the chart by keyboard, the way down to hours and requests. */
 
 const office = await startOffice(t, { BILLING_TIMEZONE: 'UTC' });

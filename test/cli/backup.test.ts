@@ -19,7 +19,6 @@ import { ask } from '../support/client.ts';
 import { emptyDatabase, holds, testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(120_000);
 const run = promisify(execFile);
 const folder = t.testdir();
 

@@ -15,7 +15,6 @@ import { until } from '../support/until.ts';
 /** `tollgate serve --workers 2`, as a person starts it. */
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
-t.setTimeout(240_000);
 
 function newFolder(t: Test): string {
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-workers-'));

@@ -8,8 +8,6 @@ import { until } from '../support/until.ts';
 
 /** A traced gateway is told to stop while connections send the same head again and again. */
 
-t.setTimeout(90_000);
-
 t.test('what was begun is answered, booked and traced', async (t) => {
   const collector = await startCollector(t);
   const world = await faultWorld(t);

@@ -9,7 +9,6 @@ import { chunk, httpAnswer, rawUpstream, STREAM_HEAD } from './raw.ts';
 
 /** Upstream answers that are compressed, never end, or never begin. */
 
-t.setTimeout(120_000);
 const upstream = await rawUpstream(t);
 const TOTAL_SECONDS = 2; // for so long each of three floods lasts
 const SECONDS = { FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1', TOTAL_SECONDS: `${TOTAL_SECONDS}` };

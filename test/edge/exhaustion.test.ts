@@ -14,7 +14,6 @@ import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
 import { type Customer, customerWith } from '../support/world.ts';
 
 /** A full disk, no descriptors, a lagging event loop: what the gateway answers stays true. Real processes, real limits. */
-t.setTimeout(120_000);
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const upstream = await scriptedUpstream(t);
 upstream.answer((res) => {

@@ -17,7 +17,6 @@ import { type Customer, customerWith } from '../support/world.ts';
  * Thousands of hostile clients. Takes minutes, so it runs only with EDGE_HEAVY=1; EDGE_CLIENTS sets how many.
  * What sleeps here is a time span that is measured.
  */
-t.setTimeout(600_000);
 const skip = process.env.EDGE_HEAVY ? false : 'takes minutes: set EDGE_HEAVY=1';
 const file = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 

@@ -15,7 +15,6 @@ const MODEL = 'azure/canary-model-7b';
 const PROMPT = 'My secret diary: on the fourth of July I met Äpfelchen "Bob" the unicorn';
 const SYSTEM = 'You guard the treasure of the hidden valley and must never tell where it lies';
 
-t.setTimeout(120_000);
 const upstream = await rawUpstream(t);
 // "localhost" is a secret as well: the name of the upstream's host
 const url = upstream.url.replace('127.0.0.1', 'localhost');

@@ -9,7 +9,6 @@ import { scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, customerWith, startWorld } from '../support/world.ts';
 import { parseAnswer, speak } from './raw.ts';
 
-t.setTimeout(60_000);
 const HEAD = { 'content-type': 'text/event-stream' };
 const EVENT = `data: {"id":"1","choices":[{"index":0,"delta":{"content":"${'y'.repeat(4000)}"},"finish_reason":null}]}\n\n`;
 const upstream = await scriptedUpstream(t);

@@ -13,7 +13,6 @@ import { chunk, httpAnswer, rawUpstream, STREAM_HEAD } from './raw.ts';
  * test/sse/fuzz.ts.
  */
 
-t.setTimeout(120_000);
 const upstream = await rawUpstream(t);
 const gateway = await startGateway(t, upstream.url, { IDLE_SECONDS: '5' });
 const company = await gateway.company({ budget: '1000' });

@@ -8,7 +8,6 @@ import { CHAT, EMBED, startWorld } from '../support/world.ts';
  * fault of the gateway. `FUZZ_RUNS` and `FUZZ_SEED` are those of test/sse/fuzz.ts.
  */
 
-t.setTimeout(120_000);
 const { url, customer, logged, assistant } = await startWorld(t);
 const run = `/assistants/${await assistant(customer.company, { model: CHAT })}/run`;
 

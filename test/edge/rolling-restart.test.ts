@@ -15,7 +15,6 @@ import { customerWith } from '../support/world.ts';
 
 /** Two replicas behind a balancer are restarted one after the other under load: nothing breaks, nothing is refused. */
 
-t.setTimeout(60_000);
 // a gateway that drains closes connections that rest for three seconds: these clients use none that long
 setGlobalDispatcher(new Agent({ keepAliveTimeout: 1000, keepAliveMaxTimeout: 1000 }));
 const upstream = await demoUpstream(t);

@@ -9,7 +9,6 @@ import { CHAT, customerWith } from '../support/world.ts';
 import { parseAnswer, speak } from './raw.ts';
 
 /** What one company sends or leaves unread takes no room from another. */
-t.setTimeout(60_000);
 const MIB = 1 << 20;
 const upstream = await scriptedUpstream(t);
 upstream.answer((res) => {

@@ -10,7 +10,6 @@ import { demoUpstream } from '../support/upstream.ts';
  * list or assistant tells a company of another. FUZZ_RUNS sets how many steps, FUZZ_SEED which.
  */
 
-t.setTimeout(120_000);
 const STEPS = Math.min(Number(process.env.FUZZ_RUNS ?? 120), 5000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const SLUGS = ['alpha', 'beta', 'gamma'];

@@ -5,8 +5,6 @@ import { ask } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { type Customer, startWorld } from '../support/world.ts';
 
-t.setTimeout(60_000);
-
 /** A connection that reads nothing. */
 async function deafClient(t: Test, url: string): Promise<Socket> {
   const { hostname, port } = new URL(url);

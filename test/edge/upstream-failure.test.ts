@@ -15,7 +15,6 @@ import { chunk, httpAnswer, rawUpstream, STREAM_HEAD } from './raw.ts';
 /** Every failure of an upstream gives one documented answer, the same on every endpoint. */
 
 const SECONDS = { CONNECT_SECONDS: '1', FIRST_BYTE_SECONDS: '1', IDLE_SECONDS: '1', TOTAL_SECONDS: '3' };
-t.setTimeout(120_000);
 const upstream = await rawUpstream(t);
 const gateway = await startGateway(t, upstream.url, { ...SECONDS, MAX_EVENT_BYTES: '100000' });
 const { customer, assistant } = await furnish(gateway);

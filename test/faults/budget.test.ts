@@ -4,7 +4,6 @@ import { cross, crossingWorld } from './crossing.ts';
 import { note } from './results.ts';
 import { LONG } from './world.ts';
 
-t.setTimeout(LONG ? 300_000 : 60_000);
 const ROUNDS = LONG ? 5 : 1;
 const REPLICAS = LONG ? 4 : 2;
 const WORKERS = LONG ? 64 : 24;

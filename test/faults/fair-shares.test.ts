@@ -35,7 +35,6 @@ const FLOODS: readonly Flood[] = [
   { name: 'keys that do not exist', model: 'no-such-model', known: false, env: { MAX_DELAY_MS: '10' } },
 ];
 
-t.setTimeout(LONG ? 900_000 : 240_000);
 const world = await faultWorld(t);
 await world.model('brand-quick', 'internal-chat!slow-first-byte-50!events-5-burst');
 await world.model('brand-endless', 'internal-chat!stall-after-1');

@@ -8,7 +8,6 @@ import { type Journalled, send, startLoad } from './load.ts';
 import { note } from './results.ts';
 import { faultWorld, LONG } from './world.ts';
 
-t.setTimeout(LONG ? 300_000 : 60_000);
 const ROUNDS = LONG ? 5 : 1;
 const WORKERS = LONG ? 24 : 12;
 const REPLICAS = Array.from({ length: LONG ? 3 : 2 }, (_, n) => n);

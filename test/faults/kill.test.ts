@@ -5,7 +5,6 @@ import { note } from './results.ts';
 import { faultWorld, LONG } from './world.ts';
 
 const KILLS = LONG ? 50 : 3;
-t.setTimeout(LONG ? 600_000 : 60_000);
 
 t.test('what the client saw complete is in the ledger once, whenever the process is killed', async (t) => {
   const world = await faultWorld(t);

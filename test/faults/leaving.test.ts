@@ -9,7 +9,6 @@ import { note } from './results.ts';
 import { TEXTS, type TrueCall, trueUpstream } from './upstream.ts';
 import { faultWorld, LONG } from './world.ts';
 
-t.setTimeout(LONG ? 300_000 : 60_000);
 const EACH = LONG ? 40 : 4; // clients per kind of stream
 const PACE_MS = LONG ? 4 : 8; // between the events of long streams
 const MOST_BYTES = LONG ? 40_000 : 20_000; // of them that a client reads

@@ -24,7 +24,6 @@ const PAGES = 40; // of the owner meanwhile
 const OPERATOR = 'olga@tollgate.example';
 const OWNER = 'owen@customer.example';
 
-t.setTimeout(180_000);
 const world = await faultWorld(t);
 const gateway = await world.gateway();
 const base = `/companies/${world.company}`;

@@ -9,7 +9,6 @@ import { note } from './results.ts';
 import { ownServer } from './server.ts';
 import { faultWorld, LONG } from './world.ts';
 
-t.setTimeout(LONG ? 900_000 : 90_000);
 const HEALTHY_MS = 5_000; // asserted in long runs
 const REQUESTS = LONG ? 60 : 30; // per outage at least
 

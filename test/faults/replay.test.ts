@@ -15,7 +15,6 @@ const SEGMENTS = LONG ? 10 : 2;
 const RECORDS = LONG ? 2000 : 100;
 const REPLAYS = 3;
 const LOST = LONG ? 30 : 8;
-t.setTimeout(LONG ? 600_000 : 90_000);
 
 t.test('spool files replayed by two writers at once, again and again, count once', async (t) => {
   const world = await faultWorld(t);

@@ -13,7 +13,6 @@ import { faultWorld, LONG } from './world.ts';
 
 /** A gateway whose clock the test sets, billing in Europe/Berlin, at midnights that change the month or the clock. */
 
-t.setTimeout(LONG ? 300_000 : 90_000);
 const BEFORE_MS = LONG ? 4000 : 400;
 const AFTER = LONG ? 1500 : 16; // requests of the company with the used-up budget
 const MARGIN_MS = 200; // what is sent so shortly before midnight may be admitted after it

@@ -45,7 +45,6 @@ interface Sample {
   readonly descriptors: number;
 }
 
-t.setTimeout(LENGTH_MS + 600_000);
 t.test(`a soak of ${MINUTES} minutes`, { skip: !SOAK && 'runs with FAULTS=soak' }, async (t) => {
   const server = await ownServer(t);
   const world = await faultWorld(t, server);

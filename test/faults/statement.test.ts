@@ -14,7 +14,6 @@ import { faultWorld, LONG } from './world.ts';
 
 const ROUNDS = LONG ? 10 : 1;
 const RECORDS = LONG ? 500 : 60;
-t.setTimeout(LONG ? 600_000 : 120_000);
 
 const world = await faultWorld(t);
 const { sql } = world;

@@ -13,7 +13,6 @@ import { faultWorld, LONG } from './world.ts';
 
 const STOPS = LONG ? 20 : 2;
 const LOGS = LONG ? 10 : 2;
-t.setTimeout(LONG ? 600_000 : 90_000); // a busy machine
 
 t.test('SIGTERM under load loses nothing and cuts nothing', async (t) => {
   const world = await faultWorld(t);

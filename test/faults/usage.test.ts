@@ -7,7 +7,6 @@ import { type Journalled, startLoad } from './load.ts';
 import { note } from './results.ts';
 import { faultWorld, LONG } from './world.ts';
 
-t.setTimeout(LONG ? 300_000 : 60_000);
 const CALLS = LONG ? 3000 : 200;
 const WORKERS = 8;
 

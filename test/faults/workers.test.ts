@@ -13,7 +13,6 @@ import { type FaultWorld, faultWorld, LONG } from './world.ts';
 
 const KILLS = LONG ? 20 : 2; // of each worker once at least
 const REPLACEMENTS = LONG ? 20 : 2; // of workers that were themselves replacements, at least once
-t.setTimeout(LONG ? 900_000 : 300_000);
 
 const BOOKED = { missing: [], duplicates: 0, wrong: [], unverified: 0 };
 const ok = ({ status }: Journalled): boolean => status === 200;

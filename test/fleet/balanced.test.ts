@@ -10,7 +10,6 @@ import { faultWorld, LONG } from '../faults/world.ts';
 import { until } from '../support/until.ts';
 import { haproxy, startBalancer } from './balancer.ts';
 
-t.setTimeout(LONG ? 300_000 : 90_000);
 const ROUNDS = LONG ? 5 : 1;
 const REPLICAS = LONG ? 4 : 3;
 const WORKERS = LONG ? 64 : 16;

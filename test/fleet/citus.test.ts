@@ -22,7 +22,6 @@ const skip =
   process.env.FAULTS === 'citus'
     ? missing.length > 0 && `not installed: ${missing.join(', ')}`
     : 'runs with FAULTS=citus';
-t.setTimeout(3_600_000);
 
 /** Experiments and tests of the store that run there as they are, one after the other. */
 const SAME = [

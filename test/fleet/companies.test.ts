@@ -12,7 +12,6 @@ import { newCluster } from './cluster.ts';
  * What matters for a database that is distributed by company: which statements a serving gateway sends,
  * read from the plans the server logged, those inside functions and triggers included.
  */
-t.setTimeout(60_000);
 
 interface Node {
   readonly 'Node Type': string;

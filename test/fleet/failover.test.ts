@@ -12,7 +12,6 @@ import { tollgate } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 import { type Cluster, newCluster } from './cluster.ts';
 
-t.setTimeout(LONG ? 600_000 : 240_000);
 const ROUNDS = LONG ? 5 : 1;
 const HEALTHY_MS = 5_000; // asserted in long runs
 const AWAY = LONG ? 2000 : 30; // requests while there is no primary, and as many after the promotion

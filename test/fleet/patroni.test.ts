@@ -11,7 +11,6 @@ import { missingPrograms, type Operated, type PatroniNode, startOperated } from 
 
 /** Failover as operators run it: Patroni decides, HAProxy follows it, PgBouncer stands before. */
 
-t.setTimeout(900_000);
 const AFTER = 200; // requests at the new leader
 const ABSENT = missingPrograms.length > 0 && `not installed: ${missingPrograms.join(', ')}`;
 const skip = LONG ? ABSENT : 'runs with FAULTS=long';

@@ -5,8 +5,6 @@ import { freePort } from '../faults/pooler.ts';
 import { faultWorld } from '../faults/world.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(60_000);
-
 for (const FAST_HTTP of ['on', 'off']) {
   const name = `several processes serve one port, join and leave, FAST_HTTP=${FAST_HTTP}`;
   t.test(name, { skip: process.platform !== 'linux' && 'Linux only' }, async (t) => {

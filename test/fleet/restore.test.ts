@@ -14,7 +14,6 @@ import { tollgate } from '../support/cli.ts';
 import { until } from '../support/until.ts';
 import { newCluster, type SystemPrograms, systemPrograms } from './cluster.ts';
 
-t.setTimeout(90_000);
 const programs = systemPrograms();
 
 t.test(

@@ -9,7 +9,6 @@ import { send, startLoad } from '../faults/load.ts';
 import { faultWorld } from '../faults/world.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(90_000);
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
 /** A later version of the program: this one with more migrations. @returns its main file */

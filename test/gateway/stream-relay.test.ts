@@ -98,8 +98,7 @@ t.test('a client that reads until the time for the call is over pays for what wa
   upstream.answer(async (res) => {
     res.writeHead(200, HEAD);
     const gone = once(res, 'close');
-    while (!res.destroyed)
-      if (!res.write(event('word '.repeat(800)))) await Promise.race([once(res, 'drain'), gone]);
+    while (!res.destroyed) if (!res.write(event('word '.repeat(800)))) await Promise.race([once(res, 'drain'), gone]);
   });
   const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true };
   const response = await open(`${hasty.url}/chat/completions`, { key, body });

@@ -5,7 +5,6 @@ import { until } from '../support/until.ts';
 import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, EMBED, INTERNAL, startWorld, type World } from '../support/world.ts';
 
-t.setTimeout(60_000);
 const TRACE = '4bf92f3577b34da6a3ce929d0e0e4736';
 /** Of a caller that leaves. */
 const LEFT = '5bf92f3577b34da6a3ce929d0e0e4737';

@@ -18,8 +18,6 @@ import { createServer } from '../../src/runtime/node-http.ts';
 import { cutAt } from '../sse/fuzz.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(600_000);
-
 /** Runs at once. */
 const LANES = 24;
 /** More than the system takes for a client that reads nothing. */

@@ -20,7 +20,6 @@ const real = limitStore(db);
 const log = pino({ level: 'silent' });
 const KEYS = LONG ? 100_000 : 2000;
 const AT_ONCE = 500;
-t.setTimeout(LONG ? 900_000 : 90_000);
 
 const NONE: Limits = { requestsPerMinute: null, tokensPerMinute: null, maxConcurrent: null };
 

@@ -8,7 +8,6 @@ import { faultWorld } from '../faults/world.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
-t.setTimeout(90_000);
 const STATE = {
   backlog: 3,
   lag: 2500,

@@ -32,11 +32,6 @@ t.setTimeout(0);
 for (const file of TEST_FILES.split(' ')) {
   const { href } = pathToFileURL(file);
   t.test(file, async (subtest) => {
-    const set = subtest.setTimeout.bind(subtest);
-    subtest.setTimeout = (ms) => {
-      process.send?.({ timeout: ms }); // run.ts ends a process that does not
-      set(ms);
-    };
     subtest.setTimeout(Number(TAP_TIMEOUT) * 1000);
     const env = { ...process.env };
     subtest.teardown(() => {

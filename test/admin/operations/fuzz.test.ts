@@ -13,7 +13,6 @@ import { newToken, send } from './tokens.ts';
  * for each operation, FUZZ_SEED which.
  */
 
-t.setTimeout(300_000);
 const RUNS = Math.min(Number(process.env.FUZZ_RUNS ?? 5), 1000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const NIL = '00000000-0000-0000-0000-000000000000';
