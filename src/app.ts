@@ -159,7 +159,7 @@ export function openAdmin(
   };
   const withPages = config.databaseConnections > OWN_CONNECTIONS;
   const { server, close } = createAdminListener(health, withPages ? pages : null, tls);
-  return { server, close, listen: () => listening(server, { host: adminHost, port: adminPort }) };
+  return { server, close, listen: () => listening(server, { host: adminHost, port: adminPort }, 'ADMIN_') };
 }
 
 /** Base address of the API, once its server listens. */
@@ -181,9 +181,9 @@ function schemeOf({ tlsCert }: Config): string {
 
 /** Makes the API's server listen. Rejects when the address is taken or not this machine's. @throws ConfigError */
 export async function listenTo({ host, port, reusePort, listenSocket }: Config, server: Server): Promise<void> {
-  if (listenSocket === null) return await listening(server, { host, port, reusePort });
+  if (listenSocket === null) return await listening(server, { host, port, reusePort }, '');
   await freeSocket(listenSocket);
-  await listening(server, { path: listenSocket });
+  await listening(server, { path: listenSocket }, '');
 }
 
 /** Removes a socket that a killed process left behind. @throws ConfigError where something else is there */
@@ -211,7 +211,8 @@ export function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger, ticketKeys?: 
     createSecureContext(files.options);
     return files;
   } catch (error) {
-    throw new ConfigError([`TLS_CERT, TLS_KEY: ${(error as Error).message}`]);
+    const files = 'TLS_CERT must be a PEM file with the certificate chain, TLS_KEY one with its private key';
+    throw new ConfigError([`TLS_CERT, TLS_KEY: ${(error as Error).message}; ${files}`]);
   }
 }
 
@@ -252,10 +253,22 @@ async function fastParts(config: Config, log: Logger): Promise<FastParts> {
   return parts;
 }
 
-/** Rejects when the address is taken or not this machine's. */
-async function listening(server: Server, where: ListenOptions): Promise<void> {
+/** What the names of a listener's variables begin with. */
+type Prefix = '' | 'ADMIN_';
+
+/** Rejects when the address is taken or not this machine's; the message says which variable to change. */
+async function listening(server: Server, where: ListenOptions, prefix: Prefix): Promise<void> {
   server.listen({ ...where, backlog: 4096 });
-  await once(server, 'listening');
+  await once(server, 'listening').catch((cause: NodeJS.ErrnoException) => {
+    throw new Error(`${cause.message}; ${listenRemedy(cause, where, prefix)}`, { cause });
+  });
+}
+
+function listenRemedy({ code, syscall }: NodeJS.ErrnoException, { path }: ListenOptions, prefix: Prefix): string {
+  if (path !== undefined) return 'set LISTEN_SOCKET to a path in a folder that is there and can be written to';
+  if (code === 'EADDRINUSE') return `stop the program there, or set ${prefix}PORT`;
+  if (code === 'EADDRNOTAVAIL' || syscall === 'getaddrinfo') return `set ${prefix}HOST to an address of this machine`;
+  return `set ${prefix}PORT to another port`;
 }
 
 /**

@@ -54,6 +54,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
     event: 'See "tollgate event list".',
     statement: 'See "tollgate statement list --company ID".',
     token: 'See "tollgate token list".',
+    gateway: 'See "tollgate status".',
   },
   conflict: {
     model: 'Change it with "tollgate model set".',
@@ -139,23 +140,9 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
     );
   } catch (error) {
     // An address in use, a folder without permission, no embedded database: one line, no stack trace.
-    if (error instanceof Error && (error.constructor === Error || 'syscall' in error))
-      throw new Failure(error.message + listenRemedy(error, config));
+    if (error instanceof Error && (error.constructor === Error || 'syscall' in error)) throw new Failure(error.message);
     throw error;
   }
-}
-
-/** What to do about an address that cannot be listened on, to follow the message; '' for other errors. */
-function listenRemedy(error: NodeJS.ErrnoException & { port?: number; hostname?: string }, config: Config): string {
-  const { code, syscall, port, hostname } = error;
-  const isAdmin = hostname === undefined ? port === config.adminPort : hostname !== config.host;
-  if (code === 'EADDRINUSE') return `; stop the program there, or set ${isAdmin ? 'ADMIN_PORT' : 'PORT'}`;
-  if (code === 'EADDRNOTAVAIL' || syscall === 'getaddrinfo')
-    return `; set ${isAdmin ? 'ADMIN_HOST' : 'HOST'} to an address of this machine`;
-  if (syscall !== 'listen') return '';
-  return port === -1
-    ? '; set LISTEN_SOCKET to a path in a folder that is there and can be written to'
-    : `; set ${isAdmin ? 'ADMIN_PORT' : 'PORT'} to another port`;
 }
 
 /** Help or version. @throws UsageError when the arguments name no command */

@@ -196,7 +196,7 @@ function combine(values: Values, mistakes: string[]) {
   if (smtpUrl !== null && alertFrom === null) mistakes.push('ALERT_FROM: is needed with SMTP_URL');
   if (smtpUrl === null && alertTo !== null) mistakes.push('SMTP_URL: is needed with ALERT_TO');
   if ((rest.tlsCert === null) !== (rest.tlsKey === null))
-    mistakes.push('TLS_CERT: TLS_CERT and TLS_KEY are set together');
+    mistakes.push('TLS_CERT: TLS_CERT and TLS_KEY are set together; set both, or neither');
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,

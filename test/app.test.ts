@@ -6,14 +6,18 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import t, { type Test } from 'tap';
-import { type App, listenTo, openApp } from '../src/app.ts';
+import { type App, listenTo, openAdmin, openApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
-import { createLog } from '../src/log.ts';
+import { createLog, type Log } from '../src/log.ts';
 import { ask, open, thrownBy } from './support/client.ts';
 import { MASTER_KEY } from './support/upstream.ts';
 import { CHAT, startWorld, type World } from './support/world.ts';
 
 const MESSAGES = [{ role: 'user', content: 'Hello there' }];
+
+function silentLog(): Log {
+  return createLog({ level: 'error' }, new Writable({ write: (_line, _encoding, done) => done() }));
+}
 
 /** One more replica of a world's gateway. Its database connections are named "replica". */
 async function replica(t: Test, world: World, env: Record<string, string> = {}): Promise<App> {
@@ -26,8 +30,7 @@ async function replica(t: Test, world: World, env: Record<string, string> = {}):
     SPOOL_DIR: '',
     ...env,
   };
-  const silent = new Writable({ write: (_line, _encoding, done) => done() });
-  const app = await openApp(readConfig(settings), createLog({ level: 'error' }, silent));
+  const app = await openApp(readConfig(settings), silentLog());
   await app.listen();
   t.teardown(() => app.close());
   return app;
@@ -139,4 +142,22 @@ t.test('LISTEN_SOCKET takes the place of a socket that a killed process left, an
     t.match(await thrownBy(listening(other)), { message: /^LISTEN_SOCKET: ".*" is there and no socket; name another/ });
   }
   t.ok(existsSync(file));
+});
+
+t.test('an address that cannot be listened on is refused with the variable to change', async (t) => {
+  const api = (env: Record<string, string>) => listenTo(readConfig(env), createServer());
+  const admin = (env: Record<string, string>) => {
+    const health = { log: silentLog(), metrics: async () => '', waitingFor: () => [] };
+    const listener = openAdmin(readConfig(env), health, null, Date.now, () => ({ databaseUrl: '', apiUrl: '' }));
+    return listener?.listen() ?? Promise.resolve();
+  };
+  for (const [listening, env, told] of [
+    [api, { HOST: '203.0.113.1', PORT: '0' }, /EADDRNOTAVAIL.*; set HOST to an address of this machine$/],
+    [api, { HOST: 'a b' }, /^getaddrinfo .*; set HOST to an address of this machine$/],
+    [api, { LISTEN_SOCKET: '/no/s' }, /EACCES.*; set LISTEN_SOCKET to a path in a folder that is there/],
+    [admin, { ADMIN_HOST: '203.0.113.1', ADMIN_PORT: '0' }, /EADDRNOTAVAIL.*; set ADMIN_HOST to an address of this/],
+    [admin, { ADMIN_HOST: 'a b' }, /^getaddrinfo .*; set ADMIN_HOST to an address of this machine$/],
+  ] as const) {
+    t.match(await thrownBy(listening(env)), { message: told });
+  }
 });
