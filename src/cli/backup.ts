@@ -58,8 +58,8 @@ export const backupCommands: readonly Command[] = [
       } catch (error) {
         const { code = '', message } = error as NodeJS.ErrnoException;
         if (code.startsWith('Z_')) throw new Failure(`${from}: no backup of Tollgate, or damaged (${message})`);
-        const isFile = error instanceof BackupDamaged || 'syscall' in (error as object);
-        throw isFile ? new Failure(`${from}: ${message}`) : error;
+        if (error instanceof BackupDamaged) throw new Failure(`${from}: ${message}`);
+        throw 'syscall' in (error as object) ? new Failure(`cannot read ${from}: ${message}`) : error;
       } finally {
         input.destroy();
         pieces.destroy();

@@ -96,7 +96,7 @@ async function run(sql: Sql, statements: readonly string[]): Promise<void> {
 async function workersOf(sql: Sql): Promise<string[]> {
   const [{ extension, loaded }] = await sql<[{ extension: boolean; loaded: boolean }]>`
     select exists (select from pg_extension where extname = 'citus') as extension,
-      current_setting('shared_preload_libraries') ~ '\\mcitus\\M' as loaded`;
+      current_setting('citus.shard_count', true) is not null as loaded`; // not everybody may read shared_preload_libraries
   if (!extension || !loaded) {
     throw new DistributionRefused(
       'this database has no Citus: load it on every server (shared_preload_libraries = citus) and run "create extension citus" in this database on each',

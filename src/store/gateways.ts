@@ -79,6 +79,6 @@ export async function forgetGateways(sql: Sql, name: string): Promise<ForgottenG
   }
   if (gone.length > 0) return gone;
   const [present] = await sql`select from gateways where name = ${name}`;
-  if (present === undefined) throwNotFound('gateway');
+  if (present === undefined) throwNotFound('gateway', `There is no gateway ${name}.`);
   throwConflict('gateway', `${name} runs: it was seen within the last minute.`);
 }

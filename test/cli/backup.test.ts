@@ -107,7 +107,7 @@ t.test('files that cannot be written or read are named in one line', async (t) =
 
   const empty = { DATABASE_URL: (await emptyDatabase(t)).url };
   const restore = (from: string, of = empty) => tollgate(['database', 'restore', '--from', from], { env: of });
-  t.match(await restore(nowhere), { code: 1, err: /^tollgate: .*missing\/x: ENOENT.*\n$/ });
+  t.match(await restore(nowhere), { code: 1, err: /^tollgate: cannot read .*missing\/x: ENOENT.*\n$/ });
   writeFileSync(join(folder, 'text'), 'no gzip');
   t.match(await restore(join(folder, 'text')), {
     code: 1,

@@ -40,5 +40,8 @@ t.test('forget gives up the records of gateways that are gone, and the audit log
     code: 1,
     err: /pod-2 runs: it was seen within the last minute/,
   });
-  t.match(await tollgate('gateway', 'forget', 'pod-9'), { code: 1, err: /There is no such gateway/ });
+  t.match(await tollgate('gateway', 'forget', 'pod-9'), {
+    code: 1,
+    err: /There is no gateway pod-9\. See "tollgate status"\./,
+  });
 });
