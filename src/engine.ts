@@ -126,20 +126,11 @@ export async function openEngine(
     },
   });
   const trail = openTrail(config, own ?? db, metrics, log);
-  const { maxRequests, maxDelayMs, maxBodyBytes } = config;
-  const maxMemoryBytes = memoryOf(config, log);
-  const overload = new Overload({ maxRequests, maxDelayMs, maxMemoryBytes });
-  // each company finds room for its largest body, even where another holds all it may
-  const heldMemory = new HeldMemory(Math.max(HELD_MEMORY * maxMemoryBytes, 8 * maxBodyBytes));
+  const { overload, heldMemory } = boundsOf(config, log);
   const deadlines = new Deadlines(config);
   const gateways = gatewayStore(db, writer, name, programVersion());
   const heartbeat = heartbeatOf(gateways, spool, ledger, limiter, overload, { clock, log });
-  const skew = 'How far this clock and that of the database are apart';
-  metrics.gauge('tollgate_clock_skew_seconds', skew, () => Math.abs(heartbeat.aheadMs) / 1000, 'max');
-  measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter });
-  const most =
-    'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
-  metrics.gauge('tollgate_budget_overshoot_eur', most, () => metrics.overshoot(monthOf(clock())), 'max');
+  measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter, heartbeat }, () => monthOf(clock()));
 
   return {
     db,
@@ -195,17 +186,20 @@ async function untilNoticed(overload: Overload): Promise<void> {
   }
 }
 
-/** Bytes of memory from which on everything is refused. Warns where that is hardly more than a gateway needs at rest. */
-function memoryOf(config: Config, log: Logger): number {
-  const most = config.maxMemoryBytes ?? mostMemory();
-  if (most < LEAST_MEMORY) {
-    const megabytes = Math.floor(most / MEBIBYTE);
+/** What refuses requests that are too many, or too large together. Warns where memory hardly suffices for a gateway at rest. */
+function boundsOf(config: Config, log: Logger) {
+  const { maxRequests, maxDelayMs, maxBodyBytes } = config;
+  const maxMemoryBytes = config.maxMemoryBytes ?? mostMemory();
+  if (maxMemoryBytes < LEAST_MEMORY) {
+    const megabytes = Math.floor(maxMemoryBytes / MEBIBYTE);
     log.warn(
       {},
       `requests get 503 beyond ${megabytes} MB of memory (MAX_MEMORY_MB), and a gateway has about that at rest: give the container or MAX_MEMORY_MB more`,
     );
   }
-  return most;
+  // each company finds room for its largest body, even where another holds all it may
+  const heldMemory = new HeldMemory(Math.max(HELD_MEMORY * maxMemoryBytes, 8 * maxBodyBytes));
+  return { overload: new Overload({ maxRequests, maxDelayMs, maxMemoryBytes }), heldMemory };
 }
 
 /** The upstream of the configuration, or the demo. */
@@ -379,16 +373,22 @@ interface Measured {
   readonly overload: Overload;
   readonly heldMemory: HeldMemory;
   readonly limiter: LeasedLimiter;
+  readonly heartbeat: Heartbeat;
 }
 
-function measure(metrics: Metrics, parts: Measured): void {
-  const { ledger, directory, feed, overload, heldMemory, limiter } = parts;
+function measure(metrics: Metrics, parts: Measured, monthNow: () => string): void {
+  const { ledger, directory, feed, overload, heldMemory, limiter, heartbeat } = parts;
   measureLedger(metrics, ledger);
   measureDirectory(metrics, directory, feed);
   measureLoad(metrics, overload, heldMemory);
   metrics.counter('tollgate_requests_limited_total', 'Requests refused with 429 for a limit of theirs', (add) => {
     for (const [limit, refused] of Object.entries(limiter.refused)) add({ limit }, refused);
   });
+  const skew = 'How far this clock and that of the database are apart';
+  metrics.gauge('tollgate_clock_skew_seconds', skew, () => Math.abs(heartbeat.aheadMs) / 1000, 'max');
+  const most =
+    'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
+  metrics.gauge('tollgate_budget_overshoot_eur', most, () => metrics.overshoot(monthNow()), 'max');
 }
 
 function measureLedger(metrics: Metrics, ledger: BatchLedger): void {

@@ -104,6 +104,18 @@ export function beginning(b: Buffer, start: number, most = SHOWN): string {
   return `${decodeString(b, start, end)}...`;
 }
 
+/** So many items of an array of a large body are kept at least. @param depth of the array */
+export function mostItems(depth: number): number {
+  return depth > 2 ? REDUCED_DEEP_ITEMS : REDUCED_ITEMS;
+}
+
+/** Whether validators treat both values alike: they have the same type, and are not objects. */
+export function isAlike(one: unknown, other: unknown): boolean {
+  if (typeof one !== 'object' || one === null)
+    return typeof one === typeof other && (one === null) === (other === null);
+  return Array.isArray(one) && Array.isArray(other);
+}
+
 /** Defines a member as JSON.parse does: assigning to `__proto__` would set the prototype. */
 export function setMember(object: Record<string, unknown>, name: string, value: unknown): void {
   if (name !== '__proto__') object[name] = value;

@@ -25,17 +25,17 @@ import {
 } from './bytes.ts';
 import {
   beginning,
+  isAlike,
   type JsonFault,
   MAX_DEPTH,
   MAX_MEMBERS,
   MAX_NAMES,
   MAX_VALUES,
   type Member,
+  mostItems,
   OTHER_VALUE,
   type ParsedObject,
-  REDUCED_DEEP_ITEMS,
   REDUCED_DEPTH,
-  REDUCED_ITEMS,
   REDUCED_NUMBER,
   SHORT_STRING,
   SHORTENED,
@@ -428,18 +428,6 @@ export class ObjectStreamParser {
     this.#fault = 'too_many_values';
     return false;
   }
-}
-
-/** So many items of an array are kept at least. */
-function mostItems(depth: number): number {
-  return depth > 2 ? REDUCED_DEEP_ITEMS : REDUCED_ITEMS;
-}
-
-/** Whether validators treat both values alike: they have the same type, and are not objects. */
-function isAlike(one: unknown, other: unknown): boolean {
-  if (typeof one !== 'object' || one === null)
-    return typeof one === typeof other && (one === null) === (other === null);
-  return Array.isArray(one) && Array.isArray(other);
 }
 
 /**
