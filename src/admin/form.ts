@@ -6,7 +6,7 @@ import { FALLBACK, knownLanguage, languageOf } from './locale.ts';
 import { numeric } from './number-text.ts';
 
 const MAX_FIELDS = 1000;
-/** Fields that hold for one request only; see csrfInput, question.ts and ended-session.ts. */
+/** Fields that hold for one request only; see csrfInput, question.ts and kept-form.ts. */
 const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password'];
 
 /** Node's request and response; `rawBody` is the whole body, empty for GET. */

@@ -22,11 +22,11 @@ import { companyEndRoutes } from './company-end.ts';
 import { companyModelRoutes } from './company-model.ts';
 import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read, sharerOf } from './context.ts';
 import { demoRoutes } from './demo.ts';
-import { sendAgain, signInAgain, toSignIn } from './ended-session.ts';
 import { eventRoutes } from './event.ts';
 import { Form, FormRefused, readForm, readUpload } from './form.ts';
 import { type Format, formatFor } from './format.ts';
 import { invitationRoutes, noReferrer } from './invitation.ts';
+import { sendFormAgain, signInWithForm, toSignIn } from './kept-form.ts';
 import { keyRoutes } from './key.ts';
 import { keyEditRoutes } from './key-edit.ts';
 import { findRoutes } from './key-find.ts';
@@ -213,7 +213,7 @@ function requireSession(
 ): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const live = await pages.run(c.req.header('cookie') ?? '', () => c.var.services.sessions.find(c));
-    const session = live ?? (c.req.method === 'POST' ? await signInAgain(c, signIn) : toSignIn(c));
+    const session = live ?? (c.req.method === 'POST' ? await signInWithForm(c, signIn) : toSignIn(c));
     if (session instanceof Response) return session;
     c.set('session', session);
     c.set('format', formats.memo(languageOf(c.req.header('accept-language'))));
@@ -268,7 +268,7 @@ async function answerError(error: Error, c: PageContext, log: Logger): Promise<R
 async function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
   const { title = 'Refused', text = '' } = ERRORS[status] ?? {};
   if (status === 503) c.header('retry-after', '2');
-  const again = status === 429 || status === 503 ? await sendAgain(c) : '';
+  const again = status === 429 || status === 503 ? await sendFormAgain(c) : '';
   const body = html`<div class="narrow"><h1>${title}</h1><p>${message || text}</p>${again}<p><a href="/">Back to the start</a></p></div>`;
   return plainPage(c, title, body, status);
 }

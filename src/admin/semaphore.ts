@@ -16,10 +16,9 @@ interface Waiting {
 }
 
 /**
- * Runs at most `permits` tasks at once, lets at most `queue` more wait, and refuses the rest. One company, or one user
- * of none, gets as many permits, and as many places in the queue, as it leaves free: of 16 the first that asks may have
- * 8, the next one 4, then 2, 1 and 1. Who waits with fewest tasks is next. So what takes minutes leaves places to others.
- * Libraries such as p-limit queue without a bound; a bound around one is as long as this class.
+ * Runs at most `permits` tasks at once, lets at most `queue` more wait, and refuses the rest; p-limit queues without a
+ * bound. One company, or one user of none, gets as many permits and places in the queue as it leaves free: of 16 the
+ * first may have 8, the next 4, then 2, 1 and 1. Whoever has fewest tasks is next, so long ones leave places to others.
  */
 export class Semaphore {
   #free: number;

@@ -76,7 +76,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   return c.redirect(localAddress(next), 303);
 }
 
-/** Where single sign-on ends in a tab of its own; see ended-session.ts. */
+/** Where single sign-on ends in a tab of its own; see kept-form.ts. */
 function donePage(c: PageContext): Promise<Response> {
   const body = html`<div class="narrow"><h1>You are signed in</h1><p>Close this tab. In the other one, go on with what you typed.</p><p><a href="/">Or begin at the start page</a></p></div>`;
   return plainPage(c, 'You are signed in', body);

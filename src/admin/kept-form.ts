@@ -8,7 +8,7 @@ import { plainPage } from './layout.ts';
 import type { Session } from './session.ts';
 import type { SignIn } from './sign-in-attempt.ts';
 
-/** What happens to requests without a session, or in vain: nothing that people typed is lost. */
+/** Keeps what people typed in a form that was sent without a session, or while something was away. */
 
 const MAX_FORM_BYTES = 1 << 20;
 const MAX_ADDRESS = 2000; // characters
@@ -25,13 +25,12 @@ export function toSignIn(c: PageContext): Response {
 }
 
 /**
- * A form that was sent without a session. What was typed is kept in hidden fields of a sign-in page, which goes to
- * the same address: nothing is stored here, and no other site sees it. Who signs in with a password there has a
- * session, and the form is shown again (submission.ts). Single sign-on opens in another tab, so that the text need
- * not travel through the provider's site.
+ * Keeps a form that was sent without a session in hidden fields of a sign-in page at its address: nothing is stored,
+ * and no other site sees it. After the sign-in the form is shown again (submission.ts). Single sign-on opens in another
+ * tab, so that what was typed does not pass through the provider's site.
  * @returns the new session of the user whose form it is, or an answer
  */
-export async function signInAgain(c: PageContext, signIn: SignIn): Promise<Session | Response> {
+export async function signInWithForm(c: PageContext, signIn: SignIn): Promise<Session | Response> {
   const form = await readSent(c);
   const { values } = form;
   if (!values.has('user')) return toSignIn(c); // not from a page of ours
@@ -66,8 +65,8 @@ ${
   return plainPage(c, 'Sign in', body, status);
 }
 
-/** A form that was sent while something was away, to be sent once more as it was; empty for other requests. */
-export async function sendAgain(c: PageContext): Promise<Html | string> {
+/** Keeps a form that was sent while something was away, to be sent once more as it was; empty for other requests. */
+export async function sendFormAgain(c: PageContext): Promise<Html | string> {
   const form = c.req.method === 'POST' ? await readSent(c).catch(() => null) : null;
   if (!form?.values.has('user')) return ''; // not from a page of ours
   return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${keptInputs(form)}
