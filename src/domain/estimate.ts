@@ -27,10 +27,9 @@ export interface Generated {
 export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sample: null };
 
 /**
- * Estimates token counts when the upstream reports none. An answer has two counts: the tokens of its
- * text (tokens.ts) and its events, often one token each. Calls with a known usage calibrate both for
- * each model of a company; the estimate uses the count that would have predicted those calls better.
- * Calls of other companies tell nothing: what one asks for must not change what another pays.
+ * Estimates token counts when the upstream reports none, from the text of an answer (tokens.ts) or from its events,
+ * often one token each: by what predicted those calls of the company and model better whose usage is known. Calls of
+ * other companies teach nothing: what one asks for must not change what another pays.
  */
 export class Estimator {
   /** By company, then by internal model name. */

@@ -44,10 +44,9 @@ interface LoadLimits {
 }
 
 /**
- * Refuses new requests before their bodies are read, where they would harm those in flight (contract section 4:
- * 503). By event-loop delay and by memory it refuses a share that grows and shrinks, because refusing all at once
- * would make the load swing. It refuses those companies that use more than their fair share, and all requests only
- * where there is no place or no memory left at all.
+ * Refuses new requests with 503, before their bodies are read, where they would harm those in flight. For event-loop
+ * delay and memory it refuses a share that grows and shrinks, of the companies that use more than their fair share:
+ * refusing all would make the load swing. It does so only where no place or no memory is left at all.
  */
 export class Overload {
   /** Requests refused so far, by the resource that was short. */

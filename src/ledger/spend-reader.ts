@@ -30,10 +30,9 @@ interface Waiting extends Figure {
 }
 
 /**
- * Reads spend from the database into the table: figures that requests wait for, and figures that other gateways and
- * the application changed. When that of a company changed, those of its keys in use are read again, so that many idle
- * keys with budgets cost nothing. The ledger calls it between batches (see SpendTable), but for figures that no batch
- * can change: those are read at once.
+ * Reads spend from the database into the table: what requests wait for, and what other gateways and the application
+ * changed. A company's change has those of its keys read again that are in use: idle ones cost nothing. The ledger
+ * calls it between batches (see SpendTable), except for figures that no batch can change: those are read at once.
  */
 export class SpendReader {
   readonly #options: SpendReaderOptions;

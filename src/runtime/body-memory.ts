@@ -12,10 +12,9 @@ const CHECK_MS = 1000;
 const LEAST_FREED = 4096;
 
 /**
- * The memory of request bodies, outside V8's heap. Every 4 MiB of small bodies V8 collects its young generation:
- * left alone it waits until tens of megabytes have piled up (56 instead of 44 µs for a body of 16 KiB). Large
- * bodies lie in slabs, lent to one body at a time: as garbage, 20 MiB were pauses of 17 ms instead of 4 to 10, and
- * V8 marked its whole heap for each of them.
+ * The memory of request bodies, outside V8's heap. Every 4 MiB of small bodies V8 collects its young generation: left
+ * alone it waits for tens of megabytes (56 instead of 44 µs for 16 KiB). Large bodies lie in slabs, lent to one at a
+ * time: as garbage, 20 MiB had V8 mark its whole heap and pause for 17 ms instead of 4 to 10.
  */
 export class BodyMemory {
   /** In which large bodies are read. */

@@ -90,10 +90,9 @@ export interface MarginExtent {
 const ALL: MarginExtent = { companies: 1_000_000, lines: true };
 
 /**
- * The margin of a month: revenue is the ledger's, cost is tokens × the cost price of the day. A company's own model
- * has a cost price of its own, or none; it counts for the days at whose end it was there. Models are summed over all
- * companies at once, less the companies' own models; of companies, those that are asked for are looked at alone. A month
- * in which no cost price began and no own model changed is not read by the day.
+ * The margin of a month: revenue is the ledger's, cost is tokens × the cost price of the day. A company's own model has
+ * a cost price of its own, or none, and counts for the days at whose end it was there. To read less, models are summed
+ * over all companies, less their own models, and by day only where cost prices began or own models changed.
  * @param month its first day; null: the present one in the billing time zone
  */
 export async function readMargin(sql: Sql, month: string | null, extent: MarginExtent = ALL): Promise<MarginMonth> {
