@@ -84,6 +84,21 @@ t.test('from embedded to an own server, by the commands of the documentation, wh
   t.equal(await gateway.exited, 0);
 });
 
+t.test('a backup goes through a pipe, as into gpg or out of a container that can write nothing', async (t) => {
+  const { url } = await testDatabase(t);
+  const target = await emptyDatabase(t);
+  await tollgate(['company', 'create', '--name', 'Acme'], { env: { DATABASE_URL: url } });
+  const program = `'${process.execPath}' '${new URL('src/main.ts', ROOT).pathname}' database`;
+  const pipe = `${program} backup --to - | DATABASE_URL='${target.url}' ${program} restore --from -`;
+  const { stdout } = await run('sh', ['-ec', pipe], { cwd: folder, env: { ...CHILD_ENV, DATABASE_URL: url } });
+  t.match(stdout, /^Loaded \d+ rows\. .*\n$/);
+  t.match(await tollgate(['company', 'list'], { env: { DATABASE_URL: target.url } }), { code: 0, out: /Acme/ });
+  t.notOk(readdirSync(folder).includes('-'));
+  t.match(await tollgate(['database', 'backup', '--to', '-', '--json'], { env: { DATABASE_URL: url } }), { code: 64 });
+  const damaged = await tollgate(['database', 'restore', '--from', '-'], { env: { DATABASE_URL: url }, stdin: 'text' });
+  t.match(damaged, { code: 1, err: /^tollgate: standard input: no backup of Tollgate, or damaged/ });
+});
+
 t.test('files that cannot be written or read are named in one line', async (t) => {
   const { url } = await testDatabase(t);
   const env = { DATABASE_URL: url };
