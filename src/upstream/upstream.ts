@@ -17,8 +17,8 @@ export abstract class Upstream {
   constructor({ url, apiKey, headers = {} }: UpstreamOptions) {
     const master = apiKey === null ? [] : [apiKey];
     const added = Object.values(headers).flatMap(secretsIn);
-    this.keys = [...master, ...added];
-    this.secrets = [...master, url.host, url.hostname, ...added];
+    this.keys = [...master.filter((key) => !WORD.test(key)), ...added];
+    this.secrets = [url.host, url.hostname, ...this.keys];
     this.basePath = url.pathname.replace(/\/+$/, '');
     this.headers = [
       ['host', url.host],
@@ -37,6 +37,8 @@ export abstract class Upstream {
 
 /** A shorter value is an ordinary word, such as "true" or "openai", which answers may hold. */
 const SHORTEST_SECRET = 8;
+/** What stands for a master key where the router asks for none, such as "none" or "EMPTY": `"effort":"none"` stays. */
+const WORD = /^[a-z]{1,7}$/i;
 
 /** The secrets in the value of a header: the whole value, and the credential behind a scheme, as in "Basic eDp5". */
 function secretsIn(value: string): string[] {

@@ -34,7 +34,7 @@ t.test('a request is the body under our own head', async (t) => {
     'authorization: Bearer sk-x',
     'content-length: 7',
     'content-type: application/json',
-    `host: ${upstream.secrets[1]}`,
+    `host: ${upstream.secrets[0]}`,
     'traceparent: 00-ab-cd-01',
     'x-request-id: id-1',
   ]);

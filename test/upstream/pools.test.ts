@@ -47,7 +47,7 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
         'authorization: Bearer sk-x',
         'content-length: 7',
         'content-type: application/json',
-        `host: ${upstream.secrets[1]}`,
+        `host: ${upstream.secrets[0]}`,
         'traceparent: 00-ab-cd-01',
         'x-request-id: id-1',
       ],
@@ -68,6 +68,13 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
       upstream.secrets.filter((secret) => upstream.keys.includes(secret)),
       upstream.keys,
     );
+  });
+
+  t.test('a word that stands for a master key is sent, and is no secret', async (t) => {
+    const { upstream, requests } = await serve(t, (socket) => socket.write(OK), { apiKey: 'none' });
+    t.equal(await post(upstream).ended, 'ok');
+    t.match(requests[0], '\r\nauthorization: Bearer none\r\n');
+    t.notOk([...upstream.keys, ...upstream.secrets].includes('none'), 'answers may hold it');
   });
 
   t.test('each request in flight has a connection of its own, and a free one serves again', async (t) => {
