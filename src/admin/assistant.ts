@@ -26,7 +26,7 @@ import { listModels } from '../store/model.ts';
 import { type AssistantSort, pageOfAssistants } from '../store/page.ts';
 import { playgroundName } from '../store/playground-key.ts';
 import { callApi } from './api.ts';
-import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
+import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
@@ -216,7 +216,7 @@ ${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: 'Remove as
 
 async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await change(c, (sql) => removeAssistant(sql, param(c, 'assistant'), company));
+  await removal(c, (sql) => removeAssistant(sql, param(c, 'assistant'), company));
   return c.redirect(`/companies/${company}/assistants?done=removed`, 303);
 }
 

@@ -2,6 +2,7 @@ import type { Context } from 'hono';
 import type { LRUCache } from 'lru-cache';
 import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import type { Logger } from '../log.ts';
 import { actingAs, auditedBytes } from '../store/actor.ts';
 import { findCompany } from '../store/company.ts';
@@ -98,6 +99,15 @@ export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): P
     if (company !== null) await enterCompany(sql, company, c.var.session.user.role);
     return work(sql);
   });
+}
+
+/** A change that removes something. What is not there was removed before, such as by the same form: that is no error. */
+export async function removal(c: PageContext, work: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
+  try {
+    await change(c, work);
+  } catch (error) {
+    if (!(error instanceof RefusedChange && error.reason === 'not_found')) throw error;
+  }
 }
 
 /** The same for what operators alone may change, such as ceilings: not under the tenant role, which may not. */

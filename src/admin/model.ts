@@ -6,7 +6,7 @@ import { createModel, findModelById, type ModelRow, removeModel, setModel } from
 import { type ModelSort, pageOfModels } from '../store/page.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
 import { euBadge } from './company-model.ts';
-import { change, type PageContext, type Route, read } from './context.ts';
+import { change, type PageContext, param, type Route, read, removal } from './context.ts';
 import { checkbox, createCard, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -160,7 +160,9 @@ ${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model'
 }
 
 async function remove(c: PageContext): Promise<Response> {
-  const model = await modelOfPath(c);
-  await change(c, (sql) => removeModel(sql, model.slug, model.company_id));
+  await removal(c, async (sql) => {
+    const { slug, company_id } = await findModelById(sql, param(c, 'model'));
+    await removeModel(sql, slug, company_id);
+  });
   return c.redirect('/models?done=removed', 303);
 }

@@ -12,7 +12,7 @@ import {
 } from '../store/invitation.ts';
 import { PAGE_ROWS, type PersonSort, pageOfPeople } from '../store/page.ts';
 import { findPerson, keepAnOwner, type PersonRow, removeUser, setRole } from '../store/user.ts';
-import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
+import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -123,7 +123,7 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
 
 async function withdraw(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await change(c, (sql) => withdrawInvitation(sql, company, param(c, 'invitation')));
+  await removal(c, (sql) => withdrawInvitation(sql, company, param(c, 'invitation')));
   return c.redirect(`/companies/${company}/people?done=withdrawn`, 303);
 }
 
@@ -171,7 +171,7 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   const [company, user] = [param(c, 'company'), param(c, 'user')];
   refuseOneself(c, form, user, 'You cannot remove yourself. Ask another owner.');
   form.check();
-  await change(c, async (sql) => {
+  await removal(c, async (sql) => {
     await findPerson(sql, company, user);
     if (isOwner(c)) await keepAnOwner(sql, company, user);
     await removeUser(sql, user);

@@ -17,7 +17,7 @@ import {
   withdrawPrice,
 } from '../store/price.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
-import { change, type PageContext, param, read } from './context.ts';
+import { change, type PageContext, param, read, removal } from './context.ts';
 import { csrfInput, type FormState, field, formState } from './field.ts';
 import { Form } from './form.ts';
 import type { Html } from './html.ts';
@@ -128,7 +128,7 @@ function readPrices(form: Form, prefix: string): Prices {
 }
 
 export async function withdraw(c: PageContext, form: Form): Promise<Response> {
-  await change(c, async (sql) => {
+  await removal(c, async (sql) => {
     const { input, output } = await withdrawPrice(sql, param(c, 'price'));
     const present = `${input} and ${output}`;
     if ((form.values.get('seen') ?? present) !== present) {

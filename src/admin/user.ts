@@ -6,7 +6,7 @@ import { pageOfUsers, type UserSort } from '../store/page.ts';
 import { deleteSessionsOf } from '../store/session.ts';
 import { createUser, findUserById, removeUser, setPasswordHash, type UserRow } from '../store/user.ts';
 import { companyField, readCompanyChoice } from './choice.ts';
-import { change, type PageContext, param, type Route, read, sharerOf } from './context.ts';
+import { change, type PageContext, param, type Route, read, removal, sharerOf } from './context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import { badge, confirmation, muted, page } from './layout.ts';
@@ -106,6 +106,6 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'user');
   if (id === c.var.session.user.user_id) form.refuse('', 'You cannot remove yourself.');
   form.check();
-  await change(c, (sql) => removeUser(sql, id));
+  await removal(c, (sql) => removeUser(sql, id));
   return c.redirect('/users?done=removed', 303);
 }

@@ -89,6 +89,41 @@ t.test('a form that is sent twice creates one company, one assistant, one token'
   t.equal(await count('admin_tokens'), 2, 'sent again from there it creates another');
 });
 
+t.test('a removal that is sent twice is told as done', async (t) => {
+  const { sql } = office;
+  const one = async (rows: PromiseLike<readonly { id: string }[]>) => (await rows)[0]?.id as string;
+  const assistant = await one(sql`
+    insert into assistants (company_id, name, system_prompt, visibility) values (${company}, 'Gone', 'Be kind.', 'company') returning id`);
+  const model = (slug: string) =>
+    one(sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+      values (${slug}, 'internal', 'chat', true, 1, 2) returning id`);
+  const user = (email: string) =>
+    one(sql`insert into users (email, company_id, role) values (${email}, ${company}, 'member') returning id`);
+  const invitation = await one(sql`
+    insert into invitations (company_id, email, role, digest, created_by, expires_at)
+    values (${company}, 'gone@customer.example', 'member', sha256('gone'), 'cli', now() + interval '1 day') returning id`);
+  const [kept, gone] = [await model('priced'), await model('gone')];
+  const price = await one(sql`
+    insert into model_prices (slug, valid_from, input, output) values ('priced', '2099-01-01', 7, 8) returning id`);
+  const cost = await one(sql`
+    insert into model_cost_prices (slug, valid_from, input, output) values ('priced', '2026-01-01', 1, 1) returning id`);
+  for (const path of [
+    `${base}/assistants/${assistant}/remove`,
+    `${base}/people/${await user('gone@people.example')}/remove`,
+    `${base}/invitations/${invitation}/withdraw`,
+    `/users/${await user('gone@users.example')}/remove`,
+    `/models/${kept}/prices/${price}/withdraw`,
+    `/models/${kept}/costs/${cost}/remove`,
+    `/models/${gone}/remove`,
+  ]) {
+    const answers = [...(await Promise.all([operator.post(path), operator.post(path)])), await operator.post(path)];
+    t.same([...new Set(answers.map(({ status }) => status))], [303], path);
+    t.equal(new Set(answers.map(({ headers }) => headers.get('location'))).size, 1);
+    t.match(answers[0]?.headers.get('location'), /\?done=(removed|withdrawn|price-withdrawn)$/);
+  }
+  t.equal((await sql`select from models where id = ${gone}`).count, 0);
+});
+
 t.test('of two who save at once, the second is asked', async (t) => {
   const settings = `${base}/settings`;
   const people = await Promise.all(
