@@ -24,9 +24,10 @@ export function readCostCenter(json: string, param: string): string {
 
 /** The cost centre of calls whose own is one too many. */
 export const OTHERS = '(others)';
-/** Different cost centres of one company in a month, and of all companies together. */
+/** Different cost centres of one company in a month. */
 const MOST = 10_000;
-const MOST_OF_ALL = 200_000;
+/** Of all companies together: from then on a company that named more than an equal part of them names no further ones. */
+const MOST_OF_ALL = 500_000;
 
 /**
  * Bounds the cost centres of a month, in the memory of one gateway. The ledger is summed by them: with one for each
@@ -47,14 +48,14 @@ export class CostCenters {
   /** The cost centre to book. @param name empty: none */
   of(companyId: string, month: string, name: string): string {
     if (name === '' || name === OTHERS) return name;
-    if (month !== this.#month || this.#count >= MOST_OF_ALL) this.#forget(month);
+    if (month !== this.#month) this.#forget(month);
     let known = this.#known.get(companyId);
     if (known === undefined) {
       known = new Set();
       this.#known.set(companyId, known);
     }
     if (known.has(name)) return name;
-    if (known.size < MOST) {
+    if (known.size < MOST && (this.#count < MOST_OF_ALL || known.size < MOST_OF_ALL / this.#known.size)) {
       known.add(name);
       this.#count++;
       return name;

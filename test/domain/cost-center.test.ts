@@ -21,10 +21,23 @@ t.test('a company has so many cost centres in a month; what it named before stay
   t.equal(centers.of('a', '2026-11-01', 'one more'), 'one more', 'the next month begins anew');
 });
 
-t.test('the memory of all companies together has a bound: beyond it counting begins anew', async (t) => {
-  const centers = new CostCenters(() => t.fail('no company reaches its own bound'));
-  const name = (company: number, n: number) => centers.of(`company ${company}`, OCTOBER, `${n}`);
-  for (let company = 0; company < 21; company++) for (let n = 0; n < MOST - 1; n++) name(company, n);
-  t.equal(name(0, MOST), `${MOST}`);
-  t.equal(name(0, MOST + 1), `${MOST + 1}`, 'it was forgotten what this company had named');
-});
+t.test(
+  'a company keeps its bound however many others name; all together have one, which few names never meet',
+  async (t) => {
+    const told = new Set<string>();
+    const centers = new CostCenters((company) => told.add(company));
+    const booked = (company: string, from: number, to: number) => {
+      const names = new Set<string>();
+      for (let n = from; n < to; n++) names.add(centers.of(company, OCTOBER, `${n}`));
+      return names.delete(OTHERS) ? names.size + 0.5 : names.size;
+    };
+    t.equal(booked('small', 0, 100), 100);
+    for (let company = 0; company < 50; company++) booked(`company ${company}`, 0, MOST);
+    t.equal(booked('company 0', MOST, 2 * MOST), 0.5, 'it named as many as it may');
+    t.equal(told.has('small'), false);
+    t.equal(booked('small', 0, 5000), 5000, 'less than an equal part');
+    t.equal(booked('new', 0, 5000), 5000);
+    t.equal(booked('small', 0, MOST), Math.ceil(500_000 / 52) + 0.5, 'an equal part');
+    t.ok(told.has('small'), 'this is told too');
+  },
+);
