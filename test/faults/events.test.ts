@@ -105,7 +105,6 @@ t.test('every event arrives, whichever gateway is killed while it sends', async 
   t.ok(messages.length - told.length <= KILLS * 4, `${messages.length - told.length} e-mails came again`);
   const longest = Math.max(...takeovers).toFixed(1);
   note(
-    1.5,
     'An event is told, once: budget alerts, changes of keys',
     `${REPLICAS} gateways, a webhook that fails every third time, e-mails; the gateway that sends killed (kill -9) while it does, ${KILLS} times`,
     `${told.length} alerts and ${changes.length} changes of keys, all taken by the webhook, and ${told.length} e-mails; ${twice} posts and ${messages.length - told.length} e-mails came again under the same id; another gateway sends at most ${longest} s after a kill`,

@@ -39,7 +39,6 @@ const world = await faultWorld(t);
 await world.model('brand-quick', 'internal-chat!slow-first-byte-50!events-5-burst');
 await world.model('brand-endless', 'internal-chat!stall-after-1');
 const companies = await Promise.all(Array.from({ length: QUIET }, () => world.newCompany()));
-let order = 97;
 
 for (const flood of FLOODS) {
   for (const FAST_HTTP of LONG ? ['on', 'off'] : [inUse]) {
@@ -74,7 +73,7 @@ for (const flood of FLOODS) {
       const figures = `${all.length} requests of the others, ${failed.length} failed; ${times(before)} without the flood, ${times(onset)} in its first ${ONSET_SECONDS} s, then ${times(during)}; ${sum(Object.values(others))} requests of the flood answered, ${refused} refused`;
       t.comment(figures);
       const experiment = `${flood.name} on ${CONNECTIONS} connections, ${Object.entries(flood.env).flat().join(' ')}, FAST_HTTP=${FAST_HTTP}; five others ask ${1000 / EVERY_MS} times a second each for answers that take 50 ms`;
-      note(order++, 'Who uses more than a fair share is refused, and nobody else', experiment, figures);
+      note('Who uses more than a fair share is refused, and nobody else', experiment, figures);
       gateway.signal('SIGKILL');
       await gateway.exited;
     });

@@ -92,7 +92,6 @@ t.test("a key's own budget holds on gateways that are killed meanwhile, and none
   const verdict = await judge(world.sql, all, world.upstreamJournal());
   t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
   note(
-    43,
     'The budget holds on all replicas',
     `budget of a key, ${REPLICAS.length} replicas, ${WORKERS} workers, each killed (kill -9) once before it was reached, budget ${BUDGET} EUR, ${ROUNDS} times`,
     `overshoot at most ${formatEur(most)} EUR, the last call admitted ${latest} ms after the budget was reached; after a kill -9 of all of them 402 at once; a raised budget in force after at most ${liftedMs} ms; ${verdict.complete} complete answers, ${verdict.missing.length} missing`,

@@ -29,7 +29,6 @@ t.test('what the client saw complete is in the ledger once, whenever the process
   t.equal(verdict.unverified, 0, 'counters and seals agree with the rows');
   t.same(world.spoolFiles(), [], 'the spool is empty');
   note(
-    1,
     'What the client saw complete is in the ledger once',
     `kill -9 at a random instant under load, ${KILLS} times`,
     `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,

@@ -82,7 +82,6 @@ t.test('leaving early is not free and not overcharged', async (t) => {
     t.same(off, [], 'exactly one row each, with the upstream’s figures');
     t.ok([...rows.values()].some(({ outcome }) => outcome === 'client_aborted'));
     note(
-      20,
       'Leaving early is not free',
       `${left.length} clients cut at random bytes, half of them just before the usage chunk`,
       `one row each, all exact`,
@@ -135,7 +134,6 @@ t.test('leaving early is not free and not overcharged', async (t) => {
       }
       t.same(off, [], `estimates of ${left.length} calls are within 10 % or 8 tokens, and the upstream was let go`);
       note(
-        taught ? 22 : 21,
         'Leaving early is not free',
         `${left.length} clients leave long streams (prose, German, code, tables, Chinese, tool calls; one or several tokens an event) of a model ${taught ? 'the gateway knows' : 'never seen before'}`,
         `one row each, marked estimated; worst error of the answer ${percent(worst)}, of the prompt ${percent(worstPrompt)} (or 8 tokens); upstream connections closed`,

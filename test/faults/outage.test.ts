@@ -90,7 +90,7 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
     // a connection of the outage before may fail late, and what fails again meanwhile is not logged again
     await until(() => times('away') === times('back'), 'the ledger writes');
     before = times('away');
-    await t.test(outage.name, (t) => endure(t, outage, gateway, load, 10 + n));
+    await t.test(outage.name, (t) => endure(t, outage, gateway, load));
     // after a restart of the server everything in memory is in doubt until the change feed has answered twice
     for (const feed of ['once', 'twice']) {
       const slug = `after-${n}-${feed}`;
@@ -112,14 +112,13 @@ t.test('a database outage is invisible to known keys and loses nothing', async (
   t.equal(await gateway.exited, 0);
   t.same(world.spoolFiles(), []);
   note(
-    19,
     'A database outage is invisible to known keys',
     'all of the above, one gateway',
     `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${proxy.lost} acknowledgements lost, ${terminated} backends terminated, ${verdict.unverified} differences in counters and seals`,
   );
 });
 
-async function endure(t: Test, outage: Outage, gateway: GatewayProcess, load: Load, order: number): Promise<void> {
+async function endure(t: Test, outage: Outage, gateway: GatewayProcess, load: Load): Promise<void> {
   const before = load.journal.length;
   await outage.begin();
   const away = ['server stopped', 'server frozen', 'network frozen'].includes(outage.name);
@@ -149,7 +148,6 @@ async function endure(t: Test, outage: Outage, gateway: GatewayProcess, load: Lo
   }
   if (LONG) t.ok(healthy < HEALTHY_MS, `available again after ${Math.round(healthy)} ms, under load`);
   note(
-    order,
     'A database outage is invisible to known keys',
     `${outage.name}, ${outage.ms / 1000} s under load`,
     `${during.length} requests, 0 failed${stranger === null ? '' : `; unknown key ${stranger.status} after ${stranger.endedAt - stranger.at} ms`}; ${backlog} records waited; healthy ${Math.round(healthy)} ms after the end, drained under load after ${Math.round(drained)} ms`,

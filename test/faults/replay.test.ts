@@ -79,7 +79,6 @@ t.test('spool files replayed by two writers at once, again and again, count once
   const [{ deadlocks } = { deadlocks: 0 }] = await world.sql<{ deadlocks: number }[]>`
     select deadlocks::integer from pg_stat_database where datname = current_database()`;
   note(
-    20,
     'A late or repeated batch changes nothing',
     `${SEGMENTS} spool files of killed gateways, each replayed ${REPLAYS} times by each of two writers at once, acknowledgements lost`,
     `${verdict.complete} complete answers, ${verdict.rows} rows, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${proxy.lost} acknowledgements lost, ${verdict.unverified} differences in counters and seals; ${deadlocks} deadlocks, none reached a caller`,

@@ -118,7 +118,6 @@ t.test(`a soak of ${MINUTES} minutes`, { skip: !SOAK && 'runs with FAULTS=soak' 
   const figures = `${clients.length} calls, ${journals.strangers.length} bad keys, ${visits.length} pages, ${slow.length} of both answered 503; ${verdict.complete} complete answers, 0 missing, 0 duplicates, 0 differences between rows, counters and seals; up to ${mostWaited} records waited; after the warm-up memory ${rss.mean.toFixed(0)} MB (trend ${rss.rise.toFixed(1)} MB), descriptors ${descriptors.mean.toFixed(0)} (trend ${descriptors.rise.toFixed(1)})`;
   t.comment(figures);
   note(
-    95,
     'Nothing grows',
     `${MINUTES} minutes of chat, streams, aborts, bodies of 1 MB, bad keys and pages; database frozen for ${OUTAGE_MS / 1000} s`,
     figures,

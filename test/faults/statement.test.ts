@@ -138,7 +138,6 @@ t.test('a month is closed while the spool of a killed gateway is booked: each re
   const verdict = await judge(sql, clients, world.upstreamJournal());
   t.match(verdict, { missing: [], duplicates: 0, wrong: [], unverified: 0 });
   note(
-    21,
     'Nothing enters a closed month unseen',
     `gateways killed (SIGKILL) with records in their spools, ${2 * ROUNDS} times; their month is closed before the spool is found, and while it is booked`,
     `${verdict.complete} complete answers, ${verdict.rows} rows, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates; ${corrected} rows became named corrections; statements and ledger agree to the last digit`,

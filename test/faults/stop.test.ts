@@ -35,7 +35,6 @@ t.test('SIGTERM under load loses nothing and cuts nothing', async (t) => {
   t.same(verdict.wrong, []);
   t.equal(verdict.unverified, 0);
   note(
-    2,
     'Stop loses nothing',
     `SIGTERM under load, ${STOPS} times`,
     `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${cut.length} cut, exit 0 and an empty spool each time`,

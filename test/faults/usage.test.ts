@@ -107,7 +107,6 @@ t.test('what the holder of a key is told of costs is the ledger, to the last dig
   const others = rows.filter(({ id }) => !told.some(({ requestId }) => requestId === id));
   t.equal(sumOf([...told.map(({ cost }) => cost as string), ...others.map(({ cost_eur }) => cost_eur)]), total);
   note(
-    23,
     'What a key holder is told is the ledger',
     `${journal.length} calls on two gateways (streams, whole answers, embeddings, failures, clients that leave), \`GET /usage\` asked for ${looks} times meanwhile`,
     `${told.length} \`x-cost-eur\`, ${shown.size} \`GET /usage/{id}\` at the other gateway, \`GET /usage\` of both and ${rows.length} rows agree: ${total} EUR`,

@@ -138,7 +138,6 @@ t.test('two workers that run through all of this', { skip }, async (t) => {
     t.match(verdict, BOOKED);
     t.ok(verdict.complete > KILLS * 20, `${verdict.complete} answers were complete`);
     note(
-      1.2,
       'What the client saw complete is in the ledger once',
       `kill -9 of one of two workers under load, ${KILLS} times`,
       `${verdict.complete} complete answers, ${verdict.missing.length} missing, ${verdict.duplicates} duplicates, ${verdict.unverified} differences between rows, counters and seals`,
@@ -236,7 +235,6 @@ async function replaceAll(t: Test, world: FaultWorld, gateway: GatewayProcess, r
     'by other processes',
   );
   note(
-    fastHttp === 'on' ? 2.5 : 2.6,
     'Workers are replaced without a trace',
     `${rounds} times both of two workers replaced by SIGHUP under load, FAST_HTTP=${fastHttp}`,
     `${clients.length} requests, 0 failed, refused or reset`,

@@ -36,7 +36,6 @@ t.test('replicas behind HAProxy are one gateway', { skip: haproxy === null && 'n
       }
       const bounded = mode === 'strict' ? '' : ` (bound of that run: ${formatEur(bound)}), no early 402`;
       note(
-        mode === 'strict' ? 63.1 : 63,
         'Four replicas behind HAProxy are one gateway',
         `${mode} budget, ${WORKERS} workers, ${ROUNDS} times`,
         `overshoot at most ${formatEur(worst)} EUR${bounded}`,
@@ -69,7 +68,6 @@ t.test('replicas behind HAProxy are one gateway', { skip: haproxy === null && 'n
     late.sort((a, b) => a - b);
     if (LONG) t.ok((late.at(-1) as number) <= 1000, `the last 200 came ${late.at(-1)} ms after the commit`);
     note(
-      63.2,
       'Four replicas behind HAProxy are one gateway',
       `key revoked by SQL, ${late.length} times`,
       `last 200 after the commit: median ${late[late.length >> 1]} ms, worst ${late.at(-1)} ms`,

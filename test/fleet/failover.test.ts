@@ -37,16 +37,15 @@ async function pair(t: Test): Promise<{ primary: Cluster; standby: Cluster }> {
 }
 
 const DEATHS = [
-  { name: 'kill -9', order: 60, begin: (primary: Cluster) => primary.signal('SIGKILL') },
+  { name: 'kill -9', begin: (primary: Cluster) => primary.signal('SIGKILL') },
   // its kernel accepts connections as before: only deadlines tell that the server is gone
   {
     name: 'frozen',
-    order: 61,
     begin: (primary: Cluster) => primary.signal('SIGSTOP'),
   },
 ];
 
-for (const { name, order, begin } of DEATHS) {
+for (const { name, begin } of DEATHS) {
   t.test(
     `the primary dies under load (${name}), the standby is promoted: no client notices, no record is lost`,
     async (t) => {
@@ -111,7 +110,6 @@ for (const { name, order, begin } of DEATHS) {
         await standby.stop();
       }
       note(
-        order,
         'A failover is invisible to known keys and loses nothing',
         `primary with a synchronous standby, 2 replicas under load; primary ${name}, standby promoted ${AWAY} requests later, ${ROUNDS} times`,
         `${total.requests} requests meanwhile, 0 failed; ${total.waited} records waited; ${total.complete} complete answers, 0 missing, 0 duplicates; healthy at most ${Math.round(worst)} ms after the promotion`,

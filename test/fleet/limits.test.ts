@@ -123,7 +123,6 @@ t.test(
     t.ok(most <= PER_MINUTE * 1.05, `${most} in a minute`);
     t.ok(mean >= PER_MINUTE * 0.9, `${mean} a minute on the mean`);
     note(
-      66,
       'A limit holds over all replicas',
       `${PER_MINUTE} requests a minute, ${REPLICAS} replicas behind HAProxy, ${TIMES} times as many sent for ${MINUTES} minutes`,
       `in any minute at most ${most}, on the mean ${mean}`,
@@ -137,7 +136,6 @@ t.test('one replica that gets all the traffic may use the whole limit', async (t
   t.ok(most <= PER_MINUTE * 1.05, `${most} in a minute`);
   t.ok(mean >= PER_MINUTE * 0.9, `${mean} a minute on the mean`);
   note(
-    66.1,
     'A limit holds over all replicas',
     'the same, all of it to one of them',
     `in any minute at most ${most}, on the mean ${mean}`,
@@ -173,7 +171,6 @@ t.test('calls at once, while replicas are killed and started again', async (t) =
     'besides those of replicas that were killed',
   );
   note(
-    66.2,
     'A limit holds over all replicas',
     `${AT_ONCE} calls at once, ${REPLICAS} replicas, ${KILLS} of them killed under load`,
     `at most ${most} at any instant`,

@@ -97,7 +97,6 @@ t.test('row, summary, export and monthly_spend agree with a big-number oracle to
   const seals = await read((sql) => verifySeals(sql));
   t.match(seals, { rows: ROWS, unsealed: 0, total: 0 });
   note(
-    70,
     'Money is exact',
     `${ROWS} random rows, prices changed every 500, against a big-number oracle`,
     `0 differences in rows, counters, summaries and exports, to 10^-15 EUR; ${seals.seals} seals hold`,

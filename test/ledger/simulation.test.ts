@@ -20,7 +20,6 @@ t.test('whatever fails in whatever order, nothing promised is lost and nothing c
   }
   t.ok(totals.kills > SEEDS.length, 'processes died');
   note(
-    69,
     'Nothing is lost or counted twice',
     `seeded simulation of the metering core, ${SEEDS.length} seeds`,
     `${totals.booked} records, ${totals.kills} process deaths, 0 violations`,

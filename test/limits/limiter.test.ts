@@ -409,7 +409,6 @@ t.test('many limited keys at once, each with its own limits', async (t) => {
   t.same([...admitted], [[2, KEYS]], 'two requests of each, of the four that were sent');
   const seconds = (performance.now() - began) / 1000;
   note(
-    66.3,
     'A limit holds over all replicas',
     `${KEYS} keys, each limited to 2 requests a minute and 4 at once; 4 requests of each through 2 gateways`,
     `2 of each let through, in ${seconds.toFixed(0)} s`,
