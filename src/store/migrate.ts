@@ -47,7 +47,8 @@ const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
  * Brings the database to this version, one transaction and lock for each file; sql/README.md describes upgrades.
  * A file with `-- needs NNNN` in its head keeps programs without file NNNN out. Makes partitions and repairs restores.
  * @returns the names of the files this call applied
- * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, or the billing zone differs
+ * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, has another
+ * encoding or isolation level than we need, or the billing zone differs
  * @throws DatabaseUnavailable, DatabaseRefused
  */
 export async function migrate(
@@ -59,7 +60,10 @@ export async function migrate(
   );
   const done: string[] = [];
   const end = performance.now() + limitMs;
-  let pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
+  let pending = await db.run(CHECK_MS, async (sql) => {
+    await requireUsable(sql);
+    return pendingOf(sql, migrations);
+  });
   const progress = startProgress(onProgress);
   let lockedSince: number | undefined;
   let unseen = 0; // attempts that failed by locks which nobody was seen to have
@@ -117,6 +121,27 @@ async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<
     await sql.unsafe(text);
     await sql`insert into schema_migrations (name, sha256, needs) values (${name}, ${hash}, ${needs})`;
   });
+}
+
+/**
+ * Texts are bounded in characters, which other encodings lack or count otherwise. Who waits for a lock has to see what
+ * was committed meanwhile: at "repeatable read" all replicas admit what one may.
+ * @throws MigrationRefused
+ */
+async function requireUsable(sql: Sql): Promise<void> {
+  const [{ encoding, level, role, database }] = await sql<[Record<'encoding' | 'level' | 'role' | 'database', string>]>`
+    select current_setting('server_encoding') as encoding, current_setting('transaction_isolation') as level,
+      quote_ident(session_user) as role, quote_ident(current_database()) as database`;
+  if (encoding !== 'UTF8') {
+    throw new MigrationRefused(
+      `the encoding of the database is ${encoding}, which cannot hold all texts: make another one with "create database NAME template template0 encoding 'UTF8'"; what this one holds comes into it by "tollgate database backup" and "restore"`,
+    );
+  }
+  if (!['read committed', 'read uncommitted'].includes(level)) {
+    throw new MigrationRefused(
+      `the database begins transactions at "${level}", where budgets would be passed and records could not be booked: run "alter role ${role} in database ${database} set default_transaction_isolation = 'read committed'"`,
+    );
+  }
 }
 
 /** Says what is being done once that has lasted three seconds, and then every minute. */

@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import t from 'tap';
 import { type Database, openDatabase } from '../../src/store/database.ts';
 import { migrate, pendingMigrations, SQL_DIRECTORY } from '../../src/store/migrate.ts';
-import { emptyDatabase, testDatabase } from '../support/postgres.ts';
+import { emptyDatabase, inDatabase, testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
 const MS = 10_000;
@@ -119,6 +119,46 @@ t.test('a database that is not of this program is refused and left as it is', as
   t.equal(row?.untouched, true);
   const crlf = { ...files, '0001_a.sql': files['0001_a.sql'].replaceAll('\n', '\r\n'), 'README.md': 'no migration' };
   t.same(await migrate(db, of(crlf)), [], 'other line ends are no change');
+});
+
+t.test('a database is refused where who waits for a lock would not see what was committed meanwhile', async (t) => {
+  const { url, db } = await emptyDatabase(t);
+  const database = (await db.run(MS, (sql) => sql`select current_database() as name`))[0]?.name;
+  for (const level of ['repeatable read', 'serializable']) {
+    await db.run(MS, (sql) => sql.unsafe(`alter database ${database} set default_transaction_isolation = '${level}'`));
+    const replica = openDatabase({ url });
+    t.teardown(() => replica.close());
+    await t.rejects(migrate(replica, { billingTimezone: 'UTC' }), {
+      message: new RegExp(
+        `^the database begins transactions at "${level}", .*: run "alter role \\S+ in database ${database} set default_transaction_isolation = 'read committed'"$`,
+      ),
+    });
+    t.equal((await pendingMigrations(replica))[0], '0001_gateway.sql', 'nothing was done');
+  }
+  const mend = `alter role current_user in database ${database} set default_transaction_isolation = 'read committed'`;
+  await db.run(MS, (sql) => sql.unsafe(mend));
+  const replica = openDatabase({ url });
+  t.teardown(() => replica.close());
+  t.ok((await migrate(replica, { billingTimezone: 'UTC' })).length > 30, 'what the message says helps');
+});
+
+t.test('a database whose encoding cannot hold all texts is refused', async (t) => {
+  const { url, db } = await emptyDatabase(t);
+  for (const encoding of ['SQL_ASCII', 'LATIN1']) {
+    const name = `tollgate_test_${process.pid}_${randomUUID().slice(0, 8)}`;
+    await db.run(MS, (sql) =>
+      sql.unsafe(`create database ${name} template template0 encoding '${encoding}' locale 'C'`),
+    );
+    const other = openDatabase({ url: inDatabase(url, name) });
+    t.teardown(async () => {
+      await other.close();
+      await db.run(MS, (sql) => sql.unsafe(`drop database ${name} with (force)`));
+    });
+    await t.rejects(migrate(other, { billingTimezone: 'UTC' }), {
+      message: new RegExp(`^the encoding of the database is ${encoding}, which cannot hold all texts: `),
+    });
+    t.equal((await pendingMigrations(other))[0], '0001_gateway.sql', 'nothing was done');
+  }
 });
 
 t.test('a program runs on with files it does not know, unless one needs a newer program', async (t) => {
