@@ -263,8 +263,9 @@ export function listBytes(sql: Sql) {
   return sql`${unpackedBytes(sql, 'allowed_model_slugs')} + 2 * ${unpackedBytes(sql, 'allowed_cidrs')}`;
 }
 
+// plain SQL may say 'infinity' for never, which is no Date
 export function columns(sql: Sql) {
-  return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
+  return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, nullif(expires_at, 'infinity') as expires_at, last_used_at, revoked_at,
     requests_per_minute, tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
     allowed_cidrs::text[] as allowed_cidrs, purpose,
     ${sql.unsafe(STATE)}`;

@@ -235,6 +235,21 @@ t.test('keys are found by their digests, those that work first; of one company i
   t.same(await run((sql) => idsOfDigests(sql, [])), []);
 });
 
+t.test('plain SQL: a key that expires at infinity never expires', async (t) => {
+  const { id } = await run((sql) => createKey(sql, 'svc_', { ...asked, name: 'endless' }));
+  await run((sql) => sql`update api_keys set expires_at = 'infinity' where id = ${id}`);
+  const mine = { name: 'endless', expires_at: null, state: 'active' };
+  t.match(await run((sql) => findKey(sql, id)), mine);
+  t.match(
+    (await run((sql) => listKeys(sql, acme))).find((key) => key.id === id),
+    mine,
+  );
+  t.match(
+    await run((sql) => rotateKey(sql, 'svc_', { id, company_id: acme, overlap: 60, created_by: 'ada@example.com' })),
+    mine,
+  );
+});
+
 t.test('plain SQL: the checks of the table refuse what no reader lets through', async (t) => {
   const { id } = await make();
   for (const [column, values] of Object.entries({
