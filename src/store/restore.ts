@@ -96,6 +96,7 @@ async function load(
   const tables = await ownTables(sql);
   for (const partition of head.partitions) await makePartition(sql, partition, tables);
   await setTriggers(sql, tables, 'disable');
+  await requireEmpty(sql, head.migration); // once more: from here on nobody else writes
   // rows that the migrations made are in the backup too
   await sql.unsafe(`truncate ${tables.map((name) => `"${name}"`).join(', ')}`);
   const { rows, count } = rowCounter(onProgress);

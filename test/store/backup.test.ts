@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import t from 'tap';
 import { backupOf } from '../../src/store/backup.ts';
 import { BackupReader } from '../../src/store/backup-reader.ts';
-import type { Database } from '../../src/store/database.ts';
+import { type Database, openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { migrate, ownTables } from '../../src/store/migrate.ts';
 import { restore } from '../../src/store/restore.ts';
@@ -221,6 +221,23 @@ t.test(
     );
   },
 );
+
+t.test('of two restores into one database at once, one is refused, and the other one stays', async (t) => {
+  const { db: to, url } = await emptyDatabase(t);
+  const another = openDatabase({ url });
+  t.teardown(() => another.close());
+  const later = await testDatabase(t);
+  await later.db.run(MS, (sql) => sql`insert into companies (name) values ('of another backup')`);
+  const [ours, theirs] = await Promise.allSettled([
+    load(to, await backup(db)),
+    backup(later.db).then((bytes) => load(another, bytes)),
+  ]);
+  const refused = [ours, theirs].find((each) => each.status === 'rejected');
+  t.match(refused?.reason?.message, /^the database is not empty \(companies has rows\): restore into a new one$/);
+  const names = await to.run(MS, (sql) => sql<{ id: string }[]>`select id from companies`);
+  t.equal(names.length, 1);
+  t.equal(names[0]?.id === company, ours.status === 'fulfilled', 'the one that says so is restored');
+});
 
 t.test('a backup keeps a billing zone that new databases are refused', async (t) => {
   const { db: old } = await testDatabase(t);
