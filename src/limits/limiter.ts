@@ -91,8 +91,11 @@ export class LeasedLimiter implements Limiter, UnitSource {
   }
 
   takeAll(ofKey: KeyShares, shares: readonly Share[], units: number): MaybeAsync<void> {
+    const now = performance.now();
     for (let taken = 0; taken < shares.length; taken++) {
-      if ((shares[taken] as Share).take(units)) continue;
+      const share = shares[taken] as Share;
+      share.forgetOld(now);
+      if (share.take(units)) continue;
       while (taken > 0) (shares[--taken] as Share).untake(units);
       return this.#takeLater(ofKey, shares, units);
     }

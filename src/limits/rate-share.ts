@@ -7,6 +7,8 @@ const AHEAD_SECONDS = 0.5;
 const AHEAD_OF_LEFT = 0.25;
 /** How long a unit counts (sql/0025_limit_leases.sql). */
 const WINDOW_SECONDS = 62;
+/** How long a unit may be held before it is used, or it would count less than a minute after. */
+const HELD_MS = 2000;
 /** The shortest time over which demand is measured. */
 const MEASURED_MS = 200;
 /** Less than this is no demand: tokens or requests a second. */
@@ -38,6 +40,12 @@ export class RateShare extends Share {
   /** What was left of the limit when the database told last, and what this gateway had leased by then; null: it never told. */
   #leftThen: number | null = null;
   #ownThen = 0;
+
+  forgetOld(now: number): void {
+    if (this.free <= 0 || now - this.#plannedAt <= HELD_MS) return;
+    this.refund(this.free, this.#plannedAt);
+    this.free = 0;
+  }
 
   take(units: number): boolean {
     if (this.free < units) return false;
@@ -75,6 +83,7 @@ export class RateShare extends Share {
   }
 
   plan(now: number): AskedUnits | null {
+    this.forgetOld(now);
     this.#plannedAt = now;
     const elapsed = now - this.#measuredAt;
     if (elapsed >= MEASURED_MS) {

@@ -47,6 +47,9 @@ export abstract class Share {
     this.#refusedUntil = 0;
   }
 
+  /** Units that were free while the gateway was suspended are free no longer: others may have leased them since. */
+  abstract forgetOld(now: number): void;
+
   /** @returns whether so many units were free */
   abstract take(units: number): boolean;
 

@@ -22,6 +22,10 @@ export class SlotShare extends Share {
   /** Slots this gateway had then. */
   #leased = 0;
 
+  forgetOld(now: number): void {
+    if (this.free > 0 && now - this.#askedAt > LEASE_SECONDS * 1000) this.free = 0;
+  }
+
   take(units: number): boolean {
     if (this.free < units) return false;
     this.free -= units;

@@ -174,6 +174,57 @@ t.test('what is used with the database away counts no longer than a minute', asy
   t.equal(await counted(tokens), 500, 'what was used, not what was reserved');
 });
 
+t.test('what a gateway held while it was suspended counts no longer: it is neither used nor given back', async (t) => {
+  const pass = clock(t);
+  const { setInterval } = globalThis;
+  const ticks: (() => void)[] = []; // of the gateways, which tick when they are told
+  globalThis.setInterval = ((tick: () => void) => {
+    ticks.push(tick);
+    return { unref: () => undefined };
+  }) as unknown as typeof setInterval;
+  t.teardown(() => {
+    globalThis.setInterval = setInterval;
+  });
+  for (const [resumed, first] of [
+    ['requests come first', 30],
+    ['its timer comes first', 0],
+  ] as const) {
+    const { limiters } = fleet(t, 2);
+    const [suspended, other] = limiters as [LeasedLimiter, LeasedLimiter];
+    const customer = limited({ requestsPerMinute: 100 });
+    t.equal((await requests([suspended], customer, 20)).holds.length, 20);
+    const tick = ticks.at(-1) as () => void;
+    pass(300);
+    tick();
+    await until(async () => (await counted(customer)) > 20, 'units are leased ahead');
+    pass(70_000);
+    await db.run(5000, (sql) => sql`update limit_windows set second = second - 70 where subject = ${customer[1].id}`);
+    t.equal((await requests([other], customer, 100)).holds.length, 100);
+    t.equal((await requests([suspended], customer, first)).holds.length, 0, resumed);
+    for (let quiet = 0; quiet < 5; quiet++) {
+      pass(300);
+      tick();
+      await counted(customer);
+    }
+    await suspended.close(); // with all that it has to give back
+    t.equal(await counted(customer), 100, resumed);
+  }
+});
+
+t.test('slots that a gateway held while it was suspended are not used', async (t) => {
+  const pass = clock(t);
+  const { limiters } = fleet(t, 2);
+  const [suspended, other] = limiters as [LeasedLimiter, LeasedLimiter];
+  const customer = limited({ maxConcurrent: 4 });
+  const { holds } = await requests([suspended], customer, 4);
+  await db.run(5000, (sql) => sql`update limit_slots set expires_at = now() where subject = ${customer[1].id}`);
+  const taken = await requests([other], customer, 4);
+  for (const hold of holds) hold.end();
+  pass(11_000);
+  t.equal(taken.holds.length, 4);
+  t.equal((await requests([suspended], customer, 4)).holds.length, 0);
+});
+
 t.test('slots with the database away', async (t) => {
   const { network, limiters } = fleet(t, 2);
   const customer = limited({ maxConcurrent: 10 });
@@ -257,6 +308,7 @@ t.test('what is left is known for a while without asking the database', async (t
     await hold.reserve(50, 10);
     hold.settle(60);
   }
+  await until(async () => (await counted(customer)) > 610, 'units are leased ahead');
   await until(async () => (await counted(customer)) === 610, 'what was leased ahead is back');
   const left = (isFresh: boolean) => limiter.left(...customer, isFresh);
   const told = { requests: { remaining: 0 }, tokens: { remaining: 400 } };
