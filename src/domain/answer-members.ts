@@ -63,7 +63,13 @@ const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
 ]);
 
 const LISTS = { leaking: LEAKING_MEMBERS, generated: GENERATED_MEMBERS, price: PRICE_MEMBERS };
-const MESSAGES_LISTS = { ...LISTS, generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'], inputs: ['input'] };
+/** Answers of messages repeat nothing of the caller's: a model that they name anywhere is one of the provider's. */
+const MESSAGES_LISTS = {
+  ...LISTS,
+  generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'],
+  inputs: ['input'],
+  models: ['model'],
+};
 
 const CHAT = {
   ...LISTS,

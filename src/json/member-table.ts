@@ -35,7 +35,8 @@ export interface MemberTable {
   readonly topLevel: ByLength;
   /** The entries of `topLevel` by name, for keys written with escapes. */
   readonly byName: ReadonlyMap<string, number>;
-  readonly generated: ByLength;
+  /** Nested members: generated text, and names of models. */
+  readonly below: ByLength;
   /** The members of a usage that tell its price; null: they stay. */
   readonly price: MemberTable | null;
   /** Of the object in a NESTED member. */
@@ -53,6 +54,8 @@ interface MemberNames {
   readonly generated?: readonly string[];
   /** Of these, those whose objects are generated too. */
   readonly inputs?: readonly string[];
+  /** Nested members whose string values name a model. Those of a usage always do. */
+  readonly models?: readonly string[];
   /** Members of a usage to remove. */
   readonly price?: readonly string[];
   readonly nested?: MemberTable;
@@ -60,18 +63,21 @@ interface MemberNames {
 }
 
 const NO_ENTRIES: readonly Entry[] = [];
+const MODEL_MEMBER = { model: MODEL };
 
 export function memberTable(names: MemberNames): MemberTable {
-  const { format, leaking = [], generated = [], inputs = [], price = [], nested = null, usage = chatUsage } = names;
+  const { format, leaking = [], generated = [], inputs = [], models = [], price = [] } = names;
+  const { nested = null, usage = chatUsage } = names;
   const topLevel = [...leaking.map((name) => [name, LEAKING] as const), ...Object.entries(format)];
   return {
     topLevel: byLength(topLevel),
     byName: new Map(topLevel),
-    generated: byLength([
+    below: byLength([
+      ...models.map((name) => [name, MODEL] as const),
       ...inputs.map((name) => [name, INPUT] as const),
       ...generated.map((name) => [name, DELTA] as const),
     ]),
-    price: price.length === 0 ? null : memberTable({ format: {}, leaking: price }),
+    price: price.length === 0 ? null : memberTable({ format: MODEL_MEMBER, leaking: price, models: ['model'] }),
     nested,
     usage,
   };
@@ -98,10 +104,10 @@ export function kindOf(table: MemberTable, b: Buffer, start: number, length: num
   return OTHER;
 }
 
-/** DELTA if string values of this nested key are generated text, INPUT if objects are too, else OTHER. */
-export function generatedKind(generated: ByLength, b: Buffer, start: number, length: number): number {
-  if (length >= generated.length) return OTHER;
-  const entries = generated[length] as readonly Entry[];
+/** DELTA if string values of this nested key are generated text, INPUT if objects are too, MODEL if they name one, else OTHER. */
+export function kindBelow(below: ByLength, b: Buffer, start: number, length: number): number {
+  if (length >= below.length) return OTHER;
+  const entries = below[length] as readonly Entry[];
   for (let k = 0; k < entries.length; k++) {
     const { bytes, kind } = entries[k] as Entry;
     if (equals(b, start, length, bytes)) return kind;

@@ -26,8 +26,8 @@ import {
   DELTA,
   ERROR,
   GROQ,
-  generatedKind,
   INPUT,
+  kindBelow,
   kindOf,
   LEAKING,
   type MemberTable,
@@ -64,6 +64,8 @@ const MAX_LEVELS = 31;
 const FINISH_REASON = Buffer.from('finish_reason');
 const USAGE_KEY = Buffer.from('usage');
 const ERROR_KEY = Buffer.from('error');
+/** A usage that has one of the members that are removed or replaced. */
+const PRICED = /cost|"model"/;
 const NULL = Buffer.from('null');
 const TRUE = Buffer.from('true');
 const FALSE = Buffer.from('false');
@@ -272,10 +274,10 @@ export class ObjectWalk implements HiddenSpans {
     this.usageEnd = end;
   }
 
-  /** Removes the members of a usage that tell its price. */
+  /** Removes the members of a usage that tell its price, and replaces those that name a model. */
   #hidePrice(b: Buffer, start: number, end: number, lineEnds: boolean, editCount: number): void {
     const { price } = this.#table;
-    if (price === null || !b.toString('latin1', start, end).includes('cost')) return;
+    if (price === null || !PRICED.test(b.toString('latin1', start, end))) return;
     this.#priced ??= new ObjectWalk(price, this.hidden);
     this.#walkAgain(this.#priced, b, start, end, lineEnds, editCount);
   }
@@ -318,11 +320,11 @@ export class ObjectWalk implements HiddenSpans {
       return last;
     }
 
-    const names = this.#table.generated;
+    const { below } = this.#table;
     let depth = 1; // open brackets
     let stack = first === OPEN_BRACKET ? 1 : 0; // their kinds, innermost lowest: 1 is an array
     let next = first === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
-    let generated = OTHER; // DELTA or INPUT where the key before this value is one of generated text
+    let said = OTHER; // what the key before this value says of it: DELTA, INPUT or MODEL
     let from = 0; // the content of the last string, which a colon makes a key
     let to = 0;
     for (i++; i < end; i++) {
@@ -334,14 +336,15 @@ export class ObjectWalk implements HiddenSpans {
         from = i + 1;
         i = to = stringEnd(b, from, end);
         if (i < 0) return -1;
-        if (generated !== OTHER) this.#noteText(from, to);
+        if (said === MODEL) this.addEdit(from - 1, to + 1, REPLACE);
+        else if (said !== OTHER) this.#noteText(from, to);
         else if (to - from >= this.#shortest && !isInput) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
-        if (values !== null && next === AFTER_VALUE) values.push(from, to, generated !== OTHER ? GENERATED : TEXT);
-        generated = OTHER;
+        if (values !== null && next === AFTER_VALUE) values.push(from, to, said > MODEL ? GENERATED : TEXT);
+        said = OTHER;
       } else if (c === COLON) {
         if (next !== COLON_ONLY) return -1;
         next = VALUE;
-        generated = isInput ? OTHER : generatedKind(names, b, from, to - from);
+        said = isInput ? OTHER : kindBelow(below, b, from, to - from);
         if (kind === CHOICES && depth === 2) {
           if (equals(b, from, to - from, FINISH_REASON)) {
             const value = spaceEnd(b, i + 1, end, lineEnds);
@@ -353,20 +356,20 @@ export class ObjectWalk implements HiddenSpans {
       } else if (c === COMMA) {
         if (next !== AFTER_VALUE) return -1;
         next = (stack & 1) === 1 ? VALUE : KEY;
-        generated = OTHER;
+        said = OTHER;
       } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
         if (next > VALUE_OR_CLOSE) return -1;
-        if (generated === INPUT) {
+        if (said === INPUT) {
           from = i + 1;
           i = this.#valueEnd(b, i, end, INPUT, lineEnds) - 1;
           if (i < 0) return -1;
           this.#noteText(from, i);
           next = AFTER_VALUE;
-          generated = OTHER;
+          said = OTHER;
           continue;
         }
         next = c === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
-        generated = OTHER;
+        said = OTHER;
         // no usual answer is so deep: a stack of any size would cost every answer
         if (++depth > MAX_LEVELS) return containerEnd(b, start, i, depth, end, lineEnds, isInput ? null : this);
         stack = (stack << 1) | (c === OPEN_BRACKET ? 1 : 0);

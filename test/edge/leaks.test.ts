@@ -76,6 +76,12 @@ const TEXTS = [
   `No deployments available for CANARY-MODEL-7B, fallbacks=[{'${MODEL}': ['azure/canary-model-7b']}]`,
 ];
 
+/** A usage names models that the gateway never heard of. */
+const OTHERS = {
+  model: CANARY,
+  iterations: [{ type: 'message', model: 'canary-large', input_tokens: 1, output_tokens: 1 }],
+};
+
 const reference = {
   id: 'chatcmpl-1',
   object: 'chat.completion',
@@ -86,7 +92,7 @@ const reference = {
   output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hello' }] }],
   content: [{ type: 'text', text: 'Hello' }],
   input_tokens: 1,
-  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, input_tokens: 1, output_tokens: 1 },
+  usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, input_tokens: 1, output_tokens: 1, ...OTHERS },
 };
 const SPOKEN = {
   provider: 'canary',
@@ -118,7 +124,12 @@ const DONE = `${data({ ...reference, object: 'chat.completion.chunk' })}data: [D
 
 /** An event of a dialect whose events have types; `response` or `message` hold what a whole answer does. */
 const typed = (type: string, value: object) => `event: ${type}\n${data({ type, ...value })}`;
-const HELD = { ...NESTED, ...SPOKEN, model: MODEL, usage: { input_tokens: 1, output_tokens: 1, cost: 'canary' } };
+const HELD = {
+  ...NESTED,
+  ...SPOKEN,
+  model: MODEL,
+  usage: { input_tokens: 1, output_tokens: 1, cost: 'canary', ...OTHERS },
+};
 const DELTA = {
   item_id: `${MODEL}-1`,
   index: 0,

@@ -2,7 +2,7 @@ import t from 'tap';
 import { ask } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { MASTER_KEY } from '../support/upstream.ts';
-import { answerJson, type Dialect, openStage, testDialect } from './dialect.ts';
+import { answerEvents, answerJson, type Dialect, openStage, testDialect } from './dialect.ts';
 
 const MESSAGE = {
   id: 'msg_1',
@@ -268,3 +268,41 @@ t.test('tokens are counted behind all gates, for nothing', async (t) => {
   const line = gateway.logged.find((line) => line.includes('"messages.count_tokens"') && line.includes(company));
   t.notMatch(line, 'tokens":4');
 });
+
+t.test(
+  'samplings that the counts of a message leave out, as of a compaction, are booked, and their models not named',
+  async (t) => {
+    const { company, post, stream } = await newClient();
+    const counts = { input_tokens: 23_000, output_tokens: 1000 };
+    const iterations = [
+      {
+        type: 'compaction',
+        model: 'vendor-large-1',
+        input_tokens: 180_000,
+        cache_read_input_tokens: 7,
+        output_tokens: 3500,
+      },
+      { type: 'message', model: 'vendor-large-1', ...counts },
+    ];
+    for (const more of [{}, { cost: 0.5 }]) {
+      const usage = { ...counts, ...more, iterations };
+      const content = [
+        { type: 'fallback', from: { model: 'vendor-large-1' }, to: { model: null } },
+        { type: 'tool_use', id: 't', name: 'buy', input: { model: 'Model 3' } },
+      ];
+      answerJson(stage, { ...MESSAGE, content, usage });
+      const { json } = await post();
+      t.strictSame(json.usage, { ...counts, iterations: iterations.map((one) => ({ ...one, model: 'fast' })) });
+      t.strictSame(json.content, [{ ...content[0], from: { model: 'fast' } }, content[1]], 'the input of a tool stays');
+      answerEvents(stage, [
+        ...DIALECT.events.slice(0, -2),
+        event('message_delta', { delta: { stop_reason: 'end_turn' }, usage }),
+        event('message_stop'),
+      ]);
+      t.notMatch(await (await stream()).text(), 'vendor');
+    }
+    for (const row of await gateway.ledger(company, 4)) {
+      t.match(row, { prompt_tokens: 203_007, completion_tokens: 4500, usage_source: 'upstream' });
+    }
+  },
+);

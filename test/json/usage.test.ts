@@ -110,6 +110,20 @@ t.test('the usage of a message: tokens written to the cache and read from it are
   );
 });
 
+t.test('the usage of a message that took several askings is that of all', async (t) => {
+  const read = (usage: object) => countsOf(readUsage(JSON.stringify(usage), messagesUsage));
+  const one = { input_tokens: 9, output_tokens: 4 };
+  const cached = { ...one, cache_read_input_tokens: 100 };
+  t.strictSame(read({ ...one, iterations: [cached, one] }), { prompt: 118, completion: 8 });
+  t.strictSame(read({ ...one, iterations: [one] }), { prompt: 9, completion: 4 });
+  t.strictSame(read({ iterations: [one, one] }), { prompt: 18, completion: 8 });
+  t.strictSame(read({ ...cached, iterations: [one] }), { prompt: 109, completion: 4 }, 'never less than told beside');
+  for (const iterations of [null, {}, [], [null], [{}], [one, { input_tokens: -1 }], [{ input_tokens: '9' }]]) {
+    t.strictSame(read({ ...one, iterations }), { prompt: 9, completion: 4 }, JSON.stringify(iterations));
+  }
+  t.strictSame(read({ ...one, iterations: [one, { input_tokens: 9 }] }), { prompt: 18, completion: 4 });
+});
+
 const told = (more: object) => ({
   ...{ cached: null, cacheWrite: null, audioPrompt: null, reasoning: null, audioCompletion: null, cost: null },
   ...more,

@@ -216,9 +216,10 @@ function shown(value: Record<string, unknown>, dialect: string): unknown {
   const plain = named(without(value, LEAKING_MEMBERS)) as Record<string, unknown>;
   const inner = dialect === 'responses' ? 'response' : 'message';
   if (inner in plain) plain[inner] = priced(named(without(plain[inner] as object, LEAKING_MEMBERS)) as typeof plain);
-  const text = JSON.stringify(priced(plain), (name, part) =>
-    typeof part === 'string' && !['delta', 'text', 'type'].includes(name) ? part.replaceAll('internal-7b', SLUG) : part,
-  );
+  const text = JSON.stringify(priced(plain), (name, part) => {
+    if (typeof part !== 'string' || ['delta', 'text', 'type'].includes(name)) return part;
+    return name === 'model' && dialect === 'messages' ? SLUG : part.replaceAll('internal-7b', SLUG);
+  });
   return JSON.parse(text);
 }
 
