@@ -39,8 +39,19 @@ type Members = Readonly<Record<string, unknown>>;
 /** The usage of a chat completion. Without `completion_tokens` they are total_tokens - prompt_tokens. */
 export function chatUsage(usage: Members): ToldUsage {
   const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
-  const rest = isCount(prompt) && isCount(total) ? Math.max(0, total - prompt) : null;
-  return toldUsage(usage, prompt, completion ?? rest);
+  return toldUsage(usage, prompt, withReasoning(prompt, completion, total, usage.completion_tokens_details));
+}
+
+/**
+ * The completion with its reasoning, which xAI, and routers in front of Gemini, tell beside it: then the total is the
+ * sum of all three. Without a completion it is what the total leaves.
+ */
+function withReasoning(prompt: unknown, completion: unknown, total: unknown, details: unknown): unknown {
+  if (!isCount(prompt) || !isCount(total)) return completion;
+  if (completion == null) return Math.max(0, total - prompt);
+  if (details == null || !isCount(completion)) return completion;
+  const { reasoning_tokens: reasoning } = membersOf(details);
+  return isCount(reasoning) && prompt + completion + reasoning === total ? completion + reasoning : completion;
 }
 
 /** The usage of embeddings, which have no completion: all tokens are of the prompt. */
@@ -58,14 +69,10 @@ function toldUsage(usage: Members, promptTokens: unknown, completionTokens: unkn
 /** The usage of a response. */
 export function responsesUsage(usage: Members): ToldUsage {
   const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;
-  const rest = isCount(input) && isCount(total) ? Math.max(0, total - input) : null;
+  const { input_tokens_details: ofInput, output_tokens_details: ofOutput, cost } = usage;
   const prompt = countOrNull(input);
-  const completion = countOrNull(output ?? rest);
-  return {
-    prompt,
-    completion,
-    details: detailsOf(prompt, completion, usage.input_tokens_details, usage.output_tokens_details, usage.cost),
-  };
+  const completion = countOrNull(withReasoning(input, output, total, ofOutput));
+  return { prompt, completion, details: detailsOf(prompt, completion, ofInput, ofOutput, cost) };
 }
 
 /**

@@ -87,6 +87,39 @@ t.test('the usage of a response', async (t) => {
   t.equal(read('{"prompt_tokens":9,"completion_tokens":4}'), null);
 });
 
+t.test('reasoning that stands beside the completion, by the total, is completion too', async (t) => {
+  const chat = (completion: unknown, reasoning: unknown, total: unknown) =>
+    countsOf(
+      readUsage(
+        JSON.stringify({
+          ...{ prompt_tokens: 32, completion_tokens: completion, total_tokens: total },
+          completion_tokens_details: { reasoning_tokens: reasoning },
+        }),
+        chatUsage,
+      ),
+    );
+  t.strictSame(chat(9, 94, 135), { prompt: 32, completion: 103 });
+  t.strictSame(chat(0, 94, 126), { prompt: 32, completion: 94 });
+  t.strictSame(chat(103, 94, 135), { prompt: 32, completion: 103 }, 'within it, as nearly all tell it');
+  for (const [reasoning, total] of [
+    [94, 134],
+    [94, undefined],
+    ['94', 135],
+    [-94, -53],
+    [null, 135],
+    [0, 41],
+  ] as const) {
+    t.strictSame(chat(9, reasoning, total), { prompt: 32, completion: 9 }, `${reasoning}, ${total}`);
+  }
+  t.strictSame(chat('9', 94, 135), { prompt: 32, completion: null });
+  const response = { input_tokens: 32, output_tokens: 9, total_tokens: 135 };
+  const told = readUsage(
+    JSON.stringify({ ...response, output_tokens_details: { reasoning_tokens: 94 } }),
+    responsesUsage,
+  );
+  t.match(told, { prompt: 32, completion: 103, details: { reasoning: 94 } });
+});
+
 t.test('the usage of a message: tokens written to the cache and read from it are prompt tokens', async (t) => {
   const read = (json: string) => countsOf(readUsage(json, messagesUsage));
   t.strictSame(read('{"input_tokens":9,"output_tokens":4}'), { prompt: 9, completion: 4 });
