@@ -76,7 +76,7 @@ const CHAT = {
   format: { model: MODEL, error: ERROR, errors: ERROR, usage: USAGE, x_groq: GROQ, choices: CHOICES },
 };
 
-/** An answer of POST /chat/completions, and each event of a stream. Groq has the usage in an object of its own. */
+/** An answer of POST /chat/completions, and each event of a stream. Groq has the usage in an object of its own, which is read and removed. */
 export const CHAT_ANSWER = memberTable(CHAT);
 
 /** An answer of POST /embeddings. */

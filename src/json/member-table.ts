@@ -7,6 +7,7 @@ export const MODEL = 1;
 export const ERROR = 2;
 export const LEAKING = 3;
 export const USAGE = 4;
+/** A usage inside an object that bears the name of a provider: it is read, and removed. */
 export const GROQ = 5;
 export const CHOICES = 6;
 /** What a whole answer consists of, in other dialects than that of chat completions. */

@@ -146,7 +146,8 @@ export class ObjectWalk implements HiddenSpans {
       i = stringEnd(b, i + 1, end);
       if (i < 0) return -1;
       const kind = kindOf(this.#table, b, keyStart + 1, i - keyStart - 1);
-      if (kind !== LEAKING && removeFrom >= 0) {
+      const leaks = kind === LEAKING || kind === GROQ;
+      if (!leaks && removeFrom >= 0) {
         this.addEdit(removeFrom, keyStart, REMOVE);
         removeFrom = -1;
       }
@@ -158,7 +159,7 @@ export class ObjectWalk implements HiddenSpans {
       i = this.#valueEnd(b, valueStart, end, kind, lineEnds);
       if (i < 0) return -1;
 
-      if (kind === LEAKING) {
+      if (leaks) {
         this.editCount = editCount;
         if (this.kept > 0) this.addEdit(comma, i, REMOVE);
         else {

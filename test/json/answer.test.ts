@@ -36,6 +36,22 @@ t.test('members that name what stands behind are taken out', (t) => {
     rendered('{"provider":"x","model":"m","_hidden_params":{"a":[1]},"id":1,"provider_specific_fields":null}'),
     `{"model":"${SLUG}","id":1}`,
   );
+  t.equal(
+    rendered('{"model":"m","x_groq":{"id":"req_1","usage":{"prompt_tokens":1}},"id":1}'),
+    `{"model":"${SLUG}","id":1}`,
+  );
+  t.end();
+});
+
+t.test('a usage names no model, whichever it is', (t) => {
+  const usage = (name: string, more = '') =>
+    `{"model":${name},"a":[{"model":${name},"b":{"model": ${name}}}],"prompt_tokens":1${more}}`;
+  for (const more of ['', ',"cost":1']) {
+    t.equal(
+      rendered(`{"model":"m","usage":${usage('"vendor-large"', more)},"b":{"model":"mine"}}`),
+      `{"model":"${SLUG}","usage":${usage(`"${SLUG}"`)},"b":{"model":"mine"}}`,
+    );
+  }
   t.end();
 });
 

@@ -35,8 +35,12 @@ export function framed(text: string, lineEnd: string): Buffer {
 const DONE = 'data: [DONE]\n\n';
 const UPSTREAM_DONE = 'data: [DONE]⏎⏎';
 const event = (json: string) => `data: ${json}⏎⏎`;
-/** What leaves: the model's name exchanged, the price gone. */
-const slugged = (text: string) => text.replaceAll('internal-7b', SLUG).replace('"cost":0.00071,', '');
+/** What leaves: the model's name exchanged, the price and what bears a provider's name gone. */
+const slugged = (text: string) =>
+  text
+    .replaceAll('internal-7b', SLUG)
+    .replace('"cost":0.00071,', '')
+    .replaceAll(/,"x_groq":(?:\[\]|\{[^{}]*(?:\{[^{}]*\})?\})/g, '');
 
 /** An OpenAI chunk: what the benchmark replays too. */
 export function chunk(delta: string, finish = 'null', more = ''): string {

@@ -156,7 +156,7 @@ function membersOf(text: string): Span[] | null {
   return members;
 }
 
-const LEAKS = ['provider', '_hidden_params', 'provider_specific_fields'];
+const LEAKS = ['provider', '_hidden_params', 'provider_specific_fields', 'x_groq'];
 const PRICES = ['cost'];
 
 /** The event's data lines with model replaced or inserted and leaks removed. */
