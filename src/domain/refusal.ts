@@ -68,6 +68,26 @@ const UNKNOWN_MODEL: readonly RegExp[] = [
   /\bx-portkey-/i, // a router that lacks its configuration
 ];
 
+/** Whether an error speaks of the operator's account: its key, credit, budget or access. No caller can mend that. */
+export function isOfAccount(message: string, code: string): boolean {
+  return ACCOUNT_CODES.has(code.toLowerCase()) || ACCOUNT.some((pattern) => pattern.test(message));
+}
+
+const ACCOUNT_CODES: ReadonlySet<string> = new Set([
+  ...['budget_exceeded', 'insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'arrearage'],
+  ...['account_deactivated', 'invalid_api_key', 'model.accessdenied'],
+]);
+
+const ACCOUNT: readonly RegExp[] = [
+  /\bbudget has been exceeded\b|\bover budget\b|\bExceeded(?:Token)?Budget\b/i, // LiteLLM
+  /\bcredit balance\b|\b(?:insufficient|not enough) (?:credits?|balance|funds|quota)\b/i, // Anthropic, DeepSeek
+  /\bspecified API usage limits\b|\bbilling hard limit\b/i, // Anthropic, OpenAI
+  /\bAPI key (?:is )?(?:not valid|not found|invalid|expired)\b|\b(?:incorrect|invalid) API key\b/i, // Gemini, xAI
+  /\b(?:organization|account|workspace) (?:has been (?:disabled|suspended)|must be verified)\b/i, // Anthropic, OpenAI
+  /\baccount is in good standing\b|\baccess to (?:the )?model\b.{0,80}\bdenied\b/i, // Alibaba
+  /\bdon['’]t have access to the model\b|\buser location is not supported\b/i, // Bedrock, Gemini
+];
+
 /** Whether the provider's content filter refused the prompt. */
 export function isFiltered(message: string, code: string): boolean {
   return (

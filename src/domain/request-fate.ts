@@ -124,14 +124,19 @@ const NOT_THERE: Text = [
   'The upstream does not know this model, or has nothing at this address. Nothing was charged.',
   `Compare the model's upstream name ("tollgate model list") with the names that the upstream has, and UPSTREAM_URL with its base address: most end in /v1.`,
 ];
+/** With 400 or 422 a call ends so only for these reasons. */
+const NOT_THERE_OR_ACCOUNT: Text = [
+  'The upstream does not know this model, or refused the account behind it: a key, a credit, a budget, an access. Nothing was charged.',
+  `Read what the upstream said, and look after the account. ${NOT_THERE[1]}`,
+];
 
-/** Mistakes in the gateway's own settings. With 400 or 422 a call ends so only where the upstream does not know the model. */
+/** Mistakes in the gateway's own settings. */
 const BY_UPSTREAM_STATUS: Readonly<Record<number, Text>> = {
   401: KEY_REFUSED,
   403: KEY_REFUSED,
-  400: NOT_THERE,
+  400: NOT_THERE_OR_ACCOUNT,
   404: NOT_THERE,
-  422: NOT_THERE,
+  422: NOT_THERE_OR_ACCOUNT,
 };
 
 /** By the name of the error, which is its code unless that is null. */

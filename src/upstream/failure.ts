@@ -1,7 +1,7 @@
 import { GatewayError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { redact } from '../domain/redact.ts';
-import { isFiltered, isUnknownModel, MAX_REASON } from '../domain/refusal.ts';
+import { isFiltered, isOfAccount, isUnknownModel, MAX_REASON } from '../domain/refusal.ts';
 
 /**
  * The client's error for each failure of the upstream (contract section 4, "Errors"). The upstream's own words go to
@@ -57,7 +57,7 @@ export function statusFailure(
   const { message, code, param } = readError(body);
   const text = redact(message, model, secrets) || undefined;
   if (status === 413) return new GatewayError('request_too_large', text);
-  if (isUnknownModel(message, code, param)) return new GatewayError('upstream_error');
+  if (isUnknownModel(message, code, param) || isOfAccount(message, code)) return new GatewayError('upstream_error');
   if (isFiltered(message, code)) return new GatewayError('invalid_request', FILTERED);
   const tooLong = code === 'context_length_exceeded' || /maximum context length|context window/i.test(message);
   return new GatewayError(

@@ -121,6 +121,45 @@ const UNKNOWN: readonly unknown[] = [
   error('Either x-portkey-config or x-portkey-provider header is required'),
 ];
 
+/** What is said of the operator's own account with a status that blames the request. */
+const ACCOUNT: readonly unknown[] = [
+  error('Budget has been exceeded! Current cost: 28.0664, Max budget: 0.001', { type: 'budget_exceeded' }),
+  error('ExceededTokenBudget: Current spend for token: 7.2e-05; Max Budget for Token: 2e-07'),
+  error('ExceededBudget: User=default_user_id over budget. Spend=12.5, Budget=10'),
+  error('Your credit balance is too low to access the API. Please go to Plans & Billing to purchase credits.'),
+  error('You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.'),
+  error('This organization has been disabled.'),
+  error('Your organization must be verified to stream this model.', { code: 'unsupported_value' }),
+  error('Billing hard limit has been reached', { code: 'billing_hard_limit_reached' }),
+  error('API key not valid. Please pass a valid API key.', { code: 400 }),
+  error('API Key not found. Please pass a valid API key.', { code: 400 }),
+  error('API key expired. Please renew the API key.', { code: 400 }),
+  { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: ab***. You can obtain one.' },
+  error('User location is not supported for the API use.', { code: 400 }),
+  error('Access denied, please make sure your account is in good standing.', { code: 'Arrearage' }),
+  error('Access to model denied. Please make sure you are eligible for using the model.'),
+  { message: "You don't have access to the model with the specified model ID." },
+  error('Payment required', { code: 'insufficient_quota' }),
+];
+
+t.test("what is said of the operator's account is our fault, not the request", async (t) => {
+  for (const body of ACCOUNT) {
+    for (const status of [400, 422]) {
+      t.match(failure(body, status), { status: 502, message: 'The model failed to answer.' }, JSON.stringify(body));
+    }
+  }
+  for (const text of [
+    "Invalid schema for function 'billing': 'budget' is a required property",
+    "Unknown parameter: 'account'.",
+    "Invalid value: 'disabled'. Supported values are: 'enabled' and 'auto'.",
+    'thinking.budget_tokens: must be less than max_tokens',
+    "Invalid 'tools[0].function.name': 'get_api_key' is not valid here",
+    'messages.1: tool_use ids were found without access to their tool_result',
+  ]) {
+    t.match(failure(error(text)), { status: 400, message: text });
+  }
+});
+
 t.test('the reason that a caller can mend is taken out of what routers wrap it in', async (t) => {
   for (const [body, message] of REASONS) t.match(failure(body), { status: 400, message }, message);
   const long = "This model's maximum context length is 8192 tokens. However, you requested 9000.";

@@ -52,7 +52,8 @@ t.test('a mistake in the settings of the gateway is told to operators alone, and
   const failed = (upstream_status: number | null) =>
     refused(502, 'upstream_error', { outcome: 'upstream_failed', upstream_status });
   for (const status of [401, 403]) t.match(failed(status), { what: /own key/, advice: /UPSTREAM_API_KEY/ });
-  // 400 and 422 are told as 502 only where the upstream does not know the model
+  // 400 and 422 are told as 502 only where the upstream does not know the model, or speaks of the account
+  for (const status of [400, 422]) t.match(failed(status), { what: /refused the account/, advice: /look after/ });
   for (const status of [400, 404, 422]) {
     t.match(failed(status), { what: /does not know/, advice: /tollgate model list.*UPSTREAM_URL.*\/v1/ });
   }
