@@ -24,6 +24,8 @@ export const LEAKING_MEMBERS: readonly string[] = [
   ...['vertex_ai_grounding_metadata', 'vertex_ai_url_context_metadata', 'vertex_ai_safety_results'],
   ...['vertex_ai_citation_metadata', 'amazon-bedrock-invocationMetrics', 'amazon-bedrock-trace'],
   ...['amazon-bedrock-guardrailAction', 'amazon-bedrock-guardrailAssessment'],
+  // what Bifrost, Portkey, Merge and Fireworks add: provider and model behind a name, guardrails, machines
+  ...['extra_fields', 'hook_results', 'vendor', 'perf_metrics'],
   // LiteLLM: parameters, headers and times of its own call, and what it cost
   ...['_hidden_params', '_response_headers', '_response_ms', 'response_ms'],
   ...['litellm_params', 'litellm_metadata', 'litellm_call_id', 'model_id', 'model_info', 'model_group'],

@@ -103,6 +103,9 @@ const SPOKEN = {
   deployment: 'canary',
   openrouter_metadata: { endpoints: [{ model: 'canary' }] },
   debug: { echo_upstream_body: 'canary' },
+  extra_fields: { provider: 'canary', model_deployment: 'canary-large', raw_response: { model: 'canary' } },
+  hook_results: { before_request_hooks: [{ id: 'canary' }] },
+  perf_metrics: { deployment: 'canary' },
   vertex_ai_grounding_metadata: ['canary'],
   'amazon-bedrock-invocationMetrics': { inputTokenCount: 1, canary: 1 },
 };
