@@ -40,8 +40,12 @@ export function modelEntry(model: Model, ownedBy: string): object {
   return { id: model.slug, object: 'model', created: model.created, owned_by: ownedBy };
 }
 
-/** The names under which an upstream model may appear: "azure/gpt-4o-eu" is also "gpt-4o-eu". */
+/** The names under which an upstream model may appear: "hub/azure/gpt-4o" is also "azure/gpt-4o" and "gpt-4o". */
 export function internalNames(upstream: string): string[] {
-  const last = upstream.slice(upstream.lastIndexOf('/') + 1);
-  return last === upstream || last.length < 3 ? [upstream] : [upstream, last];
+  const names = [upstream];
+  for (let slash = upstream.indexOf('/'); slash >= 0; slash = upstream.indexOf('/', slash + 1)) {
+    const behind = upstream.slice(slash + 1);
+    if (behind.length >= 3) names.push(behind);
+  }
+  return names;
 }
