@@ -49,6 +49,10 @@ const GENERATED_MEMBERS: readonly string[] = [
 export const PRICE_MEMBERS: readonly string[] = [
   ...['cost', 'cost_details', 'costs', 'total_cost', 'estimated_cost', 'input_cost', 'output_cost', 'market_cost'],
   ...['upstream_inference_cost', 'cost_in_usd_ticks', 'is_byok'],
+  // LLM Gateway
+  ...['cost_usd_total', 'cost_usd_input', 'cost_usd_output', 'cost_usd_cached_input', 'cost_usd_reasoning'],
+  ...['cost_usd_request', 'cost_usd_web_search', 'cost_usd_image_input', 'cost_usd_image_output'],
+  'cost_usd_data_storage',
 ];
 
 /**

@@ -38,19 +38,20 @@ type Members = Readonly<Record<string, unknown>>;
 
 /** The usage of a chat completion. Without `completion_tokens` they are total_tokens - prompt_tokens. */
 export function chatUsage(usage: Members): ToldUsage {
-  const { prompt_tokens: prompt, completion_tokens: completion, total_tokens: total } = usage;
-  return toldUsage(usage, prompt, withReasoning(prompt, completion, total, usage.completion_tokens_details));
+  const { prompt_tokens: prompt, completion_tokens: completion } = usage;
+  return toldUsage(usage, prompt, withReasoning(usage, prompt, completion, usage.completion_tokens_details));
 }
 
 /**
  * The completion with its reasoning, which xAI, and routers in front of Gemini, tell beside it: then the total is the
  * sum of all three. Without a completion it is what the total leaves.
  */
-function withReasoning(prompt: unknown, completion: unknown, total: unknown, details: unknown): unknown {
+function withReasoning(usage: Members, prompt: unknown, completion: unknown, details: unknown): unknown {
+  const { total_tokens: total } = usage;
   if (!isCount(prompt) || !isCount(total)) return completion;
   if (completion == null) return Math.max(0, total - prompt);
-  if (details == null || !isCount(completion)) return completion;
-  const { reasoning_tokens: reasoning } = membersOf(details);
+  if (!isCount(completion) || prompt + completion === total) return completion;
+  const reasoning = membersOf(details).reasoning_tokens ?? usage.reasoning_tokens;
   return isCount(reasoning) && prompt + completion + reasoning === total ? completion + reasoning : completion;
 }
 
@@ -68,10 +69,10 @@ function toldUsage(usage: Members, promptTokens: unknown, completionTokens: unkn
 
 /** The usage of a response. */
 export function responsesUsage(usage: Members): ToldUsage {
-  const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;
+  const { input_tokens: input, output_tokens: output } = usage;
   const { input_tokens_details: ofInput, output_tokens_details: ofOutput, cost } = usage;
   const prompt = countOrNull(input);
-  const completion = countOrNull(withReasoning(input, output, total, ofOutput));
+  const completion = countOrNull(withReasoning(usage, input, output, ofOutput));
   return { prompt, completion, details: detailsOf(prompt, completion, ofInput, ofOutput, cost) };
 }
 

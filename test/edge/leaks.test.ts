@@ -78,6 +78,7 @@ const TEXTS = [
 
 /** A usage names models that the gateway never heard of. */
 const OTHERS = {
+  cost_usd_total: CANARY,
   model: CANARY,
   iterations: [{ type: 'message', model: 'canary-large', input_tokens: 1, output_tokens: 1 }],
 };

@@ -111,6 +111,13 @@ t.test('reasoning that stands beside the completion, by the total, is completion
   ] as const) {
     t.strictSame(chat(9, reasoning, total), { prompt: 32, completion: 9 }, `${reasoning}, ${total}`);
   }
+  const flat = { prompt_tokens: 32, completion_tokens: 9, reasoning_tokens: 94 };
+  for (const [total_tokens, completion] of [
+    [135, 103],
+    [41, 9],
+  ]) {
+    t.match(readUsage(JSON.stringify({ ...flat, total_tokens }), chatUsage), { prompt: 32, completion });
+  }
   t.strictSame(chat('9', 94, 135), { prompt: 32, completion: null });
   const response = { input_tokens: 32, output_tokens: 9, total_tokens: 135 };
   const told = readUsage(
