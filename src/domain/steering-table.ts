@@ -133,7 +133,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
   // guardrails, and prompts that go past them
   [
     `guardrail* *_guardrail *_guardrails _guardrail_* _pipeline_* policies applied_policies policy_sources
-      pillar_* turn_off_message_logging standard_logging_object`,
+      pillar_* turn_off_message_logging standard_logging_object amazon_bedrock_*`,
     'LiteLLM, Portkey, Bedrock',
     "switch off or choose the operator's guardrails and logs",
   ],

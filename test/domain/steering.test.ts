@@ -34,6 +34,7 @@ const OBEYED: Readonly<Record<string, string>> = {
     _guardrail_pipelines _pipeline_managed_guardrails applied_guardrails pillar_response_headers secret_fields
     service_callback posthog_api_url weave_project_id arize_space_id deployment_url s3_endpoint_url`,
   'LiteLLM, for Gemini and Bedrock': 'cached_content performance_config',
+  Bedrock: 'amazon-bedrock-guardrailConfig',
   xAI: 'deferred',
   OpenRouter: 'models provider route preset plugins transforms debug trace session_id',
   'vLLM, SGLang': `adapter adapters chat_template chat_template_path request_id rid priority cache_salt
