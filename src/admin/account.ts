@@ -4,6 +4,7 @@ import { findUser } from '../store/user.ts';
 import { clientOf, type PageContext, type Route, read, sharerOf } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
+import { knownBrowser, rememberBrowser } from './known-browser.ts';
 import { page } from './layout.ts';
 import { waitText } from './throttle.ts';
 import { replacePassword } from './user.ts';
@@ -47,7 +48,7 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const wanted = form.required('new', readPassword);
   form.check();
   // as at sign-in: a session that is left open is no way to guess the password
-  const attempt = c.var.services.attempts(clientOf(c), email);
+  const attempt = c.var.services.attempts(clientOf(c), email, await knownBrowser(c, email));
   const seconds = attempt.closedFor();
   if (seconds > 0) form.refuse('current', `was wrong too often. ${waitText(seconds)}`);
   form.check();
@@ -59,7 +60,7 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   if (hash === null) form.refuse('current', 'is wrong.');
   form.check();
   attempt.forgive();
-  await replacePassword(c, user_id, wanted, hash);
+  rememberBrowser(c, await replacePassword(c, user_id, wanted, hash));
   return c.redirect('/account?done=password', 303);
 }
 

@@ -25,8 +25,10 @@ export interface PageServices extends PagesSettings {
   readonly clock: Clock;
   readonly log: Logger;
   readonly sessions: Sessions;
-  /** Limits password hashes: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
+  /** Limits password hashes of people who are signed in or invited, or whose browser is known. */
   readonly hashing: Semaphore;
+  /** Those of all others: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
+  readonly guesses: Semaphore;
   /** Failed sign-ins, and invitations that do not exist. */
   readonly attempts: Attempts;
   /** Invitations by company: each may be an e-mail to anybody. */

@@ -9,6 +9,7 @@ import type { UserRow } from '../store/user.ts';
 import { clientOf, type PageContext, type PageEnv } from './context.ts';
 import { field, formState } from './field.ts';
 import { Form, FormRefused, readForm } from './form.ts';
+import { rememberBrowser } from './known-browser.ts';
 import { plainPage } from './layout.ts';
 import { may } from './permission.ts';
 import { waitText } from './throttle.ts';
@@ -93,7 +94,9 @@ async function accept(c: PageContext, invitation: Invitation): Promise<Response>
   }
   const hash = await hashing.run(invitation.email, () => hashPassword(password));
   const user = await actingAs(db, invitation.email, WRITE_MS, (sql) => acceptInvitation(sql, tokenOf(c), hash));
-  return user === null ? ended(c) : joined(c, user);
+  if (user === null) return ended(c);
+  rememberBrowser(c, hash);
+  return joined(c, user);
 }
 
 /** Signs in the person who just joined, and redirects to the form of a new key if the person's role may create one. */

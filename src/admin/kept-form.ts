@@ -6,7 +6,7 @@ import { type Form, isUploaded, readForm, readUpload } from './form.ts';
 import type { Html } from './html.ts';
 import { plainPage } from './layout.ts';
 import type { Session } from './session.ts';
-import type { SignIn } from './sign-in-attempt.ts';
+import { passwordSignIn } from './sign-in-attempt.ts';
 
 /** Keeps what people typed in a form that was sent without a session, or while something was away. */
 
@@ -30,13 +30,13 @@ export function toSignIn(c: PageContext): Response {
  * tab, so that what was typed does not pass through the provider's site.
  * @returns the new session of the user whose form it is, or an answer
  */
-export async function signInWithForm(c: PageContext, signIn: SignIn): Promise<Session | Response> {
+export async function signInWithForm(c: PageContext): Promise<Session | Response> {
   const form = await readSent(c);
   const { values } = form;
   if (!values.has('user')) return toSignIn(c); // not from a page of ours
   const email = values.get('sign-in.email');
   if (email === null) return againPage(c, form, 401);
-  const result = await signIn(c, email, values.get('sign-in.password') ?? '');
+  const result = await passwordSignIn(c, email, values.get('sign-in.password') ?? '');
   if ('message' in result) {
     form.refuse('', result.message);
     c.set('isRefused', true);

@@ -44,7 +44,7 @@ import { playgroundRoutes } from './playground.ts';
 import { requestRoutes } from './request.ts';
 import { Busy, Semaphore } from './semaphore.ts';
 import { Sessions } from './session.ts';
-import { passwordSignIn, type SignIn } from './sign-in-attempt.ts';
+import type { PagesSettings } from './settings.ts';
 import { signInRoutes } from './signin.ts';
 import { statementRoutes } from './statement.ts';
 import { submit } from './submission.ts';
@@ -102,8 +102,7 @@ const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: 
   503: { title: 'Not available' },
 };
 
-type Made = 'sessions' | 'hashing' | 'attempts' | 'invitations' | 'changes' | 'slow' | 'mails' | 'trials' | 'texts';
-type Given = Omit<PageServices, Made>;
+type Given = PagesSettings & Pick<PageServices, 'db' | 'calendar' | 'clock' | 'log'>;
 
 /**
  * The administration area as a listener for node:http. The adapter may not replace the global
@@ -115,6 +114,7 @@ export function startPages(given: Given): RequestListener {
     ...given,
     sessions,
     hashing: new Semaphore(HASHING),
+    guesses: new Semaphore(HASHING),
     attempts: attemptLimits(given.clock),
     invitations: invitationLimit(given.clock),
     changes: changeLimit(given.clock),
@@ -124,7 +124,6 @@ export function startPages(given: Given): RequestListener {
     texts: new LRUCache<string, Promise<string>>(TEXTS),
   };
   const pages = new Semaphore(PAGES);
-  const signIn = passwordSignIn(services.attempts);
   // by language: making one takes 1 ms
   const formats = new LRUCache<string, Format>({
     max: 100,
@@ -146,9 +145,9 @@ export function startPages(given: Given): RequestListener {
   }
   app.route('/api/v1', serveOperations(services)); // programs have no session and send no forms
   app.use(requireOrigin(services.adminUrl));
-  app.route('/', signInRoutes(services, signIn)); // not behind `pages`: attempts wait for their hash
+  app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
   app.route('/', invitationRoutes());
-  app.use(requireSession(pages, signIn, formats));
+  app.use(requireSession(pages, formats));
   const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {
     const path = route.path.replaceAll(/:\w+/g, `$&{${UUID_IN_PATH}}`);
@@ -206,14 +205,10 @@ function requireOrigin(adminUrl: string | null): MiddlewareHandler {
 }
 
 /** Finds the session of a request, or lets the user sign in. */
-function requireSession(
-  pages: Semaphore,
-  signIn: SignIn,
-  formats: LRUCache<string, Format>,
-): MiddlewareHandler<PageEnv> {
+function requireSession(pages: Semaphore, formats: LRUCache<string, Format>): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
     const live = await pages.run(c.req.header('cookie') ?? '', () => c.var.services.sessions.find(c));
-    const session = live ?? (c.req.method === 'POST' ? await signInWithForm(c, signIn) : toSignIn(c));
+    const session = live ?? (c.req.method === 'POST' ? await signInWithForm(c) : toSignIn(c));
     if (session instanceof Response) return session;
     c.set('session', session);
     c.set('format', formats.memo(languageOf(c.req.header('accept-language'))));

@@ -12,7 +12,7 @@ import { Form, readForm } from './form.ts';
 import { joined } from './invitation.ts';
 import { plainPage } from './layout.ts';
 import { Oidc } from './oidc.ts';
-import type { SignIn } from './sign-in-attempt.ts';
+import { passwordSignIn } from './sign-in-attempt.ts';
 
 const MAX_FORM_BYTES = 8192;
 const READ_MS = 2000;
@@ -20,13 +20,13 @@ const WRITE_MS = 5000;
 const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
 
 /** The sign-in page, for a password and for OpenID Connect. It leads to the address that was asked for. */
-export function signInRoutes(services: PageServices, signIn: SignIn): Hono<PageEnv> {
+export function signInRoutes(services: PageServices): Hono<PageEnv> {
   const app = new Hono<PageEnv>();
   app.get('/sign-in', (c) => {
     const values = new URLSearchParams({ next: c.req.query('next') ?? '' });
     return signInPage(c, new Form(values, '/sign-in'));
   });
-  app.post('/sign-in', (c) => passwordSent(c, signIn));
+  app.post('/sign-in', passwordSent);
   app.get('/sign-in/done', donePage);
   if (services.oidc !== null && services.adminUrl !== null) {
     const oidc = new Oidc(services.oidc, new URL(services.adminUrl));
@@ -37,10 +37,10 @@ export function signInRoutes(services: PageServices, signIn: SignIn): Hono<PageE
   return app;
 }
 
-async function passwordSent(c: PageContext, signIn: SignIn): Promise<Response> {
+async function passwordSent(c: PageContext): Promise<Response> {
   const form = readForm(c, MAX_FORM_BYTES);
   const { values } = form;
-  const result = await signIn(c, values.get('email') ?? '', values.get('password') ?? '');
+  const result = await passwordSignIn(c, values.get('email') ?? '', values.get('password') ?? '');
   if ('message' in result) return refuse(c, result.status, result.message, form);
   return c.redirect(localAddress(values.get('next')), 303);
 }

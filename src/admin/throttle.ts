@@ -52,21 +52,27 @@ const CHANGE_BYTES = 2048;
 
 export type Attempts = ReturnType<typeof attemptLimits>;
 
+/** An address of IPv4, or the block of IPv6 networks (/48) that a network is of: one connection may have all of it. */
+export function blockOf(address: string): string {
+  return address.includes('.') ? address : address.split(':', 3).join(':');
+}
+
 /**
- * Failed attempts to sign in or to open an invitation are counted per address and account, per block of IPv6 networks
- * (/48) and account, per address, and per account. The last limit is high, so that a stranger locks nobody out.
+ * Failed attempts to sign in or to open an invitation are counted per address and account, per block and account, per
+ * address, and per account. The last limit is high, so that few strangers lock nobody out. Those of a browser that is
+ * known are counted for it alone (known-browser.ts).
  */
 export function attemptLimits(clock: Clock) {
   const failures = (most: number) => new Throttle({ most, windowMs: WINDOW_MS }, clock);
   const [ofBoth, ofBlock, ofAddress, ofAccount] = [failures(5), failures(30), failures(30), failures(100)];
-  return (address: string, account: string) => {
-    const block = address.includes('.') ? address : address.split(':', 3).join(':');
-    const counters = new Map([
+  return (address: string, account: string, browser: string | null = null) => {
+    const ofStranger = [
       [ofBoth, `${address} ${account}`],
-      [ofBlock, `${block} ${account}`],
+      [ofBlock, `${blockOf(address)} ${account}`],
       [ofAddress, address],
       [ofAccount, account],
-    ]);
+    ] as const;
+    const counters = new Map(browser === null ? ofStranger : [[ofBoth, `${browser} ${account}`]]);
     return {
       /** Seconds until another attempt is allowed; 0 when it is allowed now. */
       closedFor: () => Math.max(...[...counters].map(([throttle, subject]) => throttle.closedFor(subject))),

@@ -81,7 +81,11 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/users/${id}?done=password`, 303);
 }
 
-/** Stores a user's new password and ends the user's sessions, but for the one of this request. @param former as of `setPasswordHash` */
+/**
+ * Stores a user's new password and ends the user's sessions, but for the one of this request.
+ * @param former as of `setPasswordHash`
+ * @returns the hash of the new password
+ */
 export async function replacePassword(c: PageContext, userId: string, password: string, former: string | null = null) {
   const { services, session } = c.var;
   const hash = await services.hashing.run(sharerOf(c), () => hashPassword(password));
@@ -89,6 +93,7 @@ export async function replacePassword(c: PageContext, userId: string, password: 
     await setPasswordHash(sql, userId, hash, former);
     await deleteSessionsOf(sql, userId, session.digest);
   });
+  return hash;
 }
 
 async function removePage(c: PageContext, form: Form): Promise<Response> {
