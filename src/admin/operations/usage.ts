@@ -33,6 +33,9 @@ const query = schema.object(
   },
   [],
 );
+/** Groups whose lines are bounded, as members of an answer; a cost centre for each call would make it as long as the ledger. */
+const GROUPS = ['by_model', 'by_endpoint', 'by_key', 'by_cost_center'] as const;
+const MOST_LINES = 1000;
 const answer = {
   type: 'object',
   required: [
@@ -40,6 +43,7 @@ const answer = {
     'from',
     'to',
     'total_cost_eur',
+    'counts',
     'by_model',
     'by_endpoint',
     'by_key',
@@ -67,6 +71,11 @@ const answer = {
         cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
       },
     },
+    counts: {
+      type: 'object',
+      description: `how many lines there are; of each the ${MOST_LINES} with the highest cost are told`,
+      properties: Object.fromEntries(GROUPS.map((name) => [name, schema.count])),
+    },
     by_model: by({ model_slug: schema.string }),
     by_endpoint: by({ endpoint: schema.string }),
     by_key: by({ id: schema.id, name: schema.textOrNull, prefix: schema.textOrNull }),
@@ -90,12 +99,14 @@ export const usageOperations: readonly Operation[] = [
     async run(sql, call) {
       const company = call.params.company as string;
       const range = rangeOf(call);
-      const usage = await readUsage(sql, company, range, filtersOf(call));
+      const usage = await readUsage(sql, company, range, filtersOf(call), MOST_LINES);
       const details = await readUsageDetails(sql, company, range, filtersOf(call));
       const summary = summaryOf(company, usage, range.from.slice(0, 7), details);
       const { lines: keys } = usage.by_key;
       const by_key = keys.map(({ estimated: _, unfinished: __, ...line }) => line);
-      return { ...summary, ...range, month: isMonth(range) ? summary.month : null, by_key, by_time: usage.by_time };
+      const counts = Object.fromEntries(GROUPS.map((name) => [name, usage[name].count]));
+      const month = isMonth(range) ? summary.month : null;
+      return { ...summary, ...range, month, counts, by_key, by_time: usage.by_time };
     },
   }),
   get<Query>('exportLedger', '/companies/{company}/ledger', {

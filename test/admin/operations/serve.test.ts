@@ -2,6 +2,7 @@ import t from 'tap';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
+import { addUsage } from '../../support/usage.ts';
 import { CHAT } from '../../support/world.ts';
 import { cheapHash, PASSWORD, Person, startOffice } from '../people.ts';
 import { newToken, send } from './tokens.ts';
@@ -342,6 +343,18 @@ t.test('a page of long assistants, keys or companies has fewer of them, and all 
   t.match(await find(texts), { status: 409, body: { detail: /more than 2 MiB: look for fewer/ } });
   const { company: none } = await office.newCustomer();
   t.same((await send(office, reader, ['GET', `/companies/${none}/assistants`])).body, { data: [], next_cursor: null });
+});
+
+t.test('usage names the thousand dearest cost centres, and says how many there are', async (t) => {
+  const { company } = await office.newCustomer();
+  const rows = Array.from({ length: 1200 }, (_, i) => ({ company, center: `centre ${i}`, prompt: i + 1, input: '1' }));
+  await addUsage(office.sql, rows);
+  const { body } = await send(office, token, ['GET', `/companies/${company}/usage?month=2026-11`]);
+  t.equal(body.by_cost_center.length, 1000);
+  t.match(body.by_cost_center[0], { cost_center: 'centre 1199', cost_eur: '1.2' });
+  t.equal(body.by_key.length, 1000);
+  t.same(body.counts, { by_model: 1, by_endpoint: 1, by_key: 1200, by_cost_center: 1200 });
+  t.match(body, { requests: 1200, total_cost_eur: '720.6' }, 'the sums are of all');
 });
 
 t.test('the people and tokens of a company change so much in an hour, and others feel nothing', async (t) => {
