@@ -47,7 +47,7 @@ ${budgets(overview.budgets, format)}
 
 function chatNote(chat: string, format: Format): Html | string {
   if (chat === '0') return 'API calls. There was no in-app chat.';
-  return html`API calls. In-app chat cost ${format.eur(chat)} more; the top spenders and budgets contain it.`;
+  return html`API calls. In-app chat cost ${format.amount(chat)} more; the top spenders and budgets contain it.`;
 }
 
 /** What is wrong, or that nothing is. */
@@ -71,7 +71,7 @@ function period(
     html`<div class="card figure-card"><h3>${name}</h3><p class="big">${value}</p>
 <p class="muted">${other}: ${was}${change}</p></div>`;
   return html`<section><h2>${title}</h2><div class="figures">
-${card('Spent', format.eur(sums.cost_eur), format.eurText(before.cost_eur), changed(Number(sums.cost_eur), Number(before.cost_eur), format))}
+${card('Spent', format.amount(sums.cost_eur), format.eurText(before.cost_eur), changed(Number(sums.cost_eur), Number(before.cost_eur), format))}
 ${card('Requests', format.count(sums.requests), format.count(before.requests), changed(sums.requests, before.requests, format))}
 ${card('Tokens', format.count(sums.tokens), format.count(before.tokens), changed(sums.tokens, before.tokens, format))}
 </div>
@@ -111,7 +111,7 @@ function budgets({ total, used_up, nearest }: Overview['budgets'], format: Forma
       html`${forecast_percent === null ? muted('not yet') : format.percent(forecast_percent)}${
         reached_on === null ? '' : html`<br>${muted(`reached on ${format.day(reached_on)}`)}`
       }`,
-    Change: ({ company, key }: NearBudget) =>
+    Actions: ({ company, key }: NearBudget) =>
       html`<a href="/companies/${company.id}/${key === null ? 'settings' : `access/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
   };
   const figures = ['Used', 'Spent', 'Of', 'Forecast'];

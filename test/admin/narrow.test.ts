@@ -3,7 +3,7 @@ import t from 'tap';
 import { signedInTab, startBrowser } from './browser.ts';
 import { startOffice } from './people.ts';
 
-/** The narrowest phones, 320 px wide, with names of 120 letters without a space on every page that links lead to. */
+/** The narrowest phones, 320 px wide, and paper, with names of 120 letters without a space on every page that links lead to. */
 
 const UUID = /[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/g;
 const LONG = `Gesellschaft${'fuerUnternehmensverwaltung'.repeat(5)}`.slice(0, 120);
@@ -38,6 +38,9 @@ const begin = (email: string) =>
 /** Widths of windows; every other page is drawn in the opposite order, so that it begins as wide as the one before. */
 const widths = [1280, 1200, 1040, 800, 320];
 
+/** A4 between its margins. */
+const PAPER = 680;
+
 /** How much a page is wider than its window, and what is. */
 async function overflow(page: Page): Promise<string[]> {
   const found: string[] = [];
@@ -53,6 +56,15 @@ async function overflow(page: Page): Promise<string[]> {
         .map((each) => '${width}: wider than its frame: ' + each.caption.textContent)`)),
     );
   }
+  await page.emulateMedia({ media: 'print' });
+  await page.setViewportSize({ width: PAPER, height: 1000 });
+  found.push(
+    ...(await page.evaluate<string[]>(`
+      document.documentElement.scrollWidth <= ${PAPER} ? [] : [...document.querySelectorAll('body *')]
+        .filter((each) => each.getBoundingClientRect().right > ${PAPER + 1})
+        .map((each) => ['paper', each.getBoundingClientRect().right, each.outerHTML.slice(0, 100)].join(' ')).slice(0, 8)`)),
+  );
+  await page.emulateMedia({ media: 'screen' });
   return found;
 }
 
@@ -100,4 +112,17 @@ t.test('refused forms, questions and the page of an ended session', async (t) =>
   await page.getByRole('button', { name: 'Rename' }).click();
   await page.getByText('Your session ended').waitFor();
   t.same(await overflow(page), [], 'an ended session');
+});
+
+t.test('controls side by side are level, whatever their labels and hints', async (t) => {
+  const { page } = await begin(office.people.operator);
+  await page.setViewportSize({ width: 1200, height: 800 });
+  const [model] = await sql`select id from models where slug = ${LONG}`;
+  await page.goto(`/models/${model?.id}?unit=1M`);
+  await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('x');
+  await page.getByRole('button', { name: 'Save model' }).click();
+  await page.locator('.wrong').waitFor();
+  const fields = page.locator('.pair').first().locator('input');
+  const bottoms = await fields.evaluateAll((all) => all.map((each) => Math.round(each.getBoundingClientRect().bottom)));
+  t.equal(new Set(bottoms).size, 1, `${bottoms}`);
 });

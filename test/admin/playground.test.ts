@@ -28,6 +28,9 @@ const textOf = (html: string) =>
     .replaceAll('&quot;', '"')
     .replaceAll('&#39;', "'");
 
+/** The text of what has the keyboard. */
+const focused = (page: Page): Promise<string> => page.evaluate('document.activeElement.textContent');
+
 async function send(person: Person, fields: Record<string, string>) {
   const { status, text } = await person.post(base, { model: CHAT, prompt: 'Hello there', ...fields });
   const [, id = ''] = /x-request-id ([\da-f-]{36})/.exec(text) ?? [];
@@ -218,17 +221,23 @@ await t.test('in a browser', async (t) => {
     const { page, complaints } = await begin(t);
     await page.goto(`${base}?model=stalling`);
     await page.getByLabel('Prompt', { exact: true }).fill('Go on for ever');
-    await page.getByRole('button', { name: 'Send' }).click();
+    await page.getByRole('button', { name: 'Send' }).focus();
+    await page.keyboard.press('Enter');
     await until(
       () => answer(page).innerText(),
       'the first words are shown while the answer goes on',
       (text) => /\w/.test(text),
     );
-    await page.getByRole('button', { name: 'Stop' }).click();
+    t.equal(await focused(page), 'Send', 'the keyboard stays where it was');
+    await page.keyboard.press('Enter'); // is not sent twice
+    await page.keyboard.press('Tab');
+    t.equal(await focused(page), 'Stop');
+    await page.keyboard.press('Enter');
     await figures(page).getByText('client_aborted: ').waitFor();
     t.match(await page.locator('[data-error]').innerText(), 'Stopped.');
     t.match(await rowOf(page), { outcome: 'client_aborted', key_name: `Playground of ${people.administrator}` });
     t.equal(await page.getByRole('button', { name: 'Stop' }).isVisible(), false);
+    t.equal(await focused(page), 'Send');
     await page.getByLabel('Model').selectOption(CHAT);
     await page.getByRole('button', { name: 'Send' }).click();
     await figures(page).getByText('completed: ').waitFor();

@@ -77,10 +77,11 @@ for (const form of document.querySelectorAll('form[data-stream]')) {
 
   form.addEventListener('submit', async (event) => {
     event.preventDefault();
+    if (send.ariaDisabled === 'true') return; // a button that is disabled would lose the keyboard
     const stopped = new AbortController();
     stop.onclick = () => stopped.abort();
     for (const part of [answer, error, figures]) part.textContent = '';
-    send.disabled = true;
+    send.ariaDisabled = 'true';
     stop.hidden = false;
     result.hidden = false;
     link.hidden = true;
@@ -98,7 +99,8 @@ for (const form of document.querySelectorAll('form[data-stream]')) {
     } catch (reason) {
       error.append(stopped.signal.aborted ? 'Stopped.' : `The answer broke off: ${reason.message}`);
     } finally {
-      send.disabled = false;
+      send.ariaDisabled = 'false';
+      if (document.activeElement === stop) send.focus();
       stop.hidden = true;
     }
   });
