@@ -11,18 +11,7 @@ const MODELS_MS = 10_000; // for the list of models
 const CONNECTIONS = 16;
 const MOST_CONNECTIONS = 10000; // of --rate; a request for which there is none waits
 const BUSY = 90; // per cent of its time from which on this program may be what limits the figures
-/** Numbers, and the largest that each may be. */
-const NUMBERS = {
-  rate: 100_000,
-  streams: 10_000,
-  duration: 86_400,
-  warmup: 86_400,
-  'body-bytes': 100_000_000,
-  'max-tokens': 1_000_000,
-} as const;
-const FRACTIONS: readonly string[] = ['rate', 'duration', 'warmup']; // may be ones
 const NAMES = Object.keys(ENDPOINTS).join(', ');
-const ANTHROPIC_VERSION = { 'anthropic-version': '2023-06-01' };
 
 const USAGE = `Load test of a model service.
 
@@ -63,9 +52,9 @@ interface Part {
 
 /** Applies the load, shows progress on standard error, reports on standard output. @returns the exit status */
 async function run(options: Options): Promise<number> {
-  const { address, baseUrl, key, endpoint, rate, streams } = options;
+  const { address, baseUrl, key, endpoint, rate, streams, json } = options;
   const model = options.model || (await firstModel(baseUrl, key));
-  const headers = { authorization: `Bearer ${key}`, ...(endpoint === 'messages' && ANTHROPIC_VERSION) };
+  const headers = { authorization: `Bearer ${key}`, ...ENDPOINTS[endpoint].headers };
   const request = (stream: boolean): (() => Buffer) => {
     const bytes = requestBytes(address, headers, requestBody({ ...options, model, stream }));
     return () => bytes;
@@ -86,15 +75,16 @@ async function run(options: Options): Promise<number> {
   const { signal } = interrupt;
   process.once('SIGINT', () => interrupt.abort());
 
+  const shown = json ? [] : parts;
   if (options.warmup > 0) {
-    await progress('warm-up', options.warmup, parts, options, signal);
+    await progress('warm-up', options.warmup, shown, signal);
     for (const { tally } of parts) Object.assign(tally, newTally());
   }
   const [began, before] = [performance.now(), performance.eventLoopUtilization()];
-  await progress('', options.duration, parts, options, signal);
+  await progress('', options.duration, shown, signal);
   const seconds = (performance.now() - began) / 1000;
   const busy = performance.eventLoopUtilization(before).utilization;
-  const rates = [plain, streamed].map(({ latency }) => latency.count / seconds);
+  const rates = new Map([plain, streamed].map((tally) => [tally, tally.latency.count / seconds]));
   for (const { loop } of parts) if (loop !== paced) loop.stop();
   paced?.drain();
   const end = performance.now() + SETTLE_MS;
@@ -102,13 +92,14 @@ async function run(options: Options): Promise<number> {
   paced?.stop();
 
   const unanswered = paced?.open() ?? 0;
-  const [requests, streaming] = [plain, streamed].map((tally, i) => {
-    return { ...summarize(tally), done: tally.latency.count, rate: rates[i] };
-  });
-  if (options.json) console.log(JSON.stringify({ model, seconds, busy, requests, streams: streaming, unanswered }));
-  else {
+  if (json) {
+    const [requests, streams] = [plain, streamed].map((tally) => {
+      return { ...summarize(tally), done: tally.latency.count, rate: rates.get(tally) };
+    });
+    console.log(JSON.stringify({ model, seconds, busy, requests, streams, unanswered }));
+  } else {
     console.log(`\n${baseUrl}  model ${model}  ${seconds.toFixed(1)} s`);
-    for (const part of parts) report(part, rates[Number(part.stream)] as number, seconds);
+    for (const part of parts) report(part, rates.get(part.tally) as number, seconds);
     const share = Math.round(busy * 100);
     if (share >= BUSY) console.log(`This program was busy ${share} % of the time, and may be what limits the figures.`);
   }
@@ -131,27 +122,19 @@ async function firstModel(baseUrl: string, key: string): Promise<string> {
   throw new Error(error?.message ?? `${url} answers ${answer.status} and lists no model: name one with --model`);
 }
 
-/** Waits for the end of a part of the test, with a line of progress each second. */
-async function progress(
-  when: string,
-  seconds: number,
-  parts: readonly Part[],
-  { json }: Options,
-  signal: AbortSignal,
-): Promise<void> {
+/** Waits for the end of a stretch of the test, with a line of progress each second, if there is anything to show. */
+async function progress(when: string, seconds: number, parts: readonly Part[], signal: AbortSignal): Promise<void> {
   const start = performance.now();
-  const amount = ({ stream, tally }: Part): number => (stream ? tally.events : tally.done);
-  let before = { at: start, amounts: parts.map(() => 0) };
+  const amounts = (): number[] => parts.map(({ stream, tally }) => (stream ? tally.events : tally.done));
+  let [at, before] = [start, amounts()];
   for (let second = 1; second < seconds + 1; second++) {
-    await sleep(Math.max(0, start + Math.min(second, seconds) * 1000 - performance.now()), null, { signal }).catch(
-      () => {},
-    );
+    const rest = start + Math.min(second, seconds) * 1000 - performance.now();
+    await sleep(Math.max(0, rest), null, { signal }).catch(() => {});
     if (signal.aborted) return;
-    if (json) continue;
-    const now = { at: performance.now(), amounts: parts.map(amount) };
+    const [now, counts] = [performance.now(), amounts()];
     const texts = parts.flatMap(({ stream, tally, loop }, i) => {
-      const more = (now.amounts[i] as number) - (before.amounts[i] as number);
-      const rate = ((more * 1000) / (now.at - before.at)).toFixed(0);
+      const more = (counts[i] as number) - (before[i] as number);
+      const rate = ((more * 1000) / (now - at)).toFixed(0);
       const latency = tally.latency.count > 0 ? [`p99 ${ms(tally.latency.percentile(99))}`] : [];
       const errors = [...tally.errors.values()].reduce((sum, times) => sum + times, 0);
       return [
@@ -160,8 +143,8 @@ async function progress(
         ...(errors > 0 ? [`${errors} errors`] : []),
       ];
     });
-    process.stderr.write(`${when}${String(second).padStart(4)} s   ${texts.join('   ')}\n`);
-    before = now;
+    if (parts.length > 0) process.stderr.write(`${when}${String(second).padStart(4)} s   ${texts.join('   ')}\n`);
+    [at, before] = [now, counts];
   }
 }
 
@@ -215,32 +198,28 @@ function readOptions() {
   if (!Object.hasOwn(ENDPOINTS, endpoint)) throw new TypeError(`--endpoint must be one of ${NAMES}`);
   const address = parseAddress(baseUrl, endpoint as Endpoint);
   if (!/^[\x21-\x7e]+$/.test(key)) throw new TypeError('--key is missing, or has a character that no header may have');
-  const numbers = Object.entries(NUMBERS).map(([name, most]) => {
-    const text = values[name as keyof typeof NUMBERS];
-    const whole = !FRACTIONS.includes(name);
+  const number = (
+    name: 'rate' | 'streams' | 'duration' | 'warmup' | 'body-bytes' | 'max-tokens',
+    most: number,
+    whole = true,
+  ): number => {
+    const text = values[name];
     if ((whole ? /^\d+$/ : /^\d*\.?\d+$/).test(text) && Number(text) <= most) return Number(text);
     throw new TypeError(`--${name} must be a ${whole ? 'whole ' : ''}number from 0 to ${most}`);
-  });
-  const [rate, streams, duration, warmup, bytes, maxTokens] = numbers as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
+  };
+  const streams = number('streams', 10_000);
   if (endpoint === 'embeddings' && streams > 0) throw new TypeError('--streams: embeddings are not streamed');
   return {
     ...values,
     address,
     baseUrl,
     endpoint: endpoint as Endpoint,
-    rate,
+    rate: number('rate', 100_000, false),
     streams,
-    duration,
-    warmup,
-    bytes,
-    maxTokens,
+    duration: number('duration', 86_400, false),
+    warmup: number('warmup', 86_400, false),
+    bytes: number('body-bytes', 100_000_000),
+    maxTokens: number('max-tokens', 1_000_000),
   };
 }
 

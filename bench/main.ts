@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { arch, cpus, platform, release, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { installed } from '../test/faults/pooler.ts';
-import { describeRatios, writeFleet, writePages, writeReport } from './report.ts';
-import { describeMachine, type Results, type SectionResults } from './results.ts';
+import { describeRatios, writeReport } from './report.ts';
+import type { Results, SectionResults } from './results.ts';
 import { startDatabase } from './run/database.ts';
-import { canPin, pinSelf } from './run/process.ts';
+import { pinSelf } from './run/process.ts';
 import { startRig } from './run/rig.ts';
 import { runSection } from './run/rounds.ts';
 import { CHECKOUT, TARGETS, type TargetName } from './run/targets.ts';
@@ -51,8 +51,7 @@ async function measure(options: Options, results: Results): Promise<void> {
   const server = await startDatabase(folder);
   const measured: Record<string, SectionResults> = {};
   try {
-    results.machine = describeMachine(canPin);
-    results.versions = versions(server.version);
+    Object.assign(results, { machine: machine(), versions: versions(server.version) });
     say(`${results.machine}\n${results.versions}`);
     const databaseUrl = await server.seeded();
     const bench = { ...options, folder, rig, routerPort: rig.routerPort, server, databaseUrl, say };
@@ -63,8 +62,8 @@ async function measure(options: Options, results: Results): Promise<void> {
       if (section === undefined) continue;
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
       const series = await runSection(section, bench);
-      const machine = name in SECTIONS ? '' : `On ${results.machine}, ${server.version}.`;
-      const notes = [section.note?.(bench) ?? '', machine].filter((note) => note !== '');
+      const notes = section.note ? [section.note(bench)] : [];
+      if (!(name in SECTIONS)) notes.push(`On ${results.machine}, ${server.version}.`);
       measured[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
       results.sections[name] = measured[name];
       if (!options.quick && options.base === undefined) write(results);
@@ -78,10 +77,12 @@ async function measure(options: Options, results: Results): Promise<void> {
 
 function write(results: Results): void {
   writeFileSync(join(FOLDER, 'results.json'), `${JSON.stringify(results, null, 1)}\n`);
-  writeFileSync(join(FOLDER, 'RESULTS.md'), writeReport(results));
-  writeFileSync(join(FOLDER, 'FLEET.md'), writeFleet(results));
-  writeFileSync(join(FOLDER, 'PAGES.md'), writePages(results));
+  for (const [file, text] of Object.entries(writeReport(results))) writeFileSync(join(FOLDER, file), text);
   say('wrote bench/RESULTS.md, FLEET.md, PAGES.md and results.json');
+}
+
+function machine(): string {
+  return `${cpus().length} × ${cpus()[0]?.model.trim()}, ${platform()} ${release().split('-')[0]} ${arch()}`;
 }
 
 /** "Node 26.10.0, undici 8.12.4, …": all that is installed and takes part. */

@@ -10,11 +10,11 @@ const MACHINE = 16; // cores
 /** What a million requests a second take, by the costs that were measured: cores of gateways within a latency, and of Postgres. */
 export function planFleet({ sections: { latency, workers, distributed, replicas } }: Results): string {
   const series = `${RATE.toLocaleString('en')} requests a second`;
-  const cost = reading(latency, series, 'gateway', 'cpu')?.median ?? Number.NaN;
+  const cost = reading(latency, series, 'gateway')?.median ?? Number.NaN;
   const added = (kind: string): string =>
-    median(compared(latency, [series, 'gateway'], [series, 'direct'], (a, b) => a - b, kind));
+    median(compared(latency, [series, 'gateway', kind], [series, 'direct', kind], (a, b) => a - b));
   const spreading = compared(workers, ['paced', 'two'], ['paced', 'one'])?.median ?? Number.NaN;
-  const row = reading(distributed, `${BATCH}`, 'none', 'cpu')?.median ?? Number.NaN;
+  const row = reading(distributed, `${BATCH}`, 'none')?.median ?? Number.NaN;
   const poll = reading(replicas, 'idle', 'four', 'postgres')?.median ?? Number.NaN;
 
   if (![cost, spreading, row, poll].every(Number.isFinite)) return 'Not measured yet.';

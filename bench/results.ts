@@ -1,5 +1,3 @@
-import { arch, cpus, platform, release } from 'node:os';
-
 /** Kind of figure ("cpu") → figure. */
 export type Figures = Readonly<Record<string, number>>;
 
@@ -23,12 +21,6 @@ export interface Results {
   versions: string;
   /** Sections by name. */
   sections: Record<string, SectionResults>;
-}
-
-export function describeMachine(pinned: boolean): string {
-  const model = cpus()[0]?.model.trim() ?? 'unknown processor';
-  const how = pinned ? '' : '; processes could NOT be pinned, so figures are not comparable';
-  return `${cpus().length} × ${model}, ${platform()} ${release().split('-')[0]} ${arch()}${how}`;
 }
 
 /** Adds the readings of one round. */
@@ -55,33 +47,26 @@ export function spreadOf(values: readonly number[]): Spread | null {
   return { median: sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] as number)) / 2, low, high };
 }
 
+/** Where readings are. The kind is CPU unless given. */
+export type Place = readonly [series: string, target: string, kind?: string];
+
 /** Spread of one kind of reading, or null when it was not measured. */
-export function reading(
-  results: SectionResults | undefined,
-  series: string,
-  target: string,
-  kind: string,
-): Spread | null {
-  return spreadOf(results?.series[series]?.[target]?.[kind] ?? []);
+export function reading(results: SectionResults | undefined, ...place: Place): Spread | null {
+  return spreadOf(roundsOf(results, place).flat());
 }
 
 /**
- * Two targets compared within each round, where they ran seconds apart under the same conditions.
+ * Two readings compared within each round, where they were taken seconds apart under the same conditions.
  * @param combine makes one figure of the two of a round: their quotient unless given
- * @param kind of figure: CPU unless given
  * @returns the spread over the rounds
  */
 export function compared(
   results: SectionResults | undefined,
-  [seriesA, targetA]: readonly [series: string, target: string],
-  [seriesB, targetB]: readonly [series: string, target: string],
+  one: Place,
+  other: Place,
   combine: (a: number, b: number) => number = (a, b) => a / b,
-  kind = 'cpu',
 ): Spread | null {
-  const a = results?.series[seriesA]?.[targetA]?.[kind] ?? [];
-  const b = results?.series[seriesB]?.[targetB]?.[kind] ?? [];
-  const rounds = Math.min(a.length, b.length);
-  return spreadOf(Array.from({ length: rounds }, (_, i) => combine(a[i] as number, b[i] as number)));
+  return spreadOf(roundsOf(results, one, other).map(([a, b]) => combine(a as number, b as number)));
 }
 
 /**
@@ -89,8 +74,15 @@ export function compared(
  * is there without either. A round in which the gateway alone adds something counts as infinitely more.
  */
 export function addedRatio(results: SectionResults | undefined, series: string, kind: string): Spread | null {
-  const of = (target: string): readonly number[] => results?.series[series]?.[target]?.[kind] ?? [];
-  const [direct, proxy, gateway] = [of('direct'), of('proxy'), of('gateway')];
-  const rounds = direct.map((base, i) => [(gateway[i] ?? Number.NaN) - base, (proxy[i] ?? Number.NaN) - base] as const);
-  return spreadOf(rounds.filter((added) => Math.max(...added) > 0).map(([own, added]) => own / Math.max(0, added)));
+  const places = ['direct', 'proxy', 'gateway'].map((target): Place => [series, target, kind]);
+  const added = roundsOf(results, ...places).map(([direct = 0, proxy = 0, own = 0]) => [own - direct, proxy - direct]);
+  const some = added.filter((both) => Math.max(...both) > 0) as [number, number][];
+  return spreadOf(some.map(([own, proxy]) => own / Math.max(0, proxy)));
+}
+
+/** The readings of each round side by side, of the rounds that have them all. */
+function roundsOf(results: SectionResults | undefined, ...places: readonly Place[]): number[][] {
+  const all = places.map(([series, target, kind = 'cpu']) => results?.series[series]?.[target]?.[kind] ?? []);
+  const rounds = Math.min(...all.map(({ length }) => length));
+  return Array.from({ length: rounds }, (_, round) => all.map((readings) => readings[round] as number));
 }

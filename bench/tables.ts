@@ -18,89 +18,107 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [line(head), line(head.map((_, i) => (i === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n');
 }
 
+/** What a cell says of the readings that a series has of a target. */
+export type Column = (results: SectionResults, series: string, target: string) => string;
+
+export const LABEL: Column = (_results, _series, target) => LABELS[target] as string;
+
+/** Median, lowest and highest of a kind. Nothing stands between that could take CPU in the row "direct". */
+export const spreads =
+  (kind: string): Column =>
+  (results, series, target) =>
+    target === 'direct' && kind === 'cpu' ? '' : spread(reading(results, series, target, kind));
+
+export const medians =
+  (kind: string): Column =>
+  (results, series, target) =>
+    median(reading(results, series, target, kind));
+
+/** CPU, divided by that of another target within each round. */
+export const ratioTo =
+  (base: string): Column =>
+  (results, series, target) => {
+    if (target === 'direct') return '';
+    const ratio = spread(compared(results, [series, target], [series, base]));
+    return target === base && ratio !== NONE ? '1' : ratio;
+  };
+
+/**
+ * A table of readings. A column without any is left out.
+ * @param title head of the labels
+ * @param columns head → cell
+ */
+export function figures(
+  results: SectionResults,
+  title: string,
+  rows: readonly (readonly [label: string, series: string, target: string])[],
+  columns: Readonly<Record<string, Column>>,
+): string {
+  const lines = rows.map(([, ...place]) => Object.values(columns).map((cell) => cell(results, ...place)));
+  const isKept = (_: unknown, i: number): boolean => lines.some((cells) => cells[i] !== '' && cells[i] !== NONE);
+  const body = rows.map(([label], n) => [label, ...(lines[n] as string[]).filter(isKept)]);
+  return table([title, ...Object.keys(columns).filter(isKept)], body);
+}
+
 /** Names of the targets that a series has readings of. */
 export function targetsOf(results: SectionResults, series: string): string[] {
   return Object.keys(LABELS).filter((name) => results.series[series]?.[name] !== undefined);
 }
 
-/**
- * A table per series with a row per target: CPU per unit of work, its ratio to the do-nothing proxy, the rate.
- * @param more kind → head of further columns; left out where a series has no such readings
- */
-export function targetTables(
-  results: SectionResults,
-  unit: 'request' | 'event',
-  title = '',
-  more: Readonly<Record<string, string>> = {},
-): string {
-  const tables = Object.keys(results.series).map((series) => {
-    const names = targetsOf(results, series);
-    const kinds = Object.keys(more).filter((kind) => reading(results, series, names[0] ?? '', kind) !== null);
-    const head = [`${title}${series}`, `CPU µs per ${unit}`, '÷ do-nothing proxy', `${unit}s/s`];
-    const rows = names.map((name) => [LABELS[name] as string, ...costCells(results, series, name, ['rate', ...kinds])]);
-    return table([...head, ...kinds.map((kind) => more[kind] as string)], rows);
-  });
-  return tables.join('\n\n');
-}
-
-/** A table with a row per target: CPU per unit of work, if one is given, and latencies in milliseconds. */
-export function timesTable(results: SectionResults, series: string, unit?: 'request' | 'event'): string {
-  const times = { p50: 'p50 ms', p99: 'p99 ms', p999: 'p99.9 ms', max: 'highest ms', uploads: 'uploads/s' };
-  const measured = Object.values(results.series[series] ?? {}).flatMap(Object.keys);
-  const kinds = Object.entries(times).filter(([kind]) => measured.includes(kind));
-  const rows = targetsOf(results, series).map((name) => [
-    LABELS[name] as string,
-    ...(unit === undefined ? [] : costCells(results, series, name, [])),
-    ...kinds.map(([kind]) => spread(reading(results, series, name, kind))),
-  ]);
-  const cost = unit === undefined ? [] : [`CPU µs per ${unit}`, '÷ do-nothing proxy'];
-  return table([series, ...cost, ...kinds.map(([, head]) => head)], rows);
-}
-
-/** CPU per unit of work, its ratio to another target, and the medians of further kinds. */
-export function costCells(
+/** A table with a row per target: CPU per unit of work, its ratio to the do-nothing proxy, and more. */
+export function targetTable(
   results: SectionResults,
   series: string,
-  name: string,
-  kinds: readonly string[] = ['rate'],
-  base = 'proxy',
-): string[] {
-  const ratio = name === base ? '1' : spread(compared(results, [series, name], [series, base]));
-  const cpu = spread(reading(results, series, name, 'cpu'));
-  const more = kinds.map((kind) => median(reading(results, series, name, kind)));
-  return [...(name === 'direct' ? ['', ''] : [cpu, ratio]), ...more];
+  unit: 'request' | 'event',
+  more: Readonly<Record<string, Column>>,
+  title = series,
+): string {
+  const rows = targetsOf(results, series).map((name) => [LABELS[name] as string, series, name] as const);
+  const cost = { [`CPU µs per ${unit}`]: spreads('cpu'), '÷ do-nothing proxy': ratioTo('proxy') };
+  return figures(results, title, rows, { ...cost, ...more });
 }
 
-/** A table with a row per kind of figure that a section without targets has in a series. */
-export function figureTable(results: SectionResults, series: string, labels: Readonly<Record<string, string>>): string {
-  const cell = (kind: string): string => spread(reading(results, series, 'gateway', kind));
+export const LATENCIES = {
+  'p50 ms': spreads('p50'),
+  'p99 ms': spreads('p99'),
+  'p99.9 ms': spreads('p999'),
+  'highest ms': spreads('max'),
+};
+
+/** A table with a row per kind of figure that a section without targets has in a series; kind → label. */
+export function figureTable(
+  results: SectionResults,
+  series: string,
+  labels: Readonly<Record<string, string>>,
+  units: Readonly<Record<string, string>> = {},
+): string {
+  const cell = (kind: string): string => spread(reading(results, series, 'gateway', kind), units[kind]);
   const rows = Object.entries(labels).map(([kind, label]) => [label, cell(kind)]);
   return table(['what', 'measured'], rows);
 }
 
+const NONE = '–';
+const suffix = (unit: string): string => (unit === '' || unit === '/s' ? unit : ` ${unit}`);
+
 /** "12.3 ms (11.9–13.0)", or a dash for nothing. */
 export function spread(values: Spread | null, unit = ''): string {
-  if (values === null) return '–';
+  if (values === null) return NONE;
   return `${number(values.median)}${suffix(unit)} (${number(values.low)}–${number(values.high)})`;
 }
 
-const suffix = (unit: string): string => (unit === '' || unit === '/s' ? unit : ` ${unit}`);
-
 export function median(values: Spread | null): string {
-  return values === null ? '–' : number(values.median);
+  return number(values?.median ?? Number.NaN);
 }
 
 /** A figure with three digits or more. */
 export function number(value: number): string {
-  if (Number.isNaN(value)) return '–';
+  if (Number.isNaN(value)) return NONE;
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
   return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
-export type Goal = ReturnType<typeof goal>;
-
 /**
- * A row of the table of goals.
+ * A row of the table of targets.
  * @param least what must be reached
  * @param most what is aimed for
  * @param more the unit, and whether more is better
@@ -111,18 +129,10 @@ export function goal(
   most: number,
   measured: Spread | null,
   { unit = '', rising = false } = {},
-) {
-  return { what, least, goal: most, measured, unit, rising };
-}
-
-export function goalTable(goals: readonly Goal[]): string {
-  const rows = goals.map(({ what, least, goal, unit, rising, measured }) => {
-    const want = (value: number): string => `${rising ? '≥' : '≤'} ${value.toLocaleString('en')}${suffix(unit)}`;
-    const reached = (limit: number): boolean =>
-      measured !== null && (rising ? measured.median >= limit : measured.median <= limit);
-    const verdict =
-      measured === null ? 'not measured' : reached(goal) ? 'goal' : reached(least) ? 'at least' : 'missed';
-    return [what, want(least), want(goal), spread(measured, unit), verdict];
-  });
-  return table(['what', 'at least', 'goal', 'measured', ''], rows);
+): string[] {
+  const want = (value: number): string => `${rising ? '≥' : '≤'} ${value.toLocaleString('en')}${suffix(unit)}`;
+  const reached = (limit: number, { median }: Spread): boolean => (rising ? median >= limit : median <= limit);
+  let verdict = 'not measured';
+  if (measured !== null) verdict = reached(most, measured) ? 'goal' : reached(least, measured) ? 'at least' : 'missed';
+  return [what, want(least), want(most), spread(measured, unit), verdict];
 }

@@ -26,10 +26,10 @@ const TURNS = 10_000;
  * For 15 of 20 seconds of warm-up the ledger writes ten times as often, and one row comes a turn of the event loop.
  * V8 then has optimised what a gateway runs after some minutes; without this its compiler cost 0.5 µs of a row.
  */
-const WARM = { haste: 10, hastySeconds: 15, seconds: 5 };
+const HASTE = 10;
 
 const seconds = Number(process.env.SECONDS);
-const warm = seconds < 10 ? { ...WARM, hastySeconds: 1, seconds: 1 } : WARM;
+const [hastySeconds, warmSeconds] = seconds < 10 ? [1, 1] : [15, 5];
 const db = openDatabase({ url: process.env.DATABASE_URL as string, isFast: true });
 const log = { warn: fail, error: fail };
 const writer = randomUUID();
@@ -42,7 +42,7 @@ const spool = new Spool({
   log,
 });
 const system = systemTiming(Date.now);
-let haste = warm.haste;
+let haste = HASTE;
 let commits: number[] | null = null; // milliseconds of each, while they are wanted
 const timing = {
   ...system,
@@ -77,9 +77,9 @@ console.log(JSON.stringify(measured));
  * cost without metering. Seconds of both alternate, so that whatever slows the machine slows both.
  */
 async function measureCpu(): Promise<number> {
-  await arrive(PACE * warm.hastySeconds, true);
+  await arrive(PACE * hastySeconds, true);
   haste = 1;
-  await arrive(PACE * warm.seconds, true);
+  await arrive(PACE * warmSeconds, true);
   await arrive(PACE, false);
   let cpu = 0;
   for (let second = 0; second < seconds; second++) {

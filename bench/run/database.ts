@@ -6,71 +6,54 @@ import { inDatabase } from '../../test/support/postgres.ts';
 import { INTERNAL_MODEL, SLUG } from '../programs/answers.ts';
 import { parentOf, serverMicros, setPolicy } from './process.ts';
 
+const MS = 60_000;
 const SEED_MS = 3_600_000;
 
 /** A database server with scratch databases. */
-export interface DatabaseServer {
-  /** "Postgres 18.4" */
-  readonly version: string;
-  /** Makes a database of the gateway's schema with companies, keys, a model and ledger rows in it, or what a function fills in. */
-  seeded(seed?: Seed | ((db: Database) => Promise<void>)): Promise<string>;
-  /**
-   * Runs work while the server gets only what others on its cores leave: what it does with a batch of the gateway would
-   * delay the load generator, which times the answers.
-   */
-  behind<Result>(work: () => Promise<Result>): Promise<Result>;
-  /** CPU microseconds of the server and of all its processes. */
-  cpuMicros(): number;
-  stop(): Promise<void>;
-}
+export type DatabaseServer = Awaited<ReturnType<typeof startDatabase>>;
 
-export interface Seed {
-  /** Companies with a budget and one key each: benchKey(n) is the key of company n. Default 1. */
-  readonly companies?: number;
-  /** Ledger rows of the current month, all of company 0. Default 0. */
-  readonly ledgerRows?: number;
-}
+/** Companies with a budget and one key each (benchKey(n) is that of company n), and rows of this month, all of company 0. */
+type Seed = { readonly companies?: number; readonly ledgerRows?: number };
 
 /**
  * The server that BENCH_DATABASE_URL names (on this machine, with a role that may create databases), or the embedded
  * one in a scratch folder, which runs on the same cores as this process.
  */
-export async function startDatabase(folder: string): Promise<DatabaseServer> {
+export async function startDatabase(folder: string) {
   const given = process.env.BENCH_DATABASE_URL;
-  if (given) return serverAt(given, () => Promise.resolve());
   // room for large seeds; everything else as the gateway itself would start it
   const settings = { shared_buffers: '256MB', max_wal_size: '4GB' };
-  const embedded = await startEmbedded({ dataDir: folder, log: { info: () => {} }, settings });
-  const abandon = (): boolean => process.kill(embedded.pid, 'SIGQUIT');
+  const embedded = given ? null : await startEmbedded({ dataDir: folder, log: { info: () => {} }, settings });
+  const abandon = () => embedded && process.kill(embedded.pid, 'SIGQUIT');
   process.once('exit', abandon);
-  return serverAt(embedded.url, async () => {
-    await embedded.stop();
-    process.off('exit', abandon);
-  });
-}
-
-async function serverAt(url: string, end: () => Promise<void>): Promise<DatabaseServer> {
+  const url = embedded?.url ?? (given as string);
   const db = openDatabase({ url, maxConnections: 1 });
   const [row] = await db.run(
-    10_000,
+    MS,
     (sql) => sql<[{ version: string; pid: number }]>`
       select current_setting('server_version') as version, pg_backend_pid() as pid`,
   );
   const pid = parentOf(row.pid);
   const made: string[] = [];
   return {
+    /** "Postgres 18.4" */
     version: `Postgres ${row.version.split(' ')[0]}`,
-    async seeded(seed = {}) {
+    /** Makes a database of the gateway's schema with a model, companies, keys and ledger rows in it, or what a function fills in. */
+    async seeded(seed: Seed | ((db: Database) => Promise<void>) = {}): Promise<string> {
       const name = `tollgate_bench_${process.pid}_${made.length}`;
       made.push(name);
-      await db.run(60_000, (sql) => sql`create database ${sql(name)}`);
+      await db.run(MS, (sql) => sql`create database ${sql(name)}`);
       const filled = openDatabase({ url: inDatabase(url, name), maxConnections: 1 });
       await migrate(filled, { billingTimezone: 'UTC' });
       await (typeof seed === 'function' ? seed(filled) : fill(filled, seed));
       await filled.close();
       return inDatabase(url, name);
     },
-    async behind(work) {
+    /**
+     * Runs work while the server gets only what others on its cores leave: what it does with a batch of the gateway
+     * would delay the load generator, which times the answers.
+     */
+    async behind<Result>(work: () => Promise<Result>): Promise<Result> {
       const all = [pid, ...childrenOf(pid)];
       setPolicy('--idle', all);
       try {
@@ -79,11 +62,13 @@ async function serverAt(url: string, end: () => Promise<void>): Promise<Database
         setPolicy('--other', all);
       }
     },
+    /** CPU microseconds of the server and of all its processes. */
     cpuMicros: () => serverMicros(pid),
-    async stop() {
-      for (const name of made) await db.run(60_000, (sql) => sql`drop database ${sql(name)} with (force)`);
+    async stop(): Promise<void> {
+      for (const name of made) await db.run(MS, (sql) => sql`drop database ${sql(name)} with (force)`);
       await db.close();
-      await end();
+      await embedded?.stop();
+      process.off('exit', abandon);
     },
   };
 }

@@ -6,7 +6,6 @@ import { availableParallelism } from 'node:os';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { installed } from '../../test/faults/pooler.ts';
 import { childrenOf } from '../../test/faults/server.ts';
 
 /** The program under test has core 0 for itself; load, router and database share the others. */
@@ -14,9 +13,6 @@ export const TEST_CORES = '0';
 export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism() - 1}` : '1';
 const TICK_US = 10_000;
 export const ALL_CORES = `0-${availableParallelism() - 1}`;
-/** Whether processes can be pinned here; figures taken unpinned are marked so. */
-export const canPin = process.platform === 'linux' && availableParallelism() > 1 && installed('taskset') !== null;
-
 /** Starts a program on the given cores; it ends with this process at the latest. */
 export function startPinned(
   cores: string,
@@ -25,7 +21,7 @@ export function startPinned(
   options: SpawnOptions,
 ): ChildProcess {
   // taskset replaces itself with the program, so the process started is the one to measure
-  const child = canPin ? spawn('taskset', ['-c', cores, command, ...args], options) : spawn(command, args, options);
+  const child = spawn('taskset', ['-c', cores, command, ...args], options);
   const kill = (): void => {
     child.kill('SIGKILL');
   };
@@ -34,10 +30,10 @@ export function startPinned(
   return child;
 }
 
-/** Moves this process, and so what it starts unpinned, to the load cores. */
+/** Moves this process, and so what it starts unpinned, to the load cores. @throws where processes cannot be pinned */
 export function pinSelf(): void {
-  if (process.platform !== 'linux') throw new Error('CPU time is read from /proc: this needs Linux');
-  if (canPin) spawnSync('taskset', ['-a', '-cp', LOAD_CORES, String(process.pid)]);
+  const { status } = spawnSync('taskset', ['-a', '-cp', LOAD_CORES, String(process.pid)]);
+  if (status !== 0) throw new Error('the benchmark needs Linux, two cores or more, and taskset');
 }
 
 /**
@@ -85,22 +81,22 @@ export function cpuMicros(pids: readonly number[]): number {
  * of a parallel query ends with it.
  */
 export function serverMicros(pid: number): number {
-  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  const [user, system] = stat
-    .slice(stat.lastIndexOf(')') + 2)
-    .split(' ')
-    .slice(13, 15)
-    .map(Number) as [number, number];
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1) as string;
+  const [user, system] = stat.split(' ').slice(13, 15).map(Number) as [number, number];
   return cpuMicros([pid, ...childrenOf(pid)]) + (user + system) * TICK_US;
 }
 
 export function parentOf(pid: number): number {
-  return Number(/^PPid:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
+  return statusOf(pid, 'PPid');
 }
 
 /** Resident memory of a target in bytes. */
 export function residentBytes({ pids: [pid] }: { readonly pids: readonly number[] }): number {
-  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]) * 1024;
+  return statusOf(pid as number, 'VmRSS') * 1024;
+}
+
+function statusOf(pid: number, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]);
 }
 
 /** Waits until somebody listens on a port. @throws when nobody does after 20 s or the process has ended */

@@ -43,27 +43,34 @@ function fork(file: string): ChildProcess {
   return startPinned(LOAD_CORES, process.execPath, [path], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
 }
 
-/** 1 KiB requests to a target, `connections` at a time. */
-export function loadOf({ baseUrl, headers }: Target, connections: number): Load {
-  return { baseUrl, headers, connections, body: { bytes: 1024 } };
+/** 1 KiB requests to a target, `connections` at a time unless there is more to it. */
+export function loadOf({ baseUrl, headers }: Target, connections: number, more: Partial<Load> = {}): Load {
+  return { baseUrl, headers, connections, bytes: 1024, ...more };
 }
 
-/** What was done within a time, and the CPU microseconds that the target took for it. */
-export type Window = Readonly<Awaited<ReturnType<typeof measureWindow>>>;
+/** The load of requests at random instants, `rate` a second. */
+export function openLoad(target: Target, rate: number, more: Partial<Load> = {}): Load {
+  return loadOf(target, MOST_CONNECTIONS, { rate, ...more });
+}
 
-/** Measures while a load already runs, until something was done. */
+/**
+ * Measures while a load already runs, until something was done.
+ * @returns CPU microseconds that the target took for each request and each event, and how many of them a second
+ */
 export async function measureWindow(rig: Rig, { pids }: Target, seconds: number) {
-  const first = await rig.load({ do: 'read' });
+  const first = await rig.load('read');
   const before = cpuMicros(pids);
   const began = performance.now();
   let last = first;
   do {
     await sleep(seconds * 1000);
-    last = await rig.load({ do: 'read' });
+    last = await rig.load('read');
   } while (last.done + last.events === first.done + first.events && performance.now() - began < PATIENCE_MS);
   const cpu = cpuMicros(pids) - before;
+  const took = (performance.now() - began) / 1000;
+  const per = (count: number) => ({ cpu: cpu / count, rate: count / took });
   const [done, events] = [last.done - first.done, last.events - first.events];
-  return { cpu, done, events, seconds: (performance.now() - began) / 1000 };
+  return { done, events, perRequest: per(done), perEvent: per(events) };
 }
 
 /**
@@ -73,51 +80,32 @@ export async function measureWindow(rig: Rig, { pids }: Target, seconds: number)
  * @throws when a request failed, none was answered, or one of an open loop never was
  */
 export async function underLoad(rig: Rig, target: Target, load: Load, seconds: number, settle = START_MS) {
-  await rig.load({ do: 'start', load });
+  await rig.load(load);
   await sleep(settle);
-  await rig.load({ do: 'reset' });
+  await rig.load('reset');
   const window = await measureWindow(rig, target, seconds);
-  const { gap } = await rig.load({ do: 'drain' }); // gaps under a load that ends are not of this load
-  const whole = await (load.rate ? untilAnswered(rig.load) : rig.load({ do: 'stop' }));
+  const { gap } = await rig.load('drain'); // gaps under a load that ends are not of this load
+  const whole = await (load.rate ? untilAnswered(rig.load) : rig.load('stop'));
   refuseErrors(whole);
   if (window.done + window.events === 0) throw new Error(`no answer from ${load.baseUrl}`);
   await sleep(AFTER_MS);
-  return { ...window, whole: { ...whole, gap } };
-}
-
-/** The load of requests at random instants, `rate` a second. */
-export function openLoad(target: Target, { rate, ...body }: Load['body'] & { readonly rate: number }): Load {
-  return { ...loadOf(target, MOST_CONNECTIONS), body, rate };
-}
-
-/** CPU microseconds of a window per request, and what its requests waited. */
-export function latencyOf({ cpu, done, whole: { p50, p99, p999, max } }: Awaited<ReturnType<typeof underLoad>>) {
-  return { cpu: cpu / done, p50, p99, p999, max };
+  const { p50, p99, p999, max } = whole;
+  return { ...window, whole: { ...whole, gap }, latency: { p50, p99, p999, max } };
 }
 
 /** Waits for the answers that a drained load still lacks: the slowest count above all. @throws when one never comes */
 async function untilAnswered(load: Rig['load']): Promise<Counts> {
   await until(
-    () => load({ do: 'read' }),
+    () => load('read'),
     'an answer to every request',
     ({ open }) => open === 0,
   );
-  return load({ do: 'stop' });
-}
-
-/** CPU microseconds and rate per request or event. */
-export function perUnit({ cpu, seconds, ...window }: Window, unit: 'done' | 'events'): { cpu: number; rate: number } {
-  return { cpu: cpu / window[unit], rate: window[unit] / seconds };
-}
-
-/** CPU per request and requests per second of a target under load. */
-export async function measureRequests(rig: Rig, target: Target, load: Load, seconds: number) {
-  return perUnit(await underLoad(rig, target, load, seconds), 'done');
+  return load('stop');
 }
 
 /** Lets the router end all open streams as whole ones. @throws when one did not arrive whole */
 export async function endStreams(rig: Rig, load: Rig['load']): Promise<Counts> {
-  await load({ do: 'drain' });
+  await load('drain');
   await rig.mode({ mode: 'burst' });
   const answer = await untilAnswered(load);
   refuseErrors(answer);

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Figures, record, type SectionResults, type Series } from '../results.ts';
-import { type Goal, number } from '../tables.ts';
+import { number } from '../tables.ts';
 import type { DatabaseServer } from './database.ts';
 import type { Rig } from './rig.ts';
 import { NOTHING, type Surroundings, startTarget, type Target, type TargetName } from './targets.ts';
@@ -31,8 +31,10 @@ export interface Section {
   readonly ownTime?: boolean;
   /** Circumstances that a reader needs. */
   note?(bench: Bench): string;
-  table(results: SectionResults): string;
-  goals?(results: SectionResults | undefined): Goal[];
+  /** Tables and what is said beneath them. */
+  table(results: SectionResults): string[];
+  /** Rows of the table of targets. */
+  goals?(results: SectionResults | undefined): string[][];
 }
 
 /** Something measured in rounds. */

@@ -8,28 +8,17 @@ import { ask, printedBy, startPinned, stop, TEST_CORES, untilListening } from '.
 
 /**
  * The programs compared, each alone on the test core while it is measured. `plain` is the gateway with
- * FAST_HTTP=off; `base` is the gateway of another checkout.
+ * FAST_HTTP=off; `base` is the gateway of another checkout. Other gateways are left out of the sections about streams.
  */
-export const TARGETS = [
-  'direct',
-  'proxy',
-  'gateway',
-  'plain',
-  'base',
-  'nginx',
-  'haproxy',
-  'portkey',
-  'litellm',
-] as const;
-/** Other gateways are left out of the sections about streams. */
-export const STREAM_TARGETS = TARGETS.filter((name) => name !== 'portkey' && name !== 'litellm');
+export const STREAM_TARGETS = ['direct', 'proxy', 'gateway', 'plain', 'base', 'nginx', 'haproxy'] as const;
+export const TARGETS = [...STREAM_TARGETS, 'portkey', 'litellm'] as const;
 export type TargetName = (typeof TARGETS)[number];
 
 /**
  * V8 flags of every Node process under test. The gateway sets a young generation of 32 MB itself at start, which
  * took 4 % off a request; so the programs it is compared with get it too.
  */
-export const NODE_FLAGS = ['--max-semi-space-size=32'];
+const NODE_FLAGS = ['--max-semi-space-size=32'];
 /** This checkout. */
 export const CHECKOUT = fileURLToPath(new URL('../..', import.meta.url));
 
@@ -47,6 +36,17 @@ export interface Target {
   stop(): Promise<void>;
 }
 
+/** For what runs without a program under test, or starts its own. */
+export const NOTHING: Target = {
+  name: 'gateway',
+  baseUrl: '',
+  headers: {},
+  pids: [],
+  probe: () => Promise.reject(new Error('there is no probe')),
+  tidy: () => {},
+  stop: () => Promise.resolve(),
+};
+
 export interface Surroundings {
   /** A scratch folder. */
   readonly folder: string;
@@ -56,29 +56,19 @@ export interface Surroundings {
   readonly base: string | undefined;
 }
 
-/** A command that serves on a port, and what is special about it. */
+/** A command that serves on a port. */
 interface Command {
   readonly program: string;
   readonly args: readonly string[];
   readonly env?: NodeJS.ProcessEnv;
-  readonly headers?: Target['headers'];
   readonly cores?: string;
-}
-
-export interface GatewayOptions {
-  readonly name: string;
-  readonly env: NodeJS.ProcessEnv;
-  /** Flags of Node. */
-  readonly flags: readonly string[];
-  /** Folder of a built checkout. */
-  readonly checkout: string;
-  readonly cores: string;
 }
 
 /** Starts a program and waits until it listens. @returns a text when it is not installed */
 export async function startTarget(name: TargetName, around: Surroundings): Promise<Target | string> {
   const router = `http://127.0.0.1:${around.routerPort}`;
   const port = await freePort();
+  const values = { PORT: port, ROUTER_PORT: around.routerPort };
   switch (name) {
     case 'direct':
       return { ...NOTHING, name, baseUrl: `${router}/v1` };
@@ -93,7 +83,7 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
     case 'nginx': {
       const program = installed(name);
       if (program === null) return `${name} is not installed`;
-      const config = configure('nginx.conf', around.folder, { PORT: port, ROUTER_PORT: around.routerPort });
+      const config = configure('nginx.conf', around.folder, values);
       const args = ['-p', mkdtempSync(join(around.folder, 'nginx-')), '-c', config];
       return start(name, port, around, { program, args });
     }
@@ -105,22 +95,33 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
       if (!folder || !existsSync(join(folder, entry))) return 'BENCH_PORTKEY names no folder with @portkey-ai/gateway';
       const headers = { 'x-portkey-provider': 'openai', 'x-portkey-custom-host': `${router}/v1` };
       const command = nodeCommand([join(folder, entry), `--port=${port}`, '--headless']);
-      return start(name, port, around, { ...command, headers });
+      return { ...(await start(name, port, around, command)), headers };
     }
     case 'litellm': {
       const program = process.env.BENCH_LITELLM || installed(name);
       if (program === null) return 'neither BENCH_LITELLM nor PATH names the program litellm';
-      const config = configure('litellm.yaml', around.folder, { PORT: port, ROUTER_PORT: around.routerPort });
+      const config = configure('litellm.yaml', around.folder, values);
       const args = ['--config', config, '--host', '127.0.0.1', '--port', `${port}`, '--num_workers', '1'];
       return start(name, port, around, { program, args });
     }
   }
 }
 
-/** Starts a gateway with everything on: authentication, gates, budget, ledger with spool, metrics, log. */
-export async function startGateway(around: Surroundings, options: Partial<GatewayOptions> = {}): Promise<Target> {
-  const { name = 'gateway', checkout = CHECKOUT, flags = ['--import', script('probe.ts')] } = options;
-  const { env, cores = TEST_CORES } = options;
+/**
+ * Starts a gateway with everything on: authentication, gates, budget, ledger with spool, metrics, log.
+ * @param options its name, more environment, flags of Node (that of the probe by default), the folder of a built
+ *   checkout, and cores
+ */
+export async function startGateway(
+  around: Surroundings,
+  {
+    name = 'gateway',
+    env = {} as NodeJS.ProcessEnv,
+    flags = ['--import', script('probe.ts')],
+    checkout = CHECKOUT,
+    cores = TEST_CORES,
+  } = {},
+): Promise<Target> {
   const extra = process.env.BENCH_NODE_FLAGS?.split(' ').filter(Boolean) ?? [];
   const port = await freePort();
   return start(name, port, around, {
@@ -153,7 +154,7 @@ export async function startHaproxy(
 }
 
 async function start(name: string, port: number, around: Surroundings, command: Command): Promise<Target> {
-  const { program, args, cores = TEST_CORES, env, headers = {} } = command;
+  const { program, args, cores = TEST_CORES, env } = command;
   const folder = mkdtempSync(join(around.folder, `${name}-`));
   const log = join(folder, 'log');
   const child = startPinned(cores, program, args, {
@@ -169,24 +170,13 @@ async function start(name: string, port: number, around: Surroundings, command: 
   return {
     name,
     baseUrl: `http://127.0.0.1:${port}/v1`,
-    headers,
+    headers: {},
     pids: [child.pid as number],
     probe: (order) => ask(child, order),
     tidy: () => truncateSync(log),
     stop: () => stop(child),
   };
 }
-
-/** For what runs without a program under test, or starts its own. */
-export const NOTHING: Target = {
-  name: 'gateway',
-  baseUrl: '',
-  headers: {},
-  pids: [],
-  probe: () => Promise.reject(new Error('there is no probe')),
-  tidy: () => {},
-  stop: () => Promise.resolve(),
-};
 
 /** Runs a program of the benchmark alone on the test core. @returns the JSON object of figures that it prints */
 export async function runProgram(file: string, env: NodeJS.ProcessEnv = {}): Promise<Figures> {

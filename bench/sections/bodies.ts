@@ -1,14 +1,11 @@
 import { compared, reading } from '../results.ts';
-import { loadOf, measureRequests } from '../run/rig.ts';
+import { loadOf, underLoad } from '../run/rig.ts';
 import { type Section, type Step, startTargets } from '../run/rounds.ts';
-import { costCells, goal, LABELS, table, targetsOf } from '../tables.ts';
+import { figures, goal, LABEL, medians, ratioTo, spreads, targetsOf } from '../tables.ts';
 
+const LARGEST = 20 * 1024 * 1024;
 /** Size in bytes and connections of each body. */
-const SIZES = {
-  '16 KiB': [16 * 1024, 16],
-  '1 MiB': [1024 * 1024, 4],
-  '20 MiB': [20 * 1024 * 1024, 2],
-} as const;
+const SIZES = { '16 KiB': [16 * 1024, 16], '1 MiB': [1024 * 1024, 4], '20 MiB': [LARGEST, 2] } as const;
 const KINDS = ['text', 'image'] as const;
 const SERIES = Object.entries(SIZES).flatMap(([size, [bytes, connections]]) =>
   KINDS.map((kind) => ({ name: `${size} ${kind}`, body: { bytes, image: kind === 'image' }, connections })),
@@ -25,8 +22,7 @@ export const bodies: Section = {
         warmSeconds: 3,
         async measure(target, seconds) {
           await rig.mode({ mode: 'burst' });
-          const load = { ...loadOf(target, connections), body };
-          return { [name]: await measureRequests(rig, target, load, seconds) };
+          return { [name]: (await underLoad(rig, target, loadOf(target, connections, body), seconds)).perRequest };
         },
       }),
     ),
@@ -35,9 +31,8 @@ export const bodies: Section = {
         name: `pause ${kind}`,
         async measure(target, seconds) {
           if (target.name !== 'gateway') return {};
-          const body = { bytes: SIZES['20 MiB'][0], image: kind === 'image' };
           await target.probe('pause-start');
-          await measureRequests(rig, target, { ...loadOf(target, 1), body }, seconds);
+          await underLoad(rig, target, loadOf(target, 1, { bytes: LARGEST, image: kind === 'image' }), seconds);
           const { pauseMs } = await target.probe('pause-stop');
           return { [`pause ${kind}`]: { pause: pauseMs } };
         },
@@ -47,9 +42,10 @@ export const bodies: Section = {
   note: () => 'Connections: 16 at 16 KiB, 4 at 1 MiB, 2 at 20 MiB; the pause is taken with one.',
   table: (results) => {
     const rows = SERIES.flatMap(({ name: series }) =>
-      targetsOf(results, series).map((name) => [series, LABELS[name] as string, ...costCells(results, series, name)]),
+      targetsOf(results, series).map((target) => [series, series, target] as const),
     );
-    return table(['body', 'through', 'CPU µs per request', '÷ do-nothing proxy', 'requests/s'], rows);
+    const cost = { 'CPU µs per request': spreads('cpu'), '÷ do-nothing proxy': ratioTo('proxy') };
+    return [figures(results, 'body', rows, { through: LABEL, ...cost, 'requests/s': medians('rate') })];
   },
   goals: (results) => [
     ...SERIES.map(({ name }) => {

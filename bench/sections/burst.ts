@@ -1,8 +1,8 @@
 import { compared } from '../results.ts';
-import { loadOf, perUnit, underLoad } from '../run/rig.ts';
+import { loadOf, underLoad } from '../run/rig.ts';
 import { type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import { STREAM_TARGETS } from '../run/targets.ts';
-import { goal, targetTables } from '../tables.ts';
+import { goal, medians, targetTable } from '../tables.ts';
 
 const STREAMS = 16;
 /** Series, and whether each event is an HTTP chunk of its own. */
@@ -18,13 +18,13 @@ export const burst: Section = {
       warmSeconds: WARM_SECONDS,
       async measure(target, seconds) {
         await rig.mode({ mode: 'burst', chunkPerEvent });
-        const load = { ...loadOf(target, STREAMS), body: { bytes: 1024, stream: true } };
-        const window = await underLoad(rig, target, load, seconds);
-        return { [name]: perUnit(window, 'events') };
+        const load = loadOf(target, STREAMS, { stream: true });
+        return { [name]: (await underLoad(rig, target, load, seconds)).perEvent };
       },
     })),
   note: () => '203 events a stream: 200 of content, the finish, the usage, [DONE].',
-  table: (results) => targetTables(results, 'event'),
+  table: (results) =>
+    Object.keys(results.series).map((series) => targetTable(results, series, 'event', { 'events/s': medians('rate') })),
   goals: (results) =>
     Object.keys(FRAMINGS).map((series) => {
       const measured = compared(results, [series, 'gateway'], [series, 'proxy'], (a, b) => a - b);

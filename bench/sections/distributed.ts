@@ -4,14 +4,13 @@ import { openDatabase } from '../../src/store/database.ts';
 import { ledgerStore } from '../../src/store/ledger.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { missing, startCitus } from '../../test/fleet/citus.ts';
-import type { Cluster } from '../../test/fleet/cluster.ts';
 import { onEach, spread as spreadTables } from '../../test/support/distributed.ts';
 import { inDatabase } from '../../test/support/postgres.ts';
 import { reading, type SectionResults } from '../results.ts';
 import { parentOf, serverMicros } from '../run/process.ts';
 import type { Section } from '../run/rounds.ts';
 import { NOTHING, type Target } from '../run/targets.ts';
-import { number, spread, table } from '../tables.ts';
+import { figures, median, spreads } from '../tables.ts';
 
 const COMPANIES = 1000;
 const WRITERS = 4;
@@ -23,89 +22,86 @@ const TARGETS: Readonly<Record<string, readonly [workers: number, label: string]
   two: [2, 'a coordinator and two workers'],
 };
 
-interface Servers extends Target {
-  /** Of the server that gateways write to, and of the others. */
-  readonly first: Cluster;
-  readonly workers: readonly Cluster[];
-}
-
 /** Ledger rows into one server, and into the same tables spread over several. */
 export const distributed: Section = {
   heading: 'A ledger spread over several servers',
   async start() {
     if (missing.length > 0) throw new Error(`not installed: ${missing.join(', ')}`);
-    const targets: Servers[] = [];
+    const targets: Target[] = [];
     for (const [name, [workers]] of Object.entries(TARGETS)) targets.push(await startServers(name, workers));
     return targets;
   },
-  steps: ({ quick }) =>
+  steps: () =>
     BATCHES.map((rows) => ({
       name: `batches of ${rows} rows`,
-      warmSeconds: quick ? 0 : 5,
-      measure: async (target, seconds) => ({ [`${rows}`]: await book(target as Servers, rows, seconds) }),
+      warmSeconds: 5,
+      measure: async (target, seconds) => ({ [`${rows}`]: await book(target, rows, seconds) }),
     })),
   note: () =>
     `${WRITERS} writers book rows of ${COMPANIES} companies, each batch in a transaction of its own, as gateways do. All servers share the cores with each other and with the writers, so rates say little about machines of their own; CPU is counted for each server's processes alone. Postgres 15 with Citus 13.2.2, built from source; 8 shards; fsync off.`,
-  table: (results) => `${tablesOf(results)}\n\n${conclusion(results)}`,
+  table: (results) => [
+    ...BATCHES.map((batch) => {
+      const rows = Object.entries(TARGETS).map(([name, [, label]]) => [label, `${batch}`, name] as const);
+      return figures(results, `batches of ${batch} rows`, rows, {
+        'CPU µs per row': spreads('cpu'),
+        'of the coordinator': spreads('first'),
+        'of the workers': spreads('workers'),
+        'rows/s': spreads('rate'),
+      });
+    }),
+    conclusion(results),
+  ],
 };
-
-function tablesOf(results: SectionResults): string {
-  return BATCHES.map((rows) => {
-    const cells = Object.entries(TARGETS).map(([name, [, label]]) => [
-      label,
-      ...['cpu', 'first', 'workers', 'rate'].map((kind) => spread(reading(results, `${rows}`, name, kind))),
-    ]);
-    const head = [`batches of ${rows} rows`, 'CPU µs per row', 'of the coordinator', 'of the workers', 'rows/s'];
-    return table(head, cells);
-  }).join('\n\n');
-}
 
 /** What follows for a very large fleet. */
 function conclusion(results: SectionResults): string {
-  const cores = (name: string, kind = 'cpu') => number(reading(results, `${BATCHES.at(-1)}`, name, kind)?.median ?? 0);
-  return `A million rows a second, in batches of ${BATCHES.at(-1)}, take ${cores('none')} cores of Postgres in cells, each a server of its own, and ${cores('two')} spread over two workers, ${cores('two', 'first')} of them on the coordinator.`;
+  const batch = `${BATCHES.at(-1)}`;
+  const cores = (name: string, kind = 'cpu') => median(reading(results, batch, name, kind));
+  return `A million rows a second, in batches of ${batch}, take ${cores('none')} cores of Postgres in cells, each a server of its own, and ${cores('two')} spread over two workers, ${cores('two', 'first')} of them on the coordinator.`;
 }
 
-async function startServers(name: string, workers: number): Promise<Servers> {
+/** @returns a target whose address is that of the server which gateways write to, and whose first process is that server */
+async function startServers(name: string, workers: number): Promise<Target> {
   const ends: (() => unknown)[] = [];
   const life = { teardown: (end: () => unknown) => void ends.unshift(end) };
-  const { coordinator, workers: others } = await startCitus(life as Parameters<typeof startCitus>[0], workers);
-  const urls = [coordinator, ...others].map(({ url }) => url);
-  await onEach(urls, (sql) => sql`create database bench`);
-  const spreadUrls = urls.map((url) => inDatabase(url, 'bench'));
-  if (workers > 0) await spreadTables(spreadUrls);
+  const cluster = await startCitus(life as Parameters<typeof startCitus>[0], workers);
+  const servers = [cluster.coordinator, ...cluster.workers];
+  await onEach(
+    servers.map(({ url }) => url),
+    (sql) => sql`create database bench`,
+  );
+  const urls = servers.map(({ url }) => inDatabase(url, 'bench'));
+  const baseUrl = urls[0] as string;
+  if (workers > 0) await spreadTables(urls);
   else {
-    const db = openDatabase({ url: spreadUrls[0] as string, maxConnections: 1 });
+    const db = openDatabase({ url: baseUrl, maxConnections: 1 });
     await migrate(db, { billingTimezone: 'UTC' });
     await db.close();
   }
-  return {
-    name,
-    baseUrl: spreadUrls[0] as string,
-    headers: {},
-    pids: [],
-    first: coordinator,
-    workers: others,
-    probe: NOTHING.probe,
-    tidy() {},
-    async stop() {
-      for (const end of ends) await end();
-    },
+  const pids: number[] = [];
+  for (const { sql } of servers) {
+    const [row] = await sql<[{ pid: number }]>`select pg_backend_pid() as pid`;
+    pids.push(parentOf(row.pid));
+  }
+  const stop = async (): Promise<void> => {
+    for (const end of ends) await end();
   };
+  return { ...NOTHING, name, baseUrl, pids, stop };
 }
 
 /** Books batches for so many seconds. @returns CPU microseconds per row of all servers, of the first and of the others */
-async function book({ baseUrl, first, workers }: Servers, rows: number, seconds: number) {
-  const before = [await cpuOf([first]), await cpuOf(workers)] as const;
+async function book({ baseUrl, pids }: Target, rows: number, seconds: number) {
+  const before = pids.map(serverMicros);
   const began = performance.now();
   const until = began + seconds * 1000;
   const counts = await Promise.all(Array.from({ length: WRITERS }, () => write(baseUrl, rows, until)));
   const took = (performance.now() - began) / 1000;
-  const count = counts.reduce((sum, each) => sum + each, 0);
-  const ofFirst = ((await cpuOf([first])) - before[0]) / count;
-  const ofWorkers = ((await cpuOf(workers)) - before[1]) / count;
-  return { cpu: ofFirst + ofWorkers, first: ofFirst, workers: ofWorkers, rate: count / took };
+  const count = sum(counts);
+  const [first = 0, ...others] = pids.map((pid, i) => (serverMicros(pid) - (before[i] as number)) / count);
+  return { cpu: first + sum(others), first, workers: sum(others), rate: count / took };
 }
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 /** One gateway's writer. @returns rows */
 async function write(url: string, rows: number, until: number): Promise<number> {
@@ -145,13 +141,4 @@ function batchOf(rows: number): Buffer {
     };
   });
   return Buffer.from(JSON.stringify(records));
-}
-
-async function cpuOf(clusters: readonly Cluster[]): Promise<number> {
-  let micros = 0;
-  for (const { sql } of clusters) {
-    const [row] = await sql<[{ pid: number }]>`select pg_backend_pid() as pid`;
-    micros += serverMicros(parentOf(row.pid));
-  }
-  return micros;
 }

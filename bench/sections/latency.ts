@@ -1,10 +1,8 @@
 import { addedRatio, compared } from '../results.ts';
-import { latencyOf, openLoad, underLoad } from '../run/rig.ts';
+import { openLoad, underLoad } from '../run/rig.ts';
 import { type Section, type Step, startTargets, WARM_SECONDS } from '../run/rounds.ts';
-import type { TargetName } from '../run/targets.ts';
-import { goal, targetsOf, timesTable } from '../tables.ts';
+import { goal, LATENCIES, targetTable } from '../tables.ts';
 
-const TARGETS: readonly TargetName[] = ['direct', 'proxy', 'gateway', 'base', 'nginx'];
 /** Requests a second, and how much longer than others they are measured: a rare one needs readings too. */
 const RATES = [
   [100, 5],
@@ -27,7 +25,7 @@ const seriesOf = (rate: number): string => `${rate.toLocaleString('en')} request
 /** Requests and streams that begin at random instants, whatever becomes of those before them. */
 export const latency: Section = {
   heading: 'Latency at a pace (open loop, Poisson arrivals)',
-  start: (bench) => startTargets(bench, TARGETS),
+  start: (bench) => startTargets(bench, ['direct', 'proxy', 'gateway', 'base', 'nginx']),
   steps: ({ rig, server, quick }) => [
     ...RATES.map(
       ([rate, longer]): Step => ({
@@ -36,9 +34,9 @@ export const latency: Section = {
         async measure(target, seconds, warmsUp) {
           await rig.mode({ mode: 'burst' });
           // the warm-up has many requests: V8 is to have optimised all of it before the first rate
-          const load = openLoad(target, { bytes: 1024, rate: warmsUp ? 3000 : rate });
-          const measured = await server.behind(() => underLoad(rig, target, load, seconds * longer));
-          return { [seriesOf(rate)]: latencyOf(measured) };
+          const load = openLoad(target, warmsUp ? 3000 : rate);
+          const { perRequest, latency } = await server.behind(() => underLoad(rig, target, load, seconds * longer));
+          return { [seriesOf(rate)]: { cpu: perRequest.cpu, ...latency } };
         },
       }),
     ),
@@ -47,10 +45,11 @@ export const latency: Section = {
       warmSeconds: WARM_SECONDS,
       async measure(target, seconds) {
         await rig.mode({ mode: 'paced', interval: INTERVAL_MS, events: EVENTS });
-        const load = openLoad(target, { bytes: 1024, stream: true, rate: STREAMS_PER_SECOND });
+        const load = openLoad(target, STREAMS_PER_SECOND, { stream: true });
         const settle = quick ? 0 : INTERVAL_MS * (EVENTS + 1);
-        const { cpu, events, whole } = await server.behind(() => underLoad(rig, target, load, seconds * 2, settle));
-        const each = { cpu: cpu / events };
+        const measured = await server.behind(() => underLoad(rig, target, load, seconds * 2, settle));
+        const { perEvent, whole } = measured;
+        const each = { cpu: perEvent.cpu };
         return { [STREAMS.first]: { ...each, ...whole.firstEvent }, [STREAMS.gap]: { ...each, ...whole.gap } };
       },
     },
@@ -60,22 +59,18 @@ export const latency: Section = {
     `that leaves. A stream has ${EVENTS} events, ${INTERVAL_MS} ms apart. Low rates and streams are measured longer; but at ` +
     `100 a second a round still has ${100 * 5 * seconds} requests, and of streams ${Math.round(STREAMS_PER_SECOND * 2 * seconds)}, so p99.9 is the slowest or the one before it.`,
   table: (results) =>
-    Object.keys(results.series)
-      .map((series) => timesTable(results, series, series.includes('stream') ? 'event' : 'request'))
-      .join('\n\n'),
-  goals: (results) => {
-    if (results !== undefined && targetsOf(results, seriesOf(500)).length === 0) return [];
-    const series = [...TIMED.map(seriesOf), STREAMS.first, STREAMS.gap];
-    return [
-      ...COUNTED.map((rate) => {
-        const measured = compared(results, [seriesOf(rate), 'gateway'], [seriesOf(rate), 'proxy']);
-        return goal(`CPU per request ÷ do-nothing proxy, ${seriesOf(rate)}`, 0.8, 0.7, measured);
-      }),
-      ...series.flatMap((name) =>
-        Object.entries({ p99: 'p99', p999: 'p99.9' }).map(([kind, label]) =>
-          goal(`added ${label} ÷ the do-nothing proxy's, ${name}`, 1, 0.5, addedRatio(results, name, kind)),
-        ),
+    Object.keys(results.series).map((series) =>
+      targetTable(results, series, series.includes('stream') ? 'event' : 'request', LATENCIES),
+    ),
+  goals: (results) => [
+    ...COUNTED.map((rate) => {
+      const measured = compared(results, [seriesOf(rate), 'gateway'], [seriesOf(rate), 'proxy']);
+      return goal(`CPU per request ÷ do-nothing proxy, ${seriesOf(rate)}`, 0.8, 0.7, measured);
+    }),
+    ...[...TIMED.map(seriesOf), STREAMS.first, STREAMS.gap].flatMap((name) =>
+      Object.entries({ p99: 'p99', p999: 'p99.9' }).map(([kind, label]) =>
+        goal(`added ${label} ÷ the do-nothing proxy's, ${name}`, 1, 0.5, addedRatio(results, name, kind)),
       ),
-    ];
-  },
+    ),
+  ],
 };

@@ -31,7 +31,7 @@ export const metering: Section = {
   ownTime: true,
   note: () =>
     'A round has 20 s to warm up, 15 of them with ten times as many writes so that V8 has optimised all of it; then 10 s with metering, alternating with as many without.',
-  table: (results) => figureTable(results, 'ledger', KINDS),
+  table: (results) => [figureTable(results, 'ledger', KINDS)],
   goals: (results) => {
     const measured = (kind: string) => reading(results, 'ledger', 'gateway', kind);
     return [

@@ -2,10 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { until } from '../../test/support/until.ts';
 import { compared, reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
-import { endStreams, loadOf, measureRequests, refuseErrors } from '../run/rig.ts';
+import { endStreams, loadOf, refuseErrors, underLoad } from '../run/rig.ts';
 import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import type { Target } from '../run/targets.ts';
-import { goal, LABELS, median, spread, table, targetsOf } from '../tables.ts';
+import { type Column, figures, goal, LABELS, medians, spread, spreads, targetsOf } from '../tables.ts';
 
 const CONNECTIONS = 64;
 const STREAMS = 2000;
@@ -14,19 +14,22 @@ const STREAMS = 2000;
 export const open: Section = {
   heading: 'Requests beside 2,000 open streams',
   start: (bench) => startTargets(bench, ['proxy', 'gateway', 'nginx']),
-  steps: (bench) => [
+  steps: ({ rig }) => [
     {
       name: 'requests',
       warmSeconds: WARM_SECONDS,
       async measure(target, seconds) {
-        const load = loadOf(target, CONNECTIONS);
-        await bench.rig.mode({ mode: 'open' });
-        const alone = await measureRequests(bench.rig, target, load, seconds);
-        await holdStreams(bench, target);
-        const beside = await measureRequests(bench.rig, target, load, seconds);
-        await endStreams(bench.rig, bench.rig.hold);
+        const measure = async () => {
+          const { perRequest } = await underLoad(rig, target, loadOf(target, CONNECTIONS), seconds);
+          return { cpu: perRequest.cpu };
+        };
+        await rig.mode({ mode: 'open' });
+        const alone = await measure();
+        await holdStreams(rig, target);
+        const beside = await measure();
+        await endStreams(rig, rig.hold);
         await sleep(300);
-        return { alone: { cpu: alone.cpu }, beside: { cpu: beside.cpu } };
+        return { alone, beside };
       },
     },
     // By itself: after a collection that is asked for, V8 compiles optimised code again, a tenth of the CPU of the
@@ -35,54 +38,53 @@ export const open: Section = {
       name: 'memory',
       fresh: true,
       async measure(target, seconds) {
-        await measureRequests(bench.rig, target, loadOf(target, CONNECTIONS), seconds);
-        await bench.rig.mode({ mode: 'open' });
+        await underLoad(rig, target, loadOf(target, CONNECTIONS), seconds);
+        await rig.mode({ mode: 'open' });
         const gateway = target.name === 'gateway';
         if (gateway) await target.probe('gc');
         const before = residentBytes(target);
         const perStream = () => (residentBytes(target) - before) / STREAMS / 1024;
-        await holdStreams(bench, target);
+        await holdStreams(rig, target);
         const memory = perStream();
         if (gateway) await target.probe('gc');
         const collected = perStream();
-        await endStreams(bench.rig, bench.rig.hold);
+        await endStreams(rig, rig.hold);
         return { beside: { memory, collected } };
       },
     },
   ],
   note: () => 'Memory per stream after a garbage collection for the gateway; the others are read as they stand.',
   table: (results) => {
-    const rows = targetsOf(results, 'alone').map((name) => [
-      LABELS[name] as string,
-      spread(reading(results, 'alone', name, 'cpu')),
-      spread(reading(results, 'beside', name, 'cpu')),
-      spread(compared(results, ['beside', name], ['alone', name])),
-      median(reading(results, 'beside', name, 'memory')),
-      name === 'gateway' ? median(reading(results, 'beside', name, 'collected')) : '',
-    ]);
-    return table(
-      ['through', 'µs per request, alone', 'beside 2,000 streams', 'quotient', 'KiB per stream', 'after a collection'],
-      rows,
-    );
+    const rows = targetsOf(results, 'alone').map((name) => [LABELS[name] as string, 'beside', name] as const);
+    const alone: Column = (results, _, target) => spreads('cpu')(results, 'alone', target);
+    const quotient: Column = (results, series, target) =>
+      spread(compared(results, [series, target], ['alone', target]));
+    const collected: Column = (...place) => (place[2] === 'gateway' ? medians('collected')(...place) : '');
+    return [
+      figures(results, 'through', rows, {
+        'µs per request, alone': alone,
+        'beside 2,000 streams': spreads('cpu'),
+        quotient,
+        'KiB per stream': medians('memory'),
+        'after a collection': collected,
+      }),
+    ];
   },
-  goals: (results) => [
-    goal(
-      'CPU per request, 2,000 streams open ÷ none',
-      1.2,
-      1.1,
-      compared(results, ['beside', 'gateway'], ['alone', 'gateway']),
-    ),
-    goal('resident memory per open stream', 60, 40, reading(results, 'beside', 'gateway', 'collected'), {
-      unit: 'KiB',
-    }),
-  ],
+  goals: (results) => {
+    const ratio = compared(results, ['beside', 'gateway'], ['alone', 'gateway']);
+    const memory = reading(results, 'beside', 'gateway', 'collected');
+    return [
+      goal('CPU per request, 2,000 streams open ÷ none', 1.2, 1.1, ratio),
+      goal('resident memory per open stream', 60, 40, memory, { unit: 'KiB' }),
+    ];
+  },
 };
 
 /** Opens the streams, which then stay silent. */
-async function holdStreams({ rig }: Bench, target: Target): Promise<void> {
-  await rig.hold({ do: 'start', load: { ...loadOf(target, STREAMS), body: { bytes: 1024, stream: true } } });
+async function holdStreams({ hold }: Bench['rig'], target: Target): Promise<void> {
+  await hold(loadOf(target, STREAMS, { stream: true }));
   await until(
-    () => rig.hold({ do: 'read' }),
+    () => hold('read'),
     `${STREAMS} streams through ${target.name}`,
     (held) => {
       refuseErrors(held);

@@ -9,7 +9,7 @@ import { type Figures, reading } from '../results.ts';
 import { fillPages, idOf } from '../run/pages-data.ts';
 import type { Bench, Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
-import { number, table } from '../tables.ts';
+import { type Column, figures, medians, number } from '../tables.ts';
 
 const SETUP_MS = 60_000;
 
@@ -50,13 +50,18 @@ export const pages: Section = {
   note: ({ companies, ledgerRows }) =>
     `${companies.toLocaleString('en')} companies, ${Math.ceil(companies / 2).toLocaleString('en')} keys in one of them that use each of 20 models; ${ledgerRows.toLocaleString('en')} ledger rows of five months, an eighth of them of that company. Each page is fetched once a round, alone; the gateway has core 0, Postgres the rest.`,
   table: (results) => {
-    const rows = Object.keys(results.series).map((name) => {
-      const [ms, postgres, kb] = ['ms', 'postgres', 'kb'].map((kind) => reading(results, name, 'gateway', kind));
-      return [name, ms?.low, ms?.median, postgres?.low, kb?.median].map((cell) =>
-        typeof cell === 'number' ? number(cell) : (cell ?? '–'),
-      );
-    });
-    return table(['page', 'best ms', 'median ms', 'CPU ms of Postgres, best', 'KB'], rows);
+    const rows = Object.keys(results.series).map((name) => [name, name, 'gateway'] as const);
+    const best = (kind: string): Column => {
+      return (results, series, target) => number(reading(results, series, target, kind)?.low ?? Number.NaN);
+    };
+    return [
+      figures(results, 'page', rows, {
+        'best ms': best('ms'),
+        'median ms': medians('ms'),
+        'CPU ms of Postgres, best': best('postgres'),
+        KB: medians('kb'),
+      }),
+    ];
   },
 };
 

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PIECE_CAUSES, type Pieces } from '../programs/pieces.ts';
-import { reading } from '../results.ts';
 import { openLoad, refuseErrors, START_MS } from '../run/rig.ts';
 import { type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
-import { spread, table } from '../tables.ts';
+import { figures, spreads } from '../tables.ts';
 
 const RATE = 1000;
 const LONGER = 5; // than other figures are measured: what is rare needs readings too
@@ -18,12 +17,12 @@ export const pauses: Section = {
       warmSeconds: WARM_SECONDS / LONGER,
       async measure(target, seconds) {
         await rig.mode({ mode: 'burst' });
-        await rig.load({ do: 'start', load: openLoad(target, { bytes: 1024, rate: RATE }) });
+        await rig.load(openLoad(target, RATE));
         await sleep(START_MS);
         await target.probe('profile-start');
         await sleep(seconds * LONGER * 1000);
         const pieces: Record<string, Pieces> = await target.probe('profile-stop');
-        refuseErrors(await rig.load({ do: 'stop' }));
+        refuseErrors(await rig.load('stop'));
         return Object.fromEntries(
           Object.entries(pieces).map(([cause, { total, longest, long }]) => [
             cause,
@@ -38,12 +37,14 @@ export const pauses: Section = {
     `${RATE.toLocaleString('en')} requests a second at random instants for ${seconds * LONGER} s, and a profile with a sample every 0.1 ms, which ` +
     'takes a tenth of the CPU itself. A piece is work on one thing without a break. The clock runs on where the system ' +
     'gives the core to something else: the longest pieces of a loud hour are that.',
-  table: (results) =>
-    table(
-      ['work on', 'ms a second', 'pieces above 1 ms, a minute', 'longest piece, ms'],
-      PIECE_CAUSES.map((cause) => [
-        cause,
-        ...['busy', 'long', 'longest'].map((kind) => spread(reading(results, cause, 'gateway', kind))),
-      ]),
-    ),
+  table: (results) => {
+    const rows = PIECE_CAUSES.map((cause) => [cause, cause, 'gateway'] as const);
+    return [
+      figures(results, 'work on', rows, {
+        'ms a second': spreads('busy'),
+        'pieces above 1 ms, a minute': spreads('long'),
+        'longest piece, ms': spreads('longest'),
+      }),
+    ];
+  },
 };

@@ -5,7 +5,7 @@ import { LOAD_CORES } from '../run/process.ts';
 import { loadOf, underLoad } from '../run/rig.ts';
 import type { Section } from '../run/rounds.ts';
 import { startGateway, startHaproxy, type Target } from '../run/targets.ts';
-import { costCells, median, table } from '../tables.ts';
+import { figures, median, medians, ratioTo, spreads } from '../tables.ts';
 
 const REPLICAS = 4;
 const RATE = 400; // requests per second for each replica
@@ -50,12 +50,12 @@ export const replicas: Section = {
     {
       name: 'replicas',
       async measure(target, seconds) {
-        const load = { ...loadOf(target, CONNECTIONS), rate: LOADS[target.name]?.[0] ?? 0 };
+        const load = loadOf(target, CONNECTIONS, { rate: LOADS[target.name]?.[0] ?? 0 });
         const before = server.cpuMicros();
-        const { cpu, done, whole } = await underLoad(rig, target, load, seconds);
+        const { perRequest, whole } = await underLoad(rig, target, load, seconds);
         await untilBooked(server);
         const postgres = (server.cpuMicros() - before) / whole.done;
-        return { replicas: { cpu: cpu / done, postgres, p50: whole.p50, p99: whole.p99 } };
+        return { replicas: { cpu: perRequest.cpu, postgres, p50: whole.p50, p99: whole.p99 } };
       },
     },
     {
@@ -72,20 +72,18 @@ export const replicas: Section = {
   note: () =>
     'Replicas share core 0; load, router, HAProxy and Postgres share the rest, and their time is in p50 and p99. All four poll Postgres in each row, which is part of its CPU.',
   table: (results) => {
-    const rows = Object.entries(LOADS).map(([name, [, label]]) => [
-      label,
-      ...costCells(results, 'replicas', name, ['postgres', 'p50', 'p99'], 'one'),
-    ]);
-    const head = [
-      'load',
-      'gateway CPU µs per request',
-      '÷ one replica',
-      'Postgres CPU µs per request',
-      'p50 ms',
-      'p99 ms',
-    ];
+    const rows = Object.entries(LOADS).map(([name, [, label]]) => [label, 'replicas', name] as const);
     const idle = median(reading(results, 'idle', 'four', 'postgres'));
-    return `${table(head, rows)}\n\nAn idle replica costs Postgres ${idle} ms of CPU a second.`;
+    return [
+      figures(results, 'load', rows, {
+        'gateway CPU µs per request': spreads('cpu'),
+        '÷ one replica': ratioTo('one'),
+        'Postgres CPU µs per request': medians('postgres'),
+        'p50 ms': medians('p50'),
+        'p99 ms': medians('p99'),
+      }),
+      `An idle replica costs Postgres ${idle} ms of CPU a second.`,
+    ];
   },
 };
 

@@ -10,7 +10,7 @@ import { compared } from '../results.ts';
 import { cpuMicros, LOAD_CORES, printedBy } from '../run/process.ts';
 import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import { TARGETS, type Target } from '../run/targets.ts';
-import { goal, targetTables } from '../tables.ts';
+import { goal, medians, targetTable } from '../tables.ts';
 
 const CONNECTIONS = 64;
 const BODY = requestBody({ model: SLUG, bytes: 1024 });
@@ -28,8 +28,7 @@ export const requests: Section = {
         const before = cpuMicros(target.pids);
         const whole = Math.max(1, Math.round(seconds)); // wrk knows no less
         const { done, failed, seconds: took, p50, p99 } = await (name === 'wrk' ? wrk : cannon)(bench, target, whole);
-        if (failed > 0 || done === 0)
-          throw new Error(`${name} saw ${failed} failures with ${target.name}, ${done} answers`);
+        if (failed > 0 || done === 0) throw new Error(`${name}, ${target.name}: ${failed} failures, ${done} answers`);
         await sleep(300); // the ledger is written after the answers, and counts
         return { [name]: { cpu: (cpuMicros(target.pids) - before) / done, rate: done / took, p50, p99 } };
       },
@@ -37,7 +36,12 @@ export const requests: Section = {
   note: () =>
     `${CONNECTIONS} connections. autocannon's table is the published one, with latencies in whole milliseconds; wrk costs the load core less, so the programs ` +
     'under test are busier, find more work at each wake-up, and the C programs gain most from it.',
-  table: (results) => targetTables(results, 'request', 'load by ', { p50: 'p50 ms', p99: 'p99 ms' }),
+  table: (results) => {
+    const more = { 'requests/s': medians('rate'), 'p50 ms': medians('p50'), 'p99 ms': medians('p99') };
+    return Object.keys(results.series).map((series) =>
+      targetTable(results, series, 'request', more, `load by ${series}`),
+    );
+  },
   goals: (results) => {
     const ratio = (a: string, b: string) => compared(results, ['autocannon', a], ['autocannon', b]);
     return [

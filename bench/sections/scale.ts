@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { compared } from '../results.ts';
-import { loadOf, measureRequests, refuseErrors } from '../run/rig.ts';
+import { loadOf, refuseErrors, underLoad } from '../run/rig.ts';
 import type { Bench, Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
-import { costCells, goal, table } from '../tables.ts';
+import { figures, goal, medians, ratioTo, spreads } from '../tables.ts';
 
 const CONNECTIONS = 64;
 /** Gateways that differ only in what their databases hold. */
@@ -32,18 +32,17 @@ export const scale: Section = {
     {
       name: 'scale',
       async measure(target, seconds) {
-        return { scale: await measureRequests(bench.rig, target, loadWithKeys(bench, target), seconds) };
+        const load = loadOf(target, CONNECTIONS, { keys: keysOf(bench, target) });
+        return { scale: (await underLoad(bench.rig, target, load, seconds)).perRequest };
       },
     },
   ],
   note: ({ companies, ledgerRows }) =>
     `${companies.toLocaleString('en')} companies with a key each, used in turn; ${ledgerRows.toLocaleString('en')} ledger rows, all of this month and of the company asking.`,
   table: (results) => {
-    const rows = Object.entries(LABELS).map(([name, label]) => [
-      label,
-      ...costCells(results, 'scale', name, ['rate'], 'small'),
-    ]);
-    return table(['database', 'CPU µs per request', '÷ small', 'requests/s'], rows);
+    const rows = Object.entries(LABELS).map(([name, label]) => [label, 'scale', name] as const);
+    const cost = { 'CPU µs per request': spreads('cpu'), '÷ small': ratioTo('small') };
+    return [figures(results, 'database', rows, { ...cost, 'requests/s': medians('rate') })];
   },
   goals: (results) => {
     const ratio = (name: string) => compared(results, ['scale', name], ['scale', 'small']);
@@ -54,22 +53,21 @@ export const scale: Section = {
   },
 };
 
-function loadWithKeys(bench: Bench, target: Target) {
-  return { ...loadOf(target, CONNECTIONS), keys: target.name === 'companies' ? bench.companies : 1 };
+function keysOf({ companies }: Bench, { name }: Target): number {
+  return name === 'companies' ? companies : 1;
 }
 
 /** Warms a gateway up for three seconds at least, until every key was used. */
 async function useEveryKey(bench: Bench, target: Target): Promise<void> {
-  const { rig } = bench;
+  const { rig, quick, say } = bench;
+  const keys = keysOf(bench, target);
   await rig.mode({ mode: 'burst' });
-  const load = loadWithKeys(bench, target);
-  await rig.load({ do: 'start', load });
-  for (let used = 0; used < load.keys * 1.1; ) {
-    await sleep(bench.quick ? 200 : 3000);
-    const answers = await rig.load({ do: 'read' });
+  await rig.load(loadOf(target, CONNECTIONS, { keys }));
+  for (let used = 0; used < keys * 1.1; say(`warming up ${target.name}: ${used} answers`)) {
+    await sleep(quick ? 200 : 3000);
+    const answers = await rig.load('read');
     refuseErrors(answers);
     used = answers.done;
-    bench.say(`warming up ${target.name}: ${used} answers`);
   }
-  await rig.load({ do: 'stop' });
+  await rig.load('stop');
 }

@@ -5,7 +5,7 @@ import { reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
 import type { Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
-import { goal, spread, table } from '../tables.ts';
+import { figureTable, goal } from '../tables.ts';
 
 /** From starting the process to the first whole answer; memory two seconds later. */
 export const start: Section = {
@@ -28,14 +28,10 @@ export const start: Section = {
   ],
   ownTime: true,
   note: () => 'Existing database, file caches warm; idle memory two seconds after the first answer.',
-  table: (results) =>
-    table(
-      ['what', 'measured'],
-      [
-        ['start to first answer', spread(reading(results, 'start', 'gateway', 'ms'), 'ms')],
-        ['resident memory, idle', spread(reading(results, 'start', 'gateway', 'idle'), 'MB')],
-      ],
-    ),
+  table: (results) => {
+    const labels = { ms: 'start to first answer', idle: 'resident memory, idle' };
+    return [figureTable(results, 'start', labels, { ms: 'ms', idle: 'MB' })];
+  },
   goals: (results) => {
     const measured = (kind: string) => reading(results, 'start', 'gateway', kind);
     return [

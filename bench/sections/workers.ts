@@ -3,7 +3,7 @@ import { ALL_CORES } from '../run/process.ts';
 import { loadOf, underLoad } from '../run/rig.ts';
 import type { Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
-import { costCells, table } from '../tables.ts';
+import { figures, medians, ratioTo, spreads } from '../tables.ts';
 
 const RATE = 500; // requests per second for each worker
 const CONNECTIONS = 32; // for each worker
@@ -30,9 +30,9 @@ export const workers: Section = {
       warmSeconds: 10, // V8 goes on optimising a gateway for some 50,000 requests
       async measure(target: Target, seconds: number) {
         const count = WORKERS[target.name] as number;
-        const load = { ...loadOf(target, CONNECTIONS * count), rate: rate * count };
-        const { cpu, done, whole, seconds: took } = await underLoad(rig, target, load, seconds);
-        return { [name]: { cpu: cpu / done, rate: done / took, p50: whole.p50, p99: whole.p99 } };
+        const load = loadOf(target, CONNECTIONS * count, { rate: rate * count });
+        const { perRequest, whole } = await underLoad(rig, target, load, seconds);
+        return { [name]: { ...perRequest, p50: whole.p50, p99: whole.p99 } };
       },
     });
     return [step('paced', RATE), step('closed', 0)];
@@ -45,11 +45,18 @@ export const workers: Section = {
       closed: `${CONNECTIONS} connections for each worker, each request followed by the next`,
     };
     const rows = Object.entries(labels).flatMap(([series, label]) =>
-      Object.entries(WORKERS).map(([name, count]) => [
-        `${count === 1 ? 'one process' : `${count} workers`}, ${label}`,
-        ...costCells(results, series, name, ['rate', 'p50', 'p99'], 'one'),
-      ]),
+      Object.entries(WORKERS).map(([name, count]) => {
+        return [`${count === 1 ? 'one process' : `${count} workers`}, ${label}`, series, name] as const;
+      }),
     );
-    return table(['load', 'CPU µs per request', '÷ one process', 'requests a second', 'p50 ms', 'p99 ms'], rows);
+    return [
+      figures(results, 'load', rows, {
+        'CPU µs per request': spreads('cpu'),
+        '÷ one process': ratioTo('one'),
+        'requests a second': medians('rate'),
+        'p50 ms': medians('p50'),
+        'p99 ms': medians('p99'),
+      }),
+    ];
   },
 };
