@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { installed } from '../test/faults/pooler.ts';
 import { describeRatios, writeReport } from './report.ts';
-import type { Results, SectionResults } from './results.ts';
+import type { Results } from './results.ts';
 import { startDatabase } from './run/database.ts';
 import { pinSelf } from './run/process.ts';
 import { startRig } from './run/rig.ts';
@@ -49,9 +49,9 @@ async function measure(options: Options, results: Results): Promise<void> {
   process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
   const rig = await startRig();
   const server = await startDatabase(folder);
-  const measured: Record<string, SectionResults> = {};
   try {
-    Object.assign(results, { machine: machine(), versions: versions(server.version) });
+    results.machine = machine();
+    results.versions = versions(server.version);
     say(`${results.machine}\n${results.versions}`);
     const databaseUrl = await server.seeded();
     const bench = { ...options, folder, rig, routerPort: rig.routerPort, server, databaseUrl, say };
@@ -62,17 +62,16 @@ async function measure(options: Options, results: Results): Promise<void> {
       if (section === undefined) continue;
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
       const series = await runSection(section, bench);
-      const notes = section.note ? [section.note(bench)] : [];
-      if (!(name in SECTIONS)) notes.push(`On ${results.machine}, ${server.version}.`);
-      measured[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
-      results.sections[name] = measured[name];
+      const where = name in SECTIONS ? [] : [`On ${results.machine}, ${server.version}.`];
+      const notes = [section.note(bench), ...where];
+      results.sections[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
       if (!options.quick && options.base === undefined) write(results);
     }
   } finally {
     await rig.stop();
     await server.stop();
   }
-  if (options.base !== undefined) process.stdout.write(`\n${describeRatios(measured)}`);
+  if (options.base !== undefined) process.stdout.write(`\n${describeRatios(results)}`);
 }
 
 function write(results: Results): void {
@@ -163,6 +162,7 @@ let options: Options | undefined;
 try {
   options = readOptions();
   const results: Results = JSON.parse(readFileSync(join(FOLDER, 'results.json'), 'utf8'));
+  if (options.base !== undefined) results.sections = {};
   if (options.report) write(results);
   else await measure(options, results);
 } catch (error) {

@@ -1,5 +1,5 @@
 import { planFleet } from './plan.ts';
-import { compared, type Results, reading, type SectionResults } from './results.ts';
+import { compared, type Results, reading } from './results.ts';
 import type { Section } from './run/rounds.ts';
 import { FLEET, PAGES, SECTIONS } from './sections/list.ts';
 import { spread, table } from './tables.ts';
@@ -64,7 +64,7 @@ function fastPath({ sections }: Results): string {
 }
 
 /** Ratios of CPU of this checkout and another one, new ÷ old, for people at a terminal. */
-export function describeRatios(sections: Readonly<Record<string, SectionResults>>): string {
+export function describeRatios({ sections }: Results): string {
   const lines = [`${'CPU, this checkout ÷ --base within each round'.padEnd(52)} median    min    max`];
   for (const [name, data] of Object.entries(sections)) {
     for (const series of Object.keys(data.series)) {

@@ -65,19 +65,27 @@ export function targetsOf(results: SectionResults, series: string): string[] {
   return Object.keys(LABELS).filter((name) => results.series[series]?.[name] !== undefined);
 }
 
-/** A table with a row per target: CPU per unit of work, its ratio to the do-nothing proxy, and more. */
-export function targetTable(
+/** CPU per unit of work, its ratio to a base, and units a second. */
+export const costs = (unit: 'request' | 'event', name = 'do-nothing proxy', base = 'proxy') => ({
+  [`CPU µs per ${unit}`]: spreads('cpu'),
+  [`÷ ${name}`]: ratioTo(base),
+  [`${unit}s/s`]: medians('rate'),
+});
+
+/** A table for each series, with a row per target: its costs, and more. */
+export function targetTables(
   results: SectionResults,
-  series: string,
-  unit: 'request' | 'event',
-  more: Readonly<Record<string, Column>>,
-  title = series,
-): string {
-  const rows = targetsOf(results, series).map((name) => [LABELS[name] as string, series, name] as const);
-  const cost = { [`CPU µs per ${unit}`]: spreads('cpu'), '÷ do-nothing proxy': ratioTo('proxy') };
-  return figures(results, title, rows, { ...cost, ...more });
+  unit: (series: string) => 'request' | 'event',
+  more: Readonly<Record<string, Column>> = {},
+  title = '',
+): string[] {
+  return Object.keys(results.series).map((series) => {
+    const rows = targetsOf(results, series).map((name) => [LABELS[name] as string, series, name] as const);
+    return figures(results, title + series, rows, { ...costs(unit(series)), ...more });
+  });
 }
 
+export const MEDIANS = { 'p50 ms': medians('p50'), 'p99 ms': medians('p99') };
 export const LATENCIES = {
   'p50 ms': spreads('p50'),
   'p99 ms': spreads('p99'),

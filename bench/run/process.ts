@@ -1,11 +1,10 @@
-import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, execFile, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { availableParallelism } from 'node:os';
-import type { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { childrenOf } from '../../test/faults/server.ts';
 
 /** The program under test has core 0 for itself; load, router and database share the others. */
@@ -13,6 +12,7 @@ export const TEST_CORES = '0';
 export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism() - 1}` : '1';
 const TICK_US = 10_000;
 export const ALL_CORES = `0-${availableParallelism() - 1}`;
+
 /** Starts a program on the given cores; it ends with this process at the latest. */
 export function startPinned(
   cores: string,
@@ -22,9 +22,7 @@ export function startPinned(
 ): ChildProcess {
   // taskset replaces itself with the program, so the process started is the one to measure
   const child = spawn('taskset', ['-c', cores, command, ...args], options);
-  const kill = (): void => {
-    child.kill('SIGKILL');
-  };
+  const kill = (): unknown => child.kill('SIGKILL');
   process.once('exit', kill);
   child.once('exit', () => process.off('exit', kill));
   return child;
@@ -51,13 +49,8 @@ export async function printedBy(
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
 ): Promise<string> {
-  const stdio: SpawnOptions['stdio'] = ['ignore', 'pipe', 'inherit'];
-  const child = startPinned(cores, command, args, { stdio, env: { PATH: process.env.PATH, ...env } });
-  const ended = once(child, 'close');
-  const printed = await text(child.stdout as Readable);
-  const [code] = await ended;
-  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}`);
-  return printed;
+  const options = { env: { PATH: process.env.PATH, ...env } };
+  return (await promisify(execFile)('taskset', ['-c', cores, command, ...args], options)).stdout;
 }
 
 /**
@@ -129,21 +122,15 @@ export async function stop(child: ChildProcess): Promise<void> {
   clearTimeout(insist);
 }
 
-/** Sends a message to a forked process and waits for the next one from it. */
-export function ask<T>(child: ChildProcess, message: object | string): Promise<T> {
-  const answer = answerOf<T>(child);
-  child.send(message);
-  return answer;
-}
-
-/** @returns the next message of a forked process @throws when it ends instead */
-export function answerOf<T>(child: ChildProcess): Promise<T> {
+/** Sends a message to a forked process, if there is one. @returns the next one from it @throws when it ends instead */
+export function ask<T>(child: ChildProcess, message?: object | string): Promise<T> {
   return new Promise((resolve, reject) => {
     const gone = (): void => reject(new Error('a benchmark process ended'));
     child.once('exit', gone);
-    child.once('message', (message) => {
+    child.once('message', (answer) => {
       child.off('exit', gone);
-      resolve(message as T);
+      resolve(answer as T);
     });
+    if (message !== undefined) child.send(message);
   });
 }

@@ -5,7 +5,7 @@ import { until } from '../../test/support/until.ts';
 import type { Summary } from '../load/tally.ts';
 import type { StreamMode } from '../programs/router.ts';
 import type { Counts, Load, Order } from '../programs/worker.ts';
-import { answerOf, ask, cpuMicros, LOAD_CORES, setPolicy, startPinned, stop } from './process.ts';
+import { ask, cpuMicros, LOAD_CORES, setPolicy, startPinned, stop } from './process.ts';
 import type { Target } from './targets.ts';
 
 export const START_MS = 300; // for a load to reach its pace
@@ -14,27 +14,19 @@ const MOST_CONNECTIONS = 1000; // of an open loop: the streams open at once, and
 const AFTER_MS = 200; // for what a program does behind its answers
 
 /** The model router and the load generators, on the load cores. */
-export interface Rig {
-  readonly routerPort: number;
-  mode(mode: StreamMode): Promise<void>;
-  load(order: Order): Promise<Counts>;
-  /** The same by a second process, which holds streams open or uploads meanwhile, and never delays the first one. */
-  hold(order: Order): Promise<Counts>;
-  stop(): Promise<void>;
-}
+export type Rig = Awaited<ReturnType<typeof startRig>>;
 
-export async function startRig(): Promise<Rig> {
+export async function startRig() {
   const [router, worker, holder] = [fork('router.ts'), fork('worker.ts'), fork('worker.ts')];
-  const { port } = await answerOf<{ port: number }>(router);
+  const { port: routerPort } = await ask<{ port: number }>(router);
   setPolicy('--idle', [holder.pid as number]);
   return {
-    routerPort: port,
-    mode: (mode) => ask(router, mode),
-    load: (order) => ask(worker, order),
-    hold: (order) => ask(holder, order),
-    stop: async () => {
-      await Promise.all([router, worker, holder].map(stop));
-    },
+    routerPort,
+    mode: (mode: StreamMode) => ask<unknown>(router, mode),
+    load: (order: Order) => ask<Counts>(worker, order),
+    /** The same by a second process, which holds streams open or uploads meanwhile, and never delays the first one. */
+    hold: (order: Order) => ask<Counts>(holder, order),
+    stop: () => Promise.all([router, worker, holder].map(stop)),
   };
 }
 

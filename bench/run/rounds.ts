@@ -9,8 +9,6 @@ import { NOTHING, type Surroundings, startTarget, type Target, type TargetName }
 export interface Bench extends Surroundings {
   readonly rounds: number;
   readonly seconds: number;
-  /** Only shows that everything works: no warm-up, small loads. */
-  readonly quick: boolean;
   readonly rig: Rig;
   readonly server: DatabaseServer;
   /** Names of the targets to measure, where a section compares targets. */
@@ -30,7 +28,7 @@ export interface Section {
   /** The seconds of each round are others than --seconds; the note tells them. */
   readonly ownTime?: boolean;
   /** Circumstances that a reader needs. */
-  note?(bench: Bench): string;
+  note(bench: Bench): string;
   /** Tables and what is said beneath them. */
   table(results: SectionResults): string[];
   /** Rows of the table of targets. */

@@ -1,7 +1,7 @@
 import { compared, reading } from '../results.ts';
 import { loadOf, underLoad } from '../run/rig.ts';
 import { type Section, type Step, startTargets } from '../run/rounds.ts';
-import { figures, goal, LABEL, medians, ratioTo, spreads, targetsOf } from '../tables.ts';
+import { costs, figures, goal, LABEL, targetsOf } from '../tables.ts';
 
 const LARGEST = 20 * 1024 * 1024;
 /** Size in bytes and connections of each body. */
@@ -44,8 +44,7 @@ export const bodies: Section = {
     const rows = SERIES.flatMap(({ name: series }) =>
       targetsOf(results, series).map((target) => [series, series, target] as const),
     );
-    const cost = { 'CPU µs per request': spreads('cpu'), '÷ do-nothing proxy': ratioTo('proxy') };
-    return [figures(results, 'body', rows, { through: LABEL, ...cost, 'requests/s': medians('rate') })];
+    return [figures(results, 'body', rows, { through: LABEL, ...costs('request') })];
   },
   goals: (results) => [
     ...SERIES.map(({ name }) => {

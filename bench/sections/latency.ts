@@ -1,7 +1,7 @@
 import { addedRatio, compared } from '../results.ts';
 import { openLoad, underLoad } from '../run/rig.ts';
 import { type Section, type Step, startTargets, WARM_SECONDS } from '../run/rounds.ts';
-import { goal, LATENCIES, targetTable } from '../tables.ts';
+import { goal, LATENCIES, targetTables } from '../tables.ts';
 
 /** Requests a second, and how much longer than others they are measured: a rare one needs readings too. */
 const RATES = [
@@ -58,10 +58,7 @@ export const latency: Section = {
     'Latency counts from the instant a request was due. Postgres, which shares cores with the load generator, gets what ' +
     `that leaves. A stream has ${EVENTS} events, ${INTERVAL_MS} ms apart. Low rates and streams are measured longer; but at ` +
     `100 a second a round still has ${100 * 5 * seconds} requests, and of streams ${Math.round(STREAMS_PER_SECOND * 2 * seconds)}, so p99.9 is the slowest or the one before it.`,
-  table: (results) =>
-    Object.keys(results.series).map((series) =>
-      targetTable(results, series, series.includes('stream') ? 'event' : 'request', LATENCIES),
-    ),
+  table: (results) => targetTables(results, (series) => (series.includes('stream') ? 'event' : 'request'), LATENCIES),
   goals: (results) => [
     ...COUNTED.map((rate) => {
       const measured = compared(results, [seriesOf(rate), 'gateway'], [seriesOf(rate), 'proxy']);

@@ -10,7 +10,7 @@ import { compared } from '../results.ts';
 import { cpuMicros, LOAD_CORES, printedBy } from '../run/process.ts';
 import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
 import { TARGETS, type Target } from '../run/targets.ts';
-import { goal, medians, targetTable } from '../tables.ts';
+import { goal, MEDIANS, targetTables } from '../tables.ts';
 
 const CONNECTIONS = 64;
 const BODY = requestBody({ model: SLUG, bytes: 1024 });
@@ -36,12 +36,7 @@ export const requests: Section = {
   note: () =>
     `${CONNECTIONS} connections. autocannon's table is the published one, with latencies in whole milliseconds; wrk costs the load core less, so the programs ` +
     'under test are busier, find more work at each wake-up, and the C programs gain most from it.',
-  table: (results) => {
-    const more = { 'requests/s': medians('rate'), 'p50 ms': medians('p50'), 'p99 ms': medians('p99') };
-    return Object.keys(results.series).map((series) =>
-      targetTable(results, series, 'request', more, `load by ${series}`),
-    );
-  },
+  table: (results) => targetTables(results, () => 'request', MEDIANS, 'load by '),
   goals: (results) => {
     const ratio = (a: string, b: string) => compared(results, ['autocannon', a], ['autocannon', b]);
     return [

@@ -3,7 +3,7 @@ import { compared } from '../results.ts';
 import { loadOf, refuseErrors, underLoad } from '../run/rig.ts';
 import type { Bench, Section } from '../run/rounds.ts';
 import { startGateway, type Target } from '../run/targets.ts';
-import { figures, goal, medians, ratioTo, spreads } from '../tables.ts';
+import { costs, figures, goal } from '../tables.ts';
 
 const CONNECTIONS = 64;
 /** Gateways that differ only in what their databases hold. */
@@ -41,8 +41,7 @@ export const scale: Section = {
     `${companies.toLocaleString('en')} companies with a key each, used in turn; ${ledgerRows.toLocaleString('en')} ledger rows, all of this month and of the company asking.`,
   table: (results) => {
     const rows = Object.entries(LABELS).map(([name, label]) => [label, 'scale', name] as const);
-    const cost = { 'CPU µs per request': spreads('cpu'), '÷ small': ratioTo('small') };
-    return [figures(results, 'database', rows, { ...cost, 'requests/s': medians('rate') })];
+    return [figures(results, 'database', rows, costs('request', 'small', 'small'))];
   },
   goals: (results) => {
     const ratio = (name: string) => compared(results, ['scale', name], ['scale', 'small']);

@@ -2,7 +2,7 @@ import type { Load } from '../programs/worker.ts';
 import { compared } from '../results.ts';
 import { loadOf, openLoad, refuseErrors, underLoad } from '../run/rig.ts';
 import { type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
-import { goal, LATENCIES, spreads, targetTable } from '../tables.ts';
+import { goal, LATENCIES, spreads, targetTables } from '../tables.ts';
 
 const RATE = 500;
 const UPLOADS = 8;
@@ -54,10 +54,7 @@ export const uploads: Section = {
     'gets what is left of the load core. Tollgate reads a whole body before it sends it on, at once; the others send it on as it arrives. ' +
     'What that costs in the router, which has one thread, is in the table of small requests that do not go through the program under test. ' +
     'As fast as the machine takes them, uploads use all of the load core: the row without a program under test shows how much.',
-  table: (results) => {
-    const more = { ...LATENCIES, 'uploads/s': spreads('uploads') };
-    return Object.values(SERIES).map((series) => targetTable(results, series, 'request', more));
-  },
+  table: (results) => targetTables(results, () => 'request', { ...LATENCIES, 'uploads/s': spreads('uploads') }),
   goals: (results) => {
     const p99 = compared(results, [SERIES.line, 'gateway', 'p99'], [SERIES.alone, 'gateway', 'p99']);
     return [goal('p99 of small requests beside eight uploads at 1 Gbit/s ÷ alone', 2, 1.5, p99)];

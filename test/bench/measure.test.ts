@@ -19,7 +19,7 @@ function rigWithLateAnswer(error = ''): Rig {
     const errors = error === '' ? {} : { [error]: 1 };
     return { ...summarize(newTally()), done, errors, max: looks < 3 ? 1 : 3000, open: looks < 3 ? 1 : 0 };
   };
-  return { routerPort: 0, load, hold: load, mode: async () => {}, stop: async () => {} };
+  return { routerPort: 0, load, hold: load, mode: async () => {}, stop: async () => [] };
 }
 
 t.test('answers that are late at the end of a pace count: they are the slowest', async (t) => {
@@ -84,6 +84,7 @@ t.test('a step in fresh processes starts its targets anew before each round, the
         },
       },
     ],
+    note: () => '',
     table: () => [],
   };
   await runSection(section, { rounds: 2, seconds: 0, quick: true, say: () => {} } as unknown as Bench);

@@ -1,0 +1,147 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { childrenOf } from '../../test/faults/server.ts';
+import { reading } from '../results.ts';
+import type { DatabaseServer } from '../run/database.ts';
+import { ALL_CORES, LOAD_CORES } from '../run/process.ts';
+import { loadOf, underLoad } from '../run/rig.ts';
+import type { Section } from '../run/rounds.ts';
+import { PATIENT, startGateway, startHaproxy, type Target } from '../run/targets.ts';
+import { figures, MEDIANS, median, medians, ratioTo, spreads } from '../tables.ts';
+
+const REPLICAS = 4;
+const REPLICA_RATE = 400; // requests per second for each replica
+const REPLICA_CONNECTIONS = 16;
+const WARM_SECONDS = 10; // V8 goes on optimising a gateway for some 50,000 requests
+const IDLE_SECONDS = 5;
+const LOOK_MS = 1000; // at whether Postgres rests, which is when it uses 3 % of a core
+const REST_MICROS = 30_000;
+/** Name → requests per second (0: 16 at a time, each followed by the next), label. */
+const LOADS: Readonly<Record<string, readonly [rate: number, label: string]>> = {
+  one: [REPLICA_RATE, `one replica, ${REPLICA_RATE} requests a second`],
+  four: [REPLICA_RATE * REPLICAS, `four replicas, ${REPLICA_RATE} requests a second each`],
+  oneAtFour: [REPLICA_RATE * REPLICAS, 'one replica, given the load of four'],
+  all: [0, 'one replica, given all it can take'],
+};
+
+/** Four gateways behind HAProxy on one Postgres, beside one of them alone. */
+export const replicas: Section = {
+  heading: 'Four replicas behind HAProxy on one Postgres',
+  async start(bench) {
+    const gateways: Target[] = [];
+    for (let n = 0; n < REPLICAS; n++) {
+      const gateway = await startGateway(bench, { name: `replica-${n}`, flags: [], env: PATIENT });
+      gateways.push(gateway);
+      bench.say(`warming up ${gateway.name}`);
+      await underLoad(bench.rig, gateway, loadOf(gateway, REPLICA_CONNECTIONS), bench.quick ? 0.2 : WARM_SECONDS);
+    }
+    const ports = gateways.map(({ baseUrl }) => Number(new URL(baseUrl).port));
+    const single = await startHaproxy(bench, ports.slice(0, 1), LOAD_CORES);
+    const balanced = await startHaproxy(bench, ports, LOAD_CORES);
+    if (typeof single === 'string' || typeof balanced === 'string') throw new Error('HAProxy is not installed');
+    const pids = gateways.flatMap((gateway) => gateway.pids);
+    const one = { ...single, pids: pids.slice(0, 1), stop: () => Promise.resolve() };
+    const stop = async (): Promise<void> => {
+      await Promise.all([single, balanced, ...gateways].map((target) => target.stop()));
+    };
+    const four = { ...balanced, name: 'four', pids, stop };
+    return [{ ...one, name: 'one' }, four, { ...one, name: 'oneAtFour' }, { ...one, name: 'all' }];
+  },
+  steps: ({ rig, server, quick }) => [
+    {
+      name: 'replicas',
+      async measure(target, seconds) {
+        const load = loadOf(target, REPLICA_CONNECTIONS, { rate: LOADS[target.name]?.[0] ?? 0 });
+        const before = server.cpuMicros();
+        const { perRequest, whole } = await underLoad(rig, target, load, seconds);
+        // after a rush Postgres has a backlog of rows to book
+        while ((await usedWithin(server, LOOK_MS)) > REST_MICROS);
+        const postgres = (server.cpuMicros() - before) / whole.done;
+        return { replicas: { cpu: perRequest.cpu, postgres, p50: whole.p50, p99: whole.p99 } };
+      },
+    },
+    {
+      name: 'idle',
+      async measure(target) {
+        if (target.name !== 'four') return {};
+        const seconds = quick ? 0.2 : IDLE_SECONDS;
+        return { idle: { postgres: (await usedWithin(server, seconds * 1000)) / 1000 / seconds / REPLICAS } };
+      },
+    },
+  ],
+  note: () =>
+    'Replicas share core 0; load, router, HAProxy and Postgres share the rest, and their time is in p50 and p99. All four poll Postgres in each row, which is part of its CPU.',
+  table: (results) => {
+    const rows = Object.entries(LOADS).map(([name, [, label]]) => [label, 'replicas', name] as const);
+    const idle = median(reading(results, 'idle', 'four', 'postgres'));
+    return [
+      figures(results, 'load', rows, {
+        'gateway CPU µs per request': spreads('cpu'),
+        '÷ one replica': ratioTo('one'),
+        'Postgres CPU µs per request': medians('postgres'),
+        ...MEDIANS,
+      }),
+      `An idle replica costs Postgres ${idle} ms of CPU a second.`,
+    ];
+  },
+};
+
+/** CPU microseconds that Postgres uses within some time. */
+async function usedWithin(server: DatabaseServer, ms: number): Promise<number> {
+  const before = server.cpuMicros();
+  await sleep(ms);
+  return server.cpuMicros() - before;
+}
+
+const WORKER_RATE = 500; // requests per second for each worker
+const WORKER_CONNECTIONS = 32; // for each worker
+const WORKERS: Readonly<Record<string, number>> = { one: 1, two: 2 };
+
+/** A gateway with two workers, beside one with a single process, on the same cores as their load. */
+export const workers: Section = {
+  heading: 'Two workers behind one port',
+  async start(bench) {
+    const targets: Target[] = [];
+    for (const [name, count] of Object.entries(WORKERS)) {
+      const env = { WORKERS: String(count), ...PATIENT };
+      const gateway = await startGateway(bench, { name, flags: [], env, cores: ALL_CORES });
+      const pids = gateway.pids.flatMap((pid) => [pid, ...childrenOf(pid)]);
+      if (pids.length !== (count > 1 ? count + 1 : 1)) throw new Error(`${name} has ${pids.length} processes`);
+      targets.push({ ...gateway, pids });
+    }
+    return targets;
+  },
+  steps: ({ rig }) => {
+    const step = (name: string, rate: number) => ({
+      name,
+      warmSeconds: 10, // V8 goes on optimising a gateway for some 50,000 requests
+      async measure(target: Target, seconds: number) {
+        const count = WORKERS[target.name] as number;
+        const load = loadOf(target, WORKER_CONNECTIONS * count, { rate: rate * count });
+        const { perRequest, whole } = await underLoad(rig, target, load, seconds);
+        return { [name]: { ...perRequest, p50: whole.p50, p99: whole.p99 } };
+      },
+    });
+    return [step('paced', WORKER_RATE), step('closed', 0)];
+  },
+  note: () =>
+    'All on the same cores: both gateways, load, router and Postgres. CPU is that of all processes of a gateway, the supervisor included.',
+  table: (results) => {
+    const labels: Readonly<Record<string, string>> = {
+      paced: `${WORKER_RATE} requests a second for each worker`,
+      closed: `${WORKER_CONNECTIONS} connections for each worker, each request followed by the next`,
+    };
+    const rows = Object.entries(labels).flatMap(([series, label]) =>
+      Object.entries(WORKERS).map(([name, count]) => {
+        return [`${count === 1 ? 'one process' : `${count} workers`}, ${label}`, series, name] as const;
+      }),
+    );
+    return [
+      figures(results, 'load', rows, {
+        'CPU µs per request': spreads('cpu'),
+        '÷ one process': ratioTo('one'),
+        'requests a second': medians('rate'),
+        ...MEDIANS,
+      }),
+    ];
+  },
+};
