@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import type { Clock } from '../domain/ports.ts';
 import type { Html } from './html.ts';
 import { pageLocale } from './locale.ts';
 
@@ -19,8 +20,9 @@ const MOST_PERCENT = 1_000_000;
  * Numbers and times in the English of one reader's region. Amounts stay decimal text: Intl formats every
  * digit of it, so nothing is rounded to a binary fraction.
  * @param language of the reader, such as "de-AT"
+ * @param clock by which ages are told
  */
-export function formatFor(language: string, timeZone: string) {
+export function formatFor(language: string, timeZone: string, clock: Clock = Date.now) {
   const locale = pageLocale(language);
   // made once: making one takes as long as 50 uses of it
   const euros = euro(locale, 2, 15);
@@ -117,8 +119,8 @@ export function formatFor(language: string, timeZone: string) {
     },
 
     /** How long ago a moment is, such as "5 minutes ago", with the moment itself as a tooltip. */
-    ago(at: Date, now: number): Html {
-      const age = Math.min(0, Math.round((at.getTime() - now) / 1000));
+    ago(at: Date): Html {
+      const age = Math.min(0, Math.round((at.getTime() - clock()) / 1000));
       const [unit, length] = AGES.find(([, each]) => -age >= each) ?? (['second', 1] as const);
       const exact = moments.format(at);
       return html`<time datetime="${at.toISOString()}" title="${exact}">${ages.format(Math.ceil(age / length), unit)}</time>`;

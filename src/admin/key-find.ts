@@ -82,7 +82,7 @@ function resultOf(c: PageContext, looked: number, keys: readonly Found[]): Html 
         html`<a href="/companies/${company_id}/access">${company_name}</a>`,
     }),
     State: (key: KeyRow) => keyState(key, now),
-    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
+    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
     Actions: (key: KeyRow) =>
       key.state === 'active'
         ? html`<span class="row-actions">${replaceForm(c, key, 'Stop it and create a new one')}

@@ -101,7 +101,7 @@ function activeKeys(c: PageContext, base: string) {
         html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
       State: (key: KeyRow) =>
         html`${keyState(key, now)}${restrictionsOf(key, format)}${key.expires_at && html`<br>${muted(html`until ${format.instant(key.expires_at)}`)}`}`,
-      ...originCells(format, now),
+      ...originCells(format),
       [COST]: ({ spent }: { spent: string }) => format.amount(spent),
       Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')),
     },
@@ -118,13 +118,13 @@ ${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/r
 /** Keys of persons who tried models and assistants on the pages. */
 function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html | string {
   if (keys.length === 0) return '';
-  const { format, services } = c.var;
+  const { format } = c.var;
   const isWritable = mayNow(c, 'key.write');
   const cells = {
     Key: ({ id, name }: KeyRow) =>
       html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong>`,
     Limits: (key: KeyRow) => restrictionsOf(key, format) || muted('none'),
-    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, services.clock())),
+    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
     [COST]: ({ spent }: Trial) => format.amount(spent),
     Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')),
   };
@@ -146,18 +146,18 @@ function deadKeys(c: PageContext) {
       Key: ({ name, prefix }: KeyRow) => html`<strong>${name}</strong><br><code>${prefix}…</code>`,
       State: (key: KeyRow) =>
         html`${keyState(key, now)}<br>${muted(format.instant((key.revoked_at ?? key.expires_at) as Date))}`,
-      ...originCells(format, now),
+      ...originCells(format),
       [COST]: ({ spent }: { spent: string }) => format.amount(spent),
     },
   };
 }
 
-function originCells(format: Format, now: number) {
+function originCells(format: Format) {
   return {
     Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
     Created: ({ created_at, created_by }: KeyRow) =>
       html`${format.instant(created_at)}<br><span class="muted by">${actorName(created_by)}</span>`,
-    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at, now)),
+    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
   };
 }
 

@@ -29,18 +29,17 @@ function start(c: PageContext): Response | Promise<Response> {
 }
 
 async function overviewPage(c: PageContext): Promise<Response> {
-  const { format, services } = c.var;
+  const { format } = c.var;
   const overview = await readOverview((query) => read(c, query));
   const { today, month, models } = overview;
-  const now = services.clock();
   const body = html`<h1>Overview</h1>
 ${state(problemsOf(overview))}
 ${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, 'API calls, without in-app chat.', format)}
 ${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, chatNote(month.chat_eur, format), format)}
 ${budgets(overview.budgets, format)}
 <section><h2>Models in the last 24 hours</h2>${modelTable(models, format)}</section>
-<section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format, now)}</section>
-<section><h2>Latest changes</h2>${changes(overview, format, now)}</section>
+<section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format)}</section>
+<section><h2>Latest changes</h2>${changes(overview, format)}</section>
 <p class="muted foot"><code>tollgate status</code> prints the same.</p>`;
   return page(c, 'Overview', body);
 }
@@ -139,7 +138,7 @@ function modelTable(models: readonly ModelHealth[], format: Format): Html {
   return table('Models in the last 24 hours', models, { cells, figures }, true);
 }
 
-function gatewayTable({ gateways, set_aside }: Overview, format: Format, now: number): Html {
+function gatewayTable({ gateways, set_aside }: Overview, format: Format): Html {
   if (gateways.length === 0) return emptyText('No gateway has written that it runs.');
   const cells = {
     Gateway: ({ name }: GatewayRow) => name,
@@ -152,8 +151,8 @@ function gatewayTable({ gateways, set_aside }: Overview, format: Format, now: nu
             ? badge('warn', 'limits alone')
             : badge('good', 'running'),
     Version: ({ version }: GatewayRow) => version,
-    Started: ({ started_at }: GatewayRow) => format.ago(new Date(started_at), now),
-    Seen: ({ last_seen_at }: GatewayRow) => format.ago(new Date(last_seen_at), now),
+    Started: ({ started_at }: GatewayRow) => format.ago(new Date(started_at)),
+    Seen: ({ last_seen_at }: GatewayRow) => format.ago(new Date(last_seen_at)),
     'In flight': ({ requests_in_flight }: GatewayRow) => format.count(requests_in_flight),
     'Records waiting': ({ backlog, oldest_seconds }: GatewayRow) =>
       html`${format.count(backlog)}${backlog === 0 ? '' : html`<br>${muted(`oldest ${format.count(oldest_seconds)} s`)}`}`,
@@ -162,10 +161,10 @@ function gatewayTable({ gateways, set_aside }: Overview, format: Format, now: nu
 <p class="muted">Records that the database refused: ${format.count(set_aside)}. A gateway that was not seen for a minute is gone; after a day it is forgotten, unless records waited in its spool.</p>`;
 }
 
-function changes({ changes: rows }: Overview, format: Format, now: number): Html {
+function changes({ changes: rows }: Overview, format: Format): Html {
   if (rows.length === 0) return emptyText('Nothing has changed yet.');
   const cells = {
-    When: ({ at }: Overview['changes'][number]) => format.ago(new Date(at), now),
+    When: ({ at }: Overview['changes'][number]) => format.ago(new Date(at)),
     Who: ({ who }: Overview['changes'][number]) => html`<span class="by">${who}</span>`,
     What: ({ what }: Overview['changes'][number]) => what,
   };

@@ -127,7 +127,7 @@ export function startPages(given: Given): RequestListener {
   // by language: making one takes 1 ms
   const formats = new LRUCache<string, Format>({
     max: 100,
-    memoMethod: (language) => formatFor(language, services.calendar.timeZone),
+    memoMethod: (language) => formatFor(language, services.calendar.timeZone, services.clock),
   });
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));

@@ -52,12 +52,11 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     invitations: await listInvitations(sql, id, PAGE_ROWS + 1),
   }));
   const base = `/companies/${id}/people`;
-  const { format, services, session } = c.var;
-  const now = services.clock();
+  const { format, session } = c.var;
   const cells = {
     'E-mail address': ({ email }: PersonRow) => email,
     Role: ({ role }: PersonRow) => badge('plain', role),
-    'Last sign-in': ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted('not known') : format.ago(at, now)),
+    'Last sign-in': ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted('not known') : format.ago(at)),
     Actions: (person: PersonRow) =>
       person.id === session.user.user_id || !mayNow(c, 'people.write')
         ? muted(person.id === session.user.user_id ? 'you' : 'none')

@@ -43,14 +43,13 @@ const ACCESS: Readonly<Record<Access, string>> = { read: 'Read only', write: 'Re
 const TONES = { active: 'good', expired: 'bad', revoked: 'bad' } as const;
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
-  const { format, services } = c.var;
+  const { format } = c.var;
   const { base, heading, company } = await placeOf(c);
   const address = new Form(new URL(c.req.url).searchParams, base);
   const before = address.optional('before', readUuid);
   const found = await read(c, (sql) => listTokens(sql, company, { before, limit: PAGE_ROWS + 1 }));
   const tokens = found.slice(0, PAGE_ROWS);
   const next = found.length > PAGE_ROWS ? (tokens.at(-1) as TokenRow).id : null;
-  const now = services.clock();
   const action = company === null ? 'token.write' : 'company-token.write';
   const cells = {
     Name: ({ name }: TokenRow) => html`<strong>${name}</strong>`,
@@ -66,7 +65,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     State: ({ state }: TokenRow) => badge(TONES[state], state),
     Created: ({ created_at, created_by }: TokenRow) =>
       html`${format.instant(created_at)}<br><span class="muted">${actorName(created_by)}</span>`,
-    'Last used': ({ last_used_at: at }: TokenRow) => (at === null ? muted('never') : format.ago(at, now)),
+    'Last used': ({ last_used_at: at }: TokenRow) => (at === null ? muted('never') : format.ago(at)),
     Expires: ({ expires_at: at }: TokenRow) => (at === null ? muted('never') : format.instant(at)),
     Actions: ({ id, name, state }: TokenRow) =>
       may(c.var.session.user, action, company) && state === 'active'

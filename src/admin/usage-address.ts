@@ -3,14 +3,15 @@ import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, r
 import type { BookedEndpoint } from '../domain/usage.ts';
 import type { UsageFilters } from '../store/company-usage.ts';
 import type { PageContext } from './context.ts';
+import { Form } from './form.ts';
 import type { Format } from './format.ts';
 
 /** What the address of a usage page asks for: `?from=`, `&to=` or `?month=`, and filters. */
 export interface UsageAddress {
   readonly range: DayRange;
   readonly filters: UsageFilters;
-  /** What is wrong with `from` and `to`; the range is then the present month. */
-  readonly messages: ReadonlyMap<string, string>;
+  /** Has what is wrong with `from` and `to`; the range is then the present month. */
+  readonly form: Form;
 }
 
 /** Endpoints whose calls are booked. */
@@ -40,10 +41,10 @@ const UNLABELLED = ' ';
 export function readUsageAddress(c: PageContext): UsageAddress {
   const { calendar, clock } = c.var.services;
   const today = calendar.date(clock());
-  const messages = new Map<string, string>();
+  const form = new Form(new URLSearchParams(c.req.query()), c.req.path);
   const query = (name: string): string | null => c.req.query(name) || null; // an empty field of a form is no wish
   const month = query('month');
-  const range = month === null ? rangeOf(query('from'), query('to'), today, messages) : wholeMonth(readMonth(month));
+  const range = month === null ? rangeOf(form, today) : wholeMonth(readMonth(month));
   const filter = (name: FilterName): string | null => {
     const text = query(name);
     return text === null ? null : READERS[name](text);
@@ -54,25 +55,22 @@ export function readUsageAddress(c: PageContext): UsageAddress {
     endpoint: filter('endpoint'),
     cost_center: filter('cost_center'),
   };
-  return { range: messages.size > 0 ? wholeMonth(today) : range, filters, messages };
+  return { range, filters, form };
 }
 
-function rangeOf(from: string | null, to: string | null, today: string, messages: Map<string, string>): DayRange {
-  const fallback = wholeMonth(today);
-  const read = <T>(field: string, work: () => T): T | null => {
-    try {
-      return work();
-    } catch (error) {
-      if (!(error instanceof FieldError)) throw error;
-      messages.set(field, error.message);
-      return null;
-    }
-  };
-  if (from === null && to === null) return fallback;
-  const last = to === null ? today : read('to', () => readDay(to));
-  const first = from === null ? last && wholeMonth(last).from : read('from', () => readDay(from));
-  if (first === null || last === null) return fallback;
-  return read('to', () => readRange(first, to === null && last < first ? first : last)) ?? fallback;
+/** The present month where no days are asked for, and after a mistake. */
+function rangeOf(form: Form, today: string): DayRange {
+  const [from, to] = [form.optional('from', readDay), form.optional('to', readDay)];
+  if (form.messages.size > 0 || (from === null && to === null)) return wholeMonth(today);
+  const last = to ?? today;
+  const first = from ?? wholeMonth(last).from;
+  try {
+    return readRange(first, to === null && last < first ? first : last);
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    form.refuse('to', `${error.message}.`);
+    return wholeMonth(today);
+  }
 }
 
 function readLabel(text: string): string {

@@ -1,7 +1,8 @@
 import { html, raw } from 'hono/html';
 import type { Usage } from '../store/company-usage.ts';
 import type { PageContext } from './context.ts';
-import { options } from './field.ts';
+import { type FormState, field, formState, options, select } from './field.ts';
+import { Form } from './form.ts';
 import type { Html } from './html.ts';
 import {
   ENDPOINTS,
@@ -17,7 +18,8 @@ import {
 /** Above the figures: which days and calls are shown, and the ways to others. */
 export function usageBar(c: PageContext, path: string, address: UsageAddress, usage: Usage): Html {
   const { services, format } = c.var;
-  const { range, filters } = address;
+  const { range, filters, form } = address;
+  const state = formState(form.messages.size > 0 ? form : new Form(), path);
   const today = services.calendar.date(services.clock());
   const preset = ([text, { from, to }]: ReturnType<typeof presets>[number]) =>
     html`<a href="${queryOf(address, { from, to })}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
@@ -35,8 +37,8 @@ export function usageBar(c: PageContext, path: string, address: UsageAddress, us
 <form method="get" action="${path}" class="months">${kept}<label for="month">Month</label>
 <select id="month" name="month">${options(choices, isMonth(range) ? range.from.slice(0, 7) : '')}</select><button>Show</button></form>
 <form method="get" action="${path}" class="filters">${kept}
-${day(c, address, 'from', 'First day')}${day(c, address, 'to', 'Last day')}
-${(Object.keys(FILTERS) as FilterName[]).map((name) => (filters[name] === null ? choice(name, usage) : ''))}
+${field(state, { name: 'from', label: 'First day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'Last day', type: 'date', value: range.to })}
+${(Object.keys(FILTERS) as FilterName[]).map((name) => (filters[name] === null ? choice(state, name, usage) : ''))}
 <button>Apply</button></form>
 ${
   set.length === 0
@@ -48,23 +50,11 @@ ${
 }</div>`;
 }
 
-function day(c: PageContext, { range, messages }: UsageAddress, name: 'from' | 'to', label: string): Html {
-  const message = messages.get(name);
-  const value = messages.size > 0 ? (c.req.query(name) ?? '') : range[name];
-  const wrong = message === undefined ? '' : raw(` aria-invalid="true" aria-describedby="${name}-wrong"`);
-  return html`<div class="field"><label for="${name}">${label}</label><input type="date" id="${name}" name="${name}" value="${value}"${wrong}>${
-    message === undefined ? '' : html`<p class="wrong" id="${name}-wrong">${label} ${message}</p>`
-  }</div>`;
-}
-
 /** The choice of one of the dearest; others are in the tables or the address. */
-function choice(name: FilterName, usage: Usage): Html {
+function choice(state: FormState, name: FilterName, usage: Usage): Html {
   const choices = choicesOf(name, usage);
   if (choices.length < 2) return html``;
-  return html`<div class="field"><label for="by-${name}">${FILTERS[name]}</label><select id="by-${name}" name="${name}">${options(
-    [['', 'all'], ...choices],
-    '',
-  )}</select></div>`;
+  return select(state, { name, label: FILTERS[name], choices: [['', 'all'], ...choices], value: '' });
 }
 
 function choicesOf(name: FilterName, usage: Usage): (readonly [string, string])[] {

@@ -89,7 +89,7 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
 /** @throws FieldError for what the page would show a message about */
 function addressOf(c: PageContext): UsageAddress {
   const address = readUsageAddress(c);
-  for (const message of address.messages.values()) throw new FieldError(message);
+  for (const message of address.form.messages.values()) throw new FieldError(message);
   return address;
 }
 

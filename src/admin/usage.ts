@@ -24,7 +24,7 @@ async function usagePage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const id = param(c, 'company');
   const address = readUsageAddress(c);
-  const { range, filters, messages } = address;
+  const { range, filters, form } = address;
   const { usage, quality, details } = await read(c, async (sql) => ({
     usage: await readUsage(sql, id, range, filters, MAX_LINES),
     quality: await readQuality(sql, id, range, filters),
@@ -49,7 +49,7 @@ ${usageTables(usage, { format, address, quality })}
 ${detailsTable(details, format)}
 ${quality.isTooMuch ? html`<p class="muted">Latency and error rates are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
 <p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
-  if (messages.size > 0) c.status(422);
+  if (form.messages.size > 0) c.status(422);
   return page(c, `Usage of ${usage.company_name}`, body);
 }
 

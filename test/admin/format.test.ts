@@ -63,7 +63,7 @@ t.test('all that a page shows is English, and separates decimals in one way', as
       format.month('2026-03-01'),
       format.day('2026-03-01'),
       String(format.instant(at)),
-      String(format.ago(at, at.getTime() + 120_000)),
+      String(formatFor(language, 'UTC', () => at.getTime() + 120_000).ago(at)),
     ].join();
     t.match(shown, /^March 2026,.*March.*2 minutes ago/, language);
     const decimals = [format.eurText('0.5'), format.price('0.5'), format.percent(0.5)].map(
@@ -80,13 +80,13 @@ t.test('a percentage beyond a million is told as that, however long it is', asyn
 });
 
 t.test('times are those of the billing time zone', async (t) => {
-  const format = formatFor('en-GB', 'Pacific/Auckland');
+  const now = Date.parse('2026-11-30T12:00:00Z');
+  const format = formatFor('en-GB', 'Pacific/Auckland', () => now);
   t.match(
     String(format.instant(new Date('2026-11-30T12:00:00Z'))),
     /datetime="2026-11-30T12:00:00.000Z">1 Dec 2026, 01:00</,
   );
   t.equal(format.month('2026-12-01'), 'December 2026');
-  const now = Date.parse('2026-11-30T12:00:00Z');
   for (const [seconds, text] of [
     [-5, 'now'],
     [0, 'now'],
@@ -96,6 +96,6 @@ t.test('times are those of the billing time zone', async (t) => {
     [86_400, 'yesterday'],
     [20 * 86_400, '20 days ago'],
   ] as const) {
-    t.match(String(format.ago(new Date(now - seconds * 1000), now)), `>${text}<`);
+    t.match(String(format.ago(new Date(now - seconds * 1000))), `>${text}<`);
   }
 });
