@@ -1,24 +1,14 @@
 import { OPERATIONS } from './list.ts';
 import type { Operation, Schema } from './operation.ts';
+import * as schema from './schemas.ts';
 
-const PROBLEM = {
-  type: 'object',
-  required: ['type', 'title', 'status', 'detail'],
-  properties: {
-    type: { type: 'string' },
-    title: { type: 'string' },
-    status: { type: 'integer' },
-    detail: { type: 'string' },
-    errors: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['pointer', 'detail'],
-        properties: { pointer: { type: 'string' }, detail: { type: 'string' } },
-      },
-    },
+const PROBLEM = schema.object(
+  {
+    ...{ type: schema.string, title: schema.string, status: { type: 'integer' }, detail: schema.string },
+    errors: schema.array(schema.object({ pointer: schema.string, detail: schema.string })),
   },
-};
+  ['type', 'title', 'status', 'detail'],
+);
 const PROBLEM_ANSWER = {
   description: 'Problem details (RFC 9457)',
   content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },

@@ -19,8 +19,7 @@ interface Query extends Partial<DayRange & { readonly [K in keyof UsageFilters]:
 
 const tokens = { requests: schema.count, prompt_tokens: schema.count, completion_tokens: schema.count };
 const sums = { ...tokens, cost_eur: schema.sum };
-const by = (members: Readonly<Record<string, Schema>>) =>
-  schema.array({ type: 'object', properties: { ...members, ...sums } });
+const by = (members: Readonly<Record<string, Schema>>) => schema.array(schema.object({ ...members, ...sums }));
 const query = schema.object(
   {
     month: { ...schema.month, description: 'a month such as 2026-11; default: the present one' },
@@ -36,56 +35,40 @@ const query = schema.object(
 /** Groups whose lines are bounded, as members of an answer; a cost centre for each call would make it as long as the ledger. */
 const GROUPS = ['by_model', 'by_endpoint', 'by_key', 'by_cost_center'] as const;
 const MOST_LINES = 1000;
-const answer = {
-  type: 'object',
-  required: [
-    'company_id',
-    'from',
-    'to',
-    'total_cost_eur',
-    'counts',
-    'by_model',
-    'by_endpoint',
-    'by_key',
-    'by_cost_center',
-    'by_time',
-  ],
-  properties: {
-    company_id: schema.id,
-    company_name: schema.string,
-    month: { ...schema.textOrNull, description: 'null: the days are not those of one month' },
-    ...{ from: schema.day, to: schema.day, ...tokens },
-    api_cost_eur: schema.sum,
-    chat_cost_eur: {
-      ...schema.textOrNull,
-      description: 'of in-app chat; null: not known for parts of months and with filters',
-    },
-    total_cost_eur: schema.sum,
-    monthly_budget_eur: schema.textOrNull,
-    token_details: {
-      type: ['object', 'null'],
-      description: 'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
-      properties: {
-        requests: schema.count,
-        ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, schema.count])),
-        cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
-      },
-    },
-    counts: {
-      type: 'object',
-      description: `how many lines there are; of each the ${MOST_LINES} with the highest cost are told`,
-      properties: Object.fromEntries(GROUPS.map((name) => [name, schema.count])),
-    },
-    by_model: by({ model_slug: schema.string }),
-    by_endpoint: by({ endpoint: schema.string }),
-    by_key: by({ id: schema.id, name: schema.textOrNull, prefix: schema.textOrNull }),
-    by_cost_center: by({ cost_center: schema.string }),
-    by_time: {
-      ...by({ at: schema.string, model: schema.string }),
-      description: 'by model and hour of a single day, day of up to 62 days, else month',
+const answer = schema.object({
+  company_id: schema.id,
+  company_name: schema.string,
+  month: { ...schema.textOrNull, description: 'null: the days are not those of one month' },
+  ...{ from: schema.day, to: schema.day, ...tokens },
+  api_cost_eur: schema.sum,
+  chat_cost_eur: {
+    ...schema.textOrNull,
+    description: 'of in-app chat; null: not known for parts of months and with filters',
+  },
+  total_cost_eur: schema.sum,
+  monthly_budget_eur: schema.textOrNull,
+  token_details: {
+    type: ['object', 'null'],
+    description: 'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
+    properties: {
+      requests: schema.count,
+      ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, schema.count])),
+      cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
     },
   },
-};
+  counts: {
+    ...schema.object(Object.fromEntries(GROUPS.map((name) => [name, schema.count]))),
+    description: `how many lines there are; of each the ${MOST_LINES} with the highest cost are told`,
+  },
+  by_model: by({ model_slug: schema.string }),
+  by_endpoint: by({ endpoint: schema.string }),
+  by_key: by({ id: schema.id, name: schema.textOrNull, prefix: schema.textOrNull }),
+  by_cost_center: by({ cost_center: schema.string }),
+  by_time: {
+    ...by({ at: schema.string, model: schema.string }),
+    description: 'by model and hour of a single day, day of up to 62 days, else month',
+  },
+});
 const PATH = '/companies/{company}/usage';
 const EXPORT_MS = 30 * 60_000;
 

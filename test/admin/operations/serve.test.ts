@@ -1,4 +1,6 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
+import { OPERATIONS } from '../../../src/admin/operations/list.ts';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
@@ -355,6 +357,9 @@ t.test('usage names the thousand dearest cost centres, and says how many there a
   t.equal(body.by_key.length, 1000);
   t.same(body.counts, { by_model: 1, by_endpoint: 1, by_key: 1200, by_cost_center: 1200 });
   t.match(body, { requests: 1200, total_cost_eur: '720.6' }, 'the sums are of all');
+  const { answer } = OPERATIONS.find(({ id }) => id === 'getUsage') as (typeof OPERATIONS)[number];
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  t.ok(ajv.validate(answer as object, body), ajv.errorsText());
 });
 
 t.test('the people and tokens of a company change so much in an hour, and others feel nothing', async (t) => {
