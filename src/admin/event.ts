@@ -90,7 +90,8 @@ function cellsOf(c: PageContext, form: Form) {
     Event: (row: EventRow) => whatOf(row, format),
     Company: ({ event: { company } }: EventRow) =>
       html`<a href="${filteredAddress(form, FILTERS, { company: company.id })}">${company.name}</a>`,
-    By: ({ event: { actor } }: EventRow) => (typeof actor !== 'string' ? muted('the gateway') : actorName(actor)),
+    By: ({ event: { actor } }: EventRow) =>
+      typeof actor !== 'string' ? muted('the gateway') : html`<span class="by">${actorName(actor)}</span>`,
     Delivery: (row: EventRow) => deliveriesOf(row, format),
     Actions: ({ id, event }: EventRow) =>
       html`<form method="post" action="/events/${id}/replay" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${KINDS[event.type as keyof typeof KINDS] ?? event.type}, ${event.company.name}</span></button></form>`,

@@ -110,6 +110,7 @@ ${field(state, { name: 'password', label: 'Password', type: 'password', required
 <button class="primary">Sign in</button>
 </form>
 ${oidc !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc${next === '' ? '' : `?${new URLSearchParams({ next })}`}">Sign in with your organisation</a></p>` : ''}
+<p class="hint">Forgot your password? The operator of this service sets a new one.</p>
 </div>`;
   return plainPage(c, 'Sign in', body, status);
 }
