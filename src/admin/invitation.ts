@@ -92,7 +92,7 @@ async function accept(c: PageContext, invitation: Invitation): Promise<Response>
     c.set('isRefused', true);
     return invitationPage(c, invitation, form, 422);
   }
-  const hash = await hashing.run(invitation.email, () => hashPassword(password));
+  const hash = await hashing.run(invitation.company_id, () => hashPassword(password));
   const user = await actingAs(db, invitation.email, WRITE_MS, (sql) => acceptInvitation(sql, tokenOf(c), hash));
   if (user === null) return ended(c);
   rememberBrowser(c, hash);

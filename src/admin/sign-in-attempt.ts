@@ -48,9 +48,9 @@ export async function passwordSignIn(c: PageContext, typed: string, password: st
 /** null when the e-mail address or the password is wrong. @throws Busy */
 function findByPassword(c: PageContext, email: string, password: string, browser: string | null) {
   const { db, guesses, hashing } = c.var.services;
-  const semaphore = browser === null ? guesses : hashing;
   // by network: a stranger has as many e-mail addresses as there may be
-  return semaphore.run(browser ?? blockOf(clientOf(c)), async () => {
+  const [semaphore, who] = browser === null ? [guesses, blockOf(clientOf(c))] : [hashing, email];
+  return semaphore.run(who, async () => {
     const user = await db.run(READ_MS, (sql) => findUser(sql, email));
     const isRight = await verifyPassword(password, user?.password_hash ?? null);
     return isRight ? user : null;

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { hashPassword } from '../../src/domain/password.ts';
 import { cheapHash, PASSWORD, Person, startOffice } from './people.ts';
 
 /** A browser in which somebody signed in before has attempts of its own: strangers lock nobody out of it. */
@@ -67,4 +68,26 @@ t.test('a queue of guesses from many networks keeps nobody who is known waiting 
   await turnedAway.promise;
   t.equal((await attempt(person, member, PASSWORD, '192.0.2.5')).status, 303);
   await Promise.all(guesses);
+});
+
+t.test('many browsers of one account leave places to others', async (t) => {
+  const [email, password] = ['greedy@customer.example', 'a password that is known'];
+  await office.sql`insert into users (email, company_id, role, password_hash)
+    values (${email}, ${office.customer.company}, 'member', ${await hashPassword(password)})`;
+  const other = new Person(office.adminUrl);
+  await attempt(other, office.people.member, PASSWORD, '192.0.2.5');
+  const browsers = Array.from({ length: 6 }, () => new Person(office.adminUrl));
+  for (const [i, browser] of browsers.entries()) await attempt(browser, email, password, `192.0.2.${100 + i}`);
+  const turnedAway = Promise.withResolvers<void>();
+  let refused = 0;
+  const again = browsers.flatMap((browser) =>
+    Array.from({ length: 5 }, async () => {
+      const { status } = await attempt(browser, email, password, '192.0.2.110');
+      if (status === 503 && ++refused === 13) turnedAway.resolve(); // with a part of the queue for each browser it is full now
+    }),
+  );
+  await turnedAway.promise;
+  const own = [1, 2, 3].map(() => attempt(other, office.people.member, PASSWORD, '192.0.2.5'));
+  for (const { status } of await Promise.all(own)) t.equal(status, 303);
+  await Promise.all(again);
 });
