@@ -65,12 +65,7 @@ ${isWritable ? html`<a class="button quiet" href="${base}/find">Find a leaked ke
 <p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
 ${isWritable ? createForm(c, form, company, isNew || (life === 'active' && counts.active === 0)) : ''}
 <nav class="tabs views" aria-label="Keys">${view('active', 'Active keys')}${view('dead', 'Revoked and expired')}</nav>
-${list(
-  c,
-  { ...(life === 'active' ? activeKeys(c, base) : deadKeys(c)), path: base, figures: [COST], sorts: SORTS },
-  query,
-  keys,
-)}
+${list(c, keyList(c, life, base), query, keys)}
 ${playgrounds(c, trials, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
 <a class="button quiet" href="/companies/${id}/usage">Details</a></div>
 ${usageCards(usage, format)}</section>`;
@@ -89,23 +84,30 @@ ${foldedRestrictionFields(state, company)}`;
 
 const COST = 'Cost this month';
 
-function activeKeys(c: PageContext, base: string) {
+/** Keys that work, or those that are revoked or expired. */
+function keyList(c: PageContext, life: KeyLife, base: string) {
   const { format, services } = c.var;
   const now = services.clock();
   const isWritable = mayNow(c, 'key.write');
-  return {
-    caption: 'API keys',
-    empty: 'No key works now.',
-    cells: {
-      Key: ({ id, name, prefix }: KeyRow) =>
-        html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
-      State: (key: KeyRow) =>
-        html`${keyState(key, now)}${restrictionsOf(key, format)}${key.expires_at && html`<br>${muted(html`until ${format.instant(key.expires_at)}`)}`}`,
-      ...originCells(format),
-      [COST]: ({ spent }: { spent: string }) => format.amount(spent),
-      Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')),
+  const isActive = life === 'active';
+  const cells = {
+    Key: ({ id, name, prefix }: KeyRow) =>
+      html`<strong>${isActive && isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
+    State: (key: KeyRow) => {
+      const end = key.revoked_at ?? key.expires_at;
+      return html`${keyState(key, now)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? 'until ' : ''}${format.instant(end)}`)}`}`;
     },
+    Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
+    Created: ({ created_at, created_by }: KeyRow) =>
+      html`${format.instant(created_at)}<br><span class="muted by">${actorName(created_by)}</span>`,
+    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
+    [COST]: ({ spent }: { spent: string }) => format.amount(spent),
+    ...(isActive && { Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')) }),
   };
+  const shown = { path: base, cells, figures: [COST], sorts: SORTS };
+  if (isActive) return { ...shown, caption: 'API keys', empty: 'No key works now.' };
+  const empty = 'No key was revoked, and none has expired.';
+  return { ...shown, caption: 'Revoked and expired keys', empty, kept: { state: 'dead' } };
 }
 
 /** Links to what ends a key. */
@@ -134,32 +136,6 @@ ${table('Playgrounds', keys, { cells, figures: [COST] }, true)}</section>`;
 }
 
 type Trial = Awaited<ReturnType<typeof playgroundKeys>>[number];
-
-function deadKeys(c: PageContext) {
-  const { format, services } = c.var;
-  const now = services.clock();
-  return {
-    caption: 'Revoked and expired keys',
-    empty: 'No key was revoked, and none has expired.',
-    kept: { state: 'dead' },
-    cells: {
-      Key: ({ name, prefix }: KeyRow) => html`<strong>${name}</strong><br><code>${prefix}…</code>`,
-      State: (key: KeyRow) =>
-        html`${keyState(key, now)}<br>${muted(format.instant((key.revoked_at ?? key.expires_at) as Date))}`,
-      ...originCells(format),
-      [COST]: ({ spent }: { spent: string }) => format.amount(spent),
-    },
-  };
-}
-
-function originCells(format: Format) {
-  return {
-    Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
-    Created: ({ created_at, created_by }: KeyRow) =>
-      html`${format.instant(created_at)}<br><span class="muted by">${actorName(created_by)}</span>`,
-    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
-  };
-}
 
 export function scopeFields(state: FormState, chosen: readonly Scope[]): Html {
   const choices = SCOPES.map((scope) => [scope, SCOPE_TEXTS[scope]] as const);

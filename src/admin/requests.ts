@@ -88,7 +88,7 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const body = html`${heading === null ? '' : companyHeading(c, heading)}
 <div class="title-row"><h1>Requests</h1>${idForm(formState(search, path), path)}</div>
 <p class="lead">${keptText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
-${filters(c, formState(form, path), query, path)}
+${filters(c, form, query, path)}
 ${['key', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${query.key === null ? '' : html`<p>Of the key <strong>${found.rows[0]?.key_name ?? query.key}</strong> alone. <a href="${filteredAddress(form, FILTERS, { key: null })}">All keys</a></p>`}
 <p class="actions"><a class="button quiet" href="${filteredAddress(form, FILTERS, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
@@ -143,8 +143,10 @@ function idForm(state: FormState, path: string): Html {
   }><button>Find</button>${message === null ? '' : html`<p class="wrong" id="request-id-wrong">The x-request-id ${message}</p>`}</form>`;
 }
 
-function filters(c: PageContext, state: FormState, query: RequestsQuery, path: string): Html {
+function filters(c: PageContext, form: Form, query: RequestsQuery, path: string): Html {
   const { timeZone } = c.var.services.calendar;
+  const state = formState(form, path);
+  const times = formState(form.messages.size > 0 ? form : new Form(), path); // what was sent may have an offset, which the input would not show
   const endpoints = [['', 'All'], ...Object.entries(ENDPOINTS)] as const;
   const codes = Object.entries(STATUSES).map(([code, text]) => [code, `${code}: ${text}`] as const);
   const results = RESULTS.map((result) => [result, RESULT_TEXTS[result]] as const);
@@ -154,18 +156,9 @@ ${query.key === null ? '' : html`<input type="hidden" name="key" value="${query.
 ${select(state, { name: 'status', label: 'Result', choices: [['', 'All'], ...results, ...codes], value: '' })}
 ${field(state, { name: 'model', label: 'Model' })}
 ${select(state, { name: 'endpoint', label: 'Endpoint', choices: endpoints, value: '' })}
-${timeField(state, 'from', 'From', time(query.from))}
-${timeField(state, 'to', 'Until', time(query.to))}
+${field(times, { name: 'from', label: 'From', type: 'datetime-local', value: time(query.from) })}
+${field(times, { name: 'to', label: 'Until', type: 'datetime-local', value: time(query.to) })}
 <div class="actions"><button>Show</button> <a class="button quiet" href="${path}">All requests</a></div></form>`;
-}
-
-/** What was sent may have an offset, which the input would not show. */
-function timeField(state: FormState, name: string, label: string, value: string): Html {
-  const message = state.message(name);
-  return html`<div class="field"><label for="f-${name}">${label}</label>
-<input id="f-${name}" name="${name}" type="datetime-local" value="${value}"${
-    message === null ? '' : raw(` aria-invalid="true" aria-describedby="f-${name}-wrong"`)
-  }>${message === null ? '' : html`<p class="wrong" id="f-${name}-wrong">${label} ${message}</p>`}</div>`;
 }
 
 /** The part of the page that is read again while it is watched. */
