@@ -72,6 +72,23 @@ t.test('a queue of guesses from many networks keeps nobody who is known waiting 
   await Promise.all(guesses);
 });
 
+t.test('guesses from one block of IPv6 networks leave places to others', async (t) => {
+  const turnedAway = Promise.withResolvers<void>();
+  let refused = 0;
+  const guesses = Array.from({ length: 24 }, async (_, i) => {
+    const { status } = await attempt(
+      new Person(office.adminUrl),
+      `m${i}@example.com`,
+      'wrong',
+      `2001:db8:7:${i + 1}::1`,
+    );
+    if (status === 503 && ++refused === 7) turnedAway.resolve(); // with a place for each network the queue is full now
+  });
+  await Promise.race([turnedAway.promise, Promise.all(guesses)]);
+  t.equal((await attempt(new Person(office.adminUrl), 'nobody@example.com', PASSWORD, '192.0.2.7')).status, 401);
+  await Promise.all(guesses);
+});
+
 t.test('many browsers of one account leave places to others', async (t) => {
   const [email, password] = ['greedy@customer.example', 'a password that is known'];
   await office.sql`insert into users (email, company_id, role, password_hash)
