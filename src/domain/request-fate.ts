@@ -246,7 +246,7 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
     if (outcome === 'upstream_failed') {
       return [
         'The upstream could not be reached. Nothing was charged.',
-        'Let the client try again; the operator looks after the upstream.',
+        'Let the client try again. If it goes on, the operator looks whether the upstream runs at UPSTREAM_URL.',
       ];
     }
     return ['The gateway was stopping, or could not ask the database.', 'Let the client try again.'];

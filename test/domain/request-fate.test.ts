@@ -45,7 +45,10 @@ t.test('what to do, and where', async (t) => {
   t.match(refused(429, 'rate_limit_exceeded', { outcome: 'upstream_failed' }), { what: /upstream/, about: null });
   t.match(refused(400, 'unsupported_parameter', { param: 'seed' }), { what: /parameter “seed”/ });
   t.match(refused(503, 'service_unavailable', { endpoint: 'shed' }), { result: 'failed', advice: /add gateways/ });
-  t.match(refused(503, 'service_unavailable', { outcome: 'upstream_failed' }), { what: /could not be reached/ });
+  t.match(refused(503, 'service_unavailable', { outcome: 'upstream_failed' }), {
+    what: /could not be reached/,
+    advice: /UPSTREAM_URL/,
+  });
 });
 
 t.test('a mistake in the settings of the gateway is told to operators alone, and not as one that passes', async (t) => {
