@@ -23,8 +23,13 @@ const MALFORMED: Readonly<Partial<Record<CsvErrorCode, string>>> = {
   INVALID_OPENING_QUOTE: 'a quote stands within a value',
 };
 
+/** What spreadsheets write where the comma is that of decimals. */
+const SEPARATED = 'semicolons or tabs separate its values; save it with commas, and with points in numbers';
+
 /** Reads CSV as in RFC 4180, without empty lines and without the blanks around values. @throws CsvError */
 export function readCsv(text: string): CsvLine[] {
+  const heading = /^.*/.exec(text)?.[0] ?? '';
+  if (/^[^,]*[;\t][^,]*$/.test(heading)) throw new CsvError(1, SEPARATED);
   const options = { bom: true, info: true, relax_column_count: true, skip_empty_lines: true, trim: true } as const;
   try {
     const records = parse(text, { ...options, record_delimiter: ['\r\n', '\n', '\r'] });

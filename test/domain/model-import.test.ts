@@ -87,6 +87,10 @@ timed,x,chat,true,1,1,2027-01-01T00:00:00Z,1,1`),
     ],
   );
   t.match(told(`${HEADING}\n"a,b`), [/is not CSV: a quote is not closed/]);
+  for (const separator of [';', '\t']) {
+    const text = `${HEADING}\n"fast",a,chat,true,1,1`.replaceAll(',', separator);
+    t.match(told(text), [/1 null is not CSV: semicolons or tabs separate its values; save it with commas/]);
+  }
   t.match(told(`${HEADING}\n"a"b,x,chat,true,1,1`), [/2 null is not CSV: text follows a closing quote/]);
   t.match(told(`${HEADING}\n${'m,x,chat,true,1,1\n'.repeat(1001)}`), [/1002 null is one too many/]);
 });
