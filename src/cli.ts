@@ -62,6 +62,9 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   },
 };
 
+/** Codes of a database server whose certificate comes from an authority of its own. */
+const UNKNOWN_AUTHORITY = /ISSUER_CERT|SELF_SIGNED_CERT|LEAF_SIGNATURE/;
+
 /** Refusals whose message says all. */
 const EXPECTED = [
   MigrationRefused,
@@ -183,7 +186,10 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
     return { lines: [hint === undefined ? error.message : `${error.message} ${hint}`], exit: 1 };
   }
   if (error instanceof DatabaseUnavailable) {
-    return { lines: [`${error.message}; check that Postgres runs and that DATABASE_URL is right`], exit: 1 };
+    const remedy = UNKNOWN_AUTHORITY.test(error.code)
+      ? 'name the file of its authority in DATABASE_URL, as sslrootcert=FILE'
+      : 'check that Postgres runs and that DATABASE_URL is right';
+    return { lines: [`${error.message}; ${remedy}`], exit: 1 };
   }
   if (error instanceof Failure) return { lines: error.lines, exit: 1 };
   if (EXPECTED.some((kind) => error instanceof kind)) return { lines: [(error as Error).message], exit: 1 };

@@ -217,6 +217,16 @@ t.test('a gateway that cannot start gives one line and exit code 1', async (t) =
   }
 });
 
+t.test('a database whose certificate cannot be verified is told with sslrootcert', async (t) => {
+  for (const code of ['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE']) {
+    const serve = () => Promise.reject(new DatabaseUnavailable(code, 'self-signed certificate'));
+    t.match(await tollgate(['serve'], { serve }), {
+      code: 1,
+      err: /; name the file of its authority .*sslrootcert=FILE$/m,
+    });
+  }
+});
+
 t.test('a port in use is one line that names the variable to change', async (t) => {
   const { url } = await testDatabase(t);
   const taken = createServer().listen(0, '127.0.0.1');
