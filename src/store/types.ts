@@ -1,13 +1,16 @@
 import type postgres from 'postgres';
 
+const MOST_MS = 8.64e15; // from the epoch
+
 /**
- * Types that the driver would convert otherwise: `int8` to a number while that is exact, `date` to
- * text ("2026-11-01"), and arrays of common types. The driver could ask each new connection for the
- * array types, but a connection lost during that query ends the process (3.4.9).
+ * Types that the driver would convert otherwise: `int8` to a number while that is exact, `date` to text ("2026-11-01"),
+ * instants that no Date can hold, and arrays of common types. The driver could ask each new connection for the array
+ * types, but a connection lost during that query ends the process (3.4.9).
  */
 export const TYPES: Record<string, postgres.PostgresType> = {
   int8: { to: 20, from: [20], serialize: String, parse: readInt8 },
   date: { to: 1082, from: [1082], serialize: String, parse: (text: string) => text },
+  timestamptz: { to: 1184, from: [1184], serialize: writeInstant, parse: readInstant },
   bytea: { to: 17, from: [17], serialize: writeBytes, parse: readBytes },
   boolArray: array(1000, (text) => text === 't'),
   byteaArray: array(1001, readBytes),
@@ -18,7 +21,7 @@ export const TYPES: Record<string, postgres.PostgresType> = {
   textArray: array(1009),
   varcharArray: array(1015),
   dateArray: array(1182),
-  timestamptzArray: array(1185, (text) => new Date(text)),
+  timestamptzArray: array(1185, readInstant),
   numericArray: array(1231),
   uuidArray: array(2951),
 };
@@ -48,6 +51,17 @@ function readArray(literal: string, parse: (text: string) => unknown): unknown[]
     else values.push(parse((quoted as string).replace(/\\(.)/gs, '$1')));
   }
   return values;
+}
+
+/** As the driver does. */
+function writeInstant(value: Date | string | number): string {
+  return (value instanceof Date ? value : new Date(value)).toISOString();
+}
+
+/** An instant that no Date can hold, such as the "infinity" of plain SQL, becomes the first or the last that it can. */
+function readInstant(text: string): Date {
+  const date = new Date(text);
+  return Number.isNaN(date.getTime()) ? new Date(/^-|BC$/.test(text) ? -MOST_MS : MOST_MS) : date;
 }
 
 function writeBytes(bytes: Uint8Array): string {

@@ -40,6 +40,22 @@ t.test('values keep their meaning on the way', async (t) => {
   });
 });
 
+t.test(
+  'instants that no Date can hold, as plain SQL may say, are told as the first or the last that one can',
+  async (t) => {
+    const [row] = await db.run(
+      MS,
+      (
+        sql,
+      ) => sql`select 'infinity'::timestamptz as never, '-infinity'::timestamptz as always, '294276-12-31'::timestamptz as late,
+      array['infinity'::timestamptz, '2026-11-01T00:00Z'] as several`,
+    );
+    const [first, last] = [new Date(-8.64e15), new Date(8.64e15)];
+    const several = [last, new Date('2026-11-01')];
+    t.same(row, { never: last, always: first, late: last, several });
+  },
+);
+
 t.test('times and bytes keep their meaning in a database that is set to other formats', async (t) => {
   const setStyle = (what: string) =>
     db.run(MS, (sql) =>
