@@ -277,7 +277,10 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
   return migrations.filter(({ name }) => !applied.has(name));
 }
 
-/** The zone can change until there is usage; then it would change the meaning of months already counted. */
+/**
+ * The zone can change until there is usage; then it would change the meaning of months already counted. Nor while a
+ * gateway runs, which would count in another one.
+ */
 async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
   const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
   if (setting.value === zone) return;
@@ -290,8 +293,23 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
         `BILLING_TIMEZONE is ${zone}, but this database already counts usage in ${setting.value}: keep ${setting.value}`,
       );
     }
+    const running = await runningGateway(sql);
+    if (running !== null) {
+      throw new MigrationRefused(
+        `BILLING_TIMEZONE is ${zone}, but the gateway ${running} runs and counts in ${setting.value}: keep ${setting.value}, or stop all gateways first (one that was killed counts as running for a minute)`,
+      );
+    }
     await sql`update settings set value = ${zone} where name = 'billing_timezone'`;
   });
+}
+
+/** The name of a gateway that was seen lately; null: there is none. */
+async function runningGateway(sql: Sql): Promise<string | null> {
+  const [table] = await sql<[{ exists: boolean }]>`select to_regclass('gateways') is not null as exists`; // of a later file
+  if (!table.exists) return null;
+  const [row] = await sql<{ name: string }[]>`
+    select name from gateways where last_seen_at > now() - interval '1 minute' order by last_seen_at desc limit 1`;
+  return row?.name ?? null;
 }
 
 /**

@@ -225,6 +225,19 @@ t.test('the billing zone can be chosen until there is usage', async (t) => {
   t.same(await migrate(db, { billingTimezone: 'Europe/Berlin' }), []);
 });
 
+t.test('the billing zone stays while a gateway runs, which would go on in the former one', async (t) => {
+  const { db } = await testDatabase(t);
+  const id = randomUUID();
+  await db.run(MS, (sql) => sql`insert into gateways (id, name, version) values (${id}, 'pod-7', '1')`);
+  await t.rejects(migrate(db, { billingTimezone: 'Europe/Berlin' }), {
+    message:
+      'BILLING_TIMEZONE is Europe/Berlin, but the gateway pod-7 runs and counts in UTC: keep UTC, or stop all gateways first (one that was killed counts as running for a minute)',
+  });
+  t.same(await migrate(db, { billingTimezone: 'UTC' }), [], 'another one of the same zone starts');
+  await db.run(MS, (sql) => sql`update gateways set last_seen_at = now() - interval '61 seconds' where id = ${id}`);
+  t.same(await migrate(db, { billingTimezone: 'Europe/Berlin' }), []);
+});
+
 t.test('the partitions of the coming months are made in time', async (t) => {
   const { db } = await testDatabase(t);
   const ahead = async () => {
