@@ -15,10 +15,10 @@ export function presentMonth(sql: Sql) {
 
 /**
  * What `spent` comes to at the end of the month of `elapsed` and `length` if it goes on like this; null where it is too
- * early. In cents, or with three digits where it is less than a euro.
+ * early. In cents, or with three digits where it is less than a euro. Below 0 where refunds of in-app chat are more.
  */
 export function forecast(sql: Sql) {
   const pace = sql`spent * length / elapsed`;
-  const decimals = sql`greatest(2, 2 - floor(log(nullif(${pace}, 0))))::integer`;
+  const decimals = sql`greatest(2, 2 - floor(log(abs(nullif(${pace}, 0)))))::integer`;
   return sql`case when elapsed >= ${EARLY} then coalesce(round(${pace}, ${decimals}), 0) end`;
 }

@@ -304,3 +304,18 @@ t.test('pages tell what is still true, to the company alone', async (t) => {
   t.match(await within(db, other, MS, (sql) => readNotices(sql, other, 5)), [{ used: 100, reached_on: null }]);
   await clock('2026-11-01T12:00:00Z');
 });
+
+t.test('a company whose refunds of in-app chat are more than it spent keeps nobody from an alert', async (t) => {
+  await clock('2026-11-20T12:00:00Z');
+  const [refunded, other] = [await company('10'), await company('10')];
+  await run(
+    (sql) =>
+      sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${refunded}, '2026-11-10T12:00Z', -5)`,
+  );
+  await spend(other, 6);
+  await store.look(null, NOBODY);
+  const alerts = await run((sql) => listAlerts(sql, { undelivered: false, company: other, limit: 9 }));
+  t.ok(alerts.some(({ alert }) => alert.threshold === '50'));
+  t.same(await run((sql) => listAlerts(sql, { undelivered: false, company: refunded, limit: 9 })), []);
+  t.ok(await readOverview(run), 'the overview is shown');
+});
