@@ -2,7 +2,7 @@ import { BACKSLASH, COLON, HEX, LETTER_U, QUOTE, SPACE, sequenceLength } from '.
 
 /** Something that no string of an answer may hold. */
 interface Needle {
-  /** UTF-16 units, in lower and in upper case. */
+  /** Characters, in lower and in upper case. Those that escapes write in two halves are whole, or all in halves. */
   readonly lower: readonly number[];
   readonly upper: readonly number[];
   /** The slug takes its place; else it is removed. */
@@ -68,16 +68,18 @@ export class Hidden {
    * @param untouched members whose values are words of the format, or generated
    */
   constructor(slug: string, names: readonly string[], secrets: readonly string[], untouched: ReadonlySet<string>) {
-    const needle = (text: string, isName: boolean): Needle => ({
-      lower: Array.from(text.split(''), (unit) => unit.toLowerCase().charCodeAt(0)),
-      upper: Array.from(text.split(''), (unit) => unit.toUpperCase().charCodeAt(0)),
+    const needle = (text: string, isName: boolean, chars: readonly string[] = Array.from(text)): Needle => ({
+      lower: chars.map((char) => char.toLowerCase().codePointAt(0) as number),
+      upper: chars.map((char) => char.toUpperCase().codePointAt(0) as number),
       isName,
       within: !slug.toLowerCase().includes(text.toLowerCase()),
       distinctive: text.length >= DISTINCTIVE && /[^a-z]/i.test(text),
       isToolName: /^[\w-]+$/.test(text),
     });
+    const halves = names.filter((name) => name !== slug && Array.from(name).length < name.length);
     this.#needles = [
       ...names.filter((name) => name !== slug).map((name) => needle(name, true)),
+      ...halves.map((name) => needle(name, true, name.split(''))),
       ...secrets.map((secret) => needle(secret, false)),
     ]
       .filter(({ lower }) => lower.length > 0)
@@ -89,7 +91,7 @@ export class Hidden {
     this.#needles.forEach(({ lower, upper }, k) => {
       const bit = 1 << (k % 7);
       for (const units of [lower, upper]) {
-        const [first, second] = Buffer.from(String.fromCharCode(...units)) as unknown as [number, number?];
+        const [first, second] = Buffer.from(String.fromCodePoint(...units)) as unknown as [number, number?];
         this.#first[first] = (this.#first[first] as number) | bit;
         for (let c = 0; c < 256; c++) if (c === (second ?? c)) this.#second[c] = (this.#second[c] as number) | bit;
       }
@@ -171,7 +173,7 @@ function endOf({ lower, upper }: Needle, b: Buffer, i: number, to: number): numb
 const LETTERS = Uint8Array.from({ length: 256 }, (_, c) => c);
 for (const [k, letter] of Buffer.from('bfnrt').entries()) LETTERS[letter] = '\b\f\n\r\t'.charCodeAt(k);
 
-/** The character at i, which may be escaped. Those of four bytes are in no name. */
+/** The character at i, which may be escaped: of those written as two escapes a half. */
 function charAt(b: Buffer, i: number): number {
   let char = b[i] as number;
   if (char === BACKSLASH) {

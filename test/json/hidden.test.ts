@@ -58,6 +58,8 @@ const CASES: readonly (readonly [string, string, string, string])[] = [
   ['azure/fast-7b', 'acme', '"choices":[{"model":"azure/fast-7b"}]', '"choices":[{"model":"acme"}]'],
   ['azure/fast-7b', 'acme', '"choices":[{"model":"fast-7b"}]', '"choices":[{"model":"acme"}]'],
   ['azure/fast-7b', 'acme', '"a":"azure\\/fast-7b"', '"a":"acme"'],
+  ['🦙-fast7b', 'acme', '"a":"🦙-fast7b","b":"by 🦙-FAST7B."', '"a":"acme","b":"by acme."'],
+  ['🦙-fast7b', 'acme', '"a":"\\ud83e\\udd99-fast7b","b":"by \\uD83E\\uDD99-fast7b."', '"a":"acme","b":"by acme."'],
   ['hub/vendor/fast-7b', 'acme', '"a":"vendor/fast-7b","b":"by vendor/fast-7b"', '"a":"acme","b":"by acme"'],
   ['hub/vendor/fast-7b', 'acme', '"a":"hub/vendor/fast-7b","b":"fast-7b"', '"a":"acme","b":"acme"'],
   ['azure/fast-7b', 'acme', '"a":"\\u0061zure\\u002Ffast\\u002d7b!"', '"a":"acme!"'],
