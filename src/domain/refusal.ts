@@ -83,7 +83,7 @@ const ACCOUNT: readonly RegExp[] = [
   /\bcredit balance\b|\b(?:insufficient|not enough) (?:credits?|balance|funds|quota)\b/i, // Anthropic, DeepSeek
   /\bspecified API usage limits\b|\bbilling hard limit\b/i, // Anthropic, OpenAI
   /\bAPI key (?:is )?(?:not valid|not found|invalid|expired)\b|\b(?:incorrect|invalid) API key\b/i, // Gemini, xAI
-  /\b(?:organization|account|workspace) (?:has been (?:disabled|suspended)|must be verified)\b/i, // Anthropic, OpenAI
+  /\b(?:organization|account|workspace) has been (?:disabled|suspended)\b/i, // Anthropic
   /\baccount is in good standing\b|\baccess to (?:the )?model\b.{0,80}\bdenied\b/i, // Alibaba
   /\bdon['’]t have access to the model\b|\buser location is not supported\b/i, // Bedrock, Gemini
 ];
