@@ -103,7 +103,8 @@ export const TELLING = new RegExp(
     '(?<![a-z0-9])(?:sg_?lang|ollama|hugging_?face|langfuse|pydantic|fastapi|uvicorn|dashscope|databricks|cloudflare)',
     '(?<![a-z0-9])(?:kong|vertex|google|gemini|mistral(?:ai)?|cohere|groq|together_?ai|fireworks|deepseek|llama)(?![a-z0-9])',
     '(?<![a-z0-9])(?:triton|tensorrt|xai|perplexity|replicate|watsonx|nvidia|amazon|aws|alibaba|cerebras)(?![a-z0-9])',
-    '(?<![a-z0-9])(?:qwen|claude|chatgpt|gpt-?\\d|kubernetes|nginx)',
+    '(?<![a-z0-9])(?:qwen|claude|chatgpt|gpt-?\\d|kubernetes|nginx|kimi-?k?\\d|moonshot|glm-?\\d|grok-?\\d|gemma-?\\d)',
+    '(?<![a-z0-9])(?:mixtral|codestral|minimax-?m|doubao|hunyuan|sambanova|deepinfra|volcengine|baseten|nebius|bifrost)',
     // headers, paths and classes
     '(?<![a-z0-9])(?:x-[a-z]+-[a-z-]+|/v1/|/(?:app|usr|opt|home)/)|[a-z]\\w+(?:Error|Exception)(?![a-z])',
   ].join('|'),
