@@ -125,11 +125,14 @@ export function usageMembers(json: string): Members | null {
   }
 }
 
-/** What a usage tells while the completion goes on: of the prompt alone. @returns null when it does not tell the prompt */
+/**
+ * What a usage tells while the completion goes on: of the prompt alone, and no zero, with which routers begin.
+ * @returns null when it does not tell the prompt
+ */
 export function promptUsage({ prompt, details }: ToldUsage): ToldUsage | null {
   if (prompt === null) return null;
   const ofPrompt = details && { ...details, reasoning: null, audioCompletion: null, cost: null };
-  return { prompt, completion: null, details: ofPrompt && toldOrNull(ofPrompt) };
+  return { prompt: prompt || null, completion: null, details: ofPrompt && toldOrNull(ofPrompt) };
 }
 
 const NO_DETAILS: UsageDetails = {
