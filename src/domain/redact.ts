@@ -27,10 +27,7 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
     for (const name of internalNames(secret)) line = replaceIgnoringCase(line, name, '…');
   }
   for (const name of internalNames(model.upstream)) line = replaceIgnoringCase(line, name, model.slug);
-  line = line.replace(
-    /\b(deployment|provider|router|upstream|backend)([ =:]+)(["'`]?)(?=[\w./@:-]*[\d_./@:-])[\w./@:-]+\3/gi,
-    '$1$2…',
-  );
+  line = line.replace(NAMED, '$1$2…');
   for (const pattern of SECRETS) line = line.replace(pattern, '…');
   if (TELLING.test(line.replaceAll(model.slug, ''))) return '';
   return line.trim().slice(0, 300);
@@ -103,6 +100,10 @@ function replaceIgnoringCase(text: string, name: string, by: string): string {
   if (!text.toLowerCase().includes(name.toLowerCase())) return text;
   return text.replace(new RegExp(name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi'), () => by);
 }
+
+/** The operator's own names for what is behind, each after a word for it. */
+const NAMED =
+  /\b(deployment|provider|router|upstream|backend|resource group|subscription|organization|project|tenant|workspace|account)([ =:]+)(["'`]?)(?=[\w./@:-]*[\d_./@:-])[\w./@:-]*\w\3/gi;
 
 const SECRETS: readonly RegExp[] = [
   /\b(?:azure|azure_ai|openai|anthropic|bedrock|sagemaker|vertex_ai|gemini|google|mistral|mistralai|cohere|groq|together_ai|fireworks_ai|deepseek|openrouter|huggingface|ollama|hosted_vllm|vllm|xai|x-ai|perplexity|replicate|watsonx|databricks|nvidia|nvidia_nim|meta-llama|qwen)\/[\w.:@/-]+/gi, // models by vendor
