@@ -57,7 +57,7 @@ export function openLoop(
   pace: Pace,
   request: (n: number) => Buffer,
   tally: Tally,
-  most = Number.POSITIVE_INFINITY,
+  most: number,
 ): Running {
   const idle: Connection[] = [];
   const all = new Set<Connection>();

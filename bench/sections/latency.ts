@@ -4,13 +4,7 @@ import { type Section, type Step, startTargets, WARM_SECONDS } from '../run/roun
 import { goal, LATENCIES, targetTables } from '../tables.ts';
 
 /** Requests a second, and how much longer than others they are measured: a rare one needs readings too. */
-const RATES = [
-  [100, 5],
-  [500, 2],
-  [1000, 2],
-  [2000, 1],
-  [5000, 1],
-] as const;
+const RATES = { 100: 5, 500: 2, 1000: 2, 2000: 1, 5000: 1 };
 /** Rates whose CPU and whose latency have a target. */
 const COUNTED = [100, 500, 2000];
 const TIMED = [100, 1000, 5000];
@@ -27,16 +21,16 @@ export const latency: Section = {
   heading: 'Latency at a pace (open loop, Poisson arrivals)',
   start: (bench) => startTargets(bench, ['direct', 'proxy', 'gateway', 'base', 'nginx']),
   steps: ({ rig, server, quick }) => [
-    ...RATES.map(
-      ([rate, longer]): Step => ({
-        name: seriesOf(rate),
-        warmSeconds: rate === RATES[0][0] ? WARM_SECONDS : 0,
+    ...Object.entries(RATES).map(
+      ([rate, longer], n): Step => ({
+        name: seriesOf(Number(rate)),
+        warmSeconds: n === 0 ? WARM_SECONDS : 0,
         async measure(target, seconds, warmsUp) {
           await rig.mode({ mode: 'burst' });
           // the warm-up has many requests: V8 is to have optimised all of it before the first rate
-          const load = openLoad(target, warmsUp ? 3000 : rate);
+          const load = openLoad(target, warmsUp ? 3000 : Number(rate));
           const { perRequest, latency } = await server.behind(() => underLoad(rig, target, load, seconds * longer));
-          return { [seriesOf(rate)]: { cpu: perRequest.cpu, ...latency } };
+          return { [seriesOf(Number(rate))]: { cpu: perRequest.cpu, ...latency } };
         },
       }),
     ),
@@ -47,10 +41,9 @@ export const latency: Section = {
         await rig.mode({ mode: 'paced', interval: INTERVAL_MS, events: EVENTS });
         const load = openLoad(target, STREAMS_PER_SECOND, { stream: true });
         const settle = quick ? 0 : INTERVAL_MS * (EVENTS + 1);
-        const measured = await server.behind(() => underLoad(rig, target, load, seconds * 2, settle));
-        const { perEvent, whole } = measured;
-        const each = { cpu: perEvent.cpu };
-        return { [STREAMS.first]: { ...each, ...whole.firstEvent }, [STREAMS.gap]: { ...each, ...whole.gap } };
+        const { perEvent, whole } = await server.behind(() => underLoad(rig, target, load, seconds * 2, settle));
+        const { cpu } = perEvent;
+        return { [STREAMS.first]: { cpu, ...whole.firstEvent }, [STREAMS.gap]: { cpu, ...whole.gap } };
       },
     },
   ],
