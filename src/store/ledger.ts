@@ -26,34 +26,8 @@ export function ledgerStore(db: Database): LedgerStore {
     setAside: (refused) => setAside(db, refused),
     spend: (ids, months) => readSpend(db, ids, months),
     changedSpend: (cursor) => readChangedSpend(db, cursor),
-    keyUsage: (keys) =>
-      db.run(
-        READ_MS,
-        (sql) => sql<Awaited<ReturnType<LedgerStore['keyUsage']>>>`
-          select api_key_id::text as "keyId", company_id::text as "companyId", billing_month::text as month,
-            sum(requests)::float8 as requests, sum(prompt_tokens)::float8 as "promptTokens",
-            sum(completion_tokens)::float8 as "completionTokens", sum(cost_eur)::text as eur
-          from usage_key_months
-          where company_id = any(${keys.map(({ companyId }) => companyId)}::uuid[])
-            and api_key_id = any(${keys.map(({ keyId }) => keyId)}::uuid[])
-            and billing_month = any(${[...new Set(keys.map(({ month }) => month))]}::date[])
-          group by 1, 2, 3`,
-      ),
-    calls: (wanted) =>
-      db.run(
-        READ_MS,
-        (sql) => sql<BookedCall[]>`
-          select request_id::text as "requestId", api_key_id::text as "keyId", model_slug as slug, endpoint,
-            prompt_tokens::float8 as "promptTokens", completion_tokens::float8 as "completionTokens",
-            trim_scale(cost_eur)::text as eur, usage_source as source, outcome,
-            (extract(epoch from occurred_at) * 1000)::float8 as at,
-            json_build_object(${sql.unsafe(TOKEN_DETAILS.map((name) => `'${name}', ${name}`).join(', '))}) as details
-          from api_usage
-          where company_id = any(${wanted.map(({ payer }) => payer.companyId)}::uuid[])
-            and api_key_id = any(${wanted.map(({ payer }) => payer.id)}::uuid[])
-            and billing_month = any(${[...new Set(wanted.flatMap(({ months }) => months))]}::date[])
-            and request_id = any(${wanted.map(({ requestId }) => requestId)}::uuid[])`,
-      ),
+    keyUsage: (keys) => readKeyUsage(db, keys),
+    calls: (wanted) => readCalls(db, wanted),
     async touchKeys(lastUsed) {
       // never waits for a transaction that changes a key: the next use of that key tells its time again
       await db.transaction(READ_MS, async (sql) => {
@@ -79,29 +53,66 @@ export function ledgerStore(db: Database): LedgerStore {
       );
       return new Set(rows.map(({ id }) => id));
     },
-    async keepReservations(writer, ended, renewed, leaseSeconds) {
-      const ids = renewed.map(({ requestId }) => requestId);
-      await db.run(READ_MS, async (sql) => {
-        const expiry = sql`clock_timestamp() + make_interval(secs => ${leaseSeconds}::integer)`;
-        const kept = await sql<{ id: string }[]>`
-          with ended as (
-            delete from budget_reservations
-            where request_id = any(${[...ended]}::uuid[])
-              or (expires_at < clock_timestamp() and request_id <> all(${ids}::uuid[]))
-          )
-          update budget_reservations set expires_at = ${expiry} where request_id = any(${ids}::uuid[])
-          returning request_id::text as id`;
-        if (kept.length === ids.length) return;
-        const there = new Set(kept.map(({ id }) => id));
-        await sql`
-          insert into budget_reservations (request_id, company_id, billing_month, owner, amount_eur, expires_at)
-          select request_id, company_id, billing_month, ${writer}::uuid, amount_eur, ${expiry}
-          from json_to_recordset(${jsonOf(renewed.filter(({ requestId }) => !there.has(requestId)))}::text::json)
-            as r (request_id uuid, company_id uuid, billing_month date, amount_eur numeric)
-          on conflict do nothing`;
-      });
-    },
+    keepReservations: (...given) => keepReservations(db, ...given),
   };
+}
+
+function readKeyUsage(db: Database, keys: Parameters<LedgerStore['keyUsage']>[0]): ReturnType<LedgerStore['keyUsage']> {
+  return db.run(
+    READ_MS,
+    (sql) => sql<Awaited<ReturnType<LedgerStore['keyUsage']>>>`
+      select api_key_id::text as "keyId", company_id::text as "companyId", billing_month::text as month,
+        sum(requests)::float8 as requests, sum(prompt_tokens)::float8 as "promptTokens",
+        sum(completion_tokens)::float8 as "completionTokens", sum(cost_eur)::text as eur
+      from usage_key_months
+      where company_id = any(${keys.map(({ companyId }) => companyId)}::uuid[])
+        and api_key_id = any(${keys.map(({ keyId }) => keyId)}::uuid[])
+        and billing_month = any(${[...new Set(keys.map(({ month }) => month))]}::date[])
+      group by 1, 2, 3`,
+  );
+}
+
+function readCalls(db: Database, wanted: Parameters<LedgerStore['calls']>[0]): Promise<BookedCall[]> {
+  return db.run(
+    READ_MS,
+    (sql) => sql<BookedCall[]>`
+      select request_id::text as "requestId", api_key_id::text as "keyId", model_slug as slug, endpoint,
+        prompt_tokens::float8 as "promptTokens", completion_tokens::float8 as "completionTokens",
+        trim_scale(cost_eur)::text as eur, usage_source as source, outcome,
+        (extract(epoch from occurred_at) * 1000)::float8 as at,
+        json_build_object(${sql.unsafe(TOKEN_DETAILS.map((name) => `'${name}', ${name}`).join(', '))}) as details
+      from api_usage
+      where company_id = any(${wanted.map(({ payer }) => payer.companyId)}::uuid[])
+        and api_key_id = any(${wanted.map(({ payer }) => payer.id)}::uuid[])
+        and billing_month = any(${[...new Set(wanted.flatMap(({ months }) => months))]}::date[])
+        and request_id = any(${wanted.map(({ requestId }) => requestId)}::uuid[])`,
+  );
+}
+
+async function keepReservations(
+  db: Database,
+  ...[writer, ended, renewed, leaseSeconds]: Parameters<LedgerStore['keepReservations']>
+): Promise<void> {
+  const ids = renewed.map(({ requestId }) => requestId);
+  await db.run(READ_MS, async (sql) => {
+    const expiry = sql`clock_timestamp() + make_interval(secs => ${leaseSeconds}::integer)`;
+    const kept = await sql<{ id: string }[]>`
+      with ended as (
+        delete from budget_reservations
+        where request_id = any(${[...ended]}::uuid[])
+          or (expires_at < clock_timestamp() and request_id <> all(${ids}::uuid[]))
+      )
+      update budget_reservations set expires_at = ${expiry} where request_id = any(${ids}::uuid[])
+      returning request_id::text as id`;
+    if (kept.length === ids.length) return;
+    const there = new Set(kept.map(({ id }) => id));
+    await sql`
+      insert into budget_reservations (request_id, company_id, billing_month, owner, amount_eur, expires_at)
+      select request_id, company_id, billing_month, ${writer}::uuid, amount_eur, ${expiry}
+      from json_to_recordset(${jsonOf(renewed.filter(({ requestId }) => !there.has(requestId)))}::text::json)
+        as r (request_id uuid, company_id uuid, billing_month date, amount_eur numeric)
+      on conflict do nothing`;
+  });
 }
 
 /** Reservations as `reserve_budget` takes them (sql/0044_distribution.sql). */

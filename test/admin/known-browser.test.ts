@@ -2,8 +2,6 @@ import t from 'tap';
 import { hashPassword } from '../../src/domain/password.ts';
 import { cheapHash, PASSWORD, Person, startOffice } from './people.ts';
 
-t.setTimeout(300_000); // some fifty real hashes, on a busy machine
-
 /** A browser in which somebody signed in before has attempts of its own: strangers lock nobody out of it. */
 
 const office = await startOffice(t, { ADMIN_URL: 'https://admin.example.com', ADMIN_PROXIES: '1' });
