@@ -44,9 +44,9 @@ interface LoadLimits {
 }
 
 /**
- * Refuses new requests with 503, before their bodies are read, where they would harm those in flight. For event-loop
- * delay and memory it refuses a share that grows and shrinks, of the companies that use more than their fair share:
- * refusing all would make the load swing. It does so only where no place or no memory is left at all.
+ * Refuses new requests with 503, before their bodies are read, where they would harm those in flight. A late event loop
+ * or little memory costs only companies above their fair share requests, in a part that grows and shrinks: refusing all
+ * would make the load swing. All are refused where no place or no memory is left.
  */
 export class Overload {
   /** Requests refused so far, by the resource that was short. */

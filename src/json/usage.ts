@@ -77,23 +77,23 @@ export function responsesUsage(usage: Members): ToldUsage {
 }
 
 /**
- * The usage of a message. Where the model was asked more than once, as for a compaction, `iterations` has all askings,
- * and the counts beside them may leave some out.
+ * The usage of a message. Where the provider ran the model more than once, as for a compaction, `iterations` has the
+ * usage of each run, and the counts beside it may leave some out.
  */
 export function messagesUsage(usage: Members): ToldUsage {
-  const told = askingUsage(usage);
+  const told = runUsage(usage);
   const { iterations } = usage;
   if (!Array.isArray(iterations)) return told;
-  const all = iterations.map((asking) => askingUsage(membersOf(asking)));
+  const all = iterations.map((run) => runUsage(membersOf(run)));
   const largest = (count: 'prompt' | 'completion'): number | null => {
-    const sum = all.reduce((sum, asking) => sum + (asking[count] ?? Number.NaN), 0);
+    const sum = all.reduce((sum, run) => sum + (run[count] ?? Number.NaN), 0);
     return isCount(sum) ? Math.max(sum, told[count] ?? 0) : told[count];
   };
   return { ...told, prompt: largest('prompt'), completion: largest('completion') };
 }
 
-/** One asking, whose `input_tokens` leave out those that were written to the cache or read from it. */
-function askingUsage(usage: Members): ToldUsage {
+/** The usage of one run, whose `input_tokens` leave out those that were written to the cache or read from it. */
+function runUsage(usage: Members): ToldUsage {
   const { input_tokens: input, cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage;
   const parts = [input, written ?? 0, read ?? 0];
   const prompt = parts.every(isCount) ? countOrNull(parts.reduce((sum, part) => sum + part, 0)) : null;
