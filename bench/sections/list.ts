@@ -1,17 +1,21 @@
 import type { Section } from '../run/rounds.ts';
-import { metering, scanner } from './alone.ts';
 import { bodies } from './bodies.ts';
+import { burst } from './burst.ts';
 import { distributed } from './distributed.ts';
-import { replicas, workers } from './fleet.ts';
+import { idle } from './idle.ts';
 import { latency } from './latency.ts';
+import { metering } from './metering.ts';
 import { open } from './open.ts';
+import { paced } from './paced.ts';
 import { pages } from './pages.ts';
 import { pauses } from './pauses.ts';
+import { replicas } from './replicas.ts';
 import { requests } from './requests.ts';
-import { idle, start } from './rest.ts';
 import { scale } from './scale.ts';
-import { burst, paced } from './streams.ts';
+import { scanner } from './scanner.ts';
+import { start } from './start.ts';
 import { uploads } from './uploads.ts';
+import { workers } from './workers.ts';
 
 /** The sections of RESULTS.md by the name they have in results.json, in the order of the report. */
 export const SECTIONS: Readonly<Record<string, Section>> = {

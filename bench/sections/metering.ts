@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { reading } from '../results.ts';
 import type { Section } from '../run/rounds.ts';
 import { runProgram } from '../run/targets.ts';
-import { figures, figureTable, goal, spreads } from '../tables.ts';
+import { figureTable, goal } from '../tables.ts';
 
 const KINDS: Readonly<Record<string, string>> = {
   cpu: 'gateway CPU per ledger row at 10,000 rows/s, µs',
@@ -38,25 +38,5 @@ export const metering: Section = {
       goal('gateway CPU per ledger row', 5, 3, measured('cpu'), { unit: 'µs' }),
       goal('ledger rows/s into local Postgres', 10_000, 20_000, measured('rate'), { unit: '/s', rising: true }),
     ];
-  },
-};
-
-/** The readers of streams and JSON alone, in a process of their own: bench/programs/scanner.ts. */
-export const scanner: Section = {
-  heading: 'Byte machines alone',
-  steps: () => [
-    {
-      name: 'scanner',
-      async measure() {
-        const nanos = Object.entries(await runProgram('scanner.ts'));
-        return Object.fromEntries(nanos.map(([what, nanos]) => [what, { nanos }]));
-      },
-    },
-  ],
-  ownTime: true,
-  note: () => 'The best of eight stretches of 50 ms.',
-  table: (results) => {
-    const rows = Object.keys(results.series).map((what) => [what, what, 'gateway'] as const);
-    return [figures(results, 'what', rows, { ns: spreads('nanos') })];
   },
 };
