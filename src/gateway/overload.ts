@@ -44,9 +44,9 @@ interface LoadLimits {
 }
 
 /**
- * Refuses new requests with 503, before their bodies are read, where they would harm those in flight. A late event loop
- * or little memory costs only companies above their fair share requests, in a part that grows and shrinks: refusing all
- * would make the load swing. All are refused where no place or no memory is left.
+ * Refuses new requests with 503, before their bodies are read, where they would harm those in flight. While the event
+ * loop is late or memory short, it refuses a part of those of companies above their fair share: the part grows and
+ * shrinks, so that the load does not swing. It refuses all requests when no place or no memory is left.
  */
 export class Overload {
   /** Requests refused so far, by the resource that was short. */

@@ -124,8 +124,8 @@ async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<
 }
 
 /**
- * Texts are bounded in characters, which other encodings lack or count otherwise. Who waits for a lock has to see what
- * was committed meanwhile: at "repeatable read" all replicas admit what one may.
+ * Checks the encoding, because bounds of texts count characters of UTF-8, and the isolation level: a strict budget is
+ * passed where a gateway that waited for a lock does not see what another one reserved meanwhile.
  * @throws MigrationRefused
  */
 async function requireUsable(sql: Sql): Promise<void> {
@@ -278,8 +278,8 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
 }
 
 /**
- * The zone can change until there is usage; then it would change the meaning of months already counted. Nor while a
- * gateway runs, which would count in another one.
+ * Sets the zone where it is another. Refuses to once there is usage, whose months would change their meaning, and while
+ * a gateway runs, which would go on counting in the old zone.
  */
 async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
   const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
