@@ -406,8 +406,8 @@ function upstreamHeaders(text: string): Record<string, string> {
   const pairs = headerPairs(text);
   const mistakes = pairs.flatMap(([name, value], k) => {
     if (name === '' || value === null || value === '' || value !== value.trim())
-      return [`pair ${k + 1} must be name=value`];
-    if (OWN_HEADERS.has(name)) return [`${name} cannot be set here`];
+      return [`pair ${k + 1} must be name=value with a value of printable ASCII`];
+    if (OWN_HEADERS.has(name)) return [`${name} is set by the gateway and cannot be given`];
     return pairs.findIndex(([other]) => other === name) < k ? [`${name} occurs twice`] : [];
   });
   if (mistakes.length > 0) throw new Error(mistakes.join('; '));

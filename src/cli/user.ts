@@ -193,7 +193,7 @@ export const userCommands: readonly Command[] = [
       yes: flag('--yes', 'erase; without it the command only counts what would be erased'),
     },
     notes:
-      'The user is removed and signed out. In its place, entries of the audit log and of keys get a random pseudonym, the same in all of them. Ledger, sums and seals stay. Free texts are searched for the address, not for names: rename keys and assistants that hold a name. sql/PRIVACY.md is written for data-protection officers.',
+      'The user is removed and signed out. A random pseudonym takes the place of the address, the same in all entries of the audit log and of keys. Ledger, sums and seals stay. Free texts are searched for the address, not for names: rename keys and assistants that hold a name. sql/PRIVACY.md is written for data-protection officers.',
     async run({ transact }, { email, yes }) {
       const erased = await transact((sql) => erasePerson(sql, email, !yes), Number.POSITIVE_INFINITY);
       const text = erasedText(yes ? 'Person erased.' : 'This would be erased; add --yes to do it.', erased);

@@ -83,9 +83,11 @@ export function parseAddress(url: string) {
 
 function target(text: string, fallbackPort: string): Target {
   const [, host = '', ownPort = ''] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(text) ?? [];
-  if (host === '' && text !== '') throw new TypeError('the database URL has a host that cannot be read');
   const port = Number(ownPort || fallbackPort || 5432);
-  if (!(port >= 1 && port <= 65535)) throw new TypeError('the database URL has a port that is none');
+  if ((host === '' && text !== '') || !(port >= 1 && port <= 65535))
+    throw new TypeError(
+      'the database URL must name host, host:port or [IPv6 address]:port, with a port from 1 to 65535',
+    );
   if (host.startsWith('/')) return { path: `${host}/.s.PGSQL.${port}` };
   return { host: host.replace(/^\[|\]$/g, '') || 'localhost', port };
 }
@@ -144,6 +146,6 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new TypeError('the database URL has a % that begins no escape');
+    throw new TypeError('the database URL has a % that begins no escape: write % as %25');
   }
 }

@@ -271,7 +271,9 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
   for (const { name, hash } of migrations) {
     const before = applied.get(name);
     if (before !== undefined && before !== hash) {
-      throw new MigrationRefused(`${name} changed after it was applied to this database: restore the file`);
+      throw new MigrationRefused(
+        `${name} changed after it was applied to this database: restore the file, or make a backup with the version that applied it ("tollgate database backup") and restore it into a new database with this one`,
+      );
     }
   }
   return migrations.filter(({ name }) => !applied.has(name));

@@ -75,18 +75,20 @@ t.test('the rest of the query is settings of the session', async (t) => {
   t.same(settings, { application_name: 'x', search_path: 'app' });
 });
 
-t.test('a URL that cannot be read is refused without being repeated', async (t) => {
-  for (const url of [
-    'mysql://u:secret@h/db',
-    'postgres://u:sec%ret@h/db',
-    'postgres://u:secret@h:99999/db',
-    'postgres://u:secret@h:x/db',
-    'u:secret@h',
-    'postgres://u:secret@h/db\n',
-    'postgres://u:secret\r@h/db',
-  ]) {
+t.test('a URL that cannot be read is refused with what is allowed, without being repeated', async (t) => {
+  const refusals: readonly (readonly [url: string, said: string])[] = [
+    ['mysql://u:secret@h/db', 'must look like postgres://user:password@host:port/database'],
+    ['postgres://u:sec%ret@h/db', 'write % as %25'],
+    ['postgres://u:secret@h:99999/db', 'host:port or [IPv6 address]:port, with a port from 1 to 65535'],
+    ['postgres://u:secret@h:x/db', 'host:port or [IPv6 address]:port, with a port from 1 to 65535'],
+    ['u:secret@h', 'must look like postgres://user:password@host:port/database'],
+    ['postgres://u:secret@h/db\n', 'has a line break'],
+    ['postgres://u:secret\r@h/db', 'has a line break'],
+  ];
+  for (const [url, said] of refusals) {
     const error = t.throws(() => parseAddress(url)) as Error;
     t.type(error, TypeError);
+    t.match(error.message, said);
     t.notMatch(JSON.stringify({ ...error, message: error.message, stack: error.stack }), /sec/, error.message);
   }
 });
