@@ -84,7 +84,7 @@ t.test('the documents have every variable, refused member and replaced function 
     'src/cli/README.md': filled(
       filled(read('src/cli/README.md'), 'configuration', `${table(VARIABLES)}\n\n${SECRETS}`),
       'refused',
-      `${refused(STEERING_TABLE)}\n\nBesides, in \`metadata\`:\n\n${refused(STEERING_METADATA)}`,
+      `${refused(STEERING_TABLE)}\n\nIn \`metadata\`, these too:\n\n${refused(STEERING_METADATA)}`,
     ),
     'sql/README.md': filled(read('sql/README.md'), 'functions', functions()),
   };
