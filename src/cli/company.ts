@@ -53,7 +53,7 @@ export const limitOptions = {
   tokens_per_minute: optional(
     '--tokens-per-minute N|none',
     orNone(readTokensPerMinute),
-    'most tokens a minute; until it is answered, a request counts with the most it may generate',
+    'most tokens a minute; a request counts with the most it may generate until it is answered',
   ),
   max_concurrent: optional('--max-concurrent N|none', orNone(readMaxConcurrent), 'most calls at once'),
 };

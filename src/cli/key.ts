@@ -44,9 +44,9 @@ import { card, instant, listing, minute } from './text.ts';
 /** What a key may do less than its company. */
 const restrictions = {
   ...limitOptions,
-  allowed_model_slugs: listOrNone('--model SLUG|none', readSlug, 'the only models it lists and calls'),
+  allowed_model_slugs: listOrNone('--model SLUG|none', readSlug, 'the only models that the key lists and calls'),
   monthly_budget_eur: optional('--budget EUR|none', orNone(readBudget), 'monthly budget of the key alone'),
-  allowed_cidrs: listOrNone('--cidr CIDR|none', readCidr, 'the only networks it may be used from, or addresses'),
+  allowed_cidrs: listOrNone('--cidr CIDR|none', readCidr, 'the only networks or addresses that the key may be used from'),
 };
 
 const DAY = 86_400;
@@ -94,7 +94,7 @@ export const keyCommands: readonly Command[] = [
       ...restrictions,
     },
     notes:
-      'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; none clears. Running gateways apply the change within one second.',
+      'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; the value none clears a setting. Running gateways apply the change within one second.',
     async run(context, values, id) {
       const scopes = values.scopes.length === 0 ? undefined : values.scopes;
       const changes = someChange({ ...values, scopes });
@@ -136,7 +136,7 @@ export const keyCommands: readonly Command[] = [
       leaked: flag('--leaked', 'the key leaked: the old one stops at once'),
       overlap: optional('--overlap DURATION', readDuration, 'how long both work, such as 1h or 7d; default: 1d'),
     },
-    notes: 'The new key is shown only once. Running gateways refuse an old key that stopped within one second.',
+    notes: 'The new key is shown only once. Within one second of its end, running gateways refuse the old key.',
     async run({ transact, config }, { leaked, overlap }, id) {
       if (leaked && overlap !== undefined) throw new UsageError('a leaked key has no overlap; leave out --overlap');
       const asked = { id, company_id: null, overlap: leaked ? 0 : (overlap ?? DAY), created_by: ACTOR };
