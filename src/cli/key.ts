@@ -46,7 +46,7 @@ const restrictions = {
   ...limitOptions,
   allowed_model_slugs: listOrNone('--model SLUG|none', readSlug, 'the only models that the key lists and calls'),
   monthly_budget_eur: optional('--budget EUR|none', orNone(readBudget), 'monthly budget of the key alone'),
-  allowed_cidrs: listOrNone('--cidr CIDR|none', readCidr, 'the only networks or addresses that the key may be used from'),
+  allowed_cidrs: listOrNone('--cidr CIDR|none', readCidr, 'the only networks or addresses that may use the key'),
 };
 
 const DAY = 86_400;
