@@ -26,6 +26,10 @@ export const LETTER_U = 0x75;
 export const OPEN_BRACE = 0x7b;
 export const CLOSE_BRACE = 0x7d;
 
+export const TRUE = Buffer.from('true');
+export const FALSE = Buffer.from('false');
+export const NULL = Buffer.from('null');
+
 /** The longest string that is decoded whole, in bytes as written: no name that is looked up is longer. */
 export const LONG_STRING = 512;
 
@@ -60,6 +64,15 @@ export function skipSpace(bytes: Uint8Array, i: number, end: number): number {
     i++;
   }
   return end;
+}
+
+/** The end of a number, true, false or null, or -1. Does not check what follows. */
+export function scalarEnd(b: Buffer, i: number, end: number): number {
+  const first = b[i] as number;
+  if (first === LETTER_N) return i + 4 <= end && equals(b, i, 4, NULL) ? i + 4 : -1;
+  if (first === LETTER_T) return i + 4 <= end && equals(b, i, 4, TRUE) ? i + 4 : -1;
+  if (first === LETTER_F) return i + 5 <= end && equals(b, i, 5, FALSE) ? i + 5 : -1;
+  return numberEnd(b, i, end);
 }
 
 /** The end of the number that begins at i, or -1. Does not check what follows. */

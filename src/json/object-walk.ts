@@ -6,15 +6,13 @@ import {
   CR,
   DIGIT_9,
   equals,
-  LETTER_F,
   LETTER_N,
-  LETTER_T,
   LF,
-  numberEnd,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
   SPACE,
+  scalarEnd,
   stringEnd,
   TAB,
 } from './bytes.ts';
@@ -66,9 +64,6 @@ const USAGE_KEY = Buffer.from('usage');
 const ERROR_KEY = Buffer.from('error');
 /** A usage that has one of the members that are removed or replaced. */
 const PRICED = /cost|"model"/;
-const NULL = Buffer.from('null');
-const TRUE = Buffer.from('true');
-const FALSE = Buffer.from('false');
 
 /**
  * Reads one JSON object of an upstream in one pass: finds the edits (model, leaking members, what is hidden), the
@@ -255,19 +250,28 @@ export class ObjectWalk implements HiddenSpans {
     }
   }
 
-  /** Takes the error behind the colon before i: OpenRouter tells it in the choice. */
-  #noteChoiceError(b: Buffer, i: number, end: number, lineEnds: boolean): void {
-    const value = spaceEnd(b, i, end, lineEnds);
-    if (b[value] === LETTER_N) return; // null
-    this.errorStart = value;
-    this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, value, 1, end, lineEnds, null) : value;
+  /**
+   * Takes the finish_reason of a choice, or its error: OpenRouter tells it there.
+   * @param from where the key's content begins, which ends at `to`
+   * @param i the offset behind the colon
+   */
+  #noteChoiceMember(b: Buffer, from: number, to: number, i: number, end: number, lineEnds: boolean): void {
+    if (equals(b, from, to - from, FINISH_REASON)) {
+      const value = spaceEnd(b, i, end, lineEnds);
+      if (value + 1 < end && b[value] === QUOTE && b[value + 1] !== QUOTE) this.finished = true;
+    } else if (equals(b, from, to - from, ERROR_KEY)) {
+      const value = spaceEnd(b, i, end, lineEnds);
+      if (b[value] === LETTER_N) return; // null
+      this.errorStart = value;
+      this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, value, 1, end, lineEnds, null) : value;
+    }
   }
 
-  /** Takes the usage behind the colon before i, unless there is one outside. */
-  #noteGroqUsage(b: Buffer, i: number, end: number, lineEnds: boolean): void {
+  /** Takes the usage in a provider's object, unless there is one outside. Has the parameters of `#noteChoiceMember`. */
+  #noteGroqMember(b: Buffer, from: number, to: number, i: number, end: number, lineEnds: boolean): void {
+    if (this.usageStart >= 0 || !equals(b, from, to - from, USAGE_KEY)) return;
     const value = spaceEnd(b, i, end, lineEnds);
-    if (this.usageStart >= 0 || b[value] !== OPEN_BRACE) return;
-    this.#noteUsage(value, containerEnd(b, value, value, 1, end, lineEnds, null));
+    if (b[value] === OPEN_BRACE) this.#noteUsage(value, containerEnd(b, value, value, 1, end, lineEnds, null));
   }
 
   #noteUsage(start: number, end: number): void {
@@ -299,28 +303,34 @@ export class ObjectWalk implements HiddenSpans {
     this.textEnd = end;
   }
 
-  /** The end of a value at the top level or of a tool's input, or -1. */
+  /** The end of a member's value, or -1. */
   #valueEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean): number {
     if (i >= end) return -1;
+    const first = b[i] as number;
+    if (first === QUOTE) return this.#stringValueEnd(b, i, end, kind);
+    if (first === OPEN_BRACE || first === OPEN_BRACKET) return this.#nestedEnd(b, i, end, kind, lineEnds);
+    const last = scalarEnd(b, i, end);
+    if (this.collecting && first <= DIGIT_9) this.values.push(i, last, NUMBER); // the sign and the digits come before letters
+    return last;
+  }
+
+  /** The end of a string that is a member's value, or -1. */
+  #stringValueEnd(b: Buffer, i: number, end: number, kind: number): number {
+    const last = stringEnd(b, i + 1, end);
+    if (last < 0) return -1;
+    if (kind === DELTA) this.#noteText(i + 1, last);
+    else if (last - i > this.#shortest && kind !== MODEL) this.hidden?.find(b, i + 1, last, false, this);
+    // all events of a pattern have one type
+    if (this.collecting && kind !== TYPE) this.values.push(i + 1, last, kind === DELTA ? GENERATED : TEXT);
+    return last + 1;
+  }
+
+  /** The end of an object or array that is a member's value or a tool's input, or -1. */
+  #nestedEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean): number {
     const start = i;
     const first = b[i] as number;
     const isInput = kind === INPUT;
     const values = this.collecting && !isInput ? this.values : null;
-    if (first === QUOTE) {
-      const last = stringEnd(b, i + 1, end);
-      if (last < 0) return -1;
-      if (kind === DELTA) this.#noteText(i + 1, last);
-      else if (last - i > this.#shortest && kind !== MODEL) this.hidden?.find(b, i + 1, last, false, this);
-      // all events of a pattern have one type
-      if (kind !== TYPE) values?.push(i + 1, last, kind === DELTA ? GENERATED : TEXT);
-      return last + 1;
-    }
-    if (first !== OPEN_BRACE && first !== OPEN_BRACKET) {
-      const last = scalarEnd(b, i, end);
-      if (values !== null && first <= DIGIT_9) values.push(i, last, NUMBER); // the sign and the digits come before letters
-      return last;
-    }
-
     const { below } = this.#table;
     let depth = 1; // open brackets
     let stack = first === OPEN_BRACKET ? 1 : 0; // their kinds, innermost lowest: 1 is an array
@@ -346,14 +356,8 @@ export class ObjectWalk implements HiddenSpans {
         if (next !== COLON_ONLY) return -1;
         next = VALUE;
         said = isInput ? OTHER : kindBelow(below, b, from, to - from);
-        if (kind === CHOICES && depth === 2) {
-          if (equals(b, from, to - from, FINISH_REASON)) {
-            const value = spaceEnd(b, i + 1, end, lineEnds);
-            if (value + 1 < end && b[value] === QUOTE && b[value + 1] !== QUOTE) this.finished = true;
-          } else if (equals(b, from, to - from, ERROR_KEY)) this.#noteChoiceError(b, i + 1, end, lineEnds);
-        } else if (kind === GROQ && depth === 1 && equals(b, from, to - from, USAGE_KEY)) {
-          this.#noteGroqUsage(b, i + 1, end, lineEnds);
-        }
+        if (kind === CHOICES && depth === 2) this.#noteChoiceMember(b, from, to, i + 1, end, lineEnds);
+        else if (kind === GROQ && depth === 1) this.#noteGroqMember(b, from, to, i + 1, end, lineEnds);
       } else if (c === COMMA) {
         if (next !== AFTER_VALUE) return -1;
         next = (stack & 1) === 1 ? VALUE : KEY;
@@ -362,7 +366,7 @@ export class ObjectWalk implements HiddenSpans {
         if (next > VALUE_OR_CLOSE) return -1;
         if (said === INPUT) {
           from = i + 1;
-          i = this.#valueEnd(b, i, end, INPUT, lineEnds) - 1;
+          i = this.#nestedEnd(b, i, end, INPUT, lineEnds) - 1;
           if (i < 0) return -1;
           this.#noteText(from, i);
           next = AFTER_VALUE;
@@ -393,15 +397,6 @@ export class ObjectWalk implements HiddenSpans {
     }
     return -1;
   }
-}
-
-/** The end of a number, true, false or null, or -1. Does not check what follows. */
-function scalarEnd(b: Buffer, i: number, end: number): number {
-  const first = b[i] as number;
-  if (first === LETTER_N) return i + 4 <= end && equals(b, i, 4, NULL) ? i + 4 : -1;
-  if (first === LETTER_T) return i + 4 <= end && equals(b, i, 4, TRUE) ? i + 4 : -1;
-  if (first === LETTER_F) return i + 5 <= end && equals(b, i, 5, FALSE) ? i + 5 : -1;
-  return numberEnd(b, i, end);
 }
 
 /**

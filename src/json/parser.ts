@@ -7,16 +7,19 @@ import {
   DIGIT_0,
   decodeString,
   equals,
+  FALSE,
   LETTER_F,
   LETTER_N,
   LETTER_T,
   LONG_STRING,
+  NULL,
   numberEnd,
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
   skipSpace,
   stringEnd,
+  TRUE,
 } from './bytes.ts';
 import {
   beginning,
@@ -38,9 +41,6 @@ import { NameWatcher, type WatchedNames } from './name-watcher.ts';
 import { ObjectStreamParser } from './stream-parser.ts';
 
 const NONE = Buffer.alloc(0);
-const TRUE = Buffer.from('true');
-const FALSE = Buffer.from('false');
-const NULL = Buffer.from('null');
 const NO_NAMES: readonly WatchedMember[] = [];
 const NO_INDICES: readonly number[] = [];
 
