@@ -17,33 +17,34 @@ const LEAST = '0.0001';
 const MOST_PERCENT = 1_000_000;
 
 /**
- * Numbers and times in the English of one reader's region. Amounts stay decimal text: Intl formats every
- * digit of it, so nothing is rounded to a binary fraction.
+ * Numbers and times in the English of one reader's region.
  * @param language of the reader, such as "de-AT"
  * @param clock by which ages are told
  */
 export function formatFor(language: string, timeZone: string, clock: Clock = Date.now) {
   const locale = pageLocale(language);
-  // made once: making one takes as long as 50 uses of it
+  return {
+    /** The reader's own: what the reader types into forms may follow it. */
+    language,
+    ...amounts(locale),
+    ...numbers(locale),
+    ...moments(locale, timeZone, clock),
+    ...dates(locale),
+  };
+}
+
+export type Format = ReturnType<typeof formatFor>;
+
+// Each of these makes its formatters once: making one takes as long as 50 uses of it.
+
+/** Amounts stay decimal text: Intl formats every digit of it, so nothing is rounded to a binary fraction. */
+function amounts(locale: string) {
   const euros = euro(locale, 2, 15);
   const rounded = euro(locale, 2, MOST_DIGITS);
   const prices = euro(locale, 2, 12);
   const fixed = euro(locale, MOST_DIGITS, MOST_DIGITS);
-  const counts = new Intl.NumberFormat(locale);
   const exact = new Intl.NumberFormat(locale, { maximumFractionDigits: 40 });
-  const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
-  const moments = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
-  const seconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium', timeZone });
-  const months = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
-  const days = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'long', timeZone: 'UTC' });
-  const shortDays = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short', timeZone: 'UTC' });
-  const shortMonths = new Intl.DateTimeFormat(locale, { month: 'short', timeZone: 'UTC' });
-  const ranges = new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' });
-  const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
   return {
-    /** The reader's own: what the reader types into forms may follow it. */
-    language,
-
     /** An exact EUR amount. Digits after the cents are smaller. */
     eur(amount: string): Html {
       return html`<span class="eur">${euros(amount).map(({ type, value }) =>
@@ -93,7 +94,13 @@ export function formatFor(language: string, timeZone: string, clock: Clock = Dat
     other(amount: string, currency: string): string {
       return `${exact.format(amount as Intl.StringNumericLiteral)} ${currency}`;
     },
+  };
+}
 
+function numbers(locale: string) {
+  const counts = new Intl.NumberFormat(locale);
+  const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
+  return {
     count(value: number): string {
       return counts.format(value);
     },
@@ -107,13 +114,21 @@ export function formatFor(language: string, timeZone: string, clock: Clock = Dat
       if (milliseconds < 1000) return `${counts.format(Math.round(milliseconds))} ms`;
       return `${counts.format(Number((milliseconds / 1000).toPrecision(2)))} s`;
     },
+  };
+}
 
-    /** A moment in the billing time zone. */
+/** @param timeZone the billing time zone */
+function moments(locale: string, timeZone: string, clock: Clock) {
+  const minutes = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
+  const seconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium', timeZone });
+  const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
+  return {
+    /** A moment to the minute. */
     instant(at: Date): Html {
-      return html`<time datetime="${at.toISOString()}">${moments.format(at)}</time>`;
+      return html`<time datetime="${at.toISOString()}">${minutes.format(at)}</time>`;
     },
 
-    /** The same with its seconds. */
+    /** A moment to the second. */
     second(at: Date): Html {
       return html`<time datetime="${at.toISOString()}">${seconds.format(at)}</time>`;
     },
@@ -122,38 +137,36 @@ export function formatFor(language: string, timeZone: string, clock: Clock = Dat
     ago(at: Date): Html {
       const age = Math.min(0, Math.round((at.getTime() - clock()) / 1000));
       const [unit, length] = AGES.find(([, each]) => -age >= each) ?? (['second', 1] as const);
-      const exact = moments.format(at);
+      const exact = minutes.format(at);
       return html`<time datetime="${at.toISOString()}" title="${exact}">${ages.format(Math.ceil(age / length), unit)}</time>`;
-    },
-
-    /** "24 November" of "2026-11-24". */
-    day(date: string): string {
-      return days.format(new Date(`${date}T00:00:00Z`));
-    },
-
-    /** "24 Nov" of "2026-11-24". */
-    shortDay(date: string): string {
-      return shortDays.format(new Date(`${date}T00:00:00Z`));
-    },
-
-    /** "Nov" of "2026-11-01". */
-    shortMonth(first: string): string {
-      return shortMonths.format(new Date(`${first}T00:00:00Z`));
-    },
-
-    /** "24 – 30 November 2026", or the single day. */
-    range(from: string, to: string): string {
-      return ranges.formatRange(new Date(`${from}T00:00:00Z`), new Date(`${to}T00:00:00Z`));
-    },
-
-    /** "November 2026" of "2026-11-01". */
-    month(first: string): string {
-      return months.format(new Date(`${first}T00:00:00Z`));
     },
   };
 }
 
-export type Format = ReturnType<typeof formatFor>;
+/** Dates are text such as "2026-11-24", and a month is its first day. */
+function dates(locale: string) {
+  const writer = (options: Intl.DateTimeFormatOptions) => {
+    const format = new Intl.DateTimeFormat(locale, { ...options, timeZone: 'UTC' });
+    return (date: string): string => format.format(midnight(date));
+  };
+  const ranges = new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' });
+  return {
+    /** "24 November" */
+    day: writer({ day: 'numeric', month: 'long' }),
+    /** "24 Nov" */
+    shortDay: writer({ day: 'numeric', month: 'short' }),
+    /** "Nov" */
+    shortMonth: writer({ month: 'short' }),
+    /** "November 2026" */
+    month: writer({ month: 'long', year: 'numeric' }),
+    /** "24 – 30 November 2026", or the single day */
+    range: (from: string, to: string): string => ranges.formatRange(midnight(from), midnight(to)),
+  };
+}
+
+function midnight(date: string): Date {
+  return new Date(`${date}T00:00:00Z`);
+}
 
 /**
  * Writes an amount with the separators of all other numbers of the page. A currency format would not: English of
