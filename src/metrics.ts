@@ -36,7 +36,7 @@ export interface Family extends Omit<Metric, 'read'> {
  * prom-client took 2 MB, 10 ms of every start, and 1 % of an idle core for a timer.
  */
 export class Metrics {
-  /** Of the text format. */
+  /** The media type of the text format. */
   static readonly contentType = 'text/plain; version=0.0.4; charset=utf-8';
   readonly #metrics: Metric[] = [];
   /** Streams whose clients are connected. */

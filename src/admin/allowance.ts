@@ -4,7 +4,7 @@ import type { Clock } from '../domain/ports.ts';
 const PER_SECOND = 20;
 const BURST = 100;
 const AT_ONCE = 16; // so that slow forms of one stranger take at most 16 MiB
-/** Of each kind; the least recently used beyond these are forgotten. With `max` their memory would be taken at once. */
+/** Most subjects of each kind; the least recently used are forgotten. With `max` their memory would be taken at once. */
 const SUBJECTS = { maxSize: 50_000, sizeCalculation: () => 1 };
 
 interface Bucket {

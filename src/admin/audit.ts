@@ -108,7 +108,7 @@ function changes({ before, after }: AuditRow): Html {
     : html`<details><summary>${differing.length} values</summary>${list}</details>`;
 }
 
-/** Of two lists, what left and what came; otherwise the value before and the one after. */
+/** For two lists, what left and what came; otherwise the value before and the one after. */
 function difference(name: string, before: AuditRow['before'], after: AuditRow['after']): Html {
   const [old, present] = [before?.[name], after?.[name]];
   if (Array.isArray(old) && Array.isArray(present)) {

@@ -27,7 +27,7 @@ export interface PageServices extends PagesSettings {
   readonly sessions: Sessions;
   /** Limits password hashes of people who are signed in or invited, or whose browser is known. */
   readonly hashing: Semaphore;
-  /** Those of all others: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
+  /** Limits password hashes of all others: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
   readonly guesses: Semaphore;
   /** Failed sign-ins, and invitations that do not exist. */
   readonly attempts: Attempts;
@@ -112,7 +112,7 @@ export async function removal(c: PageContext, work: (sql: Sql) => PromiseLike<un
   }
 }
 
-/** The same for what operators alone may change, such as ceilings: not under the tenant role, which may not. */
+/** Changes what operators alone may change, such as ceilings: not under the tenant role, which may not. */
 export function changeAsOperator<T>(
   c: PageContext,
   work: (sql: Sql) => PromiseLike<T>,

@@ -12,7 +12,7 @@ const LEAST_BYTES_PER_MS = 256;
 /** What was sent before a reader was waited for this long may still be in the buffers of the connections. */
 const FILLING_MS = 1000;
 
-/** Of a company's name, in the name of a file: a file system takes 255 bytes. */
+/** Letters of a company's name in the name of a file: a file system takes 255 bytes. */
 const MOST_LETTERS = 40;
 
 interface File {

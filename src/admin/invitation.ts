@@ -55,7 +55,7 @@ async function opened(c: PageContext, answer: (invitation: Invitation) => Promis
   return ended(c);
 }
 
-/** The same for a link that was used, withdrawn or renewed, whose time is over, and that never was one. */
+/** One answer for links that were used, withdrawn or renewed, whose time is over, or that never were any. */
 function ended(c: PageContext): Promise<Response> {
   return notice(c, 404, 'This invitation has ended', 'Ask whoever invited you for a new link.');
 }

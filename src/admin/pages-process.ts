@@ -41,7 +41,7 @@ export class PagesProcess {
   readonly #log: Logger;
   readonly #restMs: number;
   #child: ChildProcess | null = null;
-  /** Of the process started last. */
+  /** The end of the process started last. */
   #ended: Promise<ProcessEnd> | null = null;
   #address: Promise<PagesAddress> | null = null;
   #rest: NodeJS.Timeout | null = null;

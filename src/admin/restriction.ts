@@ -70,7 +70,7 @@ ${modelField(state, company, allowed_model_slugs ?? [])}
 ${field(state, networks)}`;
 }
 
-/** The same, folded until something is in it. */
+/** The fields of the restrictions, folded until something is in one. */
 export function foldedRestrictionFields(state: FormState, company: Catalogue): Html {
   const isOpen = NAMES.some((name) => state.value(name, '') !== '');
   return html`<details class="fold"${isOpen ? raw(' open') : ''}><summary>Limits and restrictions</summary>

@@ -11,7 +11,7 @@ export interface PagesSettings {
   readonly requestTrailDays: number;
   readonly keyPrefix: string;
   readonly ownedBy: string;
-  /** In which the upstream tells its own cost, and the EUR that a unit is worth; null: not known. */
+  /** The currency in which the upstream tells its own cost, and the EUR that a unit is worth; null: not known. */
   readonly upstreamCurrency: string;
   readonly upstreamRate: string | null;
   /** Base address of the API for clients. */
@@ -22,7 +22,7 @@ export interface PagesSettings {
   readonly apiSocket: string | null;
   /** Where people reach the pages, such as "https://admin.example.com"; null: at the address of each request. */
   readonly adminUrl: string | null;
-  /** They are reached by https: as ADMIN_URL says, or because the listener speaks TLS. */
+  /** The pages are reached by https: as ADMIN_URL says, or because the listener speaks TLS. */
   readonly isSecure: boolean;
   readonly oidc: OidcSettings | null;
   /** How invitations are sent by e-mail; null: links are copied only. */

@@ -45,7 +45,7 @@ export class Throttle {
 
 const WINDOW_MS = 15 * 60_000;
 
-/** So many bytes may the changes of a company have within an hour; a form or body counts so many besides its own. */
+/** Bytes that the changes of a company may have within an hour. A form or body counts CHANGE_BYTES besides its own. */
 const CHANGED_BYTES = 32 << 20;
 const HOUR_MS = 3_600_000;
 const CHANGE_BYTES = 2048;

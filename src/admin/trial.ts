@@ -8,7 +8,7 @@ import type { Html } from './html.ts';
 
 /** What trials of models and of assistants share. */
 
-/** Of the routes that send a form's prompt to a model. */
+/** What routes have that send a form's prompt to a model. */
 export const TRIAL = { isTrial: true, long: true } as const;
 
 /** Names of models that are not offered, for each reason. */

@@ -43,7 +43,7 @@ const creditLimit = optional(
 );
 const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
 
-/** Of companies and of keys. */
+/** Options for the limits of companies and of keys. */
 export const limitOptions = {
   requests_per_minute: optional(
     '--requests-per-minute N|none',

@@ -119,7 +119,7 @@ export function instant(at: Date): string {
   return `${minute(at)} UTC`;
 }
 
-/** The same without the zone, for columns whose heading names it; a dash for null. */
+/** "2026-11-21 09:41", for columns whose heading names the zone; a dash for null. */
 export function minute(at: Date | null): string {
   return at === null ? '-' : at.toISOString().slice(0, 16).replace('T', ' ');
 }

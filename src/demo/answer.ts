@@ -22,9 +22,9 @@ export interface Answer {
   /** How many times it is given. */
   readonly choices: number;
   readonly promptTokens: number;
-  /** Those of them that come from the cache. */
+  /** Prompt tokens that come from the cache. */
   readonly cachedTokens: number;
-  /** Those of all turns but the last, which a cache of prefixes would know. */
+  /** Prompt tokens of all turns but the last, which a cache of prefixes would know. */
   readonly repeatedTokens: number;
 }
 

@@ -95,7 +95,7 @@ export const RESPONSES_ANSWER = memberTable({
   usage: responsesUsage,
 });
 
-/** Its events. The text of a `.done` event came before, in deltas. */
+/** An event of a response. The text of a `.done` event came before, in deltas. */
 export const RESPONSES_EVENT = memberTable({
   leaking: LEAKING_MEMBERS,
   price: PRICE_MEMBERS,
@@ -111,7 +111,7 @@ export const MESSAGES_ANSWER = memberTable({
   usage: messagesUsage,
 });
 
-/** Its events. */
+/** An event of a message. */
 export const MESSAGES_EVENT = memberTable({
   ...MESSAGES_LISTS,
   format: { type: TYPE, message: NESTED, model: MODEL, usage: USAGE, error: ERROR },

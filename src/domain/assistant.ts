@@ -19,7 +19,7 @@ export function isEligible(visibility: string, projectId: string | null): boolea
 /** Pieces of a request are at most so large: each is one write to the upstream. */
 const PIECE_BYTES = 131_072;
 
-/** The beginning of a JSON string that ends with `dateText`. @param text as it is stored */
+/** The beginning of a JSON string, which `dateText` ends. @param text as it is stored */
 export function promptPieces(text: string): readonly Buffer[] {
   const prompt = text.trim();
   const bytes = Buffer.from(JSON.stringify(prompt === '' ? '' : `${prompt}\n\n`).slice(0, -1));

@@ -26,7 +26,7 @@ export function readCostCenter(json: string, param: string): string {
 export const OTHERS = '(others)';
 /** Different cost centres of one company in a month. */
 const MOST = 10_000;
-/** Of all companies together: from then on a company that named more than an equal part of them names no further ones. */
+/** Different cost centres of all companies together. Beyond it, a company with more than an equal part names no further ones. */
 const MOST_OF_ALL = 500_000;
 
 /**

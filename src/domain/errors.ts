@@ -130,14 +130,14 @@ export interface ErrorFormat {
   event(error: GatewayError, requestId: string, events: number): string;
 }
 
-/** Of the reference format. */
+/** Errors of the reference format. */
 export const REFERENCE_ERRORS: ErrorFormat = {
   idHeader: null,
   body: (error) => error.body,
   event: (error) => `data: ${error.body}\n\n`,
 };
 
-/** Of the Responses API: bodies as in the reference format, events with their type. */
+/** Errors of the Responses API: bodies as in the reference format, events with their type. */
 export const RESPONSES_ERRORS: ErrorFormat = {
   idHeader: null,
   body: (error) => error.body,
@@ -147,7 +147,7 @@ export const RESPONSES_ERRORS: ErrorFormat = {
   },
 };
 
-/** Of the Messages API. */
+/** Errors of the Messages API. */
 export const MESSAGES_ERRORS: ErrorFormat = {
   idHeader: 'request-id',
   body({ status, type, message, details }, requestId) {
@@ -157,7 +157,7 @@ export const MESSAGES_ERRORS: ErrorFormat = {
   event: (error, requestId) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
 };
 
-/** Of a member that two readers could understand differently. */
+/** The error for a member that two readers could understand differently. */
 export function twoReadings(param: string): GatewayError {
   return new GatewayError('invalid_request', `The parameter '${param}' could be read in two ways.`, param);
 }
@@ -167,7 +167,7 @@ export function unsupportedParameter(param: string, why = ''): GatewayError {
   return new GatewayError('unsupported_parameter', `Unsupported parameter: '${param}'.${why}`, param);
 }
 
-/** The same answer, byte for byte, for models that are unknown or disabled (spec section 7). */
+/** The error for unknown and disabled models, the same byte for byte (spec section 7). */
 export function modelNotFound(slug: string, param: SlugParam = 'model'): GatewayError {
   return new GatewayError('not_found', `The model '${slug}' does not exist or you do not have access to it.`, param);
 }

@@ -27,9 +27,9 @@ export interface Generated {
 export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sample: null };
 
 /**
- * Estimates token counts when the upstream reports none, from the text of an answer (tokens.ts) or from its events,
- * often one token each: by what predicted those calls of the company and model better whose usage is known. Calls of
- * other companies teach nothing: what one asks for must not change what another pays.
+ * Estimates token counts when the upstream reports none. Counts the text of an answer (tokens.ts) or its events, often
+ * one token each: whichever predicted better where the usage is known, in calls of the same company and model. Calls
+ * of other companies teach nothing: what one asks for must not change what another pays.
  */
 export class Estimator {
   /** By company, then by internal model name. */

@@ -87,7 +87,7 @@ const ENDPOINTS: Readonly<Record<ModelKind, string>> = {
   embedding: 'makes embeddings: call it at /embeddings',
 };
 
-/** For a model that the caller may list, or it would tell of models that are hidden. */
+/** Only for a model that the caller may list: else the text would tell of models that are hidden. */
 function wrongKind({ slug, kind }: Model, param: SlugParam): GatewayError {
   return new GatewayError('not_found', `The model '${slug}' ${ENDPOINTS[kind]}.`, param);
 }

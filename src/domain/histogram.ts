@@ -7,7 +7,7 @@ export const DURATION_BOUNDS_MS: readonly number[] = [
   120_000, 300_000,
 ];
 
-/** The same of `request_hours.added_buckets`, in microseconds. */
+/** Upper bounds of the buckets of `request_hours.added_buckets`, in microseconds. */
 export const ADDED_BOUNDS_US: readonly number[] = [
   50, 100, 150, 200, 300, 500, 1000, 2000, 5000, 10_000, 25_000, 100_000, 500_000, 2_000_000,
 ];

@@ -17,7 +17,7 @@ interface Node {
 }
 
 /**
- * A set of member names, of which `*` in an entry stands for one or more characters. `apiBase`,
+ * A set of member names. `*` in an entry stands for one or more characters. `apiBase`,
  * `API_BASE` and `api-base` count as `api_base`, as some parsers have it, and a NUL ends a name.
  * A name of any length takes as long as the longest entry, and nothing is allocated.
  */
@@ -88,7 +88,7 @@ function node(): Node {
   return { next: new Map(), ends: false, endings: [] };
 }
 
-/** Whether [start, end) ends so, with at least one character before. */
+/** Whether [start, end) ends with `ending`, behind at least one other character. */
 function endsWith(name: string, start: number, end: number, ending: string): boolean {
   let i = end;
   for (let k = ending.length - 1; k >= 0; k--) {

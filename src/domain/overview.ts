@@ -35,7 +35,7 @@ export interface NearBudget {
   readonly key: { readonly id: string; readonly name: string; readonly prefix: string } | null;
   readonly budget_eur: string;
   readonly spent_eur: string;
-  /** Of the budget, with one decimal. */
+  /** What is spent, in percent of the budget with one decimal. */
   readonly percent: number;
   /** Percent of the budget at the end of the month; null in its first two days. */
   readonly forecast_percent: number | null;

@@ -14,7 +14,7 @@ export type MaybeAsync<T> = T | Promise<T>;
 export interface Directory {
   /** The live key with this SHA-256 digest (hex); null when unknown or revoked. */
   key(digest: string): MaybeAsync<ApiKey | null>;
-  /** The same where it is in memory, perhaps outdated; else null. Reads nothing. */
+  /** The key with this digest if it is in memory, perhaps outdated; else null. Reads nothing. */
   keyInMemory(digest: string): ApiKey | null;
   /** The company of a key found here. */
   company(id: string): MaybeAsync<Company | null>;
@@ -185,7 +185,7 @@ export interface RefusedRecord {
 
 /** What a company spent in a month, API and chat, or one of its keys. */
 export interface MonthSum {
-  /** Of the company; or of company and key, with a slash between them. */
+  /** The id of the company; of a key, its company's id, a slash and its own. */
   readonly id: string;
   readonly month: string;
   /** EUR as decimal text. */

@@ -51,7 +51,7 @@ export function exceeds(amount: string | null, limit: string): boolean {
   return amount !== null && absolute(parseExact(amount)) > parseExact(limit);
 }
 
-/** null when one is not known. */
+/** The sum of some amounts; null when one of them is not known. */
 function sumOf(amounts: readonly (string | null)[]): Exact | null {
   let sum = 0n;
   for (const amount of amounts) {

@@ -124,7 +124,7 @@ const NOT_THERE: Text = [
   'The upstream does not know this model, or has nothing at this address. Nothing was charged.',
   `Compare the model's upstream name ("tollgate model list") with the names that the upstream has, and UPSTREAM_URL with its base address: most end in /v1.`,
 ];
-/** With 400 or 422 a call ends so only for these reasons. */
+/** The only reasons why a call whose upstream answered 400 or 422 becomes `upstream_error`. */
 const NOT_THERE_OR_ACCOUNT: Text = [
   'The upstream does not know this model, or refused the account behind it: a key, a credit, a budget, an access. Nothing was charged.',
   `Read what the upstream said, and look after the account. ${NOT_THERE[1]}`,
@@ -253,7 +253,7 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
   },
 };
 
-/** Also of errors that other versions of this program know. */
+/** The fate of an invalid request, and of one with an error that only other versions of this program know. */
 function invalid({ param, outcome }: RequestFacts): Text {
   if (outcome === 'upstream_failed')
     return ['The model refused the request.', 'The client was told why. Mend the request.'];

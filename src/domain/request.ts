@@ -57,7 +57,7 @@ export interface AssistantRunRequest {
   readonly metadata?: Readonly<Record<string, unknown>> | null;
 }
 
-/** These throw GatewayError 400 naming the first member that is missing, wrong or, in a run, unknown. */
+/** Each of these checkers throws GatewayError 400 naming the first member that is missing, wrong or, in a run, unknown. */
 export const checkChat = checkerOf<ChatRequest>(validateChat);
 export const checkResponses = checkerOf<ResponsesRequest>(validateResponses);
 export const checkMessages = checkerOf<MessagesRequest>(validateMessages);
@@ -88,7 +88,7 @@ function checkerOf<T>(validate: Validate): (body: unknown) => T {
   };
 }
 
-/** Of a member that an assistant run does not take. */
+/** The error for a member that an assistant run does not take. */
 export function unsupportedInRun(name: string): GatewayError {
   return new GatewayError('unsupported_parameter', `Unsupported parameter: '${name}'. ${RUN_TAKES}`, name);
 }

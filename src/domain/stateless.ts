@@ -64,7 +64,7 @@ const INCLUDED: ReadonlySet<string> = new Set([
   'message.input_image.image_url',
 ]);
 
-/** Of a long list of texts not all are looked at; these are three. */
+/** Texts of `include` that are looked at: only three are allowed. */
 const MOST_INCLUDED = 100;
 
 /**

@@ -29,7 +29,7 @@ export interface SealCheckpoint {
 /** What a statement is about, before it is summed up. */
 interface StatementFacts {
   readonly company_id: string;
-  /** Of the company's statements, from 1 without a gap; null: a preview. */
+  /** Counts the company's statements, from 1 without a gap; null: a preview. */
   readonly number: number | null;
   /** "2026-10". */
   readonly month: string;
@@ -52,7 +52,7 @@ export interface Statement extends Omit<StatementFacts, 'corrections'>, UsageSum
   readonly format: 'tollgate statement';
   readonly version: 1;
   readonly corrections: readonly Correction[];
-  /** Of the month and all corrections. */
+  /** The cost of the month and of all corrections. */
   readonly total_eur: string;
 }
 

@@ -3,7 +3,7 @@ import type { Payer } from './key.ts';
 import type { Model } from './model.ts';
 import { costOf, type Femto } from './money.ts';
 
-/** As the ledger names them; counting tokens is free and never in it. */
+/** Endpoints that run a model, as the ledger names them; counting tokens is free and never in it. */
 export type Endpoint =
   | 'chat.completions'
   | 'embeddings'
@@ -14,7 +14,7 @@ export type Endpoint =
 /** Counts the tokens of a prompt: it costs nothing, and is not booked. */
 export const FREE_ENDPOINT = 'messages.count_tokens' satisfies Endpoint;
 export type BookedEndpoint = Exclude<Endpoint, typeof FREE_ENDPOINT>;
-/** As the trail names those that run no model. */
+/** Endpoints that run no model, as the trail names them. */
 export type LookupEndpoint = 'models' | 'usage';
 
 export type UsageSource = 'upstream' | 'estimated';
@@ -45,7 +45,7 @@ export interface UsageRecord {
   readonly outcome: Outcome;
   /** Informative; null: the upstream told none. */
   readonly details: UsageDetails | null;
-  /** Of the cost in the details. */
+  /** The currency of the cost in the details. */
   readonly currency: string;
 }
 

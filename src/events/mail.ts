@@ -11,7 +11,7 @@ export interface Mail {
   readonly to: string;
   readonly subject: string;
   readonly text: string;
-  /** The same for a message that is sent again; absent: a new one. */
+  /** Stays the same when a message is sent again; absent: a new one. */
   readonly messageId?: string;
 }
 

@@ -11,11 +11,11 @@ import { SMALL_BYTES } from './held-memory.ts';
 
 /** A body up to this size is parsed when it is whole; a larger one while it arrives. */
 const PARSE_BYTES = 65_536;
-/** How much of a larger one is read before other bodies have their turn; else the system gives up to 2 MiB of each. */
+/** How much of a larger body is read before others have their turn; else the system gives up to 2 MiB of each. */
 const TURN_BYTES = 131_072;
-/** A piece costs as much time as so many bytes of a larger one. */
+/** Reading a small piece takes as much time as this many bytes of a large one. */
 const PIECE_BYTES = 1024;
-/** So many pieces become one: each takes 120 bytes or more, however few it has. A body in pieces of 1 KiB has fewer. */
+/** A small body in so many pieces is joined: each takes 120 bytes more than its own. A body in pieces of 1 KiB has fewer. */
 const MOST_PIECES = 65;
 /**
  * A chunked body may have so many chunks of any size; more of them need LEAST_CHUNK bytes each, on average. A megabyte
@@ -102,7 +102,7 @@ export interface BodyListener {
   onNoBody(error: GatewayError): void;
   /** Takes memory for so many more bytes of a large body. @returns false: it is not to be read */
   takeMemory(bytes: number): boolean;
-  /** So many bytes were read beyond the announced ones; small pieces count as larger ones. */
+  /** Bytes were read beyond the announced ones; small pieces count as PIECE_BYTES each. */
   worked(bytes: number): void;
 }
 
@@ -138,7 +138,7 @@ class BodyReader implements BodySink {
   readonly #isAnnounced: boolean;
   #size = 0;
   #chunks = 0;
-  /** What reading took, in bytes: the size, with small pieces as larger ones. */
+  /** What reading took, in bytes: the size, with small pieces as PIECE_BYTES each. */
   #cost = 0;
   /** Cost at which reading pauses, so that other bodies have their turn. */
   #turnEnds = TURN_BYTES;

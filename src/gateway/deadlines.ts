@@ -8,7 +8,7 @@ import type { Reply } from './reply.ts';
 
 /** How late a deadline may be noticed. */
 const TICK_MS = 100;
-/** A client that held the upstream back for such a part of the longest time is why a call takes that long. */
+/** If the upstream was paused for this part of `totalMs`, the client's slow reading is why the call took too long. */
 const HELD_PART = 0.1;
 /** Clients are checked every so many ticks: reading their state costs more, and their limit is long. */
 const CLIENT_TICKS = 10;
@@ -117,10 +117,12 @@ export class Watch implements ActiveMember {
   readonly #open: WatchedCalls;
   /** The company whose client left while its answer is still awaited. */
   #abandoned: string | null = null;
+  /** When it was first checked, and the last check that found it active or paused. */
   #began = -1;
   #since = -1;
   /** How long the upstream was paused, in milliseconds, as the checks saw it. */
   #heldMs = 0;
+  /** Bytes that waited for the client at the last check, those of them in the socket, and since when it takes none. */
   #waiting = 0;
   #queue = 0;
   #waitingSince = -1;

@@ -31,7 +31,7 @@ const DELAYED_MS = 3;
 /** How often the refusals that are due are sent. */
 const SHED_MS = 50;
 
-/** Where there is no place for a connection, so many of MAX_CONNECTIONS are made free, once in so many milliseconds. */
+/** Without a place for a connection this part of MAX_CONNECTIONS is made free, at most once in ROOM_MS. */
 const ROOM = 1 / 64;
 const ROOM_MS = 1000;
 

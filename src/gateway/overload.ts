@@ -28,7 +28,7 @@ const HELD_DELAY = 1 / 5;
 const BUSY_DELAY = 1 / 100;
 /** Beyond this part of MAX_REQUESTS requests are counted by company. */
 const COUNTED = 1 / 8;
-/** They are still counted for so many samples after an overload, because a load that swings soon comes back. */
+/** For so many samples after an overload requests are still counted by company: a load that swings soon comes back. */
 const CALM_SAMPLES = 50;
 
 type ShedReason = keyof Overload['refused'];
@@ -163,10 +163,12 @@ export class Overload {
     return this.#inFlight < this.#places ? null : this.#missing;
   }
 
+  /** How many requests may be in flight. */
   get #places(): number {
     return (this.isFull ? FEW : 1) * this.#limits.maxRequests;
   }
 
+  /** Why no more may be. */
   get #missing(): ShedReason {
     return this.isFull ? 'memory' : 'requests';
   }

@@ -265,7 +265,7 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   onReplyClosed(): void {
-    // a call that was sent has them until it is over, which may be later: its meter ends them
+    // a call that was sent may last longer: then its meter ends both
     if (this.#summary.meter === null) {
       this.#hold?.end();
       this.#memory?.end();

@@ -13,7 +13,7 @@ import { keyUsage, oneCall } from './usage.ts';
 /** The endpoint of a request (spec section 4). */
 export type Route = {
   readonly method: 'GET' | 'POST';
-  /** Its path below the base path, such as "/models/{model}". */
+  /** The path below the base path, such as "/models/{model}". */
   readonly template: string;
   /** What stands in the path for the part in braces, still URL-encoded; '' where there is none. */
   readonly id: string;
@@ -40,7 +40,7 @@ const FIXED: readonly (readonly [path: string, route: Route])[] = [
 
 const ENDPOINTS = FIXED.map(([path]) => path).filter((path) => !path.endsWith('/'));
 
-/** Paths with one. */
+/** Paths with an identifier. */
 const WITH_ID: readonly (readonly [path: RegExp, route: Route])[] = [
   [/^\/models\/(.+)$/, routeOf('/models/{model}', oneModel)],
   [/^\/usage\/([^/]+)$/, routeOf('/usage/{id}', oneCall)],

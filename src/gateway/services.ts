@@ -35,7 +35,7 @@ interface ApiSettings extends ListenerLimits {
   readonly maxEventBytes: number;
   /** The member of `metadata` that names the cost centre of a call; null: none does. */
   readonly costCenterMember: string | null;
-  /** In which the upstream tells its own cost, such as "USD". */
+  /** The currency in which the upstream tells its own cost, such as "USD". */
   readonly upstreamCurrency: string;
 }
 

@@ -36,7 +36,7 @@ const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])
   missing('chat/completions/[^/]+/messages', 'stored chat completions', 'It stores nothing that models answer.'),
 ];
 
-/** Below endpoints of this gateway; looked up after paths that end in one. */
+/** Paths below endpoints of this gateway. Looked up after paths that end in an endpoint. */
 const MISSING_BELOW: typeof MISSING = [
   missing('responses', 'stored responses', 'Of the Responses API it has POST /responses alone: send the whole input.'),
   missing(

@@ -26,7 +26,7 @@ export interface HiddenSpans {
  */
 const DISTINCTIVE = 6;
 
-/** Of a longer string the key is read first: a vector of 8 KB takes 2 µs instead of 17. */
+/** The key of a longer string is read before its content: a vector of 8 KB takes 2 µs instead of 17. */
 const LONG = 256;
 
 /** The member that holds a tool's name, among others. */
@@ -42,7 +42,7 @@ const KIND = Uint8Array.from({ length: 0x80 }, (_, c) => {
   const char = String.fromCharCode(c);
   return /[0-9a-z]/i.test(char) ? LETTER : /[-_./:@]/.test(char) ? JOINT : 0;
 });
-/** Other scripts do not continue a name: Chinese puts no space before it. */
+/** Letters of other scripts do not continue a name: Chinese has no spaces between words. */
 const LATIN = /\p{Script=Latin}/u;
 
 /**
@@ -51,10 +51,10 @@ const LATIN = /\p{Script=Latin}/u;
  * `distinctive`) must also have none of - _ . / : @ there. A name that the slug contains counts as a whole string only.
  */
 export class Hidden {
-  /** No string of fewer bytes can hold one. */
+  /** No string of fewer bytes can hold a needle. */
   readonly shortest: number;
   readonly #needles: readonly Needle[];
-  /** Bits of the needles whose first byte is this; two bytes that share a bit may begin one. */
+  /** Bits of the needles whose first byte is this; two bytes that share a bit may begin a needle. */
   readonly #first = new Uint8Array(256);
   readonly #second = new Uint8Array(256).fill(ESCAPE);
   readonly #untouched: ReadonlySet<string>;
@@ -98,14 +98,14 @@ export class Hidden {
     });
   }
 
-  /** Whether the string with the content [from, to) holds one. */
+  /** Whether the string with the content [from, to) holds a needle. */
   isIn(b: Buffer, from: number, to: number): boolean {
     const last = to - this.shortest;
     const i = this.#next(b, from, last);
     return i <= last && this.#search(b, i, from, to) >= 0;
   }
 
-  /** Tells the spans of those that the string with the content [from, to) holds. Nearly always there are none. */
+  /** Tells the spans of the needles in the string with the content [from, to). Nearly always there are none. */
   find(b: Buffer, from: number, to: number, isKey: boolean, spans: HiddenSpans): void {
     if (to - from > LONG || this.isIn(b, from, to)) this.#tell(b, from, to, isKey, spans);
   }
@@ -123,7 +123,7 @@ export class Hidden {
     }
   }
 
-  /** Where the next one in the string [from, to) begins, at i or behind it; -1 if there is none. */
+  /** Where the next needle in the string [from, to) begins, at i or behind it; -1 if there is none. */
   #search(b: Buffer, i: number, from: number, to: number): number {
     const last = to - this.shortest;
     for (i = this.#next(b, i, last); i <= last; i = this.#next(b, i + widthAt(b, i), last)) {
@@ -132,7 +132,7 @@ export class Hidden {
     return -1;
   }
 
-  /** The first offset from i to `last` at which one may begin; else one behind `last`. */
+  /** The first offset from i to `last` at which a needle may begin; else `last` + 1. */
   #next(b: Buffer, i: number, last: number): number {
     for (; i <= last; i++) {
       const bits = this.#first[b[i] as number] as number;
@@ -141,7 +141,7 @@ export class Hidden {
     return i;
   }
 
-  /** Whether one begins at i: the longest. */
+  /** Whether a needle begins at i. Finds the longest. */
   #isAt(b: Buffer, i: number, from: number, to: number): boolean {
     const char = charAt(b, i);
     if (char < 0x80 && ((this.#first[char] as number) & ~ESCAPE) === 0) return false; // an escape of another character

@@ -18,7 +18,7 @@ export const NESTED = 8;
 export const TYPE = 9;
 /** Generated text. */
 export const DELTA = 10;
-/** The same, and so is an object with all in it: the input of a tool. */
+/** Generated text, or an object that is generated with all in it: the input of a tool. */
 export const INPUT = 11;
 /** An id in which LiteLLM writes provider and deployment, in base64. */
 export const CODED_ID = 12;
@@ -40,7 +40,7 @@ export interface MemberTable {
   readonly below: ByLength;
   /** The members of a usage that tell its price; null: they stay. */
   readonly price: MemberTable | null;
-  /** Of the object in a NESTED member. */
+  /** The table of the object in a NESTED member. */
   readonly nested: MemberTable | null;
   readonly usage: UsageReader;
 }

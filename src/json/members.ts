@@ -104,7 +104,7 @@ export function beginning(b: Buffer, start: number, most = SHOWN): string {
   return `${decodeString(b, start, end)}...`;
 }
 
-/** So many items of an array of a large body are kept at least. @param depth of the array */
+/** The least number of items that are kept of an array of a large body. @param depth of the array */
 export function mostItems(depth: number): number {
   return depth > 2 ? REDUCED_DEEP_ITEMS : REDUCED_ITEMS;
 }

@@ -97,10 +97,10 @@ export class ObjectStreamParser {
 
   /** Where the string or number being read begins in this chunk; 0 if it began in an earlier one. */
   #tokenStart = 0;
-  /** The string being read. */
+  /** Whether the string being read is a key. */
   #isKey = false;
   #hexLeft = 0;
-  /** Its length in the chunks before this one, and a copy of the first LONG_STRING bytes of that. */
+  /** The string's length in the chunks before this one, and a copy of the first LONG_STRING bytes of that. */
   #rawLength = 0;
   #raw: Buffer = NONE;
   #rawKept = 0;

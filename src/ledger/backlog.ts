@@ -30,7 +30,7 @@ interface Segment {
   damaged: SpoolLine[];
   /** Records that are not settled. */
   waiting: number;
-  /** Of its lines, settled ones too. */
+  /** Bytes of all its lines, those of settled records too. */
   bytes: number;
   /** When the first of its records was appended, milliseconds since the epoch; of one left by others, its call's time. */
   since: number;
@@ -54,7 +54,7 @@ export class Backlog {
   #inMemory = 0;
   /** Pending records. */
   size = 0;
-  /** Those of them in files that the disk does not give back. */
+  /** Pending records in files that the disk does not give back. */
   unreadable = 0;
   /** Records lost since the start because neither disk nor memory had room, or no disk when it was closed. */
   lost = 0;

@@ -125,12 +125,12 @@ export class BatchLedger implements Ledger {
     return this.#backlog.size + this.#group.length;
   }
 
-  /** Those of the backlog that can be written now. */
+  /** Records of the backlog that can be written now. */
   get #readable(): number {
     return this.#backlog.size - this.#backlog.unreadable;
   }
 
-  /** Bytes of the spool files they wait in. */
+  /** Bytes of the spool files in which records wait. */
   get spoolBytes(): number {
     return this.#backlog.bytes;
   }

@@ -55,7 +55,7 @@ export class Reservations {
     if (this.#open.delete(requestId)) this.#ended.push(requestId);
   }
 
-  /** Its record is in the database. */
+  /** The record of the request is in the database. */
   booked(requestId: string): void {
     this.#open.delete(requestId);
   }

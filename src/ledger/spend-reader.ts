@@ -21,9 +21,9 @@ interface Figure {
   readonly month: string;
 }
 
-/** Requests that wait for it. */
+/** Requests that wait for a figure. */
 interface Waiting extends Figure {
-  /** It is read at once: no batch can change it, and what others change later, a poll will tell. */
+  /** The figure is read at once: no batch can change it, and a poll will tell what others change later. */
   readonly atOnce: boolean;
   readonly promise: Promise<Femto>;
   readonly settle: (error: GatewayError | null) => void;

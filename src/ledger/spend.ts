@@ -6,7 +6,7 @@ const ZERO = 0n;
 
 /** What one company has spent in one month, or one key with a budget of its own. */
 export interface MonthSpend {
-  /** Of the company; of a key that of its company, a slash and its own. */
+  /** The id of the company; of a key, its company's id, a slash and its own. */
   readonly id: string;
   readonly companyId: string;
   readonly month: string;
@@ -18,7 +18,7 @@ export interface MonthSpend {
   read: boolean;
   /** Removed from the table: a reference to it has to be looked up again. */
   forgotten: boolean;
-  /** Of a key: where what it spends counts too. */
+  /** For a key, its company's spend, in which it counts too; null for a company. */
   company: MonthSpend | null;
 }
 
@@ -49,9 +49,11 @@ export interface KeyMemory {
 export class SpendTable {
   /** By month, then by the id of a MonthSpend. */
   readonly #months = new Map<string, Map<string, MonthSpend>>();
-  /** Those of keys, those of them that were asked for since the last poll, and those that others may have changed. */
+  /** Spends of keys. */
   readonly #ofKeys = new Set<MonthSpend>();
+  /** Those that were asked for since the last poll. */
   readonly #asked = new Set<MonthSpend>();
+  /** Those that others may have changed. */
   readonly #doubted = new Set<MonthSpend>();
   /** By key. At 100,000 keys 0.2 µs, where a map by company id takes 1 µs; with few keys 5 and 20 ns. */
   readonly #keys = new WeakMap<Payer, KeyMemory>();
@@ -169,7 +171,7 @@ export class SpendTable {
     spend.spent += spend.read ? inserted - pending : -pending;
   }
 
-  /** Settles a record of a key that was read back from the disk; not known is whether it had a budget when it was booked. */
+  /** Settles a record of a key that was read back from the disk; whether the key had a budget then is not known. */
   settleOwn(id: string, month: string, cost: Femto): void {
     const spend = this.#months.get(month)?.get(id);
     if (spend === undefined) return;

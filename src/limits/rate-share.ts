@@ -2,18 +2,18 @@ import { type LimitLeft, leftOf, secondsUntilFree } from '../domain/limits.ts';
 import type { AskedUnits, LeasedUnits } from '../domain/ports.ts';
 import { Share } from './share.ts';
 
-/** How much of the demand is leased ahead, and how much at most of what is left, by all gateways together. */
+/** Seconds of demand that are leased ahead, and the most that all gateways together lease ahead of what is left. */
 const AHEAD_SECONDS = 0.5;
 const AHEAD_OF_LEFT = 0.25;
 /** How long a unit counts (sql/0025_limit_leases.sql). */
 const WINDOW_SECONDS = 62;
-/** How long a unit may be held before it is used, or it would count less than a minute after. */
+/** How long a leased unit may be held: used later, it would count for less than a minute. */
 const HELD_MS = 2000;
 /** The shortest time over which demand is measured. */
 const MEASURED_MS = 200;
 /** Less than this is no demand: tokens or requests a second. */
 const NO_DEMAND = 0.1;
-/** Of the last call against all before it. */
+/** The weight of the last call in `typical`, against all calls before it. */
 const TYPICAL_WEIGHT = 0.1;
 
 const NO_UNITS: readonly number[] = [];

@@ -7,7 +7,7 @@ const REFUSED_MS = 250;
 /** A request that waits for units. */
 export interface Waiting {
   readonly units: number;
-  /** It was refused once, and waits for what another gateway is returning. */
+  /** The request was refused once, and waits for what another gateway is returning. */
   again: boolean;
   /** @param seconds 0: the units were taken for it; else when they may be free */
   readonly settle: (seconds: number) => void;
@@ -66,13 +66,13 @@ export abstract class Share {
   /** Whether a refused request waits 40 ms and asks once more, because another gateway may be giving a slot back. */
   abstract get asksAgain(): boolean;
 
-  /** What to ask the database for; null: nothing, `isIdle` tells whether ever. What goes back is free no longer. */
+  /** What to ask the database for; null: nothing now. What goes back is free no longer. */
   abstract plan(now: number): AskedUnits | null;
 
   /** Nothing is held, and nobody waits. */
   abstract get isIdle(): boolean;
 
-  /** It is idle, and may be for long: keeps no more than it needs to tell what is left. */
+  /** The share is idle, and may be for long: it keeps no more than it needs to tell what is left. */
   abstract rest(): void;
 
   /** What is left of the limit, as far as this gateway knows. */

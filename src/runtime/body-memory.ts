@@ -17,7 +17,7 @@ const LEAST_FREED = 4096;
  * time: as garbage, 20 MiB had V8 mark its whole heap and pause for 17 ms instead of 4 to 10.
  */
 export class BodyMemory {
-  /** In which large bodies are read. */
+  /** The turns in which large bodies are read. */
   readonly turns = new Turns();
   readonly #collectYoung: (() => void) | undefined;
   #bytes = 0;

@@ -30,7 +30,7 @@ export function createServerOver(tls: TlsFiles | null, options: http.ServerOptio
   return server;
 }
 
-/** Of more handshakes, the network with the most of them gives up its oldest: one flood ends no handshake of others. */
+/** With too many handshakes the network with the most gives up its oldest: one flood ends no handshake of others. */
 function boundHandshakes(server: https.Server): void {
   const underWay = new Map<string, { id: string; network: string; socket: Socket }>(); // the oldest first
   const idOf = (socket: Socket): string => `${socket.remoteAddress} ${socket.remotePort} ${socket.localAddress}`;

@@ -61,7 +61,7 @@ export abstract class EventScanner {
   /** The next LF and CR in the chunk, if known to be at or after the current offset. */
   #nextLf = -1;
   #nextCr = -1;
-  /** How many bytes of a byte order mark the stream began with; 3: that is decided. */
+  /** How many bytes of a byte order mark were seen at the beginning; 3 once it is decided whether there is one. */
   #bom = 0;
 
   /** @param maxEventBytes a larger event breaks the stream */

@@ -15,7 +15,7 @@ interface ArchivedFile {
   readonly what: string;
   readonly rows: number;
   readonly bytes: number;
-  /** Of the file, in hex. */
+  /** The digest of the file, in hex. */
   readonly sha256: string;
 }
 

@@ -21,7 +21,7 @@ export interface AssistantRow {
 
 export type ListedAssistant = Omit<AssistantRow, 'system_prompt'>;
 export type AssistantChanges = Changes<Omit<AssistantRow, 'id' | 'company_id' | 'created_at'>>;
-/** Its id is random unless given. */
+/** A new assistant; its id is random unless given. */
 export type NewAssistant = AssistantChanges &
   Pick<AssistantRow, 'company_id' | 'name' | 'system_prompt'> &
   Changes<Pick<AssistantRow, 'id'>>;

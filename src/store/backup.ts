@@ -33,7 +33,7 @@ export interface BackupEnd {
   readonly rows: Readonly<Record<string, number>>;
 }
 
-/** Of a table that is partitioned by range. */
+/** A partition of a table that is partitioned by range. */
 export interface Partition {
   readonly parent: string;
   readonly name: string;
@@ -44,9 +44,9 @@ export interface Partition {
 /** How far a backup or a restore is. */
 export interface BackupProgress {
   readonly table: string;
-  /** Of all tables so far. */
+  /** Rows of all tables so far. */
   readonly rows: number;
-  /** Before compression. */
+  /** Their bytes before compression. */
   readonly bytes: number;
 }
 

@@ -30,7 +30,7 @@ interface Load<T> extends PromiseWithResolvers<T | null> {
   readings: number;
   /** A change arrived after the current reading began, which may return the past. */
   outdated: boolean;
-  /** Those who waited got the value in doubt; the reading goes on. */
+  /** Whoever waited got the value in doubt; the reading goes on. */
   answered: boolean;
 }
 
@@ -122,7 +122,7 @@ export class Cache<T extends object> {
     for (const load of this.#loads.values()) load.outdated = true;
   }
 
-  /** Its subject changed. Who asks from now on does not get the old value that others were answered with. */
+  /** The subject changed. Whoever asks from now on does not get the old value that others were answered with. */
   #outdate(load: Load<T>): void {
     load.outdated = true;
     if (load.answered) this.#loads.delete(load.id);

@@ -49,7 +49,7 @@ const MAX_CHANGES = 10_000; // for more, dropping everything is cheaper
 
 /** The state of the database at a poll. */
 interface Snapshot {
-  /** Which transactions had finished: `xmin:xmax:running,…`. */
+  /** Tells which transactions had finished: `xmin:xmax:running,…`. */
   readonly snapshot: string;
   /** Which server and database (server.ts). */
   readonly server: string;

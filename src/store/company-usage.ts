@@ -22,9 +22,9 @@ export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null
 /** The sums of what is shown, and the budget. EUR is exact decimal text. */
 export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
   readonly api_cost_eur: string;
-  /** Of in-app chat; null where it is not known: for parts of months, and with a filter. */
+  /** The cost of in-app chat; null where it is not known: for parts of months, and with a filter. */
   readonly chat_cost_eur: string | null;
-  /** Both. */
+  /** The cost of both. */
   readonly total_cost_eur: string;
   readonly budget: BudgetState;
 }

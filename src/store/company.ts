@@ -34,7 +34,7 @@ type Settings = Omit<
   CompanyRow,
   'id' | 'created_at' | 'closed_at' | 'erased_at' | 'disabled_model_slugs' | 'effective_budget_eur'
 >;
-/** Its id is random unless given. */
+/** A new company; its id is random unless given. */
 export type NewCompany = Changes<Settings & Pick<CompanyRow, 'id'>> & Pick<CompanyRow, 'name'>;
 export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 

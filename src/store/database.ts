@@ -29,7 +29,7 @@ export interface Database {
    * @throws DatabaseRefused the statement can never work with these values
    */
   run<T>(deadlineMs: number, work: Work<T>): Promise<T>;
-  /** The same in one transaction: committed when the work resolves, rolled back when it rejects. */
+  /** As `run`, in one transaction: committed when the work resolves, rolled back when it rejects. */
   transaction<T>(deadlineMs: number, work: Work<T>): Promise<T>;
   /** LISTENs on a connection of its own until closed, through every loss of the server. */
   listen(channel: string, handlers: ListenHandlers): Listening;
@@ -73,7 +73,7 @@ class ConnectionPool implements Database {
   readonly #waiting: (() => void)[] = [];
   /** Aborts when the pool is closed. */
   readonly #stop = new AbortController();
-  /** Those of tasks under way, which pass then. */
+  /** The deadlines of tasks under way, which pass when the pool is closed. */
   readonly #deadlines = new Set<QueryDeadline>();
   /** Tasks that may begin. */
   #free: number;

@@ -7,7 +7,7 @@ interface RemovedDemo {
   readonly kept: readonly string[];
 }
 
-/** Of two first starts at the same time the second waits here, until the end of the first one's transaction. */
+/** Makes the second of two first starts wait until the end of the first one's transaction. */
 export async function lockFirstRun(sql: Sql): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
 }

@@ -64,7 +64,7 @@ export class CachedDirectory implements Directory, Follower {
     return this.keys.peek(digest);
   }
 
-  /** With the newest shared models. */
+  /** The company with the newest shared models. */
   company(id: string): MaybeAsync<Company | null> {
     const company = this.companies.get(id);
     const sharedModels = this.#sharedModels;

@@ -90,7 +90,7 @@ export async function startEmbedded(options: EmbeddedOptions) {
         if (!isUsed(paths)) await stopServer(paths);
         else options.log.info({}, 'the embedded database goes on: another process uses it');
       },
-      /** The same without waiting for its end: this process ends first. */
+      /** As `stop`, without waiting for the server's end: this process ends first. */
       leave(): void {
         rmSync(userFile, { force: true });
         const server = isUsed(paths) ? null : readServer(paths);

@@ -12,7 +12,7 @@ const LEASE_MS = 2000;
 const LOOK_MS = 20_000; // at every budget, on a busy server
 const DELIVERY_MS = 5000;
 const MANY_MS = 20_000; // with all events that are new, or too old
-/** So many of a company's deliveries by one channel, new or replayed, are due at once; then one after each pause. */
+/** How many of a company's deliveries by one channel, new or replayed, are due at once; then one after each pause. */
 const BURST = 32;
 const PAUSE_SECONDS = 0.1;
 

@@ -34,7 +34,7 @@ const EXPRESSIONS = {
 
 type Column = keyof typeof EXPRESSIONS;
 export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as Column[];
-/** Those for operators alone. The last two are of `upstream_costs`, which the tenant role may not read. */
+/** Columns for operators alone. The last two are of `upstream_costs`, which the tenant role may not read. */
 const INTERNAL: readonly Column[] = ['upstream_model', 'upstream_cost', 'upstream_currency'];
 const WITH_COSTS = 'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
 

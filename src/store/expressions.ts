@@ -5,7 +5,7 @@ import type { Sql } from './database.ts';
 /** Stands for a company or key that is not known, for all keys together in `usage_hourly`, and for none in unique indexes. */
 export const NIL_ID = '00000000-0000-0000-0000-000000000000';
 
-/** The same as text of a statement: Postgres finds an index over an expression by the constant, not by a parameter. */
+/** NIL_ID as text of a statement: Postgres finds an index over an expression by the constant, not by a parameter. */
 export function nilId(sql: Sql) {
   return sql.unsafe(`'${NIL_ID}'`);
 }
@@ -26,7 +26,7 @@ export function utcSecond(at: string): string {
   return `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
 }
 
-/** The same to the microsecond, which is all that Postgres keeps. */
+/** An instant as ISO 8601 in UTC, to the microsecond, which is all that Postgres keeps. @param at an expression */
 export function utcMicrosecond(at: string): string {
   return `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
 }

@@ -22,7 +22,7 @@ export interface Answered {
   readonly answer: object;
   /** What was shown once; null after a minute. */
   readonly secret: string | null;
-  /** It was another request. */
+  /** What was answered was another request. */
   readonly isOther: boolean;
 }
 

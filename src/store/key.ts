@@ -39,15 +39,15 @@ export type NewKey = KeyChanges &
     readonly company_id: string;
     /** Who created it: an e-mail address, or "cli". */
     readonly created_by: string;
-    /** Its id, so that a form sent twice makes one key; random unless given. */
+    /** The key's id, so that a form sent twice makes one key; random unless given. */
     readonly id?: string | undefined;
-    /** Its text, where somebody else made it; minted unless given. */
+    /** The key's text, where somebody else made it; minted unless given. */
     readonly key?: string | undefined;
     /** Id of the key in whose place it is made. */
     readonly rotated_from?: string | undefined;
   };
 
-/** With the key in plaintext. */
+/** A key's row with the key in plaintext. */
 export type MintedKey = KeyRow & { readonly key: string };
 
 /**

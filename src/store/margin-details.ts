@@ -20,7 +20,7 @@ interface UpstreamCurrency {
 
 /** EUR and other amounts are exact decimal text; percent has one decimal. */
 export interface ToldSums {
-  /** Of the prompt tokens of calls that tell cached tokens; null where none does. */
+  /** Percent of prompt tokens that were cached, in calls that tell cached tokens; null where none does. */
   readonly cached_percent: number | null;
   /** The upstream's own cost; null where it told none. */
   readonly upstream: UpstreamSums | null;

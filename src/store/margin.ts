@@ -20,12 +20,12 @@ export interface CostPriceRow {
 export interface MarginSums {
   readonly requests: number;
   readonly revenue_eur: string;
-  /** Of calls with a cost price; null where none has one. */
+  /** What calls with a cost price cost; null where no call has one. */
   readonly cost_eur: string | null;
   /** Revenue of calls without a cost price, which are in neither cost nor margin. */
   readonly uncosted_eur: string;
   readonly margin_eur: string | null;
-  /** Of the revenue of calls with a cost price; null when that is 0. */
+  /** The margin in percent of the revenue of calls with a cost price; null when that is 0. */
   readonly margin_percent: number | null;
 }
 

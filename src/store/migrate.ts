@@ -360,7 +360,7 @@ export async function forgetOtherCluster(db: Database): Promise<boolean> {
   return true;
 }
 
-/** Of a server that was further; no transaction id is as high as the instants of a distributed database. */
+/** Rows of a server that was further; no transaction id is as high as the instants of a distributed database. */
 function foreign(sql: Sql) {
   return sql`changed_xid >= pg_snapshot_xmax(pg_current_snapshot()) and changed_xid < '1000000000000000'::xid8`;
 }

@@ -131,7 +131,7 @@ function spenders(sql: Sql, table: Fragment, amount: Fragment): Fragment {
 
 /**
  * Tables of a WITH clause: `before` has the Totals of yesterday and of the month before, up to the same time.
- * It lies between two marks; where there is none, between the beginning and the end of that day or month.
+ * That time lies between two marks; where there is none, between the beginning and the end of that day or month.
  */
 function before(sql: Sql): Fragment {
   const mark = (when: Fragment) => sql`

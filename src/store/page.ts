@@ -32,7 +32,7 @@ export interface ListPage<T> {
 type Fragment = ReturnType<typeof keyColumns>;
 type Counted<T> = T & { readonly total: number };
 type Spent<T> = T & { readonly spent: string };
-/** With the name of the company; null for none. */
+/** A row with the name of its company; null for none. */
 type Named<T> = T & { readonly company_name: string | null };
 
 /** What each list can be sorted by. */

@@ -87,7 +87,7 @@ export interface DatedPrice {
   readonly price: Readonly<Record<'id' | 'input' | 'output' | 'changed_by', string>> | null;
   /** The moment as an instant. */
   readonly at: Date;
-  /** It is over. */
+  /** The moment is over. */
   readonly passed: boolean;
   /** Too late to be added or changed: passed, or within a minute, so that what was shown can still be done. */
   readonly late: boolean;
@@ -99,7 +99,7 @@ export async function datedPrice(sql: Sql, model: PricedModel, from: Moment): Pr
   return dated as DatedPrice;
 }
 
-/** The same of many, in one statement and in their order. */
+/** As `datedPrice`, of many models in one statement, in their order. */
 export async function datedPrices(sql: Sql, asked: readonly (PricedModel & { from: Moment })[]): Promise<DatedPrice[]> {
   const days = asked.map(({ from }) => ('day' in from ? from.day : null));
   const instants = asked.map(({ from }) => ('at' in from ? from.at.toISOString() : null));

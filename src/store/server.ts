@@ -17,7 +17,7 @@ export function literal(value: string | null): string {
   return value === null ? 'null' : `'${value}'`;
 }
 
-/** The same as a part of a larger statement. */
+/** A literal as a part of a larger statement. */
 export function inlined(sql: Sql, value: string | null) {
   return sql.unsafe(literal(value));
 }

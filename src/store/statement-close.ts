@@ -8,7 +8,7 @@ import { type Bound, correctionsOf, type LateMonth, readLines, requireFewLate, z
 /** A month that is to be closed. */
 export interface Closing {
   readonly company: string;
-  /** Its first day. */
+  /** The first day of the month. */
   readonly month: string;
   /** From `checkpointSeals`. */
   readonly seals: SealCheckpoint;

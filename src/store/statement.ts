@@ -20,7 +20,7 @@ export interface StatementRow {
   readonly month: string;
   /** ISO 8601 in UTC. */
   readonly closed_at: string;
-  /** Of the month. */
+  /** Calls of the month. */
   readonly requests: number;
   readonly cost_eur: string;
   /** Late calls of earlier months. */

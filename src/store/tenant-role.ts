@@ -34,7 +34,7 @@ export function within<T>(
 }
 
 /**
- * The same for reading, in one snapshot: all of its statements see the same instant.
+ * Reads as a company, in one snapshot: all of its statements see the same instant.
  * @param deadlineMs milliseconds; Infinity for none
  */
 export function snapshot<T>(db: Database, company: string, deadlineMs: number, work: Work<T>): Promise<T> {

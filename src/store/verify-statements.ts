@@ -19,7 +19,7 @@ interface StatementFinding {
     /** it is in two statements */
     | 'row repeated';
   readonly company_id: string;
-  /** Of the statement; null for rows in none. */
+  /** The number of the statement; null for rows in none. */
   readonly number: number | null;
   /** "2026-11"; null where it is not known. */
   readonly month: string | null;
@@ -150,10 +150,10 @@ function linesOf(sql: Sql) {
 /** A checkpoint of the seals, or a seal that one names, that is not as it was. */
 interface CheckpointFinding {
   readonly what: 'checkpoint edited' | 'checkpoint missing' | 'seal edited' | 'seal missing';
-  /** Of the checkpoint. */
+  /** The number of the checkpoint. */
   readonly checkpoint: number;
   readonly writer: string | null;
-  /** Of the seal. */
+  /** The writer's number of the seal. */
   readonly number: number | null;
 }
 

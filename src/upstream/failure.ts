@@ -20,7 +20,7 @@ export function connectionFailure(sent: boolean): GatewayError {
 /** The part of a call that took too long; `reading`: the whole of it, because the client held the upstream back. */
 export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total' | 'reading';
 
-/** The upstream, or the way to it, took too long, or the client to read. */
+/** The upstream or the way to it took too long, or the client read too slowly. */
 export function deadlineFailure(deadline: Deadline): GatewayError {
   if (deadline === 'reading') return new GatewayError('upstream_timeout', 'The answer was read too slowly.');
   return new GatewayError(deadline === 'connect' ? 'service_unavailable' : 'upstream_timeout');

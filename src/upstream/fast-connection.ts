@@ -5,7 +5,7 @@ import type { RequestWriter, RestOfRequest, Sender } from './request-writer.ts';
 import { ResponseReader } from './response-reader.ts';
 import { CLOSING_MS, IDLE_MS, type UpstreamCall, type UpstreamHandler, type UpstreamRequest } from './upstream.ts';
 
-/** The most that one read yields. So much more may wait for a slow client, whose stream may keep 64 KiB in all. */
+/** The most that one read yields. It adds to what waits for a slow client, whose stream may keep 64 KiB in all. */
 const READ_BYTES = 16_384;
 const CONNECTION = Symbol('connection');
 

@@ -2,13 +2,13 @@ import type { Family } from '../metrics.ts';
 
 /** What a worker is told at its start, beside the environment, which it reads itself. */
 export interface WorkerStart {
-  /** Its place, from 1: in its log, in metrics, and in its name. */
+  /** The worker's place, from 1: in its log, in metrics, and in its name. */
   readonly worker: number;
   /** The embedded database; null: DATABASE_URL. */
   readonly databaseUrl: string | null;
   /** The demo upstream; null: UPSTREAM_URL. */
   readonly upstreamUrl: string | null;
-  /** Its parts of MAX_REQUESTS and MAX_MEMORY_MB. */
+  /** The worker's parts of MAX_REQUESTS and MAX_MEMORY_MB. */
   readonly maxRequests: number;
   readonly maxMemoryBytes: number;
   /** 48 bytes in base64, the same for all workers: each resumes the TLS sessions of the others. */
@@ -37,7 +37,7 @@ export type FromWorker =
 
 /** Why a worker could not start. */
 interface StartFailure {
-  /** Of the configuration; empty: it was something else. */
+  /** Mistakes in the configuration; empty: the reason is another. */
   readonly mistakes: readonly string[];
   readonly message: string;
 }

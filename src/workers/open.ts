@@ -16,7 +16,7 @@ const MEBIBYTE = 1_048_576;
 /** Below this a worker would refuse requests: at rest it has some 110 MB. */
 const LEAST_MEMORY = 160 * MEBIBYTE;
 const TICKET_KEYS_BYTES = 48;
-/** Of the embedded database: for commands, the pages and what a replacement has at the same time. */
+/** Connections of the embedded database for commands, the pages and what a replacement has at the same time. */
 const SPARE_CONNECTIONS = 32;
 
 /** How many workers WORKERS asks for: with "auto" one for each core of the machine or container, as far as memory allows. */

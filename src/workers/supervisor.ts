@@ -16,7 +16,7 @@ interface SupervisorOptions {
   readonly count: number;
   readonly startOf: (worker: number) => WorkerStart;
   readonly drainSeconds: number;
-  /** Of all workers together. */
+  /** The most connections of all workers together. */
   readonly maxConnections: number;
   /** Workers write their records to disk first. */
   readonly hasSpool: boolean;

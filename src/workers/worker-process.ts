@@ -17,7 +17,7 @@ const CLOSE_MS = 15_000;
 
 /** The supervisor's side of one worker (worker-main.ts). */
 export class WorkerProcess implements Taker<Handle> {
-  /** Its place, from 1. */
+  /** The worker's place, from 1. */
   readonly number: number;
   /** Resolves when it takes connections. @throws ConfigError, Error: it cannot start, and has ended */
   readonly ready: Promise<void>;

@@ -31,7 +31,7 @@ export interface Call<B = unknown, Q = unknown> {
 
 /** A thing with an address of its own: read with an ETag, changed under If-Match. */
 export interface Resource {
-  /** Its table: its row is locked while If-Match is compared. */
+  /** The table whose row is locked while If-Match is compared. */
   readonly table: string;
   /** The parameter of the path that is its id. */
   readonly param: string;
@@ -67,7 +67,7 @@ export interface Operation<B = unknown, Q = unknown> {
   readonly file?: File<B, Q>;
   /** A POST that changes nothing, and has a body because an address would be too short or is logged: a token that only reads may send it. */
   readonly isReading?: true;
-  /** It may take minutes, and takes a permit of exports. */
+  /** The operation may take minutes, and takes a permit of exports. */
   readonly isLong?: true;
   readonly status: 200 | 201 | 204;
   /** The thing that it is about, where there is one already. */
