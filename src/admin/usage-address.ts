@@ -93,11 +93,7 @@ export function queryOf(
 }
 
 /** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */
-export function requestsOf(
-  address: UsageAddress,
-  more: Partial<UsageFilters> = {},
-  hour: DayRange | null = null,
-): string {
+export function requestsOf(address: UsageAddress, more: Partial<UsageFilters>, hour: DayRange | null = null): string {
   const { from, to } = address.range;
   return `requests${queryOf(address, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
 }

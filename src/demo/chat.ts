@@ -66,7 +66,7 @@ function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
   const common = head('chat.completion.chunk', request);
   let sent = 0;
 
-  const chunk = (choices: unknown[], phase: DemoEvent['phase'], isLast = false): DemoEvent => {
+  const chunk = (choices: unknown[], phase: DemoEvent['phase'], isLast: boolean): DemoEvent => {
     const isTold = usageIn === 'every' || isLast;
     const usage = isTold ? detailedUsage(answer, request, sent) : undefined;
     const data = { ...common, choices, usage: usage ?? (usageIn === 'null-first' ? null : undefined) };

@@ -84,7 +84,7 @@ export interface Limiter {
    * What is left to a key. Asks the database; tells what this gateway knows if it is away.
    * @param isFresh the database told a moment ago: do not ask again
    */
-  left(key: ApiKey, company: Company, isFresh?: boolean): Promise<LimitsLeft>;
+  left(key: ApiKey, company: Company, isFresh: boolean): Promise<LimitsLeft>;
 }
 
 /** What one request holds of its limits. */

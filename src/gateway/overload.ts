@@ -108,7 +108,7 @@ export class Overload {
    * @param bodyBytes of the request; -1 where they are not announced
    * @returns null when the request is to be refused; else what `leave` takes when it is over
    */
-  enter(company: string | null = null, bodyBytes = -1): CompanyLoad | null {
+  enter(company: string | null, bodyBytes = -1): CompanyLoad | null {
     this.#hadRequest = true;
     if (this.#interval.resting) this.#begin();
     if (++this.#entered % SAMPLE_REQUESTS === 0) this.#sampleIfOverdue();

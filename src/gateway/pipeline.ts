@@ -229,11 +229,9 @@ class ApiRequest implements BodyListener, ReplyListener {
   }
 
   #requireLive(key: ApiKey | null): ApiKey {
-    if (key !== null) {
-      this.#summary.keyId = key.id;
-      this.#summary.companyId = key.companyId;
-    }
     if (key === null) throw new GatewayError('invalid_api_key');
+    this.#summary.keyId = key.id;
+    this.#summary.companyId = key.companyId;
     if (key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key').by('key.expires_at');
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
     const operation = this.#operation;

@@ -80,7 +80,7 @@ export class RequestLog {
   readonly #iso = new IsoTime();
 
   /** @param trail null: it is off */
-  constructor(sink: LineSink | null, metrics: Metrics, clock: Clock, trail: Trail | null = null) {
+  constructor(sink: LineSink | null, metrics: Metrics, clock: Clock, trail: Trail | null) {
     this.#sink = sink;
     this.#metrics = metrics;
     this.#clock = clock;

@@ -115,7 +115,7 @@ export class ObjectWalk implements HiddenSpans {
   /** String and number values down to MAX_LEVELS: triples start, end, kind. Strings are without their quotes. */
   values: number[] = [];
 
-  constructor(table: MemberTable, hidden: Hidden | null = null) {
+  constructor(table: MemberTable, hidden: Hidden | null) {
     this.#table = table;
     this.hidden = hidden;
     this.#shortest = hidden?.shortest ?? Number.MAX_SAFE_INTEGER;

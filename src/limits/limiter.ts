@@ -72,7 +72,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
     return taken instanceof Promise ? taken.then(() => new RequestHold(shares, this)) : new RequestHold(shares, this);
   }
 
-  async left(key: ApiKey, company: Company, isFresh = false): Promise<LimitsLeft> {
+  async left(key: ApiKey, company: Company, isFresh: boolean): Promise<LimitsLeft> {
     const shares = this.#sharesOf(key, company);
     if (!isFresh) await this.#update(shares.all);
     return shares.left(performance.now());

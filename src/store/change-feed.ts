@@ -97,7 +97,7 @@ export class ChangeFeed {
   /** An earlier poll: rows of transactions that had finished by then are deleted once it is old enough. */
   #horizon: Snapshot | null = null;
 
-  constructor(db: Database, follower: Follower, log: Logger, options: ChangeFeedOptions = {}) {
+  constructor(db: Database, follower: Follower, log: Logger, options: ChangeFeedOptions) {
     this.#db = db;
     this.#follower = follower;
     this.#log = log;

@@ -1,23 +1,18 @@
 import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../domain/histogram.ts';
-import { matching } from './columns.ts';
 import type { Sql } from './database.ts';
 import { BILLING_ZONE, NIL_ID, utcSecond } from './expressions.ts';
 
 /** Sums of requests by the hour, which outlive the trail (sql/0030_requests.sql). */
 
-/** Which hours. Both instants are rounded down to whole hours. */
-interface HoursFilter {
-  /** null: all companies, and requests without one; for operators. */
-  readonly company: string | null;
+/** Hours of a company. Both instants are rounded down to whole hours. */
+interface HoursRange {
+  readonly company: string;
   readonly from: Date;
   /** The first instant that is left out. */
   readonly to: Date;
-  readonly model?: string | null;
-  readonly key?: string | null;
-  readonly endpoint?: string | null;
 }
 
-export type HoursGroup = 'all' | 'hour' | 'day' | 'model' | 'key' | 'endpoint' | 'company';
+export type HoursGroup = 'all' | 'hour' | 'day' | 'model' | 'key' | 'endpoint';
 
 /** Estimates from a histogram; null where no request was served. */
 interface Percentiles {
@@ -30,7 +25,7 @@ interface Percentiles {
 interface RequestSums {
   /**
    * What the group is: an hour ("2026-11-22T10:00:00Z"), a day of the billing time zone ("2026-11-22"), a slug, an id or
-   * an endpoint. null: without a model, key or company that is known; and the only group of 'all'.
+   * an endpoint. null: without a model or key that is known; and the only group of 'all'.
    */
   readonly group: string | null;
   readonly requests: number;
@@ -59,8 +54,11 @@ interface HoursRow extends Omit<RequestSums, 'error_rate' | 'duration_ms' | 'add
  * Sums over a range of hours, one row for each group that has any: hours and days in order, others with the most
  * requests first. Reads no trail: 10 µs for each row of `request_hours` in the range.
  */
-export async function readRequestHours(sql: Sql, filter: HoursFilter, by: HoursGroup): Promise<RequestSums[]> {
-  const { company, from, to, model = null, key = null, endpoint = null } = filter;
+export async function readRequestHours(
+  sql: Sql,
+  { company, from, to }: HoursRange,
+  by: HoursGroup,
+): Promise<RequestSums[]> {
   const group = {
     all: sql`null::text`,
     hour: sql.unsafe(utcSecond('hour')),
@@ -68,7 +66,6 @@ export async function readRequestHours(sql: Sql, filter: HoursFilter, by: HoursG
     model: sql`nullif(model_slug, '')`,
     key: sql`nullif(api_key_id, ${NIL_ID})::text`,
     endpoint: sql`endpoint`,
-    company: sql`nullif(company_id, ${NIL_ID})::text`,
   }[by];
   const rows = await sql<HoursRow[]>`
     select ${group} as "group", sum(requests)::bigint as requests, sum(refused)::bigint as refused,
@@ -78,7 +75,7 @@ export async function readRequestHours(sql: Sql, filter: HoursFilter, by: HoursG
       ${sql.unsafe(sumOf('added_buckets', ADDED_BOUNDS_US))} as added_buckets
     from request_hours
     where hour >= date_trunc('hour', ${from}::timestamptz, 'UTC') and hour < date_trunc('hour', ${to}::timestamptz, 'UTC')
-      ${matching(sql, { company_id: company, model_slug: model, api_key_id: key, endpoint })}
+      and company_id = ${company}
     group by 1 having sum(requests) > 0
     order by ${by === 'hour' || by === 'day' ? sql`1` : sql`sum(requests) desc, 1`}`;
   return rows.map(({ duration_buckets, duration_ms, added_buckets, added_us, ...counts }) => ({

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
-import { FastConnection, sharedReads } from './fast-connection.ts';
+import { type ConnectionPool, FastConnection, sharedReads } from './fast-connection.ts';
 import { RequestWriter } from './request-writer.ts';
 import { Stopped, Upstream, type UpstreamOptions, type UpstreamRequest } from './upstream.ts';
 
@@ -16,7 +16,7 @@ export type ConnectorOf = (
  * The upstream over connections of this gateway's own code. Each request in flight has a connection for itself. Free
  * connections are a stack, so that taking one costs the same with two streams open or two thousand.
  */
-export class FastPool extends Upstream {
+export class FastPool extends Upstream implements ConnectionPool {
   readonly writer: RequestWriter;
   /** The part of a request's head between its path and its id. */
   readonly #head: string;
