@@ -5,7 +5,7 @@ const SOURCES = ['upstream', 'estimated'];
 const OUTCOMES = ['completed', 'client_aborted', 'upstream_failed'];
 
 /** Labels of one series, in the order they are written. */
-export type Labels = Readonly<Record<string, string | number>>;
+type Labels = Readonly<Record<string, string | number>>;
 
 /** Writes one series of a metric; `suffix` names the part of a histogram, such as "_bucket". */
 type WriteSeries = (labels: Labels, value: number, suffix?: string) => void;

@@ -47,7 +47,7 @@ export async function callApi(
 }
 
 /** As the API tells of a call (contract section 5). */
-export interface BookedCall {
+interface BookedCall {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly cost_eur: string;

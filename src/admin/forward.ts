@@ -26,7 +26,7 @@ const BEARER = /^Bearer (\S{1,100})$/i;
 class BodyTooLarge extends Error {}
 
 /** Answers with a plain text. */
-export type Send = (res: ServerResponse, status: number, text: string, headers?: Record<string, string>) => void;
+type Send = (res: ServerResponse, status: number, text: string, headers?: Record<string, string>) => void;
 
 export type Forwarder = ReturnType<typeof openForwarder>;
 

@@ -23,7 +23,7 @@ export const MAX_LINES = 50;
 const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'p50', 'p95', 'Errors'];
 
 /** Where the figures lead to, and what was measured besides. */
-export interface Surroundings {
+interface Surroundings {
   readonly format: Format;
   readonly address: UsageAddress;
   readonly quality: Quality;

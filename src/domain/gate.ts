@@ -12,7 +12,7 @@ import type { Model, ModelKind } from './model.ts';
 export type Catalogue = Pick<Company, 'disabledSlugs' | 'allowNonEu' | 'ownModels' | 'sharedModels'>;
 
 /** The model a slug names for a key; undefined when it is unknown, disabled or not allowed to the key. */
-export function findModel(company: Catalogue, slug: string, allowed: Restriction['models'] = null): Model | undefined {
+function findModel(company: Catalogue, slug: string, allowed: Restriction['models'] = null): Model | undefined {
   if (company.disabledSlugs.has(slug) || (allowed !== null && !allowed.has(slug))) return undefined;
   return company.ownModels.get(slug) ?? company.sharedModels.get(slug);
 }

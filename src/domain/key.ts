@@ -54,7 +54,7 @@ export function isWithin(networks: Networks, address: string | null): boolean {
 }
 
 /** A set of addresses; an IPv4-mapped IPv6 address is the IPv4 one. What is no address is not in it. */
-export interface Networks {
+interface Networks {
   check(address: string, family?: 'ipv4' | 'ipv6'): boolean;
 }
 

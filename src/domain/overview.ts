@@ -3,7 +3,7 @@ import type { RecentChange } from './change-text.ts';
 /** What an operator has to know of a whole installation, and what of it is wrong. EUR amounts are exact decimal text. */
 
 /** Sums over API calls of all companies. */
-export interface Totals {
+interface Totals {
   readonly requests: number;
   readonly tokens: number;
   readonly cost_eur: string;

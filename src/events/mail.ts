@@ -7,7 +7,7 @@ export interface MailSettings {
   readonly from: string;
 }
 
-export interface Mail {
+interface Mail {
   readonly to: string;
   readonly subject: string;
   readonly text: string;

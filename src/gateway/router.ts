@@ -11,7 +11,7 @@ import { unknownPath } from './unknown-path.ts';
 import { keyUsage, oneCall } from './usage.ts';
 
 /** The endpoint of a request (spec section 4). */
-export type Route = {
+type Route = {
   readonly method: 'GET' | 'POST';
   /** The path below the base path, such as "/models/{model}". */
   readonly template: string;

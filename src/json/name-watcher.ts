@@ -13,7 +13,7 @@ export interface WatchedNames {
 }
 
 /** For each byte whether it may be one of some letters; escapes, and bytes beyond ASCII, may be any. */
-export type LetterSet = Uint8Array;
+type LetterSet = Uint8Array;
 
 /** @param letters in lower case; those of the set are in upper case as well */
 export function letterSet(letters: string): LetterSet {

@@ -5,7 +5,7 @@ import type { AskedUnits, LeasedUnits } from '../domain/ports.ts';
 const REFUSED_MS = 250;
 
 /** A request that waits for units. */
-export interface Waiting {
+interface Waiting {
   readonly units: number;
   /** The request was refused once, and waits for what another gateway is returning. */
   again: boolean;

@@ -55,7 +55,7 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
 }
 
 /** A gateway whose row was removed by hand. */
-export interface ForgottenGateway {
+interface ForgottenGateway {
   readonly id: string;
   readonly name: string;
   /** ISO 8601. */

@@ -18,7 +18,7 @@ export interface Repeatable {
 }
 
 /** What was answered before. */
-export interface Answered {
+interface Answered {
   readonly answer: object;
   /** What was shown once; null after a minute. */
   readonly secret: string | null;

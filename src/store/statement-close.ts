@@ -6,7 +6,7 @@ import { utcMicrosecond } from './expressions.ts';
 import { type Bound, correctionsOf, type LateMonth, readLines, requireFewLate, zoneOf } from './statement.ts';
 
 /** A month that is to be closed. */
-export interface Closing {
+interface Closing {
   readonly company: string;
   /** The first day of the month. */
   readonly month: string;

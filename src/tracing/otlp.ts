@@ -4,7 +4,7 @@
  * request in memory.
  */
 
-export interface Span {
+interface Span {
   readonly traceId: string;
   readonly spanId: string;
   /** null for the first span of a trace. */

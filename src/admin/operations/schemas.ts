@@ -43,7 +43,7 @@ export const slug: Schema = {
   pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$',
   description: 'the name of a model: letters, digits and . _ : / @ + -',
 };
-export const eur: Schema = {
+const eur: Schema = {
   type: 'string',
   pattern: '^\\d{1,12}(\\.\\d{1,15})?$',
   description: 'an amount in EUR as exact decimal text, such as "99.50"',
@@ -91,7 +91,7 @@ export function array(items: Schema, description?: string): Schema {
 }
 
 /** A list of a body, which has a limit. */
-export function listOf(items: Schema, maxItems = 1000): Schema {
+function listOf(items: Schema, maxItems = 1000): Schema {
   return { type: 'array', items, maxItems };
 }
 
