@@ -23,6 +23,19 @@ export interface ImportResult {
   readonly mistakes: readonly ImportMistake[];
 }
 
+/** A line whose company is known, with the price that begins at its date; null: it has no date. */
+interface KnownLine {
+  readonly model: ImportedModel;
+  readonly company_id: string | null;
+  readonly dated: DatedPrice | null;
+}
+
+/** A change of the database, and what it consists of, in words. */
+interface Change {
+  readonly texts: readonly string[];
+  make(): Promise<unknown>;
+}
+
 /**
  * Compares models with those in the database, and makes the difference unless there are mistakes. To be run in a
  * transaction. A second run changes nothing.
@@ -36,6 +49,41 @@ export async function importModels(
   // until the transaction ends others read these and do not write them: what is compared is what is changed
   await sql`lock table models, model_prices, model_cost_prices in share row exclusive mode`;
   const mistakes: ImportMistake[] = [];
+  const known = await knownLines(sql, models, mistakes);
+  const present = await listModels(sql);
+  const costs = await readCosts(sql);
+  const lines: ImportedLine[] = [];
+  const changes: Change[] = [];
+  const seen = new Set<string>();
+  for (const each of known) {
+    const { model, company_id, dated } = each;
+    const { line, slug, company } = model;
+    const name = `${company_id}/${slug}`;
+    const isFirst = !seen.has(name); // the first line of its model says what the model is, without its later prices
+    const existing = present.find((row) => row.slug === slug && row.company_id === company_id);
+    if (existing === undefined && dated !== null && isFirst) {
+      const message = 'the model is new: another line without a date has to give its price until then';
+      mistakes.push({ line, column: 'valid_from', message });
+      continue;
+    }
+    seen.add(name);
+    const isNew = existing === undefined && dated === null;
+    const own = [
+      isNew ? creation(sql, each) : existing !== undefined && isFirst ? newSettings(sql, each, existing) : null,
+      newDatedPrice(sql, each, mistakes),
+      newCostPrice(sql, each, costs),
+    ].filter((change) => change !== null);
+    changes.push(...own);
+    const state = isNew ? 'new' : own.length > 0 ? 'changed' : 'same';
+    lines.push({ line, slug, company, state, changes: own.flatMap(({ texts }) => texts) });
+  }
+  lines.sort((a, b) => a.line - b.line);
+  if (mistakes.length === 0 && isWanted(lines)) for (const change of changes) await change.make();
+  return { lines, mistakes: mistakes.sort((a, b) => a.line - b.line) };
+}
+
+/** The lines whose company is known, those without a date first: a model has to be there before a price of it can be to come. */
+async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]): Promise<KnownLine[]> {
   const ids = await companyIds(sql, models, mistakes);
   const found: { model: ImportedModel; company_id: string | null }[] = [];
   for (const model of models) {
@@ -51,74 +99,26 @@ export async function importModels(
     valid_from: dated && { at: dated.at },
   }));
   findContradictions(resolved, mistakes);
-  const present = await listModels(sql);
-  const costs = await readCosts(sql);
-  const lines: ImportedLine[] = [];
-  const steps: (() => Promise<unknown>)[] = [];
-  // a model has to be there before a price of it can be to come
-  const ordered = known.toSorted(
-    (a, b) => Number(a.dated !== null) - Number(b.dated !== null) || a.model.line - b.model.line,
-  );
-  const settled = new Set<string>();
-  for (const { model, company_id, dated } of ordered) {
-    const { line, slug, company, input, output, cost, valid_from: from } = model;
-    const changes: string[] = [];
-    const change = (text: string, step: () => Promise<unknown>): void => {
-      changes.push(text);
-      steps.push(step);
-    };
-    const existing = present.find((row) => row.slug === slug && row.company_id === company_id);
-    const isNew = existing === undefined && from === null;
-    const isSettled = settled.has(`${company_id}/${slug}`);
-    if (existing === undefined && !isNew && !isSettled) {
-      const message = 'the model is new: another line without a date has to give its price until then';
-      mistakes.push({ line, column: 'valid_from', message });
-      continue;
-    }
-    settled.add(`${company_id}/${slug}`);
-    if (isNew) {
-      const { upstream_model, kind, eu_hosted, token_input } = model;
-      const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
-      const settings = { upstream_model, kind, eu_hosted, ...prices, token_input: token_input ?? undefined };
-      change(`price: ${input} and ${output}`, () => createModel(sql, { slug, company_id, ...settings }));
-    } else if (existing !== undefined && !isSettled) {
-      const settings = differing(model, existing, changes);
-      if (changes.length > 0) steps.push(() => setModel(sql, slug, company_id, settings));
-    }
-    if (from !== null && dated !== null && (dated.price?.input !== input || dated.price.output !== output)) {
-      if (dated.late) {
-        mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
-      }
-      const text = pricesText(model, dated.price ?? undefined);
-      change(`price from then on: ${text}`, () => schedulePrice(sql, { slug, company_id, from, input, output }));
-    }
-    if (cost !== null) {
-      const day = from !== null && 'day' in from ? from.day : null;
-      const before = costOn(costs, slug, company_id, day);
-      if (before?.input !== cost.input || before.output !== cost.output) {
-        const text = pricesText(cost, before);
-        change(`cost price: ${text}`, () => setCostPrice(sql, { slug, company_id, ...cost }, day));
-      }
-    }
-    lines.push({ line, slug, company, state: isNew ? 'new' : changes.length > 0 ? 'changed' : 'same', changes });
-  }
-  lines.sort((a, b) => a.line - b.line);
-  if (mistakes.length === 0 && isWanted(lines)) for (const step of steps) await step();
-  return { lines, mistakes: mistakes.sort((a, b) => a.line - b.line) };
+  return known.sort((a, b) => Number(a.dated !== null) - Number(b.dated !== null) || a.model.line - b.model.line);
 }
 
-type Prices = Readonly<Record<'input' | 'output', string | null>>;
-
-function pricesText({ input, output }: Prices, before?: Prices): string {
-  return `${input} and ${output}${before === undefined ? '' : `, was ${before.input} and ${before.output}`}`;
+function creation(sql: Sql, { model, company_id }: KnownLine): Change {
+  const { slug, upstream_model, kind, eu_hosted, token_input, input, output } = model;
+  const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
+  const settings = { upstream_model, kind, eu_hosted, ...prices, token_input: token_input ?? undefined };
+  return {
+    texts: [`price: ${input} and ${output}`],
+    make: () => createModel(sql, { slug, company_id, ...settings }),
+  };
 }
 
-/** The settings that a line changes, and its price if that has no date. */
-function differing(model: ImportedModel, existing: ModelRow, changes: string[]) {
+/** The settings that a line changes, and its price if that has no date; null: none. */
+function newSettings(sql: Sql, { model, company_id }: KnownLine, existing: ModelRow): Change | null {
+  const texts: string[] = [];
   const settings: Record<string, string | boolean> = {};
   const compare = (column: keyof ModelRow & string, value: string | boolean | null, name: string = column) => {
     if (value === null || value === existing[column]) return;
-    changes.push(`${name}: ${value}, was ${existing[column]}`);
+    texts.push(`${name}: ${value}, was ${existing[column]}`);
     settings[column] = value;
   };
   for (const column of ['upstream_model', 'kind', 'eu_hosted', 'token_input'] as const) compare(column, model[column]);
@@ -126,7 +126,38 @@ function differing(model: ImportedModel, existing: ModelRow, changes: string[]) 
     compare('cost_eur_per_1k_input', model.input, 'input price');
     compare('cost_eur_per_1k_output', model.output, 'output price');
   }
-  return settings;
+  return texts.length === 0 ? null : { texts, make: () => setModel(sql, model.slug, company_id, settings) };
+}
+
+/** The price that begins at the date of a line, if it is another one than is known to begin then. */
+function newDatedPrice(sql: Sql, { model, company_id, dated }: KnownLine, mistakes: ImportMistake[]): Change | null {
+  const { line, slug, input, output, valid_from: from } = model;
+  if (from === null || dated === null) return null;
+  if (dated.price?.input === input && dated.price.output === output) return null;
+  if (dated.late) mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
+  return {
+    texts: [`price from then on: ${pricesText(model, dated.price)}`],
+    make: () => schedulePrice(sql, { slug, company_id, from, input, output }),
+  };
+}
+
+/** What a line changes of the cost price of its day, or of today's. */
+function newCostPrice(sql: Sql, { model, company_id }: KnownLine, costs: readonly CostPrice[]): Change | null {
+  const { slug, cost, valid_from: from } = model;
+  if (cost === null) return null;
+  const day = from !== null && 'day' in from ? from.day : null;
+  const before = costOn(costs, slug, company_id, day);
+  if (before?.input === cost.input && before.output === cost.output) return null;
+  return {
+    texts: [`cost price: ${pricesText(cost, before)}`],
+    make: () => setCostPrice(sql, { slug, company_id, ...cost }, day),
+  };
+}
+
+type Prices = Readonly<Record<'input' | 'output', string | null>>;
+
+function pricesText({ input, output }: Prices, before: Prices | null | undefined): string {
+  return `${input} and ${output}${before == null ? '' : `, was ${before.input} and ${before.output}`}`;
 }
 
 /** Ids of the companies that the file names. */
