@@ -42,7 +42,7 @@ interface Distribution {
   readonly workers: readonly string[];
 }
 
-/** Copies whole tables. */
+/** Long, because whole tables are copied. */
 const DISTRIBUTE_MS = 12 * 3_600_000;
 
 /**
@@ -248,7 +248,7 @@ const OWN = `current_user <> 'tollgate_tenant' or company_id = nullif(current_se
 /** The statements of a batch go to each worker over one connection, which knows their plans, and in the same order. */
 const ONE_CONNECTION = 'citus.multi_shard_modify_mode=sequential';
 
-/** By its name it comes before the triggers that count. */
+/** Its name puts this trigger before those that count. */
 const ENTERS = 'create trigger a_shard before insert on api_usage for each statement execute function enter_shard()';
 
 /**

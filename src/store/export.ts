@@ -100,22 +100,22 @@ export async function copyOut(sql: ConnectionSql, text: string, write: Write): P
 /** COPY takes no parameters. */
 function conditionOf({ companyId, range, filters }: LedgerSelection): string {
   const { whole, parts } = monthsIn(range);
-  const begins = (day: string) => `${literal(day)}::timestamp at time zone ${BILLING_ZONE}`;
+  const begins = (day: string) => `${constant(day)}::timestamp at time zone ${BILLING_ZONE}`;
   const months = [
-    ...(whole.length === 0 ? [] : [`billing_month in (${whole.map(literal)})`]),
+    ...(whole.length === 0 ? [] : [`billing_month in (${whole.map(constant)})`]),
     ...parts.map(
       ({ month, from, to }) =>
-        `(billing_month = ${literal(month)} and occurred_at >= ${begins(from)} and occurred_at < ${begins(addDays(to, 1))})`,
+        `(billing_month = ${constant(month)} and occurred_at >= ${begins(from)} and occurred_at < ${begins(addDays(to, 1))})`,
     ),
   ];
   const chosen = Object.entries(filteredColumns(filters))
     .filter(([, value]) => value !== null)
-    .map(([column, value]) => ` and ${column} = ${literal(value as string)}`);
-  return `company_id = ${literal(companyId)} and (${months.join(' or ')})${chosen.join('')}`;
+    .map(([column, value]) => ` and ${column} = ${constant(value as string)}`);
+  return `company_id = ${constant(companyId)} and (${months.join(' or ')})${chosen.join('')}`;
 }
 
 /** A constant of SQL. @throws TypeError for a text that Postgres cannot hold */
-function literal(text: string): string {
+function constant(text: string): string {
   if (text.includes('\0')) throw new TypeError('a NUL in a text');
   // with an escape string, a backslash means the same whatever the setting of the server
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;

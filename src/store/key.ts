@@ -253,7 +253,7 @@ function throwExpired(expires: Date | null): never {
   throwConflict('key', text);
 }
 
-/** Without repetitions. */
+/** The list in order and without repetitions; null for none. */
 function sorted(list: readonly string[] | null | undefined): string[] | null {
   return list == null ? null : [...new Set(list)].sort();
 }

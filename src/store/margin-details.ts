@@ -27,7 +27,7 @@ export interface ToldSums {
 }
 
 interface UpstreamSums {
-  /** Calls of which it told a cost, and what they cost the companies. */
+  /** Calls whose cost the upstream told, and what they cost the companies. */
   readonly requests: number;
   readonly revenue_eur: string;
   /** As told, by currency. */

@@ -40,7 +40,7 @@ export interface MarginMonth {
   readonly total: MarginSums;
   readonly by_model: readonly ModelMargin[];
   readonly by_company: readonly CompanyMargin[];
-  /** How many there are with calls. */
+  /** How many companies have calls. */
   readonly companies: number;
   readonly lines: readonly (ModelMargin & CompanyMargin)[];
   /** Models with calls that have no cost price. */

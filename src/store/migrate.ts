@@ -30,8 +30,8 @@ const LIMIT_MS = 12 * 3_600_000;
 const TOLD_FIRST_MS = 3000;
 const TOLD_AGAIN_MS = 60_000;
 /**
- * For a lock. Whoever needs the table queues behind it, and a look-up of a key has two seconds (directory.ts). After one
- * second Postgres ends an autovacuum that is in the way.
+ * How long a file waits for a lock. Whoever needs the table queues behind it, and a look-up of a key has two seconds
+ * (directory.ts). After one second Postgres ends an autovacuum that is in the way.
  */
 const LOCK_MS = 1500;
 const LOCKED = ['55P03', '40P01']; // others have locks: the file can be applied later
@@ -40,7 +40,7 @@ const LOOK_MOST_MS = 60_000;
 const HELD_MS = 300_000; // until the next attempt, though those who had locks are not done
 const CHECK_MS = 10_000;
 const RESET_MS = 120_000;
-/** One in winter and one in summer. */
+/** Instants at which two zones are compared: one in winter and one in summer. */
 const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
 
 /**

@@ -19,7 +19,7 @@ export interface Quality {
   readonly hasTrail: boolean;
   /** There are too many figures to add up while a page is waited for. */
   readonly isTooMuch: boolean;
-  /** By slug, id and name. */
+  /** By the model's slug, the key's id and the endpoint's name. */
   readonly by_model: ReadonlyMap<string, QualityGroup>;
   readonly by_key: ReadonlyMap<string, QualityGroup>;
   readonly by_endpoint: ReadonlyMap<string, QualityGroup>;

@@ -136,7 +136,7 @@ function trailFrom(sql: Sql, { company, key, status, from, to, before }: Request
     order by t.occurred_at desc, t.request_id desc`;
 }
 
-/** The first of them that match, one more than a page has. @param window how many are looked at */
+/** The first rows of `trailFrom` that match, one more than a page has. @param window how many are looked at */
 function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<RequestRow[]> {
   const { key, model, endpoint, status, limit = PAGE_ROWS } = query;
   return sql<RequestRow[]>`

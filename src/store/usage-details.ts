@@ -8,7 +8,7 @@ import type { Sql } from './database.ts';
 export type DetailSums = Readonly<Record<(typeof TOKEN_DETAILS)[number], number>> & {
   /** Calls with any detail. */
   readonly requests: number;
-  /** Cached of the prompt tokens of the calls that tell them, with one decimal; null where these are none. */
+  /** Percent of prompt tokens that were cached, in calls that tell cached tokens, with one decimal; null where none does. */
   readonly cached_percent: number | null;
 };
 

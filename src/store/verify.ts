@@ -18,7 +18,7 @@ interface Sums {
   readonly figures: readonly string[];
   /** SQL for the same rows, from what they are sums of. */
   readonly rows: string;
-  /** Whether no figure is another one than 0. */
+  /** Whether a figure that is missing differs from 0. */
   readonly tellsNone?: boolean;
 }
 
@@ -124,7 +124,7 @@ const SUMS = {
 /** A table of sums. */
 export type SumsName = keyof typeof SUMS;
 export const SUMS_NAMES = Object.keys(SUMS) as readonly SumsName[];
-/** Their tables, and what their rows are of. */
+/** The table behind each name, and what period a row of it is about. */
 export const SUMS_TABLES: Readonly<Record<SumsName, Pick<Sums, 'table' | 'period'>>> = SUMS;
 
 /** A counter of `monthly_spend` that is not the sum of its rows. */
@@ -143,7 +143,7 @@ export interface Difference {
 interface SumsDifference extends Omit<Difference, 'company_id' | 'month'> {
   /** null: of all companies. */
   readonly company_id: string | null;
-  /** One of them. "2026-11-21" or "2026-11" in the billing time zone; "2026-11-21T10:00Z", when an hour begins. */
+  /** One of these three: "2026-11-21" or "2026-11" in the billing time zone; "2026-11-21T10:00Z", when an hour begins. */
   readonly day?: string;
   readonly month?: string;
   readonly hour?: string;
