@@ -78,12 +78,8 @@ export class FramedStream implements ResponseStream {
   flush(): boolean {
     if (this.isEmpty) return true;
     const res = this.#res;
-    const begins = !res.headersSent;
     const { socket } = res;
-    if (begins) {
-      socket?.cork();
-      this.#begin();
-    }
+    const begins = this.#begin(socket);
     const bytes = this.#gathered(false);
     let flows: boolean;
     if (socket === null) flows = res.queue(bytes, this.#waits ? null : this.#onDrain);
@@ -105,11 +101,7 @@ export class FramedStream implements ResponseStream {
   end(): void {
     const res = this.#res;
     const { socket } = res;
-    const begins = !res.headersSent;
-    if (begins) {
-      socket?.cork();
-      this.#begin();
-    }
+    const begins = this.#begin(socket);
     res.endStream(this.#framed && this.isEmpty ? LAST_CHUNK : this.#gathered(true));
     if (begins) socket?.uncork();
     this.#release();
@@ -121,9 +113,13 @@ export class FramedStream implements ResponseStream {
     this.#to = HEAD;
   }
 
-  #begin(): void {
+  /** Writes the head before the first bytes. @returns whether it did: the socket is corked then */
+  #begin(socket: Socket | null): boolean {
+    if (this.#res.headersSent) return false;
+    socket?.cork();
     this.#res.listener?.onStream();
     this.#framed = this.#res.beginStream(this.#headers);
+    return true;
   }
 
   /** Gives the buffer back if the system has taken all of it; otherwise the waiting bytes keep it. */

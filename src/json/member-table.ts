@@ -36,7 +36,7 @@ export interface MemberTable {
   readonly topLevel: ByLength;
   /** The entries of `topLevel` by name, for keys written with escapes. */
   readonly byName: ReadonlyMap<string, number>;
-  /** Nested members: generated text, and names of models. */
+  /** Nested members: MODEL, DELTA and INPUT. Names with escapes are not looked up. */
   readonly below: ByLength;
   /** The members of a usage that tell its price; null: they stay. */
   readonly price: MemberTable | null;
@@ -63,7 +63,6 @@ interface MemberNames {
   readonly usage?: UsageReader;
 }
 
-const NO_ENTRIES: readonly Entry[] = [];
 const MODEL_MEMBER = { model: MODEL };
 
 export function memberTable(names: MemberNames): MemberTable {
@@ -93,22 +92,18 @@ function byLength(names: readonly (readonly [string, number])[]): ByLength {
 
 /** What the top-level key with the content [start, start + length) is. */
 export function kindOf(table: MemberTable, b: Buffer, start: number, length: number): number {
-  const entries = length < table.topLevel.length ? (table.topLevel[length] as readonly Entry[]) : NO_ENTRIES;
-  for (let k = 0; k < entries.length; k++) {
-    const { bytes, kind } = entries[k] as Entry;
-    if (equals(b, start, length, bytes)) return kind;
-  }
-  if (length > LONG_STRING) return OTHER;
+  const kind = kindAmong(table.topLevel, b, start, length);
+  if (kind !== OTHER || length > LONG_STRING) return kind;
   for (let i = start; i < start + length; i++) {
     if (b[i] === BACKSLASH) return table.byName.get(decodeString(b, start, start + length)) ?? OTHER;
   }
   return OTHER;
 }
 
-/** DELTA if string values of this nested key are generated text, INPUT if objects are too, MODEL if they name one, else OTHER. */
-export function kindBelow(below: ByLength, b: Buffer, start: number, length: number): number {
-  if (length >= below.length) return OTHER;
-  const entries = below[length] as readonly Entry[];
+/** The kind of the entry whose name is written at `start`, without escapes; OTHER where there is none. */
+export function kindAmong(table: ByLength, b: Buffer, start: number, length: number): number {
+  if (length >= table.length) return OTHER;
+  const entries = table[length] as readonly Entry[];
   for (let k = 0; k < entries.length; k++) {
     const { bytes, kind } = entries[k] as Entry;
     if (equals(b, start, length, bytes)) return kind;

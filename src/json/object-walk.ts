@@ -25,7 +25,7 @@ import {
   ERROR,
   GROQ,
   INPUT,
-  kindBelow,
+  kindAmong,
   kindOf,
   LEAKING,
   type MemberTable,
@@ -355,7 +355,7 @@ export class ObjectWalk implements HiddenSpans {
       } else if (c === COLON) {
         if (next !== COLON_ONLY) return -1;
         next = VALUE;
-        said = isInput ? OTHER : kindBelow(below, b, from, to - from);
+        said = isInput ? OTHER : kindAmong(below, b, from, to - from);
         if (kind === CHOICES && depth === 2) this.#noteChoiceMember(b, from, to, i + 1, end, lineEnds);
         else if (kind === GROQ && depth === 1) this.#noteGroqMember(b, from, to, i + 1, end, lineEnds);
       } else if (c === COMMA) {
