@@ -111,10 +111,10 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   const log = loggerTo(options.logger, config.logLevel);
   const { services, close } = await openEngine(config, log);
   const open = new ActiveSet<{ readonly res: ServerResponse; index: number }>();
-  let leaving = false;
+  let isDraining = false;
   let closed: Promise<number> | null = null;
-  const handle = createHandler(services, () => leaving);
-  services.metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (leaving ? 1 : 0));
+  const handle = createHandler(services, () => isDraining);
+  services.metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (isDraining ? 1 : 0));
 
   return {
     serverOptions: serverOptions(services.settings),
@@ -133,7 +133,7 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     },
     metrics: async () => services.metrics.text(),
     async drain(seconds) {
-      leaving = true;
+      isDraining = true;
       for (const end = performance.now() + seconds * 1000; open.size > 0 && performance.now() < end; ) await sleep(20);
       return open.size;
     },

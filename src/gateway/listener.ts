@@ -63,10 +63,10 @@ export interface Listener {
  */
 export function createListener(services: Services, parts: FastParts, tls: TlsFiles | null): Listener {
   const { settings, metrics, log, requestLog } = services;
-  const leaving = (): boolean => !server.listening; // draining: the next request is for another gateway
+  const isDraining = (): boolean => !server.listening; // the next request is for another gateway
   const server = createServerOver(tls, { ...serverOptions(settings), ...messageClasses(parts) });
-  const handler = createHandler(services, leaving);
-  const connections = attach(server, { handler, leaving, parts, secure: tls !== null });
+  const handler = createHandler(services, isDraining);
+  const connections = attach(server, { handler, isDraining, parts, secure: tls !== null });
   server.maxHeadersCount = settings.maxHeaders + 1; // Node drops the rest silently: the one more shows it
   server.maxConnections = settings.maxConnections;
   const refuse = (socket: Duplex, name: ErrorName | null): void => {
@@ -111,9 +111,9 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
 
 /**
  * Answers requests of the API on any node:http server.
- * @param leaving whether answers close their connections now
+ * @param isDraining whether answers close their connections now
  */
-export function createHandler(services: Services, leaving: () => boolean): RequestHandler {
+export function createHandler(services: Services, isDraining: () => boolean): RequestHandler {
   const { overload, directory } = services;
   const shed = createShedder(services);
   const companies = new RequestCompanies(directory);
@@ -128,7 +128,7 @@ export function createHandler(services: Services, leaving: () => boolean): Reque
     });
   };
   return (req, res) => {
-    if (leaving()) res.closeAfter();
+    if (isDraining()) res.closeAfter();
     const { complete } = req;
     const company = overload.needsCompany ? companies.of(req.head) : null;
     if (!(company instanceof Promise)) return enter(req, res, company, complete);

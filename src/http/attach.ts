@@ -32,7 +32,7 @@ export function messageClasses(parts: FastParts): ServerOptions {
 interface AttachOptions {
   readonly handler: RequestHandler;
   /** Whether answers close their connections now. */
-  readonly leaving: () => boolean;
+  readonly isDraining: () => boolean;
   readonly parts: FastParts;
   /** The server speaks TLS: its bytes come decrypted, so reads are not shared. */
   readonly secure: boolean;
@@ -42,14 +42,14 @@ interface AttachOptions {
  * Answers the requests of a server by the fast path. Nothing changes on the wire.
  * @param server created with `messageClasses` of the same parts, and not listening yet
  */
-export function attach(server: Server, { handler, leaving, parts, secure }: AttachOptions): Connections {
+export function attach(server: Server, { handler, isDraining, parts, secure }: AttachOptions): Connections {
   if (!parts.has('messages')) return attachPlain(server, handler, secure);
   const open = new Set<Socket>();
   const buffers = streamBuffers();
   const setting = {
     server,
     handler,
-    leaving,
+    isDraining,
     buffers,
     gathering: new Gathering(),
     parserReadsLarge: parts.has('largeBodies') && !secure,

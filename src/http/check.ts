@@ -53,7 +53,7 @@ export async function checkFastParts(names = Object.keys(FAST_PARTS) as FastPart
 /** All that a server answers to the script on one connection, without the time of day. */
 async function transcript(parts: FastParts): Promise<string> {
   const server = createServer({ requireHostHeader: false, ...messageClasses(parts), keepAliveTimeout: CHECK_MS });
-  attach(server, { handler: answer, leaving: () => false, parts, secure: false });
+  attach(server, { handler: answer, isDraining: () => false, parts, secure: false });
   // exclusive: a process manager with node:cluster would take this port as the sign that the gateway serves
   server.listen({ port: 0, host: '127.0.0.1', exclusive: true });
   await once(server, 'listening');

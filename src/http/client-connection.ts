@@ -20,7 +20,7 @@ interface ConnectionSetting {
   readonly server: Server;
   readonly handler: RequestHandler;
   /** Whether answers close their connections now: then every request goes to Node's parser. */
-  readonly leaving: () => boolean;
+  readonly isDraining: () => boolean;
   readonly buffers: BufferPool;
   readonly gathering: Gathering;
   /** Whether Node's parser reads large bodies from the system itself. */
@@ -163,7 +163,7 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
 
   onAnswered(): void {
     this.#answering = null;
-    if (this.#setting.leaving()) this.socket.setTimeout(this.keepAliveMs); // as Node does after its own answers
+    if (this.#setting.isDraining()) this.socket.setTimeout(this.keepAliveMs); // as Node does after its own answers
     const held = this.#held;
     if (held === null || this.socket.destroyed) return;
     this.#held = null;
@@ -178,7 +178,7 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
 
   #takeRepeated(pattern: HeadPattern, bytes: Buffer, end: number): boolean {
     const from = pattern.match(bytes, end);
-    if (from < 0 || this.#setting.leaving()) return false;
+    if (from < 0 || this.#setting.isDraining()) return false;
     const { contentLength } = pattern;
     const token = pattern.sameToken ? null : pattern.token;
     if (from + contentLength === end) this.#answer(token, copied(bytes, from, end));

@@ -65,7 +65,7 @@ export async function distribute(db: Database, { shards, dryRun }: DistributeOpt
  * Changes tables in the transaction of a migration. On a database that is spread, new tables are spread too, and
  * functions that were replaced hold on several servers again.
  */
-export async function adopt(sql: Sql, change: () => PromiseLike<unknown>): Promise<void> {
+export async function changeTables(sql: Sql, change: () => PromiseLike<unknown>): Promise<void> {
   if (!(await isDistributed(sql))) {
     await change();
     return;

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { duration } from '../domain/overview.ts';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
-import { adopt } from './distribution.ts';
+import { changeTables } from './distribution.ts';
 
 export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
 
@@ -117,7 +117,7 @@ async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<
   const { count } = await sql`
     select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
   if (count === 0) await sql`alter table schema_migrations add column needs text`;
-  await adopt(sql, async () => {
+  await changeTables(sql, async () => {
     await sql.unsafe(text);
     await sql`insert into schema_migrations (name, sha256, needs) values (${name}, ${hash}, ${needs})`;
   });
@@ -287,7 +287,7 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
   const [setting] = await sql<[{ value: string }]>`select value from settings where name = 'billing_timezone'`;
   if (setting.value === zone) return;
   await requireSameClock(sql, zone);
-  await adopt(sql, async () => {
+  await changeTables(sql, async () => {
     await sql`select value from settings where name = 'billing_timezone' for update`;
     const [used] = await sql<[{ used: boolean }]>`select exists (select 1 from monthly_spend) as used`;
     if (used.used) {

@@ -215,7 +215,7 @@ async function answerLarge(t: Test, names: FastPart[], secure: boolean, streamed
   const server = secure
     ? createTlsServer({ ...options, ...SHARED, pskCallback: () => PSK.psk })
     : createServer(options);
-  attach(server, { handler, leaving: () => false, parts, secure });
+  attach(server, { handler, isDraining: () => false, parts, secure });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const to = { port: (server.address() as AddressInfo).port, host: '127.0.0.1' };

@@ -83,14 +83,14 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
 const nothing = (): Seen => ({ repeated: 0, closed: 0, release: null, unanswered: null });
 
 async function serve(t: Test, watched: boolean, seen = nothing()) {
-  let leaving = false;
+  let isDraining = false;
   const parts = new Set(watched ? (Object.keys(FAST_PARTS) as FastPart[]) : []);
   const server: Server = createServer({ ...messageClasses(parts), keepAliveTimeout: 75_000, requireHostHeader: false });
   const handler = (req: ClientRequest, res: ClientResponse): void => {
-    if (leaving) res.closeAfter();
+    if (isDraining) res.closeAfter();
     answer(req, res, seen);
   };
-  attach(server, { handler, leaving: () => leaving, parts, secure: false });
+  attach(server, { handler, isDraining: () => isDraining, parts, secure: false });
   const peers = new Map<number | undefined, Socket>();
   server.on('connection', (socket: Socket) => peers.set(socket.remotePort, socket));
   server.listen(0, '127.0.0.1');
@@ -102,7 +102,7 @@ async function serve(t: Test, watched: boolean, seen = nothing()) {
   const port = (server.address() as AddressInfo).port;
   /** How many bytes it has read of a client. */
   const read = ({ localPort }: Socket): number => peers.get(localPort)?.bytesRead ?? 0;
-  return { server, port, seen, read, leave: () => (leaving = true) };
+  return { server, port, seen, read, leave: () => (isDraining = true) };
 }
 
 type Served = Awaited<ReturnType<typeof serve>>;
