@@ -164,7 +164,7 @@ class BodyReader implements BodySink {
     if (listener === null) return true; // the rest of a body that is too large
     this.#size += piece.length;
     this.#cost += Math.max(piece.length, PIECE_BYTES);
-    const refusal = this.#refusal(listener);
+    const refusal = this.#check(listener);
     if (refusal !== null) {
       this.#listener = null;
       this.#pieces.length = 0;
@@ -186,8 +186,8 @@ class BodyReader implements BodySink {
     return false;
   }
 
-  /** Why the body is not to be read any further; null: it is. */
-  #refusal(listener: BodyListener): GatewayError | null {
+  /** Checks what was read so far, tells the listener of the work and takes memory for it. @returns why no more is read; null: more is */
+  #check(listener: BodyListener): GatewayError | null {
     if (this.#size > this.#limit) return new GatewayError('request_too_large');
     if (!this.#isAnnounced && ++this.#chunks > FREE_CHUNKS + this.#size / LEAST_CHUNK)
       return new GatewayError('invalid_request', SMALL_CHUNKS);

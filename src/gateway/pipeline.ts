@@ -204,7 +204,7 @@ class ApiRequest implements BodyListener, ReplyListener {
 
   async #lookUp(lookup: Lookup, id: string, arrived: boolean): Promise<void> {
     this.#summary.endpoint = lookup.endpoint;
-    let complete: boolean | undefined = arrived;
+    let complete: boolean | undefined = arrived; // see `handle`: only while the key is looked up
     try {
       const key = await this.#authenticate();
       complete = undefined;

@@ -85,7 +85,7 @@ export async function importModels(
 /** The lines whose company is known, those without a date first: a model has to be there before a price of it can be to come. */
 async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]): Promise<KnownLine[]> {
   const ids = await companyIds(sql, models, mistakes);
-  const found: { model: ImportedModel; company_id: string | null }[] = [];
+  const found: Omit<KnownLine, 'dated'>[] = [];
   for (const model of models) {
     const company_id = model.company === null ? null : ids.get(model.company);
     if (company_id !== undefined) found.push({ model, company_id }); // else a mistake, told already
@@ -154,9 +154,9 @@ function newCostPrice(sql: Sql, { model, company_id }: KnownLine, costs: readonl
   };
 }
 
-type Prices = Readonly<Record<'input' | 'output', string | null>>;
+type PriceTexts = Readonly<Record<'input' | 'output', string | null>>;
 
-function pricesText({ input, output }: Prices, before: Prices | null | undefined): string {
+function pricesText({ input, output }: PriceTexts, before: PriceTexts | null | undefined): string {
   return `${input} and ${output}${before == null ? '' : `, was ${before.input} and ${before.output}`}`;
 }
 
@@ -178,7 +178,7 @@ async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: 
 }
 
 /** The prices that begin at the dates of lines. */
-async function readDates(sql: Sql, found: readonly { model: ImportedModel; company_id: string | null }[]) {
+async function readDates(sql: Sql, found: readonly Omit<KnownLine, 'dated'>[]) {
   const asked = found.flatMap(({ model, company_id }) => {
     return model.valid_from === null ? [] : [{ model, company_id, slug: model.slug, from: model.valid_from }];
   });
