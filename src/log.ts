@@ -7,7 +7,7 @@ export type { Logger } from 'pino';
 /** Lines are written together once they fill this many bytes, or after this many milliseconds. */
 const BUFFER_BYTES = 65_536;
 const BUFFER_MS = 250;
-/** A full pipe is tried again after so many milliseconds. */
+/** Milliseconds after which a full pipe is tried again. */
 const RETRY_MS = 10;
 /** A reader that takes nothing for so long is given up at the end of the process. */
 const PATIENCE_MS = 5000;
@@ -15,7 +15,7 @@ const PATIENCE_MS = 5000;
 const MAX_QUEUED = 64 * 1_048_576;
 /** UTF-8 needs at most three bytes for a UTF-16 unit. */
 const MOST_BYTES = 3;
-/** What several processes write to one pipe stays together up to so many bytes (PIPE_BUF of Linux). */
+/** Bytes up to which what several processes write to one pipe stays together (PIPE_BUF of Linux). */
 const PIPE_BYTES = 4096;
 
 /** Takes finished lines past pino: 0.3 µs for the line of each request, where pino takes 3. */

@@ -15,7 +15,7 @@ const NOT_FORWARDED = new Set([
   ...[CLIENT_HEADER, SESSION_HEADER],
 ]);
 const MAX_BODY_BYTES = 1 << 20; // system prompts are long
-/** A body without a length may come in so many chunks of any size; more need LEAST_CHUNK bytes each, on average. */
+/** Chunks of any size in which a body without a length may come; with more it needs LEAST_CHUNK bytes in each, on average. */
 const FREE_CHUNKS = 256;
 const LEAST_CHUNK = 256;
 const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'];

@@ -4,7 +4,7 @@ import type { Clock } from '../domain/ports.ts';
 /** The least recently used beyond these are forgotten. The option `max` would take their memory, and 7 ms, at once. */
 const SUBJECTS = { maxSize: 100_000, sizeCalculation: () => 1 };
 
-/** After so many failures within a window, or so much of anything else, attempts are refused until it ends. */
+/** Failures within a window, or as much of anything else, after which attempts are refused until it ends. */
 type Limit = { readonly most: number; readonly windowMs: number };
 
 /**

@@ -1,4 +1,4 @@
-/** A company may hold so many times the places that are free: seven eighths of all where it is alone. */
+/** How many times the free places a company may hold: seven eighths of all where it is alone. */
 const HELD_PER_FREE = 7;
 
 /**

@@ -3,7 +3,7 @@ import { oneOf, type Read, readInstant, readPrice, refuse } from './field.ts';
 /** How people read and write prices: EUR per 1000 or per 1,000,000 tokens. The database has those per 1000. */
 export type PriceUnit = '1k' | '1M';
 
-/** Decimal places between EUR per 1000 tokens and EUR per so many. */
+/** Decimal places between EUR per 1000 tokens and EUR per unit. */
 const PLACES: Readonly<Record<PriceUnit, number>> = { '1k': 0, '1M': 3 };
 /** How many tokens a unit has, in words. */
 export const UNIT_TOKENS: Readonly<Record<PriceUnit, string>> = { '1k': '1000', '1M': '1,000,000' };
@@ -11,12 +11,12 @@ const PER_MILLION = /^\d{1,9}(\.\d{1,9})?$/;
 
 export const readPriceUnit: Read<PriceUnit> = oneOf('1k', '1M');
 
-/** A price per 1000 tokens as one per so many, exact. @param price decimal text */
+/** A price per 1000 tokens as one per unit, exact. @param price decimal text */
 export function priceIn(unit: PriceUnit, price: string): string {
   return movePoint(price, PLACES[unit]);
 }
 
-/** Reads a price per so many tokens; the value is EUR per 1000 tokens as exact decimal text. */
+/** Reads a price per unit; the value is EUR per 1000 tokens as exact decimal text. */
 export function readPriceIn(unit: PriceUnit): Read<string> {
   if (unit === '1k') return readPrice;
   return (text) => {

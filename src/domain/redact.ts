@@ -2,13 +2,13 @@ import { internalNames, type Model } from './model.ts';
 import { innerReason, TELLING } from './refusal.ts';
 
 const MAX_LOGGED = 1000;
-/** Of a longer first line the words within so many characters are read: some patterns take time by the square of it. */
+/** Characters of a first line whose words are read: some patterns take time by the square of its length. */
 const MAX_LINE = 1000;
 /** Text of a caller's that may be logged: it looks like a name, and not like a key. */
 const NAME = /^(?!.*[a-z2-7]{24})[\w.:/@+-]{1,64}$/;
 /** Keys, whole or masked. */
 const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
-/** So many letters and digits in a row make a text an echo of the prompt. */
+/** Letters and digits in a row that make a text an echo of the prompt. */
 const ECHO_LENGTH = 12;
 const BEGINNINGS = 16_384;
 

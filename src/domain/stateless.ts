@@ -82,7 +82,7 @@ const STORED_ITEMS: ReadonlySet<unknown> = new Set([
 const UNTHREADED = { error_code: 'thread_unsupported_request', unsupported: ['thread'] };
 
 /**
- * `include` and `input` are none of a message's, and may be anything there.
+ * Messages have no `include` and `input`: there they may be anything.
  * @throws GatewayError 400 unless an answer depends on its request alone
  */
 export function requireStateless(request: Partial<ResponsesRequest & MessagesRequest>): void {

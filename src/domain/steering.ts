@@ -86,7 +86,7 @@ export class SteeringFilter {
     return this.#kwargs.has(name);
   }
 
-  /** Whether a tool of this type is refused; a type that is no string is none of the caller's, nor is a tool without a name. */
+  /** Whether a tool of this type is refused. A tool of the caller's own has a name, and a type that is a string. */
   refusesTool(type: unknown, isNamed = true): boolean {
     const name = typeof type === 'string' ? type : 'null';
     if (!this.#tools.has(name) || this.#exemptTools.has(name)) return false;

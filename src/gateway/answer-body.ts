@@ -18,7 +18,7 @@ export const MAX_FAILURE_BYTES = 1024 * 1024;
 
 const NONE = Buffer.alloc(0);
 
-/** Collects a whole body, up to a limit. `bytes` is a view, which may be of the buffer pushed last and lives as long as that. */
+/** Collects a whole body, up to a limit. `bytes` may be a view of the buffer that was pushed last, and is valid as long as that. */
 export class AnswerBody {
   readonly #limit: number;
   /** Has the body at its beginning: most bodies come in one read, and are not copied. */

@@ -15,10 +15,10 @@ const PARSE_BYTES = 65_536;
 const TURN_BYTES = 131_072;
 /** Reading a small piece takes as much time as this many bytes of a large one. */
 const PIECE_BYTES = 1024;
-/** A small body in so many pieces is joined: each takes 120 bytes more than its own. A body in pieces of 1 KiB has fewer. */
+/** Pieces at which a small body is joined: each takes 120 bytes more than its own. A body in pieces of 1 KiB has fewer. */
 const MOST_PIECES = 65;
 /**
- * A chunked body may have so many chunks of any size; more of them need LEAST_CHUNK bytes each, on average. A megabyte
+ * Chunks of any size that a chunked body may have; with more it needs LEAST_CHUNK bytes in each, on average. A megabyte
  * in chunks of one byte takes 1.4 s, of which others wait for a third before they have a turn.
  */
 const FREE_CHUNKS = 4096;
@@ -100,7 +100,7 @@ export interface BodyListener {
   onBody(body: RequestBody): void;
   /** The body is not taken: 413 for its size, 503 for want of memory, 400 for chunks of a few bytes. */
   onNoBody(error: GatewayError): void;
-  /** Takes memory for so many more bytes of a large body. @returns false: it is not to be read */
+  /** Takes memory for more bytes of a large body. @returns false: it is not to be read */
   takeMemory(bytes: number): boolean;
   /** Bytes were read beyond the announced ones; small pieces count as PIECE_BYTES each. */
   worked(bytes: number): void;
@@ -186,7 +186,10 @@ class BodyReader implements BodySink {
     return false;
   }
 
-  /** Checks what was read so far, tells the listener of the work and takes memory for it. @returns why no more is read; null: more is */
+  /**
+   * Checks what was read so far, tells the listener of the work and takes memory for it.
+   * @returns why no more is read; null: more is
+   */
   #check(listener: BodyListener): GatewayError | null {
     if (this.#size > this.#limit) return new GatewayError('request_too_large');
     if (!this.#isAnnounced && ++this.#chunks > FREE_CHUNKS + this.#size / LEAST_CHUNK)

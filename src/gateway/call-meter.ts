@@ -15,7 +15,7 @@ import { RequestMemory } from './held-memory.ts';
 import type { ModelNames } from './model-names.ts';
 import type { Services } from './services.ts';
 
-/** Removing the prompt from a reason costs so many times as much as reading it. */
+/** How many times as much as reading a prompt it costs to remove the prompt from a reason. */
 const SCRUB_COST = 40;
 
 /** An admitted call, and what it holds. */

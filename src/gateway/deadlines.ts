@@ -10,7 +10,7 @@ import type { Reply } from './reply.ts';
 const TICK_MS = 100;
 /** If the upstream was paused for this part of `totalMs`, the client's slow reading is why the call took too long. */
 const HELD_PART = 0.1;
-/** Clients are checked every so many ticks: reading their state costs more, and their limit is long. */
+/** Ticks from one check of the clients to the next: reading their state costs more, and their limit is long. */
 const CLIENT_TICKS = 10;
 /** The most calls whose clients left and whose answers are still awaited: of all companies, and of one. */
 const MAX_ABANDONED = 1000;

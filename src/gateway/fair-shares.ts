@@ -13,7 +13,7 @@ const STEP_UP = 0.07;
 const LEAST_CAPACITY = 0.05;
 /** The least that counts as the most work: with far less in a sample, a late event loop has other causes. */
 const COMMON_WORK = 400;
-/** The overload is over when the capacity is so many times the most work. */
+/** The overload is over when the capacity is this many times the most work. */
 const ENOUGH = 2;
 
 /** What one company uses of the gateway. */
@@ -27,7 +27,7 @@ export interface CompanyLoad {
   work: number;
 }
 
-/** Adds the work of reading so many bytes. */
+/** Adds the work of reading bytes. */
 export function addWork(load: CompanyLoad, bytes: number): void {
   load.work += bytes / WORK_BYTES;
 }

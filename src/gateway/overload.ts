@@ -5,9 +5,9 @@ import { heapShare, residentBytes } from '../runtime/memory.ts';
 import { type CompanyLoad, FairShares } from './fair-shares.ts';
 
 const SAMPLE_MS = 100;
-/** With more than 1024 busy connections libuv may run no timer for seconds: every so many requests take a sample too. */
+/** Requests after which a sample is taken too: with more than 1024 busy connections libuv may run no timer for seconds. */
 const SAMPLE_REQUESTS = 64;
-/** Memory is read every so many samples: asking the system for it takes as long as three requests. */
+/** Samples for which memory is read once: asking the system for it takes as long as three requests. */
 const MEMORY_SAMPLES = 5;
 const RESOLUTION_MS = 25;
 /** Share of V8's own limit beyond which the process would soon die. */
@@ -28,7 +28,7 @@ const HELD_DELAY = 1 / 5;
 const BUSY_DELAY = 1 / 100;
 /** Beyond this part of MAX_REQUESTS requests are counted by company. */
 const COUNTED = 1 / 8;
-/** For so many samples after an overload requests are still counted by company: a load that swings soon comes back. */
+/** Samples after an overload in which requests are still counted by company: a load that swings soon comes back. */
 const CALM_SAMPLES = 50;
 
 type ShedReason = keyof Overload['refused'];

@@ -27,7 +27,7 @@ export const MAX_NAMES = 2048;
 
 /** As LONG_STRING, for strings below the top level, where only roles and types are looked up. */
 export const SHORT_STRING = 32;
-/** What stands for such a string. */
+/** What stands for a string longer than SHORT_STRING. */
 export const SHORTENED = '...';
 /** Containers nested deeper than this are empty in the value; the top-level object is 1. */
 export const REDUCED_DEPTH = 4;

@@ -7,7 +7,7 @@ export interface TokenCounts {
   readonly completion: number;
 }
 
-/** The counts as the upstream told them; null: not told, or not such a number. */
+/** The counts as the upstream told them; null: not told, or not a whole number up to MAX_TOKENS. */
 export interface ToldUsage {
   readonly prompt: number | null;
   readonly completion: number | null;

@@ -234,7 +234,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
     }
   }
 
-  /** Adds what to ask for, until there are so many. */
+  /** Adds what to ask for. @param most shares to ask for at once */
   #plan(shares: ReadonlySet<Share>, asked: Map<Share, AskedUnits>, most: number): void {
     const now = performance.now();
     for (const share of shares) {

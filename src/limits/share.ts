@@ -24,7 +24,7 @@ export abstract class Share {
   readonly subject: string;
   readonly kind: LimitKind;
   limit: number;
-  /** Units that may be taken. Below 0: so many were used without a lease. */
+  /** Units that may be taken; below 0, the number of those that were used without a lease. */
   free = 0;
   /** Requests that wait, and those of them that were counted in what was asked for. */
   waiting: Waiting[] = [];
@@ -50,13 +50,13 @@ export abstract class Share {
   /** Units that were free while the gateway was suspended are free no longer: others may have leased them since. */
   abstract forgetOld(now: number): void;
 
-  /** @returns whether so many units were free */
+  /** @returns whether the units were free, and are taken */
   abstract take(units: number): boolean;
 
   /**
    * Takes units with the database away: no more than this gateway's part.
    * @param gateways how many leased last, 1 at least
-   * @returns whether there are so many
+   * @returns whether the units were taken
    */
   abstract takeAlone(units: number, gateways: number, now: number): boolean;
 

@@ -23,7 +23,7 @@ export class BodyMemory {
   #bytes = 0;
   #free: Buffer[] = [];
   #lent = false;
-  /** The fewest slabs that were free since the last check: so many were not needed. */
+  /** The fewest slabs that were free since the last check: these were not needed. */
   #spare = 0;
   readonly #interval = new IdleInterval(
     CHECK_MS,

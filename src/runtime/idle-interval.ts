@@ -1,4 +1,4 @@
-/** After so many ticks in a row with nothing to do the interval stops. */
+/** Ticks in a row with nothing to do, after which the interval stops. */
 const QUIET_TICKS = 10;
 
 /**

@@ -4,9 +4,9 @@ import { GENERATED, NUMBER, type ObjectWalk, TEXT } from '../json/object-walk.ts
 const MAX_GAPS = 8;
 /** Bytes of the longest event that a pattern is learned from. */
 const MAX_EVENT = 2048;
-/** After so many events in a row that do not match, another pattern is looked for. */
+/** Events in a row that do not match, after which another pattern is looked for. */
 const PATIENCE = 2;
-/** After so many comparisons without success no more are made. */
+/** Comparisons without success, after which no more are made. */
 const MAX_TRIES = 16;
 /** A pattern that matched more often than this makes MAX_TRIES new comparisons possible. */
 const WORTHWHILE = 32;

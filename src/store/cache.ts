@@ -112,7 +112,7 @@ export class Cache<T extends object> {
   }
 
   /**
-   * Changes may have been missed. Every entry is read again before it is used; while it cannot be read quickly,
+   * Changes may have been missed. Every entry is read again before it is used. While it cannot be read quickly,
    * the old value serves, so that a doubt turns no outage into refusals.
    */
   doubt(): void {

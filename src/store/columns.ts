@@ -1,6 +1,6 @@
 import type { Sql } from './database.ts';
 
-/** The most that the rows of one answer have together, but for a single row: long ones would fill the memory of the pages' process. */
+/** The most bytes that several rows of one answer have together: long ones would fill the memory of the pages' process. */
 export const PAGE_BYTES = 2 << 20;
 
 /** The length of a list. Postgres compresses long ones; one that is joined with an empty list is not. */

@@ -22,7 +22,7 @@ export const SPREAD = [
   'request_hours',
 ] as const;
 
-/** Sums of all companies, spread all the same: each shard has those of its companies, and all are added up. With their unique keys. */
+/** Tables of sums of all companies, with their unique keys. They are spread too: each shard has the sums of its companies. */
 export const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'billing_month, day, model_slug, part' };
 
 /** This database cannot be spread over several servers as it is; the message says what is missing. */

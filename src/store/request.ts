@@ -123,7 +123,7 @@ async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): 
   return end < place.at.getTime() ? { at: new Date(end), id: firstRequestId(end) } : place;
 }
 
-/** The rows of the trail that an index finds, from a place on: no others are read. No index has failures of a key of a known company. */
+/** The rows of the trail that an index finds, from a place on; no others are read. Failures of a key within a company have no index. */
 function trailFrom(sql: Sql, { company, key, status, from, to, before }: RequestsQuery) {
   const api_key_id = company !== null && isFailure(status) ? null : key;
   return sql`

@@ -10,7 +10,7 @@ type ResponseState = 'open' | 'done' | 'broken';
  *   buffer: 1a CR LF data: {…}⏎⏎ CR LF 1b CR LF data: {…}⏎⏎ CR LF
  *                    ^ bodyStart      '--------- moved to the left, up to bodyEnd
  *
- * It accepts only answers that every reader understands in the same way. An answer is broken that has both a length
+ * Accepts only answers that every reader understands in the same way. An answer is broken if it has both a length
  * and chunks, another transfer coding than chunks, line ends other than CR LF, or folded headers. Pure: no socket, no
  * clock.
  */

@@ -65,7 +65,7 @@ export interface Operation<B = unknown, Q = unknown> {
   /** What it answers with; null: nothing (204), or a file. */
   readonly answer: Schema | null;
   readonly file?: File<B, Q>;
-  /** A POST that changes nothing, and has a body because an address would be too short or is logged: a token that only reads may send it. */
+  /** A POST that changes nothing: its body is too long for an address, or must not be logged. A token that only reads may send it. */
   readonly isReading?: true;
   /** The operation may take minutes, and takes a permit of exports. */
   readonly isLong?: true;
