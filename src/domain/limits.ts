@@ -87,7 +87,5 @@ function duration(seconds: number): string {
 }
 
 function sumOf(units: readonly number[]): number {
-  let sum = 0;
-  for (const each of units) sum += each;
-  return sum;
+  return units.reduce((sum, each) => sum + each, 0);
 }

@@ -24,7 +24,7 @@ const RULES: BodyRules<MessagesRequest> = {
 };
 const COUNT_RULES: BodyRules<MessagesRequest> = { ...RULES, check: checkCountTokens };
 
-/** What the types of its events mean. */
+/** What the types of a message's events mean. */
 const TYPES: EventTypes = {
   last: new Set(['message_stop']),
   failed: new Set(['error']),

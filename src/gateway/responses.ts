@@ -48,7 +48,7 @@ const RULES: BodyRules<ResponsesRequest> = {
   own: STORED_MEMBERS,
 };
 
-/** What the types of its events mean. */
+/** What the types of a response's events mean. */
 const TYPES: EventTypes = {
   last: new Set(['response.completed', 'response.incomplete']),
   failed: new Set(['response.failed', 'error']),

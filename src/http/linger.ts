@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 /** How long, and how much, a client may go on sending after its answer. */
 const LINGER_MS = 5000;
 const MOST_BYTES = 67_108_864;
-/** How often that is checked. */
+/** How often both are checked. */
 const CHECK_MS = 100;
 
 /**

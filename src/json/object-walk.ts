@@ -110,7 +110,6 @@ export class ObjectWalk implements HiddenSpans {
   /** The longest generated text, without its quotes. */
   textStart = 0;
   textEnd = 0;
-  /** Whether to collect `values`. */
   collecting = false;
   /** String and number values down to MAX_LEVELS: triples start, end, kind. Strings are without their quotes. */
   values: number[] = [];

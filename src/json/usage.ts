@@ -178,15 +178,7 @@ function detailsOf(
 }
 
 function toldOrNull(details: UsageDetails): UsageDetails | null {
-  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
-  const isTold =
-    cached !== null ||
-    cacheWrite !== null ||
-    audioPrompt !== null ||
-    reasoning !== null ||
-    audioCompletion !== null ||
-    cost !== null;
-  return isTold ? details : null;
+  return Object.values(details).some((detail) => detail !== null) ? details : null;
 }
 
 const NONE: Members = {};

@@ -38,7 +38,7 @@ export class Reservations {
     return this.#open.size;
   }
 
-  /** There is none to renew or to delete. */
+  /** No reservation is to be renewed or deleted. */
   get isQuiet(): boolean {
     return this.#open.size === 0 && this.#ended.length === 0;
   }

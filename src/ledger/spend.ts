@@ -246,7 +246,7 @@ export class SpendTable {
     if (this.#doubted.size > 0) this.#doubted.delete(spend);
   }
 
-  /** Creates it where it is missing. */
+  /** The spend of a company or key, created where it is missing. */
   #find(id: string, month: string): MonthSpend {
     let spends = this.#months.get(month);
     if (spends === undefined) {

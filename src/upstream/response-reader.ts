@@ -40,7 +40,6 @@ export class ResponseReader {
   #headBytes = 0;
   /** Bytes that are missing of the body, or of the chunk. */
   #rest = 0;
-  /** Whether the answer is HTTP/1.0. */
   #isHttp10 = false;
   #contentLength = -1;
   #chunked = false;
