@@ -139,8 +139,7 @@ export const REFERENCE_ERRORS: ErrorFormat = {
 
 /** Errors of the Responses API: bodies as in the reference format, events with their type. */
 export const RESPONSES_ERRORS: ErrorFormat = {
-  idHeader: null,
-  body: (error) => error.body,
+  ...REFERENCE_ERRORS,
   event({ code, message, param }, _, events) {
     const event = { type: 'error', code, message, param, sequence_number: events };
     return `event: error\ndata: ${JSON.stringify(event)}\n\n`;

@@ -39,7 +39,8 @@ type Members = Readonly<Record<string, unknown>>;
 /** The usage of a chat completion. Without `completion_tokens` they are total_tokens - prompt_tokens. */
 export function chatUsage(usage: Members): ToldUsage {
   const { prompt_tokens: prompt, completion_tokens: completion } = usage;
-  return toldUsage(usage, prompt, withReasoning(usage, prompt, completion, usage.completion_tokens_details));
+  const { prompt_tokens_details: ofPrompt, completion_tokens_details: ofCompletion, cost } = usage;
+  return toldUsage(prompt, withReasoning(usage, prompt, completion, ofCompletion), ofPrompt, ofCompletion, cost);
 }
 
 /**
@@ -57,23 +58,16 @@ function withReasoning(usage: Members, prompt: unknown, completion: unknown, det
 
 /** The usage of embeddings, which have no completion: all tokens are of the prompt. */
 export function embeddingUsage(usage: Members): ToldUsage {
-  return toldUsage(usage, usage.prompt_tokens ?? usage.total_tokens, usage.completion_tokens ?? 0);
-}
-
-function toldUsage(usage: Members, promptTokens: unknown, completionTokens: unknown): ToldUsage {
-  const prompt = countOrNull(promptTokens);
-  const completion = countOrNull(completionTokens);
   const { prompt_tokens_details: ofPrompt, completion_tokens_details: ofCompletion, cost } = usage;
-  return { prompt, completion, details: detailsOf(prompt, completion, ofPrompt, ofCompletion, cost) };
+  const prompt = usage.prompt_tokens ?? usage.total_tokens;
+  return toldUsage(prompt, usage.completion_tokens ?? 0, ofPrompt, ofCompletion, cost);
 }
 
 /** The usage of a response. */
 export function responsesUsage(usage: Members): ToldUsage {
   const { input_tokens: input, output_tokens: output } = usage;
   const { input_tokens_details: ofInput, output_tokens_details: ofOutput, cost } = usage;
-  const prompt = countOrNull(input);
-  const completion = countOrNull(withReasoning(usage, input, output, ofOutput));
-  return { prompt, completion, details: detailsOf(prompt, completion, ofInput, ofOutput, cost) };
+  return toldUsage(input, withReasoning(usage, input, output, ofOutput), ofInput, ofOutput, cost);
 }
 
 /**
@@ -96,12 +90,11 @@ export function messagesUsage(usage: Members): ToldUsage {
 function runUsage(usage: Members): ToldUsage {
   const { input_tokens: input, cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage;
   const parts = [input, written ?? 0, read ?? 0];
-  const prompt = parts.every(isCount) ? countOrNull(parts.reduce((sum, part) => sum + part, 0)) : null;
-  const completion = countOrNull(usage.output_tokens);
+  const prompt = parts.every(isCount) ? parts.reduce((sum, part) => sum + part, 0) : null;
   const cache = written == null && read == null ? null : { cached_tokens: read, cache_write_tokens: written };
   const { thinking_tokens: thinking } = membersOf(usage.output_tokens_details);
   const generated = thinking == null ? null : { reasoning_tokens: thinking };
-  return { prompt, completion, details: detailsOf(prompt, completion, cache, generated, usage.cost) };
+  return toldUsage(prompt, usage.output_tokens, cache, generated, usage.cost);
 }
 
 /** Reads a usage from its text. @returns null when no count is told, or it is not JSON */
@@ -156,18 +149,20 @@ const DECIMAL = /^\d{1,20}(?:\.\d{1,40})?(?:e[+-]?\d{1,3})?$/i;
 const MOST_COST = 1e6;
 const LEAST_COST = 1e-15;
 
-/** A usage without details pays three comparisons. */
-function detailsOf(
-  prompt: number | null,
-  completion: number | null,
+/** Checks what a usage tells. One without details pays three comparisons. */
+function toldUsage(
+  promptTokens: unknown,
+  completionTokens: unknown,
   promptParts: unknown,
   completionParts: unknown,
   cost: unknown,
-): UsageDetails | null {
-  if (promptParts == null && completionParts == null && cost == null) return null;
+): ToldUsage {
+  const prompt = countOrNull(promptTokens);
+  const completion = countOrNull(completionTokens);
+  if (promptParts == null && completionParts == null && cost == null) return { prompt, completion, details: null };
   const ofPrompt = membersOf(promptParts);
   const ofCompletion = membersOf(completionParts);
-  return toldOrNull({
+  const details = toldOrNull({
     cached: partOf(prompt, ofPrompt.cached_tokens),
     cacheWrite: partOf(prompt, ofPrompt.cache_write_tokens),
     audioPrompt: partOf(prompt, ofPrompt.audio_tokens),
@@ -175,6 +170,7 @@ function detailsOf(
     audioCompletion: partOf(completion, ofCompletion.audio_tokens),
     cost: costOrNull(cost),
   });
+  return { prompt, completion, details };
 }
 
 function toldOrNull(details: UsageDetails): UsageDetails | null {
