@@ -57,17 +57,19 @@ export function tighter(a: LimitLeft | null, b: LimitLeft | null): LimitLeft | n
   return b.remaining < a.remaining ? b : a;
 }
 
-const TEXTS: Readonly<Record<LimitKind, string>> = {
-  requests: 'requests per minute',
-  tokens: 'tokens per minute',
-  calls: 'requests at once',
+const UNITS: Readonly<Record<LimitKind, readonly [noun: string, when: string]>> = {
+  requests: ['request', 'per minute'],
+  tokens: ['token', 'per minute'],
+  calls: ['request', 'at once'],
 };
 
 /** Why a request is refused, without the words of the dialect. */
 export function limitText(kind: LimitKind, whose: 'key' | 'company', limit: number, seconds: number): string {
   const counted =
     kind === 'tokens' ? ' Until it is answered, a request counts with the most tokens it may generate.' : '';
-  return `This ${whose} is limited to ${limit} ${TEXTS[kind]}.${counted} Try again in ${duration(seconds)}.`;
+  const [noun, when] = UNITS[kind];
+  const units = `${limit} ${noun}${limit === 1 ? '' : 's'} ${when}`;
+  return `This ${whose} is limited to ${units}.${counted} Try again in ${duration(seconds)}.`;
 }
 
 /** The `x-ratelimit-*` headers of the reference format, names and values in turn. */

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { leftOf, limitHeaders, secondsUntilFree, tighter } from '../../src/domain/limits.ts';
+import { leftOf, limitHeaders, limitText, secondsUntilFree, tighter } from '../../src/domain/limits.ts';
 
 /** Leased so many seconds ago, in a window of ten. */
 const window = (ago: Readonly<Record<number, number>>) => Array.from({ length: 10 }, (_, n) => ago[9 - n] ?? 0);
@@ -30,6 +30,12 @@ t.test('headers as the reference format writes them', async (t) => {
     ...['x-ratelimit-reset-tokens', '6m0s'],
   ]);
   t.same(limitHeaders({ requests: null, tokens: null, calls: requests }), []);
+});
+
+t.test('a refusal counts one request in the singular', async (t) => {
+  const text = (limit: number): string => limitText('requests', 'key', limit, 61);
+  t.equal(text(1), 'This key is limited to 1 request per minute. Try again in 1m1s.');
+  t.equal(text(2), 'This key is limited to 2 requests per minute. Try again in 1m1s.');
 });
 
 t.test('the tighter of two limits', async (t) => {
