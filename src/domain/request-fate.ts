@@ -19,6 +19,8 @@ export interface RequestFacts {
   readonly asked: string | null;
   readonly api_key_id: string | null;
   readonly outcome: Outcome | null;
+  /** What was booked; null: nothing. */
+  readonly cost_eur: string | null;
   /** What the upstream answered with: of one request, and only where an operator reads it. */
   readonly upstream_status?: number | null;
 }
@@ -48,15 +50,15 @@ function resultOf({ status, code, outcome }: RequestFacts): Result {
 }
 
 function textOf(request: RequestFacts): Text {
-  const { status, code, outcome } = request;
+  const { status, code, outcome, cost_eur } = request;
   if (status === 0) return outcome === null ? LEFT_EARLY : LEFT;
   if (status === 200 && code !== null) {
-    if (code !== 'upstream_timeout') return BROKEN;
-    return outcome === 'client_aborted' ? READ_SLOWLY : STALLED;
+    if (outcome === 'client_aborted' && code === 'upstream_timeout') return READ_SLOWLY;
+    return (code === 'upstream_timeout' ? stalled : broken)(cost_eur);
   }
   if (status === null || status === 200) {
     if (outcome === 'client_aborted') return LEFT_STREAM;
-    return outcome === 'upstream_failed' ? BROKEN : ['The request was answered.', null];
+    return outcome === 'upstream_failed' ? broken(cost_eur) : ['The request was answered.', null];
   }
   const text = Object.hasOwn(TEXTS, code ?? '') ? TEXTS[code as ErrorName] : invalid;
   return typeof text === 'function' ? text(request) : text;
@@ -72,14 +74,19 @@ const LEFT_STREAM: Text = [
   'The client left before the stream ended. What was generated until then is charged.',
   CANCELLED,
 ];
-const BROKEN: Text = [
-  'The stream began, and then the upstream broke it off. The client was told so in the stream; what it had got is charged.',
+const broken = (cost: string | null): Text => [
+  `The stream began, and then the upstream broke it off. ${toldInStream(cost)}`,
   'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
 ];
-const STALLED: Text = [
-  'The stream began, and then the upstream sent nothing for too long. The client was told so in the stream.',
+const stalled = (cost: string | null): Text => [
+  `The stream began, and then the upstream sent nothing for too long. ${toldInStream(cost)}`,
   'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.',
 ];
+
+/** A stream that failed is booked only if the upstream had told a usage after some text. */
+function toldInStream(cost: string | null): string {
+  return `The client was told so in the stream. ${cost === null ? 'Nothing was charged.' : 'What it had got is charged.'}`;
+}
 
 const READ_SLOWLY: Text = [
   'The client read the stream so slowly that the time for the whole call ran out. What was generated was charged.',

@@ -11,6 +11,7 @@ const ANSWERED: RequestFacts = {
   asked: null,
   api_key_id: 'key',
   outcome: 'completed',
+  cost_eur: '0.0042',
 };
 const fate = (change: Partial<RequestFacts>) => fateOf({ ...ANSWERED, ...change });
 const refused = (status: number, code: string, change: Partial<RequestFacts> = {}) =>
@@ -20,7 +21,10 @@ t.test('every result', async (t) => {
   t.match(fate({}), { result: 'success', advice: null });
   t.match(fate({ outcome: 'client_aborted' }), { result: 'success', what: /left before the stream ended/ });
   t.match(fate({ code: 'upstream_error', outcome: 'upstream_failed' }), { result: 'failed', what: /broke it off/ });
-  t.match(fate({ code: 'upstream_timeout' }), { result: 'failed', what: /sent nothing for too long/ });
+  t.match(fate({ code: 'upstream_timeout', outcome: 'upstream_failed' }), {
+    result: 'failed',
+    what: /sent nothing for too long/,
+  });
   t.match(fate({ code: 'upstream_timeout', outcome: 'client_aborted' }), {
     result: 'failed',
     what: /read the stream so slowly/,
@@ -29,6 +33,14 @@ t.test('every result', async (t) => {
   t.match(fate({ status: 0, outcome: 'client_aborted' }), { result: 'left', what: /charged all the same/ });
   t.match(fate({ status: null }), { result: 'success', what: /answered/ }, 'known from the ledger alone');
   t.match(fate({ status: null, outcome: 'upstream_failed' }), { result: 'failed' });
+});
+
+t.test('a stream that failed is told as charged only where it was booked', async (t) => {
+  for (const code of ['upstream_error', 'upstream_timeout']) {
+    const failed = (cost_eur: string | null) => fate({ code, outcome: 'upstream_failed', cost_eur });
+    t.match(failed('0.0042'), { what: /What it had got is charged\.$/ });
+    t.match(failed(null), { what: /Nothing was charged\.$/ });
+  }
 });
 
 t.test('what to do, and where', async (t) => {
