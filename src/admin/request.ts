@@ -61,7 +61,7 @@ function upstreamCard({ upstream_status: status, upstream_reason: reason }: Requ
   if (reason === null) return '';
   return html`<section class="card"><h2>What the upstream said</h2>
 <p>${status === null ? 'It gave no answer, or one that broke off.' : `It answered with status ${status}.`}</p>
-<pre tabindex="0" aria-label="The words of the upstream">${reason}</pre>
+<pre tabindex="0" class="answer" aria-label="The words of the upstream">${reason}</pre>
 <p class="hint">For operators only, without keys and prompts.</p></section>`;
 }
 

@@ -52,7 +52,9 @@ t.test('the operator finds the same request by its id, and reads what the upstre
   await page.getByLabel('x-request-id').fill(` ${id} `);
   await page.getByRole('button', { name: 'Find' }).click();
   await page.waitForURL(`**/requests/${id}`);
-  t.match(await page.getByLabel('The words of the upstream').innerText(), /500/);
+  const words = page.getByLabel('The words of the upstream');
+  t.match(await words.innerText(), /500/);
+  t.ok(await words.evaluate((box) => box.scrollWidth <= box.clientWidth), 'they are read without scrolling sideways');
   await page.getByRole('link', { name: 'its requests' }).click();
   await page.getByText('alone.').waitFor();
   t.same(await examine(page, 'requests-of-key'), []);
