@@ -5,7 +5,7 @@ import { readSpent } from '../store/company-usage.ts';
 import { readCompany } from '../store/directory.ts';
 import { findKey, type KeyRow, revokeKey, setKey } from '../store/key.ts';
 import { askIfUsedUp } from './budget-question.ts';
-import { change, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
+import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
@@ -17,17 +17,17 @@ import { type Labels, lockEdited, seenInput } from './stale.ts';
 
 const PATH = '/companies/:company/access/:key';
 
-/** What can be done with one key, but for its rotation. */
+/** One key: its history, and what can be done with it, but for its rotation. */
 export const keyEditRoutes: readonly Route[] = [
-  { method: 'GET', path: PATH, action: 'key.write', handle: editPage },
-  { method: 'POST', path: PATH, action: 'key.write', long: true, handle: edit, page: editPage },
+  { method: 'GET', path: PATH, action: 'key.read', handle: keyPage },
+  { method: 'POST', path: PATH, action: 'key.write', long: true, handle: edit, page: keyPage },
   { method: 'GET', path: `${PATH}/revoke`, action: 'key.write', handle: revokePage },
   { method: 'POST', path: `${PATH}/revoke`, action: 'key.write', handle: revoke },
 ];
 
 const LABELS: Labels<KeyRow> = { name: 'Name', scopes: 'Scopes', ...RESTRICTION_LABELS };
 
-async function editPage(c: PageContext, form: Form): Promise<Response> {
+async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const { company, key } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
@@ -36,11 +36,13 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${id}/access`;
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${key.state === 'revoked' ? 'Key' : 'Edit'} ${key.name} <code>${key.prefix}…</code></h1>
-${keyActions(base, key)}</div>
-<p class="lead">${keyState(key, c.var.services.clock())} ${history(key, c.var.format)}</p>
+  const isEditable = key.state !== 'revoked' && mayNow(c, 'key.write');
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${isEditable ? 'Edit' : 'Key'} ${key.name} <code>${key.prefix}…</code></h1>
+${isEditable ? keyActions(base, key) : ''}</div>
+<p class="lead">${keyState(key, c.var.services.clock())} ${history(key, c.var.format)}
+<a href="/companies/${id}/requests?key=${key.id}">Its requests</a>, <a href="/companies/${id}/usage?key=${key.id}">its usage</a></p>
 ${
-  key.state === 'revoked'
+  !isEditable
     ? html`${state.summary}<p><a href="${base}">All keys</a></p>`
     : html`<section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, key, LABELS)}

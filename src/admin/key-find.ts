@@ -76,7 +76,8 @@ function resultOf(c: PageContext, looked: number, keys: readonly Found[]): Html 
     return html`<div role="status">${emptyText(text)}</div>`;
   }
   const cells = {
-    Key: ({ name, prefix }: KeyRow) => html`<strong>${name}</strong><br><code>${prefix}…</code>`,
+    Key: ({ id, company_id, name, prefix }: Found) =>
+      html`<strong><a href="/companies/${company_id}/access/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
     ...(ofAll && {
       Company: ({ company_id, company_name }: Found) =>
         html`<a href="/companies/${company_id}/access">${company_name}</a>`,

@@ -92,7 +92,7 @@ function keyList(c: PageContext, life: KeyLife, base: string) {
   const isActive = life === 'active';
   const cells = {
     Key: ({ id, name, prefix }: KeyRow) =>
-      html`<strong>${isActive && isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong><br><code>${prefix}…</code>`,
+      html`<strong><a href="${base}/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
     State: (key: KeyRow) => {
       const end = key.revoked_at ?? key.expires_at;
       return html`${keyState(key, now)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? 'until ' : ''}${format.instant(end)}`)}`}`;
@@ -123,8 +123,7 @@ function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html
   const { format } = c.var;
   const isWritable = mayNow(c, 'key.write');
   const cells = {
-    Key: ({ id, name }: KeyRow) =>
-      html`<strong>${isWritable ? html`<a href="${base}/${id}">${name}</a>` : name}</strong>`,
+    Key: ({ id, name }: KeyRow) => html`<strong><a href="${base}/${id}">${name}</a></strong>`,
     Limits: (key: KeyRow) => restrictionsOf(key, format) || muted('none'),
     'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
     [COST]: ({ spent }: Trial) => format.amount(spent),

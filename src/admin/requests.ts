@@ -5,6 +5,7 @@ import { fateOf, RESULTS, type Result } from '../domain/request-fate.ts';
 import type { FREE_ENDPOINT, LookupEndpoint } from '../domain/usage.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import { findCompany } from '../store/company.ts';
+import { type KeyRow, keysWithCompany } from '../store/key.ts';
 import {
   pageOfRequests,
   type RequestCursor,
@@ -80,8 +81,9 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const form = new Form(asked, path);
   const query = readQuery(form, company, c.var.services.calendar.timeZone);
   const isRight = form.messages.size === 0;
-  const { heading, found } = await read(c, async (sql) => ({
+  const { heading, keys, found } = await read(c, async (sql) => ({
     heading: company === null ? null : await findCompany(sql, company),
+    keys: query.key === null ? [] : await keysWithCompany(sql, [query.key], company),
     found: isRight ? await pageOfRequests(sql, query) : NOTHING,
   }));
   const isNewest = isRight && query.before === null && query.to === null;
@@ -90,12 +92,18 @@ export async function requestsPage(c: PageContext): Promise<Response> {
 <p class="lead">${keptText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
 ${filters(c, form, query, path)}
 ${['key', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
-${query.key === null ? '' : html`<p>Of the key <strong>${found.rows[0]?.key_name ?? query.key}</strong> alone. <a href="${filteredAddress(form, FILTERS, { key: null })}">All keys</a></p>`}
+${query.key === null ? '' : html`<p>Of the key ${keyLink(keys[0], query.key)} alone. <a href="${filteredAddress(form, FILTERS, { key: null })}">All keys</a></p>`}
 <p class="actions"><a class="button quiet" href="${filteredAddress(form, FILTERS, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
     isNewest ? html` <button type="button" class="quiet" data-pause hidden>Pause</button>` : ''
   }</p>
 <div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
   return page(c, heading === null ? 'Requests' : `Requests of ${heading.name}`, body);
+}
+
+/** @param id of a key that may be deleted */
+function keyLink(key: KeyRow | undefined, id: string): Html {
+  if (key === undefined) return html`<code>${id}</code>`;
+  return html`<a href="/companies/${key.company_id}/access/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
 }
 
 /** How long requests are kept, as a sentence. */

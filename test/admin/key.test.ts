@@ -95,12 +95,15 @@ t.test('the page of a key tells its history and leads to what ends it; a revoked
   t.match(open, new RegExp(`active</span> Created .* by ${office.people.owner}, never used\\.`));
   t.match(open, `href="${path}/rotate"`);
   t.match(open, `href="${path}/revoke"`);
+  for (const list of ['requests', 'usage']) t.match(open, `href="/companies/${company}/${list}?key=${form.id}"`);
   await owner.post(`${path}/revoke`);
   const revoked = (await owner.get(path)).text;
   t.match(revoked, /<h1>Key Opened .*revoked<\/span> Created .*, revoked /s);
   t.notMatch(revoked, /Save key|\/rotate"|\/revoke"/);
   const late = await owner.post(path, { name: 'Other', scope: 'chat' });
   t.match(late.text, /role="alert"[^>]*>[^<]*revoked/, 'who saves after that is told so');
+  const requests = await owner.get(`/companies/${company}/requests?key=${form.id}`);
+  t.match(requests.text, `Of the key <a href="${path}">Opened</a>`, 'a key without requests has its name too');
 
   await sql`insert into api_keys (company_id, name, digest, prefix, scopes, purpose, created_by)
     values (${company}, 'Trials', sha256('trials'), 'svc_play', '{chat}', 'playground', 'p@customer.example')`;
@@ -131,7 +134,10 @@ t.test('keys that work come first, the others are behind a filter that search an
   t.match(dead.text, '<input type="hidden" name="state" value="dead">');
   const next = /rel="next" href="([^"]+)"/.exec(dead.text)?.[1]?.replaceAll('&amp;', '&') as string;
   t.match((await owner.get(next)).text, /Ended 9/);
-  t.match((await owner.get(`${base}?state=dead&q=Long+gone`)).text, /<strong>Long gone<\/strong>.*revoked/s);
+  t.match(
+    (await owner.get(`${base}?state=dead&q=Long+gone`)).text,
+    new RegExp(`<a href="${base}/${form.id}">Long gone</a>.*revoked`, 's'),
+  );
 });
 
 t.test('the form is open for the first key, and after a refusal', async (t) => {
@@ -153,6 +159,7 @@ t.test('an owner finds own keys in a text, and no others', async (t) => {
     t.equal(status, 200);
     t.match(answer, 'One key was found');
     t.match(answer, /In a log.*active.*never.*Stop it and create a new one/s);
+    t.match(answer, `href="${base}/${form.id}"`);
     t.match(answer, `${base}/${form.id}/rotate`);
     t.match(answer, `${base}/${form.id}/revoke`);
     t.notMatch(answer, KEY, 'the field comes back empty');
