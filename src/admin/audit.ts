@@ -4,7 +4,7 @@ import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/audit.ts';
 import { findCompany } from '../store/company.ts';
 import { companyOf, type PageContext, type Route, read } from './context.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
+import { badge, companyHeading, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { addressOf, listQuery, searchBar } from './list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
@@ -54,8 +54,7 @@ async function log(c: PageContext, path: string): Promise<Html> {
   const found = await read(c, (sql) => pageOfAudit(sql, { search, newestFirst: descending, from, company }));
   const rows = company === null ? found.rows : found.rows.map(asOwnersSee);
   const whose = {
-    Company: ({ company_id, company_name }: AuditRow) =>
-      company_name ?? muted(company_id === null ? 'all' : 'a removed company'),
+    Company: (row: AuditRow) => companyLink(row),
   };
   const cells = {
     When: ({ at }: AuditRow) => format.instant(at),

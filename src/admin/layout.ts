@@ -179,6 +179,18 @@ export function muted(text: Html | string): Html {
   return html`<span class="muted">${text}</span>`;
 }
 
+/** A row that belongs to one company, or to none. The name is null for none, and for a removed one. */
+export interface Owned {
+  readonly company_id: string | null;
+  readonly company_name: string | null;
+}
+
+/** The company of a row by name, with a link to one of its pages. @param none the words if there is none */
+export function companyLink({ company_id: id, company_name: name }: Owned, tab = 'usage', none = 'all'): Html {
+  if (id === null) return muted(none);
+  return name === null ? muted('a removed company') : html`<a href="/companies/${id}/${tab}">${name}</a>`;
+}
+
 /** Text to copy, with a button where JavaScript runs. */
 export function copyable(id: string, label: string, text: string): Html {
   return html`<figure class="copy"><figcaption>${label}</figcaption><pre tabindex="0" id="${id}" aria-label="${label}">${text}</pre><button type="button" class="quiet" data-copy="${id}" hidden>Copy<span class="sr"> ${label}</span></button></figure>`;

@@ -10,7 +10,7 @@ import { change, type PageContext, param, type Route, read, removal } from './co
 import { checkbox, createCard, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, confirmation, page } from './layout.ts';
+import { badge, companyLink, confirmation, type Owned, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
 import { priceLabels, priceText, sentUnit, shownUnit, unitInput, unitSwitch } from './price-unit.ts';
@@ -55,7 +55,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     [labels.input]: ({ cost_eur_per_1k_input: eur }: ModelRow) => price(priceText(c, unit, eur), eur === '0'),
     [labels.output]: ({ cost_eur_per_1k_output: eur, kind }: ModelRow) =>
       price(priceText(c, unit, eur), eur === '0' && kind === 'chat'),
-    For: ({ company_name }: { company_name: string | null }) => company_name ?? 'all',
+    For: (row: Owned) => companyLink(row, 'models'),
   };
   const companies =
     "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.";

@@ -13,7 +13,7 @@ import { readOverview } from '../store/overview.ts';
 import { type PageContext, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, emptyText, muted, page, table } from './layout.ts';
+import { badge, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
 
 const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
@@ -88,8 +88,7 @@ function changed(now: number, before: number, format: Format): string {
 
 function topSpenders(caption: string, spenders: readonly Spender[], format: Format): Html {
   const cells = {
-    Company: ({ id, name }: Spender) =>
-      name === null ? muted('a removed company') : html`<a href="/companies/${id}/usage">${name}</a>`,
+    Company: ({ id, name }: Spender) => companyLink({ company_id: id, company_name: name }),
     Spent: ({ cost_eur }: Spender) => format.amount(cost_eur),
     Share: ({ share }: Spender) => (share === null ? '' : format.percent(share)),
   };

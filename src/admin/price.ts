@@ -21,7 +21,7 @@ import { change, type PageContext, param, read, removal } from './context.ts';
 import { csrfInput, type FormState, field, formState } from './field.ts';
 import { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, confirmation, muted, page, table } from './layout.ts';
+import { badge, companyLink, confirmation, muted, page, table } from './layout.ts';
 import { priceText, sentUnit, unitInput } from './price-unit.ts';
 import { FormQuestion } from './question.ts';
 
@@ -53,8 +53,7 @@ function historyCard(c: PageContext, model: ModelRow, rows: readonly PriceRow[],
       html`${format.instant(valid_from)}${begun ? '' : html` ${badge('warn', 'to come')}`}`,
     Prompt: ({ input }: PriceRow) => (input === null ? muted('removed') : priceText(c, unit, input)),
     Completion: ({ output }: PriceRow) => (output === null ? muted('removed') : priceText(c, unit, output)),
-    For: ({ company_id, company_name }: PriceRow) =>
-      company_name ?? (company_id === null ? 'all' : muted('a removed company')),
+    For: (row: PriceRow) => companyLink(row, 'models'),
     'Changed by': ({ changed_by }: PriceRow) => actorName(changed_by),
     Action: ({ id, begun, company_id, valid_from, input, output }: PriceRow) =>
       begun || company_id !== model.company_id

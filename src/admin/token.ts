@@ -17,7 +17,18 @@ import { change, companyOf, mayNow, type PageContext, param, type Route, read } 
 import { createCard, type FormState, field, select } from './field.ts';
 import { Form } from './form.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, confirmation, copyable, emptyText, muted, page, table } from './layout.ts';
+import {
+  badge,
+  companyHeading,
+  companyLink,
+  confirmation,
+  copyable,
+  emptyText,
+  muted,
+  type Owned,
+  page,
+  table,
+} from './layout.ts';
 import { readLastDay } from './local-time.ts';
 import { onceId, onceInput } from './once.ts';
 import { may } from './permission.ts';
@@ -53,14 +64,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const action = company === null ? 'token.write' : 'company-token.write';
   const cells = {
     Name: ({ name }: TokenRow) => html`<strong>${name}</strong>`,
-    ...(company === null
-      ? {
-          Company: ({ company_id }: TokenRow) =>
-            company_id === null
-              ? muted('all')
-              : html`<a href="/companies/${company_id}/tokens"><code>${company_id}</code></a>`,
-        }
-      : {}),
+    ...(company === null && { Company: (row: Owned) => companyLink(row, 'tokens') }),
     May: ({ access }: TokenRow) => ACCESS[access],
     State: ({ state }: TokenRow) => badge(TONES[state], state),
     Created: ({ created_at, created_by }: TokenRow) =>

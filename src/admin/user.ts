@@ -9,7 +9,7 @@ import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read, removal, sharerOf } from './context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
-import { badge, confirmation, muted, page } from './layout.ts';
+import { badge, companyLink, confirmation, type Owned, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 
 /** The users who may sign in, and their roles, for operators. */
@@ -30,7 +30,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const cells = {
     'E-mail address': ({ id, email }: UserRow) => html`<a href="/users/${id}">${email}</a>`,
     Role: ({ role }: UserRow) => badge('plain', role),
-    Company: ({ company_name }: { company_name: string | null }) => company_name ?? muted('all companies'),
+    Company: (row: Owned) => companyLink(row, 'people', 'all companies'),
     Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
   };
   const fields = async (
@@ -64,7 +64,7 @@ async function userPage(c: PageContext, form: Form): Promise<Response> {
   const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
   const base = `/users/${user.id}`;
   const state = formState(form, `${base}/password`);
-  const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_name === null ? '' : ` of ${user.company_name}`}</p>
+  const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_id === null ? '' : html` of ${companyLink(user, 'people')}`}</p>
 <section class="card"><h2>Set a new password</h2>${state.summary}
 <form method="post" action="${base}/password" class="stack">${csrfInput(c)}
 ${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' })}

@@ -30,6 +30,8 @@ export interface TokenRow {
   readonly state: 'active' | 'expired' | 'revoked';
 }
 
+export type ListedToken = TokenRow & { readonly company_name: string | null };
+
 export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'created_by' | 'expires_at'> & {
   /** Random unless given. */
   readonly id?: string;
@@ -77,9 +79,9 @@ export async function listTokens(
   sql: Sql,
   company: string | null,
   { before = null, limit = null }: { readonly before?: string | null; readonly limit?: number | null } = {},
-): Promise<TokenRow[]> {
-  return sql<TokenRow[]>`
-    select ${columns(sql)} from admin_tokens
+): Promise<ListedToken[]> {
+  return sql<ListedToken[]>`
+    select ${columns(sql)}, (select c.name from companies c where c.id = company_id) as company_name from admin_tokens
     where true ${matching(sql, { company_id: company })}
       and (${before}::uuid is null or (created_at, id) < (select created_at, id from admin_tokens where id = ${before}))
     order by created_at desc, id desc limit ${limit}::bigint`;

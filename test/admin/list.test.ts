@@ -116,6 +116,18 @@ t.test('the audit log is searched by person, name and company, and goes on where
   t.match(await get(operator, next as string), /<strong>Company 1234<\/strong>/);
 });
 
+t.test("an operator's lists lead from the name of a company to its pages", async (t) => {
+  const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values ('Hafen <i>') returning id`;
+  await sql`insert into users (email, role, company_id) values ('hafen@x.example', 'member', ${id})`;
+  await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+    values ('hafen-chat', ${id}, 'internal-h', 'chat', true, 1, 2)`;
+  await sql`insert into admin_tokens (name, company_id, digest, access) values ('Hafen', ${id}, sha256('hafen'), 'read')`;
+  const lists = { 'audit?q=hafen': 'usage', 'users?q=hafen': 'people', 'models?q=hafen': 'models', tokens: 'tokens' };
+  for (const [list, tab] of Object.entries(lists)) {
+    t.match(await get(operator, `/${list}`), `<a href="/companies/${id}/${tab}">Hafen &lt;i&gt;</a>`, list);
+  }
+});
+
 t.test("an owner's list has the rows of the owner's company alone", async (t) => {
   const other = await office.newCustomer();
   await sql`update api_keys set name = 'Foreign key' where company_id = ${other.company}`;
