@@ -16,6 +16,7 @@ import type { Html } from './html.ts';
 import { badge, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
 
+const HOUR_MS = 3_600_000;
 const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
 
 /** The first page of everybody: operators see the whole installation, others what is theirs. */
@@ -37,7 +38,7 @@ ${state(problemsOf(overview))}
 ${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, 'API calls, without in-app chat.', format)}
 ${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, chatNote(month.chat_eur, format), format)}
 ${budgets(overview.budgets, format)}
-<section><h2>Models in the last 24 hours</h2>${modelTable(models, format)}</section>
+<section><h2>Models in the last 24 hours</h2>${modelTable(models, format, dayBefore(c.var.services.clock()))}</section>
 <section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format)}</section>
 <section><h2>Latest changes</h2>${changes(overview, format)}</section>
 <p class="muted foot"><code>tollgate status</code> prints the same.</p>`;
@@ -122,14 +123,28 @@ ${table('Budgets near their end', nearest, { cells, figures }, true)}`
   }</section>`;
 }
 
-function modelTable(models: readonly ModelHealth[], format: Format): Html {
+/** The first whole hour of the last 24, as the figures have it. */
+function dayBefore(now: number): string {
+  return new Date(Math.ceil(now / HOUR_MS - 24) * HOUR_MS).toISOString();
+}
+
+/** @param since where the requests begin that the figures lead to */
+function modelTable(models: readonly ModelHealth[], format: Format, since: string): Html {
   if (models.length === 0) return emptyText(UNKNOWN);
+  const requestsOf = (slug: string, more: Record<string, string> = {}) =>
+    `/requests?${new URLSearchParams({ model: slug, from: since, ...more })}`;
   const share = (count: number, requests: number) =>
     html`${format.count(count)}${count === 0 ? '' : html` ${muted(format.percent((count / requests) * 100))}`}`;
   const cells = {
     Model: ({ slug }: ModelHealth) => (slug === '' ? muted('without a model') : html`<code>${slug}</code>`),
-    Requests: ({ requests }: ModelHealth) => format.count(requests),
-    Failed: ({ failed, requests }: ModelHealth) => share(failed, requests),
+    Requests: ({ slug, requests }: ModelHealth) =>
+      slug === ''
+        ? format.count(requests)
+        : html`<a href="${requestsOf(slug)}">${format.count(requests)}<span class="sr"> requests for ${slug}</span></a>`,
+    Failed: ({ slug, failed, requests }: ModelHealth) =>
+      slug === '' || failed === 0
+        ? share(failed, requests)
+        : html`<a href="${requestsOf(slug, { status: 'failed' })}">${share(failed, requests)}<span class="sr"> of the requests for ${slug} failed</span></a>`,
     'Upstream failed': ({ upstream_failed, requests }: ModelHealth) => share(upstream_failed, requests),
     'Mean time': ({ mean_ms }: ModelHealth) => (mean_ms === null ? '' : `${format.count(Math.round(mean_ms))} ms`),
   };

@@ -198,8 +198,8 @@ function ofModels(models: readonly ModelHealth[]): Problem[] {
     .slice(0, MOST_MODELS)
     .map(({ slug, requests, upstream_failed }) => ({
       text: `The upstream failed ${upstream_failed} of ${requests} requests for ${slug} in the last 24 hours.`,
-      remedy: 'Ask the router for the reason, or give the model another upstream.',
-      path: '/models',
+      remedy: 'Read what it said, ask the router for the reason, or give the model another upstream.',
+      path: `/requests?model=${encodeURIComponent(slug)}`,
     }));
 }
 

@@ -1,7 +1,9 @@
 import t from 'tap';
 import { openDatabase } from '../../src/store/database.ts';
 import { eventStore } from '../../src/store/event.ts';
+import { trailStore } from '../../src/store/request-trail.ts';
 import { tollgate } from '../support/cli.ts';
+import { addRequests } from '../support/requests.ts';
 import { until } from '../support/until.ts';
 import { signedIn, startOffice } from './people.ts';
 
@@ -45,6 +47,26 @@ t.test('an operator sees that all is well, and who spends most', async (t) => {
     code: 0,
     json: { ok: true, problems: [], today: { requests: 1, cost_eur: call?.cost_eur, spenders: [{ id: company }] } },
   });
+});
+
+t.test('a model that fails leads to the requests that failed', async (t) => {
+  const calls = Array.from({ length: 20 }, (_, i) => ({
+    company,
+    model: 'lame/duck',
+    ...(i < 3 && { status: 502, code: 'upstream_error', outcome: 'upstream_failed', upstreamStatus: 500 }),
+  }));
+  const ids = await addRequests(trailStore(db), calls);
+  const html = await first();
+  const [, wrong] = /<a href="([^"]+)">The upstream failed 3 of 20 requests for lame\/duck/.exec(html) ?? [];
+  t.equal(wrong, '/requests?model=lame%2Fduck');
+  const listed = async (figure: RegExp) => {
+    const [, href = ''] = figure.exec(html) ?? [];
+    const { text } = await operator.get(href.replaceAll('&amp;', '&'));
+    return ids.filter((id) => text.includes(`/requests/${id}"`)).length;
+  };
+  t.equal(await listed(/<a href="([^"]+)">20<span/), 20);
+  t.equal(await listed(/<a href="([^"]+)">3 <span/), 3);
+  await office.sql`delete from request_hours where model_slug = 'lame/duck'`;
 });
 
 t.test('the budget of a key is changed on the page of the key', async (t) => {

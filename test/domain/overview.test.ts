@@ -81,7 +81,7 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   });
   t.same(
     all.map(({ path }) => path),
-    ['/#gateways', '/#gateways', '/#gateways', '/#gateways', '/models', '/events?state=dead'],
+    ['/#gateways', '/#gateways', '/#gateways', '/#gateways', '/requests?model=bad', '/events?state=dead'],
     'the worst first',
   );
   t.ok(all.every(({ remedy }) => remedy.endsWith('.')));
