@@ -1,6 +1,6 @@
 import { html } from 'hono/html';
 import { type BudgetNotice, readNotices } from '../store/alert.ts';
-import { type PageContext, read } from './context.ts';
+import { mayNow, type PageContext, read } from './context.ts';
 import type { Html } from './html.ts';
 
 const MOST_SHOWN = 20;
@@ -22,7 +22,11 @@ function budgetNotice(c: PageContext, company: string, { key, month, used, reach
       : html`Key <a href="/companies/${company}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>: `;
   const budget = `the budget for ${format.month(month)}`;
   if (used === 100) {
-    return html`<p class="problem">${whose}<strong>${capital(budget)} is used up.</strong> ${key === null ? 'Calls' : 'Its calls'} are refused with 402 until the month ends or the budget is raised.</p>`;
+    const raised =
+      key === null && mayNow(c, 'company.set')
+        ? html`<a href="/companies/${company}/settings">the budget is raised</a>`
+        : 'the budget is raised';
+    return html`<p class="problem">${whose}<strong>${capital(budget)} is used up.</strong> ${key === null ? 'Calls' : 'Its calls'} are refused with 402 until the month ends or ${raised}.</p>`;
   }
   const share = used === null ? '' : html`<strong>${format.percent(used)} of ${budget} is used.</strong>`;
   const pace =

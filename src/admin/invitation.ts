@@ -73,7 +73,7 @@ function invitationPage(c: PageContext, invitation: Invitation, form: Form, stat
 <p class="lead">You are invited as ${role}. You will sign in as <strong>${email}</strong>.</p>
 ${state.summary}
 <form method="post" action="${c.req.path}" class="card stack">
-${field(state, { name: 'password', label: 'Choose a password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. A few random words make a good one.' })}
+${field(state, { name: 'password', label: 'Password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. A few random words make a good one.' })}
 <button class="primary">Join</button>
 </form>
 ${oidc !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?invitation=${tokenOf(c)}">Sign in with your organisation</a></p>` : ''}

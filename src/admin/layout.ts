@@ -55,8 +55,8 @@ const COMPANY_TABS: Readonly<Record<string, Action>> = {
   Audit: 'company-audit.read',
 };
 
-/** Pages that a tab leads to although their addresses are not below its own: their part of the path. */
-const BELOW: Readonly<Record<string, string>> = { Models: 'playground', Settings: 'tokens' };
+/** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
+const BELOW: Readonly<Record<string, readonly string[]>> = { Models: ['playground'], Settings: ['tokens', 'close'] };
 
 const LOGO = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
@@ -124,14 +124,14 @@ function closedNotice(c: PageContext): Html | string {
 
 /**
  * A link that is marked when it leads to this page or one below it.
- * @param below the last part of another address whose pages belong to it
+ * @param below the last parts of other addresses whose pages belong to it
  */
-function tab(c: PageContext, href: string, text: string, below = ''): Html {
+function tab(c: PageContext, href: string, text: string, below: readonly string[] = []): Html {
   const { path } = c.req;
   const isAt = (address: string) => path === address || path.startsWith(`${address}/`);
   // a company's pages are not below the list of companies
   const current =
-    path === href || (isAt(href) && href !== '/companies') || (below !== '' && isAt(href.replace(/[^/]+$/, below)));
+    path === href || (isAt(href) && href !== '/companies') || below.some((part) => isAt(href.replace(/[^/]+$/, part)));
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 

@@ -41,13 +41,18 @@ ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format
 ${
   total.requests === 0
     ? emptyText(`No API calls in ${name}.`)
-    : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}<code>${slug}</code>`)}. Their calls are in the revenue alone, and not in cost and margin. Set what you pay on the pages of the <a href="/models">models</a>.</div>`}
+    : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}${modelLink(slug)}`)}. Their calls are in the revenue alone, and not in cost and margin. Set what you pay on the pages of these models.</div>`}
 <section class="card"><h2>All companies</h2>${table('All companies', [total], { cells: { Total: () => name, ...sums(c, margin) }, figures: FIGURES }, true)}</section>
-${by('Model', margin.by_model, margin.by_model.length, ({ model }) => html`<code>${model}</code>`)}
+${by('Model', margin.by_model, margin.by_model.length, ({ model }) => modelLink(model))}
 ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
 <p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts of more than four decimals are rounded on this page; <code>tollgate usage margin --csv</code> has them exact. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
   return page(c, `Margin in ${name}`, body);
+}
+
+/** To the models of that name: the shared one, and those that companies have of their own. */
+function modelLink(slug: string): Html {
+  return html`<a href="/models?q=${encodeURIComponent(slug)}"><code>${slug}</code></a>`;
 }
 
 /** Whether the upstream's cost is known in EUR for any model. */

@@ -94,8 +94,9 @@ async function monthPage(c: PageContext): Promise<Response> {
   const downloads =
     stored === null
       ? ''
-      : html`<a class="button" href="${address}.json?month=${month}" download>JSON</a> <a class="button" href="${address}.csv?month=${month}" download>CSV</a>`;
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>${downloads}</div>
+      : html`<a class="button" href="${address}.json?month=${month}" download>JSON</a><a class="button" href="${address}.csv?month=${month}" download>CSV</a>`;
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
+<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">Usage</a>${downloads}</span></div>
 ${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> These are its figures so far, and not a statement.</p>` : ''}
 ${figures(c, statement)}
 ${lines.length === 0 ? emptyText(`No API calls in ${name}.`) : ''}

@@ -46,6 +46,14 @@ t.test('what a budget has reached stands on every page of the company while it i
   t.match(both, /Key CMS &lt;b&gt; svc_\w{4}…: The budget for/, 'and one of the key, whose name is text');
   t.match(both, /used up\. Its calls are refused/, 'those of the key alone');
   t.match((await owner.get(`/companies/${company}/usage`)).text, /Key <a href="[^"]+\/access\/[\da-f-]{36}">CMS/);
+  const raise = `<a href="/companies/${company}/settings">the budget is raised</a>`;
+  t.match((await owner.get(`/companies/${company}/usage`)).text, raise);
+  const administrator = await signedIn(office, 'administrator');
+  t.notMatch(
+    (await administrator.get(`/companies/${company}/usage`)).text,
+    raise,
+    'who may not raise it is not led there',
+  );
   t.match(both, /Notices about one more budgetKey CMS/, 'behind a line: notices do not push the page');
   await office.sql`update companies set monthly_budget_eur = 1000000 where id = ${company}`;
   await office.sql`update api_keys set monthly_budget_eur = null where company_id = ${company}`;

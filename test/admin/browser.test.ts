@@ -381,7 +381,7 @@ await t.test('onboarding a company: its operator fills in one form, its owner tw
   t.teardown(() => mona.page.context().close());
   await mona.page.goto(link);
   await look(t, mona.page, 'invitation');
-  await mona.page.getByLabel('Choose a password').fill(PASSWORD);
+  await mona.page.getByLabel('Password').fill(PASSWORD);
   await send(mona.page, 'Join');
   await mona.page.getByText('Welcome. Create a key').waitFor();
   await mona.page.getByLabel('Name').fill('First');

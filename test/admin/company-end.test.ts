@@ -157,6 +157,8 @@ t.test('pages of a closed company can be read, and refuse every change', async (
   );
   t.match((await operator.get('/companies')).text, />closed</);
   await reopen();
+  const marked = `<a href="${base}/settings" aria-current="page">`;
+  t.match((await operator.get(`${base}/close`)).text, marked, 'the tab that leads to its end is marked');
 });
 
 t.test('programs may read a closed company, and change nothing', async (t) => {

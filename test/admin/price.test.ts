@@ -197,6 +197,7 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   );
   const page = textOf(margin);
   t.match(page, /Without a cost price: brand-embed/);
+  t.match(margin.text, '<a href="/models?q=brand-embed"><code>brand-embed</code></a>', 'where its cost price is set');
   t.match(page, new RegExp(`${CHAT} 2 `));
   t.match(page, /Nordlicht Verlag/);
   t.equal((await operator.get('/margin?month=2026-13')).status, 404);

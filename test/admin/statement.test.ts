@@ -114,6 +114,11 @@ t.test('the pages are accessible on every window, and print without what one can
     .click();
   await tab.page.getByRole('heading', { name: 'Statement 2 · October 2026' }).waitFor();
   t.same(await examine(tab.page, 'statement'), []);
+  await tab.page.setViewportSize({ width: 360, height: 800 });
+  const files = await Promise.all(['JSON', 'CSV'].map((name) => tab.page.getByRole('link', { name }).boundingBox()));
+  t.equal(files[0]?.y, files[1]?.y, 'the files stand side by side on a phone');
+  const usage = tab.page.getByRole('main').getByRole('link', { name: 'Usage', exact: true });
+  t.equal(await usage.last().getAttribute('href'), `/companies/${company}/usage?month=2026-10`);
   await tab.page.emulateMedia({ media: 'print' });
   t.notOk(await tab.page.getByRole('link', { name: 'CSV' }).isVisible());
   t.ok(await tab.page.getByText('Nordlicht Verlag').isVisible(), 'the company is named');
