@@ -6,6 +6,7 @@ import type { Clock } from '../domain/ports.ts';
 import type { Logger } from '../log.ts';
 import { networkOf, request } from '../runtime/node-http.ts';
 import { Allowance } from './allowance.ts';
+import { PROBLEM_TYPE, problemText } from './operations/problem.ts';
 import { type PagesAddress, PagesProcess, PagesUnavailable } from './pages-process.ts';
 import { CLIENT_HEADER, type PagesSettings, SESSION_HEADER } from './settings.ts';
 
@@ -51,7 +52,8 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
 
   return {
     async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
-      if (!METHODS.includes(req.method as string)) return send(res, 405, 'method not allowed\n');
+      const refuse = isOfProgram(req) ? problemOver(send) : send;
+      if (!METHODS.includes(req.method as string)) return refuse(res, 405, 'method not allowed\n');
       const address = addressOf(req, proxies);
       const session = sessionOf(req.headers);
       const release = allowance.take(address, session);
@@ -59,7 +61,7 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       if (req.headers['transfer-encoding'] !== undefined)
         res.once('finish', () => req.complete || req.socket.destroy());
       if (release === null) {
-        return send(res, 503, 'too many requests\n', { connection: 'close', 'retry-after': '1' });
+        return refuse(res, 503, 'too many requests\n', { connection: 'close', 'retry-after': '1' });
       }
       res.once('close', release);
       try {
@@ -74,9 +76,9 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       } catch (error) {
         if (res.headersSent) res.destroy();
         else if (error instanceof PagesUnavailable) {
-          send(res, 503, `${error.message}\n`, { connection: 'close', 'retry-after': String(error.seconds) });
-        } else if (error instanceof BodyTooLarge) send(res, 413, 'the form is too large\n', { connection: 'close' });
-        else send(res, 502, 'the administration pages did not answer: try again\n', { connection: 'close' });
+          refuse(res, 503, `${error.message}\n`, { connection: 'close', 'retry-after': String(error.seconds) });
+        } else if (error instanceof BodyTooLarge) refuse(res, 413, 'the body is too large\n', { connection: 'close' });
+        else refuse(res, 502, 'the administration pages did not answer: try again\n', { connection: 'close' });
       }
     },
     close: () => pages.close(),
@@ -137,6 +139,19 @@ function boundChunks(req: IncomingMessage, sent: ClientRequest, reject: (error: 
     sent.destroy();
   };
   req.on('data', count);
+}
+
+/** Whether it is for administration over HTTP, whose refusals are all problem details. */
+function isOfProgram({ url }: IncomingMessage): boolean {
+  return (url as string).startsWith('/api/');
+}
+
+/** Sends a plain text as problem details. */
+function problemOver(send: Send): Send {
+  return (res, status, text, headers) => {
+    const detail = `${text.charAt(0).toUpperCase()}${text.slice(1).trimEnd()}.`;
+    send(res, status, problemText(status, detail), { ...headers, 'content-type': PROBLEM_TYPE });
+  };
 }
 
 /** What the allowance is counted by, once the pages found it valid: a session, or the digest of a token. */

@@ -15,12 +15,15 @@ const TITLES: Readonly<Record<number, string>> = {
   401: 'There is no valid token',
   403: 'The token may not do this',
   404: 'Not found',
+  405: 'Method not allowed',
   409: 'The present state does not allow this',
   412: 'It was changed meanwhile',
+  413: 'The body is too large',
   415: 'The body is not JSON',
   422: 'The idempotency key was used for another request',
   429: 'The company has changed too much in a short time',
   500: 'Internal error',
+  502: 'Not available',
   503: 'Not available',
 };
 
@@ -47,8 +50,14 @@ export function wrongAt(pointer: string, detail: string): Problem {
 export function answerProblem(c: Context, { status, message, mistakes }: Problem): Response {
   if (status === 401) c.header('www-authenticate', 'Bearer');
   if (status === 503) c.header('retry-after', '2');
+  return c.body(problemText(status, message, mistakes), status, { 'content-type': PROBLEM_TYPE });
+}
+
+export const PROBLEM_TYPE = 'application/problem+json';
+
+/** The body of such an answer. */
+export function problemText(status: number, detail: string, mistakes: readonly Mistake[] = []): string {
   const title = TITLES[status] ?? 'Refused';
   const errors = mistakes.length === 0 ? {} : { errors: mistakes };
-  const body = JSON.stringify({ type: 'about:blank', title, status, detail: message, ...errors });
-  return c.body(body, status, { 'content-type': 'application/problem+json' });
+  return JSON.stringify({ type: 'about:blank', title, status, detail, ...errors });
 }

@@ -193,6 +193,21 @@ t.test('all mistakes of a body and a query are told at once, with pointers', asy
   t.match(await send(office, token, ['PATCH', `/companies/${company}`], {}), { status: 400 });
 });
 
+t.test('what is refused before an operation is looked for has problem details too', async (t) => {
+  const busy = await newToken(office);
+  const list = ['GET', '/companies'] as const;
+  t.equal((await send(office, busy, list)).status, 200);
+  const refused = [
+    await send(office, busy, ['PUT', '/companies'], { name: 'x' }),
+    ...(await Promise.all(Array.from({ length: 100 }, () => send(office, busy, list)))),
+  ].filter(({ status }) => status !== 200);
+  t.same([...new Set(refused.map(({ status }) => status))].sort(), [405, 503]);
+  for (const { status, headers, body } of refused) {
+    t.equal(headers.get('content-type'), 'application/problem+json');
+    t.match(body, { type: 'about:blank', status, title: String, detail: /^[A-Z].*\.$/ });
+  }
+});
+
 t.test('If-Match: what somebody changed meanwhile is not overwritten', async (t) => {
   const path = `/companies/${company}`;
   const { headers } = await send(office, token, ['GET', path]);
