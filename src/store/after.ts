@@ -3,6 +3,7 @@ import { type AssistantRow, columns as assistantColumns } from './assistant.ts';
 import { matching, PAGE_BYTES, unpackedBytes } from './columns.ts';
 import { type CompanyRow, columns as companyColumns } from './company.ts';
 import type { Sql } from './database.ts';
+import { STATE_NOW } from './expressions.ts';
 import { type InvitationRow, columns as invitationColumns } from './invitation.ts';
 import { type KeyRow, columns as keyColumns, listBytes } from './key.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
@@ -43,20 +44,25 @@ export function modelsAfter(
       and (${company}::uuid is null or company_id is null or company_id = ${company}) ${tail(sql, after)}`;
 }
 
-/** Keys of a company, dead ones included. @param name keys of this name alone; null: all */
-export function keysAfter(sql: Sql, company: string, name: string | null, after: After): PromiseLike<KeyRow[]> {
-  return sql<KeyRow[]>`
-    select ${keyColumns(sql)} from api_keys
-    where company_id = ${company} ${matching(sql, { name })} ${tail(sql, after)}`;
+/** What keys are listed; default: all, dead ones included. */
+export interface KeyFilter {
+  readonly name?: string;
+  readonly state?: KeyRow['state'];
+}
+
+function keysOf(sql: Sql, company: string, { name, state }: KeyFilter) {
+  return sql`from api_keys where company_id = ${company} ${matching(sql, { name: name ?? null })}
+    ${state === undefined ? sql`` : sql`and ${sql.unsafe(STATE_NOW)} = ${state}`}`;
+}
+
+/** Keys of a company. */
+export function keysAfter(sql: Sql, company: string, filter: KeyFilter, after: After): PromiseLike<KeyRow[]> {
+  return sql<KeyRow[]>`select ${keyColumns(sql)} ${keysOf(sql, company, filter)} ${tail(sql, after)}`;
 }
 
 /** How many of these keys fit on a page with their models and networks. */
-export function keysThatFit(sql: Sql, company: string, name: string | null, after: After): Promise<number> {
-  return thatFit(
-    sql,
-    sql`select id, ${listBytes(sql)} as bytes from api_keys
-      where company_id = ${company} ${matching(sql, { name })} ${tail(sql, after)}`,
-  );
+export function keysThatFit(sql: Sql, company: string, filter: KeyFilter, after: After): Promise<number> {
+  return thatFit(sql, sql`select id, ${listBytes(sql)} as bytes ${keysOf(sql, company, filter)} ${tail(sql, after)}`);
 }
 
 export function assistantsAfter(sql: Sql, company: string, after: After): PromiseLike<AssistantRow[]> {

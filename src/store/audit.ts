@@ -25,6 +25,8 @@ interface AuditQuery {
    * tokens is "operator", also for the search. null: all changes.
    */
   readonly company: string | null;
+  /** Changes of a page; default: those of a page of a list. */
+  readonly limit?: number;
 }
 
 const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
@@ -33,7 +35,7 @@ const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
 /** A page of the audit log, and where the next one begins; null at the end. */
 export async function pageOfAudit(
   sql: Sql,
-  { search, newestFirst, from, company }: AuditQuery,
+  { search, newestFirst, from, company, limit = PAGE_ROWS }: AuditQuery,
 ): Promise<{ readonly rows: readonly AuditRow[]; readonly next: number | null }> {
   const direction = newestFirst ? sql`desc` : sql`asc`;
   const first = newestFirst || from === null ? 0 : from + 1;
@@ -52,18 +54,18 @@ export async function pageOfAudit(
     with named as (
       select a.id, a.at, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
         ${company === null ? sql`a.actor, a.db_role, a.before, a.after` : sql.unsafe(SHOWN)}
-      from (select a.* ${entries} limit ${search === '' ? PAGE_ROWS + 1 : AUDIT_WINDOW}) a
+      from (select a.* ${entries} limit ${search === '' ? limit + 1 : AUDIT_WINDOW}) a
       left join companies c on c.id = a.company_id
     ), matching as materialized (
       select *, coalesce(octet_length(before::text), 0) + coalesce(octet_length(after::text), 0) as bytes
       from named where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
-      order by id ${direction} limit ${PAGE_ROWS + 1}
+      order by id ${direction} limit ${limit + 1}
     ), placed as (
       select *, count(*) over ()::integer as found, row_number() over place as place, sum(bytes) over place as so_far
       from matching window place as (order by id ${direction})
     )
     select id, at, actor, db_role, action, subject, subject_id, company_id, company_name, before::text, after::text, found
-    from placed where place = 1 or so_far <= ${PAGE_BYTES} order by id ${direction} limit ${PAGE_ROWS}`;
+    from placed where place = 1 or so_far <= ${PAGE_BYTES} order by id ${direction} limit ${limit}`;
   const rows = told.map(({ found: _, ...row }) => ({
     ...row,
     before: exactValues(row.before),

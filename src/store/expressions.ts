@@ -13,8 +13,10 @@ export function nilId(sql: Sql) {
 /** Whether a key or a token works now. */
 export const IS_ACTIVE = '(revoked_at is null and coalesce(expires_at > now(), true))';
 
+export const STATE_NOW = `case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end`;
+
 /** The column `state` of keys and tokens. */
-export const STATE = `case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end as state`;
+export const STATE = `${STATE_NOW} as state`;
 
 export const BILLING_ZONE = `(select value from settings where name = 'billing_timezone')`;
 

@@ -1,13 +1,10 @@
 import { pageOfAudit } from '../../store/audit.ts';
 import type { Sql } from '../../store/database.ts';
 import { asOwnersSee } from '../audit.ts';
-import { type Call, get, type Operation } from './operation.ts';
+import { type Call, get, type Operation, type PageQuery } from './operation.ts';
 import * as schema from './schemas.ts';
 
-interface Query {
-  readonly cursor?: number;
-  readonly search?: string;
-}
+type Query = Pick<PageQuery, 'limit'> & { readonly cursor?: number; readonly search?: string };
 
 const change = schema.object({
   id: { type: 'integer' },
@@ -26,7 +23,7 @@ const change = schema.object({
   after: { type: ['object', 'null'] },
 });
 const LOG = {
-  query: schema.object({ cursor: { type: 'integer', minimum: 1 }, search: schema.text }, []),
+  query: schema.listQuery({ search: schema.text }, { type: 'integer', minimum: 1 }),
   answer: schema.pageOf(change),
 } as const;
 
@@ -46,9 +43,12 @@ export const auditOperations: readonly Operation[] = [
   }),
 ];
 
-async function list(sql: Sql, { params, query: { cursor, search = '' } }: Call<never, Query>): Promise<object> {
+async function list(sql: Sql, { params, query: { cursor, limit, search = '' } }: Call<never, Query>): Promise<object> {
   const { company = null } = params;
-  const { rows, next } = await pageOfAudit(sql, { search, newestFirst: true, from: cursor ?? null, company });
+  const { rows, next } = await pageOfAudit(sql, {
+    ...{ search, newestFirst: true, from: cursor ?? null, company },
+    ...(limit !== undefined && { limit }),
+  });
   const told = company === null ? rows : rows.map(asOwnersSee);
   return { data: told.map(({ db_role: _, ...row }) => row), next_cursor: next === null ? null : String(next) };
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { digestOf, possibleKeysIn } from '../../domain/key.ts';
-import { keysAfter, keysThatFit } from '../../store/after.ts';
+import { type KeyFilter, keysAfter, keysThatFit } from '../../store/after.ts';
 import type { Sql } from '../../store/database.ts';
 import {
   createKey,
@@ -43,17 +43,17 @@ const FIND = {
 } as const;
 
 export const keyOperations: readonly Operation[] = [
-  get<PageQuery & { readonly name?: string }>('listKeys', LIST, {
+  get<PageQuery & KeyFilter>('listKeys', LIST, {
     summary: 'List the keys of a company, dead ones included, ordered by id',
     action: 'key.read',
-    query: schema.listQuery({ name: schema.keySettings.name }),
+    query: schema.listQuery({ name: schema.keySettings.name, state: schema.oneOf(['active', 'expired', 'revoked']) }),
     answer: schema.pageOf(schema.key),
     run(sql, { params, query }) {
-      const [company, name] = [params.company as string, query.name ?? null];
+      const company = params.company as string;
       return pageOf(
         query,
-        (range) => keysAfter(sql, company, name, range),
-        (range) => keysThatFit(sql, company, name, range),
+        (range) => keysAfter(sql, company, query, range),
+        (range) => keysThatFit(sql, company, query, range),
       );
     },
   }),

@@ -323,6 +323,38 @@ t.test('a list is read page by page: none is skipped or repeated while others ar
   );
 });
 
+t.test('keys are listed by their state, and changes in pages of any length', async (t) => {
+  const { company: mixed } = await office.newCustomer();
+  await office.sql`delete from api_keys where company_id = ${mixed}`;
+  await office.sql`insert into api_keys (company_id, name, digest, prefix, scopes, expires_at, revoked_at)
+    select ${mixed}, state, sha256((${mixed} || state)::bytea), 'sk-aaaaa', '{chat}',
+      case state when 'expired' then now() - interval '1 hour' end, case state when 'revoked' then now() end
+    from unnest(array['active', 'expired', 'revoked']) as state`;
+  const names = async (query: string) => {
+    const { body } = await send(office, reader, ['GET', `/companies/${mixed}/keys?${query}`]);
+    return body.data.map(({ name }: { name: string }) => name).sort();
+  };
+  for (const state of ['active', 'expired', 'revoked']) t.same(await names(`state=${state}`), [state]);
+  t.same(await names('limit=200'), ['active', 'expired', 'revoked']);
+  t.same(await names('state=active&name=expired'), []);
+
+  const whole = (await send(office, reader, ['GET', `/companies/${mixed}/audit?limit=200`])).body;
+  t.same([whole.data.length > 3, whole.next_cursor], [true, null]);
+  const seen: number[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const more: string = cursor === '' ? '' : `&cursor=${cursor}`;
+    const { body } = await send(office, reader, ['GET', `/companies/${mixed}/audit?limit=2${more}`]);
+    t.ok(body.data.length <= 2);
+    seen.push(...body.data.map(({ id }: { id: number }) => id));
+    cursor = body.next_cursor;
+  }
+  t.same(
+    seen,
+    whole.data.map(({ id }: { id: number }) => id),
+  );
+  t.equal((await send(office, reader, ['GET', '/audit?limit=1&search=active'])).body.data.length, 1);
+});
+
 t.test('a page of long assistants, keys or companies has fewer of them, and all pages have all', async (t) => {
   const { company: wordy } = await office.newCustomer();
   await office.sql`insert into assistants (company_id, name, system_prompt)
