@@ -13,6 +13,7 @@ import { csrfInput } from './field.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
+import { may } from './permission.ts';
 import { priceLabels, priceText, priceUnitOf, unitSwitch } from './price-unit.ts';
 
 /** The models that one company may use. */
@@ -66,6 +67,9 @@ async function companyPage(c: PageContext): Promise<Response> {
     object: 'list',
     data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
   };
+  const empty = may(c.var.session.user, 'model.write', null)
+    ? html`No models are offered yet. <a href="/models">Offer one</a>`
+    : 'No models are offered yet: the operator of this service offers them.';
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Models</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">Playground</a>` : ''}</div>
 <p class="lead">${
     company.allowNonEu
@@ -73,7 +77,7 @@ async function companyPage(c: PageContext): Promise<Response> {
       : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
   } ${mayNow(c, 'company.set') ? html`<a href="/companies/${id}/settings">Change it in the settings</a>.` : ''}</p>
 ${unitSwitch(base, unit)}
-${list(c, { path: base, caption: 'Models of this company', cells, figures: Object.values(labels), sorts: COMPANY_SORTS, empty: 'No models are offered yet.' }, query, found)}
+${list(c, { path: base, caption: 'Models of this company', cells, figures: Object.values(labels), sorts: COMPANY_SORTS, empty }, query, found)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
 <p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
     keys.active === 0

@@ -62,6 +62,7 @@ async function shownPage(c: PageContext, key: MintedKey, replaced: Html | string
   const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
 <div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is replaced by a new one. For ${REVEAL_SECONDS} seconds a reload of this page shows it again.</div>
 ${replaced}
+${callable.length > 0 ? '' : html`<p class="notice warn-notice">This key can call no model yet: see the <a href="/companies/${key.company_id}/models">models</a> of the company.</p>`}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable('key', 'API key', key.key)}
 ${copyable('curl', 'Try it with curl', curl)}

@@ -166,7 +166,7 @@ export function table<T>(caption: string, rows: readonly T[], columns: Columns<T
 }
 
 /** Says that there is nothing to show. */
-export function emptyText(text: string): Html {
+export function emptyText(text: Html | string): Html {
   return html`<p class="empty">${text}</p>`;
 }
 

@@ -36,7 +36,7 @@ interface List<T> extends Columns<T> {
   readonly caption: string;
   readonly sorts: Sorts;
   /** Shown when there is nothing to list, whatever is searched. */
-  readonly empty: string;
+  readonly empty: Html | string;
   /** Further parameters of the address, which search and pages keep. */
   readonly kept?: Readonly<Record<string, string>>;
 }

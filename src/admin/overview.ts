@@ -9,7 +9,7 @@ import {
   problemsOf,
   type Spender,
 } from '../domain/overview.ts';
-import { readOverview } from '../store/overview.ts';
+import { readBeginnings, readOverview } from '../store/overview.ts';
 import { type PageContext, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
@@ -31,10 +31,11 @@ function start(c: PageContext): Response | Promise<Response> {
 
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const overview = await readOverview((query) => read(c, query));
+  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readBeginnings)]);
   const { today, month, models } = overview;
   const body = html`<h1>Overview</h1>
 ${state(problemsOf(overview))}
+${firstSteps(begun)}
 ${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, 'API calls, without in-app chat.', format)}
 ${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, chatNote(month.chat_eur, format), format)}
 ${budgets(overview.budgets, format)}
@@ -55,6 +56,15 @@ function state(problems: readonly Problem[]): Html {
   if (problems.length === 0) return html`<p class="notice" role="status">All is well.</p>`;
   return html`<section class="problem" aria-labelledby="wrong"><h2 id="wrong">${problems.length === 1 ? 'One thing is wrong' : `${problems.length} things are wrong`}</h2>
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
+}
+
+/** What is missing before anybody can call the API. */
+function firstSteps({ models, companies }: Awaited<ReturnType<typeof readBeginnings>>): Html | string {
+  if (models && companies) return '';
+  return html`<section class="card"><h2>First steps</h2><ol>
+${models ? '' : html`<li><a href="/models">Offer a model</a>: its public name, what it is called upstream, and its price.</li>`}
+${companies ? '' : html`<li><a href="/companies">Create a company</a>, and invite its owner.</li>`}
+<li>Create a key on the Access page of the company. It shows a call that works.</li></ol></section>`;
 }
 
 /** A day or month so far: its sums beside those of the one before, and who spends most. @param other the one before */

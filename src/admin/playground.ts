@@ -74,7 +74,7 @@ function allowForm(c: PageContext, path: string): Html {
 function promptForm(c: PageContext, form: Form, company: Company, path: string): Html {
   const state = formState(form, path);
   if (callableSlugs(company).length === 0)
-    return html`<p>The company may call no chat model. ${missingModels(company)}</p>`;
+    return html`<p>The company may call no chat model. ${missingModels(company)} <a href="/companies/${company.id}/models">Its models</a></p>`;
   return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream">${csrfInput(c)}
 ${modelChoice(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
 ${field(state, { name: 'system', label: 'System prompt', type: 'textarea', rows: 2, hint: 'Optional.' })}

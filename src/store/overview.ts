@@ -25,10 +25,17 @@ export async function readOverview(read: Read): Promise<Overview> {
   const [facts, models, { rows }, tenant_role_advice] = await Promise.all([
     read(readFacts),
     read(readModels),
-    read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null })),
+    read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null, limit: MOST_CHANGES })),
     read(tenantRoleAdvice),
   ]);
-  return { ...facts, models, tenant_role_advice, changes: rows.slice(0, MOST_CHANGES).map(describeChange) };
+  return { ...facts, models, tenant_role_advice, changes: rows.map(describeChange) };
+}
+
+/** Whether there are any models and companies: without both nobody can call anything. */
+export async function readBeginnings(sql: Sql): Promise<{ readonly models: boolean; readonly companies: boolean }> {
+  const [row] = await sql<[{ models: boolean; companies: boolean }]>`
+    select exists (select from models) as models, exists (select from companies) as companies`;
+  return row;
 }
 
 type Facts = Omit<Overview, 'models' | 'tenant_role_advice' | 'changes'>;

@@ -1,3 +1,4 @@
+import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { openDatabase } from '../../src/store/database.ts';
 import { eventStore } from '../../src/store/event.ts';
@@ -107,4 +108,24 @@ t.test('what is wrong stands on top, with a link to where it is mended', async (
   t.match(run, { code: 1, out: /^- The database refused 1 usage record/ });
   t.match(run.out, /\npod <i> +gone +0\.0\.9 /);
   t.match(await status('--json'), { code: 1, json: { ok: false, problems: { length: 5 } } });
+});
+
+t.test('who begins is told what is missing before anybody can call the API', async (t) => {
+  t.notMatch(await first(), 'First steps');
+  await office.sql`delete from models`;
+  const steps = /<h2>First steps.*?<\/section>/s.exec(await first())?.[0] ?? '';
+  t.match(steps, '<a href="/models">Offer a model</a>');
+  t.match(steps, 'Create a key');
+  t.notMatch(steps, 'Create a company', 'what is there is not asked for');
+  const { text } = await operator.get(`/companies/${company}/models`);
+  t.match(text, 'No models are offered yet. <a href="/models">Offer one</a>');
+  const owner = await signedIn(office, 'owner');
+  t.match((await owner.get(`/companies/${company}/models`)).text, 'the operator of this service offers them');
+  t.match(
+    (await owner.get(`/companies/${company}/playground`)).text,
+    `<a href="/companies/${company}/models">Its models</a>`,
+  );
+  const form = { id: randomUUID(), claim: randomBytes(32).toString('base64url'), name: 'First', scope: 'chat' };
+  const shown = await owner.post(`/companies/${company}/access/create`, form);
+  t.match(shown.text, /can call no model yet: see the <a href="[^"]+\/models">/);
 });
