@@ -45,11 +45,13 @@ function amounts(locale: string) {
   const fixed = euro(locale, MOST_DIGITS, MOST_DIGITS);
   const exact = new Intl.NumberFormat(locale, { maximumFractionDigits: 40 });
   return {
-    /** An exact EUR amount. Digits after the cents are smaller. */
-    eur(amount: string): Html {
-      return html`<span class="eur">${euros(amount).map(({ type, value }) =>
-        type !== 'fraction' || value.length <= 2 ? value : html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`,
-      )}</span>`;
+    /** An exact EUR amount. Digits after the cents are smaller. @param decimals at least so many, as `mostDecimals` tells */
+    eur(amount: string, decimals = 2): Html {
+      return html`<span class="eur">${euros(amount).map(({ type, value }) => {
+        if (type !== 'fraction') return value;
+        const small = value.padEnd(decimals, '0').slice(2);
+        return html`${value.slice(0, 2)}${small === '' ? '' : html`<small>${small}</small>`}`;
+      })}</span>`;
     },
 
     /** An exact EUR amount as plain text. */
@@ -166,6 +168,11 @@ function dates(locale: string) {
 
 function midnight(date: string): Date {
   return new Date(`${date}T00:00:00Z`);
+}
+
+/** The decimals of the longest of some amounts: with as many each, their points stand below each other in a column. */
+export function mostDecimals(amounts: readonly string[]): number {
+  return amounts.reduce((most, amount) => Math.max(most, amount.split('.')[1]?.length ?? 0), 0);
 }
 
 /**

@@ -12,6 +12,7 @@ import {
 } from '../store/statement.ts';
 import { type PageContext, param, type Route, readOfCompany } from './context.ts';
 import { nameFile } from './download.ts';
+import { type Format, mostDecimals } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
@@ -94,7 +95,7 @@ async function monthPage(c: PageContext): Promise<Response> {
   const downloads =
     stored === null
       ? ''
-      : html`<a class="button" href="${address}.json?month=${month}" download>JSON</a><a class="button" href="${address}.csv?month=${month}" download>CSV</a>`;
+      : html`<a class="button quiet" href="${address}.json?month=${month}" download>JSON</a><a class="button quiet" href="${address}.csv?month=${month}" download>CSV</a>`;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
 <span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">Usage</a>${downloads}</span></div>
 ${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> These are its figures so far, and not a statement.</p>` : ''}
@@ -126,10 +127,16 @@ function sums(
   shown: (name: string) => Html | string,
 ): Html | string {
   if (rows.length === 0) return '';
-  const cells = { [title]: ({ name }: { name: string }) => shown(name), ...sumCells(c.var.format, c.var.format.eur) };
+  const cells = { [title]: ({ name }: { name: string }) => shown(name), ...exactSums(c.var.format, rows) };
   const rest = rows.length - MOST_SHOWN;
   return html`${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), { cells, figures: FIGURES })}
 ${rest > 0 ? html`<p class="muted">And ${c.var.format.count(rest)} more, which are in the CSV.</p>` : ''}`;
+}
+
+/** Columns of sums with every digit of their costs. */
+function exactSums(format: Format, rows: ReturnType<typeof sumsBy>) {
+  const decimals = mostDecimals(rows.map(({ cost_eur }) => cost_eur));
+  return sumCells(format, (cost) => format.eur(cost, decimals));
 }
 
 function keyName(id: string, names: ReadonlyMap<string, KeyName>): Html {
@@ -145,7 +152,7 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   const name = format.month(`${month}-01`);
   const cells = {
     Model: ({ name }: { name: string }) => html`<code>${name}</code>`,
-    ...sumCells(c.var.format, c.var.format.eur),
+    ...exactSums(format, sumsBy(lines, 'model')),
   };
   return html`<section class="card"><h2>Correction of ${name}</h2>
 <p>${calls(c, ids.length)}, ${format.eur(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>

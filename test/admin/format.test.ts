@@ -1,5 +1,5 @@
 import t from 'tap';
-import { formatFor } from '../../src/admin/format.ts';
+import { formatFor, mostDecimals } from '../../src/admin/format.ts';
 import { languageOf } from '../../src/admin/locale.ts';
 import { LANGUAGES } from './languages.ts';
 
@@ -43,6 +43,12 @@ t.test('an amount of a column has two to four decimals, and its exact text where
 t.test('digits after the cents are smaller', async (t) => {
   t.equal(plain(String(german.eur('1234.56789'))), '<span class="eur">€1.234,56<small>789</small></span>');
   t.equal(plain(String(german.eur('1234.5'))), '<span class="eur">€1.234,50</span>');
+  const column = ['7', '-1.5', '0.00002'];
+  t.same(
+    column.map((amount) => plain(String(german.eur(amount, mostDecimals(column)))).replaceAll(/<[^>]+>/g, '')),
+    ['€7,00000', '-€1,50000', '€0,00002'],
+    'points of a column stand below each other',
+  );
 });
 
 t.test('the reader’s region decides, if Intl has English for it', async (t) => {
