@@ -26,7 +26,7 @@ export const companyModelRoutes: readonly Route[] = [
 const COMPANY_SORTS = { slug: 'Slug', '-slug': 'Slug, Z to A' };
 
 async function companyPage(c: PageContext): Promise<Response> {
-  const { services } = c.var;
+  const { format, services } = c.var;
   const unit = priceUnitOf(c);
   const labels = priceLabels(unit);
   const id = param(c, 'company');
@@ -79,10 +79,10 @@ async function companyPage(c: PageContext): Promise<Response> {
 ${unitSwitch(base, unit)}
 ${list(c, { path: base, caption: 'Models of this company', cells, figures: Object.values(labels), sorts: COMPANY_SORTS, empty }, query, found)}
 <section class="card"><h2>What <code>GET /models</code> returns now</h2>
-<p>${listed.length} of ${new Set(models.map(({ slug }) => slug)).size} models. ${
+<p>${format.count(listed.length)} of ${format.count(new Set(models.map(({ slug }) => slug)).size)} models. ${
     keys.active === 0
       ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
-      : `${keys.active === 1 ? 'The active key gets' : `Each of the ${keys.active} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
+      : `${keys.active === 1 ? 'The active key gets' : `Each of the ${format.count(keys.active)} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
   }</p>
 ${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
 <pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;

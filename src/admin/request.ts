@@ -88,7 +88,7 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
     Endpoint: ENDPOINTS[request.endpoint] ?? request.endpoint,
     Model:
       model_slug !== null
-        ? html`<a href="${company === null ? `/models?q=${encodeURIComponent(model_slug)}` : `${base}/models`}"><code>${model_slug}</code></a>`
+        ? html`<a href="${company === null ? '' : base}/models?q=${encodeURIComponent(model_slug)}"><code>${model_slug}</code></a>`
         : request.asked && html`<code>${request.asked}</code>`,
     Tokens:
       prompt_tokens === null

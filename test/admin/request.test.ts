@@ -41,6 +41,7 @@ t.test('an owner sees the requests of the company alone, and never what the upst
   const one = await owner.get(`${base}/${ours}`, english);
   t.match(plain(one.text), /The upstream failed to answer.*What to do: Let the client try again/);
   t.notMatch(one.text, /internal-words|status 500/);
+  t.match(one.text, `<a href="/companies/${company}/models?q=fast">`, 'where its price and state are');
   for (const id of [theirs, stranger]) {
     const other = await owner.get(`${base}/${id}`, english);
     t.equal(other.status, 404);
