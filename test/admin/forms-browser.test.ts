@@ -142,4 +142,14 @@ t.test('names from right to left end on the left, and change no order around the
   await page.goto(settings);
   const [letter = 0, last = 0] = await places('.company-name');
   t.ok(last < letter, 'in the heading');
+
+  await office.sql`update api_keys set name = 'מפתח' where company_id = ${company}`;
+  await office.sql`
+    insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+      completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+    select billing_month(now()), gen_random_uuid(), ${company}, id, 'm', 'u', 'embeddings', 5000, 0, 5, 1, 0, 'upstream', 'completed', now()
+    from api_keys where company_id = ${company}`;
+  await page.goto(`/companies/${company}/usage`);
+  const [start = 0, dots = 0] = await places('tbody a[href*="key="] code');
+  t.ok(start < dots, 'what a key begins with runs from left to right');
 });
