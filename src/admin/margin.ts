@@ -1,7 +1,10 @@
 import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
+import type { MarginExtent } from '../store/margin.ts';
+import { marginCsv } from '../store/margin-csv.ts';
 import { type DetailedMargin, readDetailedMargin, type ToldSums } from '../store/margin-details.ts';
-import { type PageContext, type Route, read } from './context.ts';
+import { type PageContext, type Route, read, sharerOf } from './context.ts';
+import { download } from './download.ts';
 import { options } from './field.ts';
 import type { Html } from './html.ts';
 import { emptyText, muted, page, table } from './layout.ts';
@@ -9,6 +12,7 @@ import { emptyText, muted, page, table } from './layout.ts';
 /** Revenue, cost and margin of a month, for operators alone. */
 export const marginRoutes: readonly Route[] = [
   { method: 'GET', path: '/margin', action: 'cost.read', handle: marginPage },
+  { method: 'GET', path: '/margin.csv', action: 'cost.read', handle: downloadCsv },
 ];
 
 const READ_MS = 30_000;
@@ -22,20 +26,17 @@ type Sums = DetailedMargin['total'];
 
 async function marginPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const asked = c.req.query('month');
-  const month = asked === undefined ? null : readMonth(asked);
-  const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
-  const extent = { companies: MOST_SHOWN, lines: false };
-  const margin = await read(c, (sql) => readDetailedMargin(sql, month, { currency, rate }, extent), READ_MS);
+  const margin = await readAsked(c, { companies: MOST_SHOWN, lines: false });
   const name = format.month(margin.month);
   const { total, without_cost } = margin;
   const months = margin.months.map((month) => [month.slice(0, 7), format.month(month)] as const);
   const by = <T extends Sums>(title: string, rows: readonly T[], count: number, cell: (row: T) => Html | string) => {
     const cells = { [title]: cell, ...sums(c, margin) };
     return html`<section class="card"><h2>By ${title.toLowerCase()}</h2>${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), { cells, figures: FIGURES }, true)}
-${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; <code>tollgate usage margin --csv</code> has all.</p>` : ''}</section>`;
+${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}</section>`;
   };
   const body = html`<div class="title-row"><h1>Margin in ${name}</h1>
+<a class="button quiet" href="/margin.csv?month=${margin.month.slice(0, 7)}" download>CSV</a>
 <form method="get" action="/margin" class="months"><label for="month">Month</label>
 <select id="month" name="month">${options(months, margin.month.slice(0, 7))}</select><button>Show</button></form></div>
 ${
@@ -46,8 +47,28 @@ ${
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => modelLink(model))}
 ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
-<p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts of more than four decimals are rounded on this page; <code>tollgate usage margin --csv</code> has them exact. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
+<p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts of more than four decimals are rounded on this page; the CSV has them exact, by company and model. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
   return page(c, `Margin in ${name}`, body);
+}
+
+/** The margin of the month in the address, by default the present one. @throws FieldError */
+function readAsked(c: PageContext, extent: MarginExtent): Promise<DetailedMargin> {
+  const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
+  return read(c, (sql) => readDetailedMargin(sql, monthOf(c), { currency, rate }, extent), READ_MS);
+}
+
+function monthOf(c: PageContext): string {
+  const { calendar, clock } = c.var.services;
+  const asked = c.req.query('month');
+  return asked === undefined ? calendar.month(clock()) : readMonth(asked);
+}
+
+/** One line for each company and model. */
+function downloadCsv(c: PageContext): Promise<Response> {
+  const file = { name: `margin-${monthOf(c).slice(0, 7)}.csv`, type: 'text/csv; charset=utf-8' };
+  return download(c, c.var.services, sharerOf(c), file, async (write) => {
+    await write(Buffer.from(`${marginCsv(await readAsked(c, { companies: 1, lines: true }))}\n`));
+  });
 }
 
 /** To the models of that name: the shared one, and those that companies have of their own. */

@@ -1,5 +1,5 @@
-import { csvLine, harmless } from '../domain/csv.ts';
 import { readMonth } from '../domain/field.ts';
+import { marginCsv } from '../store/margin-csv.ts';
 import {
   costsText,
   type DetailedCompany,
@@ -45,7 +45,7 @@ Where the upstream reports its own cost, more columns show it: as reported, and 
     if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
     const { upstreamCurrency: currency, upstreamRate: rate } = config;
     const margin = await read((sql) => readDetailedMargin(sql, month ?? null, { currency, rate }));
-    return { json: margin, text: csv ? csvOf(margin) : show(margin) };
+    return { json: margin, text: csv ? marginCsv(margin) : show(margin) };
   },
 });
 
@@ -64,30 +64,4 @@ function show({ month, total, by_model, by_company, without_cost, told }: Detail
       ? ''
       : `Without a cost price: ${without_cost.join(', ')}. Set it with "tollgate model cost".`,
   );
-}
-
-type Line = DetailedMargin['lines'][number];
-
-/** Columns of the CSV after the month. */
-const CSV: Readonly<Record<string, (line: Line) => string | number | null | undefined>> = {
-  company_id: (line) => line.company_id,
-  company_name: (line) => line.company_name && harmless(line.company_name),
-  model: (line) => line.model,
-  requests: (line) => line.requests,
-  revenue_eur: (line) => line.revenue_eur,
-  cost_eur: (line) => line.cost_eur,
-  margin_eur: (line) => line.margin_eur,
-  margin_percent: (line) => line.margin_percent,
-  uncosted_eur: (line) => line.uncosted_eur,
-  cached_percent: (line) => line.cached_percent,
-  upstream_requests: ({ upstream }) => upstream?.requests,
-  upstream_revenue_eur: ({ upstream }) => upstream?.revenue_eur,
-  upstream_cost: ({ upstream }) => upstream && costsText(upstream),
-  upstream_cost_eur: ({ upstream }) => upstream?.cost_eur,
-};
-
-function csvOf({ month, lines }: DetailedMargin): string {
-  const cells = (line: Line) => Object.values(CSV).map((cell) => String(cell(line) ?? ''));
-  const rows = lines.map((line) => [month.slice(0, 7), ...cells(line)]);
-  return [['month', ...Object.keys(CSV)], ...rows].map(csvLine).join('\n');
 }
