@@ -170,7 +170,11 @@ t.test('programs list, read and close statements; tokens of a company only read'
   const list = await send(office, owners, ['GET', `${base}?limit=1`]);
   t.match(list, {
     status: 200,
-    body: { data: [{ number: 2, corrections: 1, later: [{ statement: null }] }], next_cursor: '2' },
+    body: {
+      data: [{ number: 2, corrections: 1, later: [{ statement: null }] }],
+      next_cursor: '2',
+      open_months: ['2026-08'],
+    },
   });
   t.match(await send(office, owners, ['GET', `${base}?cursor=2`]), {
     body: { data: [{ number: 1 }], next_cursor: null },

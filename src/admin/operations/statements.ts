@@ -2,7 +2,7 @@ import { throwNotFound } from '../../domain/refused-change.ts';
 import { parseStatement } from '../../domain/statement.ts';
 import { findCompany } from '../../store/company.ts';
 import type { Sql } from '../../store/database.ts';
-import { listStatements, SHARED_BOUND, type StoredStatement, statementOf } from '../../store/statement.ts';
+import { listStatements, openMonths, SHARED_BOUND, type StoredStatement, statementOf } from '../../store/statement.ts';
 import { checkpointSeals, closeMonth, requireClosable } from '../../store/statement-close.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
 import { DEFAULT_LIMIT, get, type Operation, type PageQuery, post } from './operation.ts';
@@ -34,16 +34,23 @@ const LIST = '/companies/{company}/statements';
 
 export const statementOperations: readonly Operation[] = [
   get<Omit<PageQuery, 'cursor'> & { readonly cursor?: number }>('listStatements', LIST, {
-    summary: 'List the statements of a company, the latest first',
+    summary: 'List the statements of a company, the latest first, and the months that wait for one',
     action: 'statement.read',
     query: schema.listQuery({}, { type: 'integer', minimum: 1 }),
-    answer: schema.pageOf(schema.object(row)),
+    answer: schema.object({
+      ...schema.pageOf(schema.object(row)).properties,
+      open_months: {
+        ...schema.array(schema.month),
+        description: 'months that are over, have calls and are not closed, whatever the page',
+      },
+    }),
     async run(sql, { params, query: { limit = DEFAULT_LIMIT, cursor = null } }) {
       const company = params.company as string;
       await findCompany(sql, company);
       const rows = await listStatements(sql, company, { before: cursor, limit: limit + 1 });
       const data = rows.slice(0, limit);
-      return { data, next_cursor: rows.length > limit ? String(data.at(-1)?.number) : null };
+      const next_cursor = rows.length > limit ? String(data.at(-1)?.number) : null;
+      return { data, next_cursor, open_months: await openMonths(sql, company) };
     },
   }),
   get<{ readonly month: string }>('getStatement', `${LIST}/month`, {

@@ -150,7 +150,7 @@ t.test('usage, requests, changes and the state of all', async (t) => {
 });
 
 t.test('statements are closed, listed and read', async (t) => {
-  t.same(await call('listStatements', at), { data: [], next_cursor: null });
+  t.same(await call('listStatements', at), { data: [], next_cursor: null, open_months: [] });
   const statement = await call('closeStatement', at, { month: '2026-09' });
   t.match(statement, { number: 1, total_eur: '0', document: { number: 1, month: '2026-09', lines: [] } });
   t.same(await call('getStatement', { ...at, month: '2026-09' }), statement);
