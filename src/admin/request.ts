@@ -47,10 +47,11 @@ ${upstreamCard(request)}
     .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
 }
 
-/** Where the setting is that the advice is about. */
+/** Where the setting is that the advice is about. Requests without a company are on the operators' page alone. */
 function placeOf(request: RequestDetail): Html | string {
   const { about } = fateOf(request);
   const { company_id: company, api_key_id: key, key_name } = request;
+  if (request.status === 401 && key === null) return html` <a href="/keys">Find it by its text</a>`;
   if (about === null || company === null) return '';
   const base = `/companies/${company}`;
   if (about === 'key') return key_name === null ? '' : html` <a href="${base}/access/${key}">${key_name}</a>`;

@@ -68,10 +68,9 @@ t.test('an operator sees all of them, those without a company too, and the words
   t.match(one.text, 'internal-words &lt;b&gt;');
   t.match(plain(one.text), /It answered with status 500\./);
   t.match(one.text, `href="/companies/${company}/access/${key}"`);
-  t.match(
-    plain((await operator.get(`/requests/${stranger}`, english)).text),
-    /no key, or one that is unknown or revoked/,
-  );
+  const unknown = (await operator.get(`/requests/${stranger}`, english)).text;
+  t.match(plain(unknown), /no key, or one that is unknown or revoked/);
+  t.match(unknown, '<a href="/keys">Find it by its text</a>');
 });
 
 t.test('filters and pages live in the address', async (t) => {
