@@ -13,6 +13,12 @@ const MAX_MODELS = 100; // of a company; no more are learned
 const DECAY = 0.9; // weight of all earlier samples against the last
 const MAX_SPLIT = 0.02; // share of events with several words up to which an event is one token
 const MAX_PER_EVENT = 1.5; // the same for the tokens of the mean event
+/**
+ * What calls teach changes a count of ours within these bounds: languages differ by no more. Small images, for which a
+ * model takes far less than we count, would else make the text of later calls nearly free, and large files far too dear.
+ */
+const LEAST_RATE = 0.5;
+const MOST_PROMPT_RATE = 4;
 
 /** What the gateway saw of an answer. */
 export interface Generated {
@@ -88,14 +94,22 @@ function rounded(tokens: number): number {
 
 /** Tokens per unit of something: the weighted mean of the samples, and its recent error. */
 class Rate {
+  readonly #least: number;
+  readonly #most: number;
   #tokens = 0;
   #amount = 0;
   /** Mean relative error of its predictions; 0 after the first sample. */
   error = Number.POSITIVE_INFINITY;
 
-  /** undefined before the first sample. */
+  constructor(least = 0, most = Number.POSITIVE_INFINITY) {
+    this.#least = least;
+    this.#most = most;
+  }
+
+  /** Within the bounds; undefined before the first sample. */
   get rate(): number | undefined {
-    return this.#amount === 0 ? undefined : this.#tokens / this.#amount;
+    if (this.#amount === 0) return undefined;
+    return Math.min(this.#most, Math.max(this.#least, this.#tokens / this.#amount));
   }
 
   learn(amount: number, tokens: number): void {
@@ -111,9 +125,9 @@ class Rate {
 }
 
 class Rates {
-  readonly prompt = new Rate();
+  readonly prompt = new Rate(LEAST_RATE, MOST_PROMPT_RATE);
   readonly perEvent = new Rate();
-  readonly counted = new Rate();
+  readonly counted = new Rate(LEAST_RATE); // hidden reasoning may be many times the text
   samples = 0;
   sampledAt = 0;
 }

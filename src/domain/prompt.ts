@@ -1,5 +1,5 @@
 import { unescapeJson } from '../json/text-sample.ts';
-import { countTokens } from './tokens.ts';
+import { countTokens, isRandom } from './tokens.ts';
 
 /** Counting a longer body whole would block the event loop for too long. */
 const MAX_COUNTED = 16_384;
@@ -8,8 +8,10 @@ const MAX_KEPT = 65_536;
 const SAMPLES = 32;
 const SAMPLE_BYTES = 256;
 const BYTES_PER_TOKEN = 4;
-/** A file in base64, of which a model sees an image rather than letters. */
+/** What base64 consists of, and words that are joined by underscores. */
 const ENCODED = /^[A-Za-z0-9+/=_-]+$/;
+/** Characters of base64 after which samples and pixels of 1 to 4 bytes begin in the same place again. */
+const PERIOD = 16;
 /** The first piece of an embedding call with token ids: the first array is of numbers, or of such arrays. */
 const FIRST_IDS = /^[^[]*\[[\s[]*\d/;
 /** A piece of such a call: ids and brackets alone, behind the members before `input` in the first piece. */
@@ -44,15 +46,20 @@ export function keepPrompt(body: readonly Buffer[]): Prompt {
   return { bytes, pieces: copies, kept: 'sampled' };
 }
 
-/** Views of the body at even distances. */
+/**
+ * Views of the body: of its beginning, and one at a random place of each equal part, which no caller can foresee. None is
+ * of the end, where JSON behind a file would count as if all of the body were such text.
+ */
 function samplesOf(body: readonly Buffer[], bytes: number): Buffer[] {
   const samples: Buffer[] = [];
+  const part = bytes / SAMPLES;
   let before = 0;
   let next = 0;
   for (const piece of body) {
-    for (; next + SAMPLE_BYTES <= before + piece.length; next += bytes / SAMPLES) {
+    while (next + SAMPLE_BYTES <= before + piece.length) {
       const from = Math.max(0, Math.floor(next) - before);
       samples.push(piece.subarray(from, from + SAMPLE_BYTES));
+      next = part * samples.length + Math.random() * (part - 2 * SAMPLE_BYTES);
     }
     before += piece.length;
   }
@@ -75,18 +82,38 @@ export function promptTokens({ bytes, pieces, kept }: Prompt): number {
     const text = unescapeJson(piece.toString('utf8', 0, piece.length));
     size += piece.length;
     if (hasIds && TOKEN_IDS.test(text)) tokens += text.split(',').length - 1;
-    else tokens += ENCODED.test(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
+    else tokens += isFile(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
   }
   return (tokens * bytes) / Math.max(1, size);
 }
 
+/**
+ * Whether it is of a file in base64, of which a model sees an image rather than letters: its characters change kind
+ * as in no words, or recur, as those of silence or a plain area do.
+ */
+function isFile(text: string): boolean {
+  if (!ENCODED.test(text)) return false;
+  if (isRandom(text)) return true;
+  let same = 0;
+  for (let i = PERIOD; i < text.length; i++) if (text[i] === text[i - PERIOD]) same++;
+  return same > text.length / 4;
+}
+
+/** Members beside the messages that become a part of the prompt, as JSON. */
+const OTHERS = ['tools', 'functions', 'response_format', 'text', 'output_format', 'output_config', 'documents'];
+
 function bodyTokens(json: string): number {
-  const { messages, tools, input, system, instructions } = JSON.parse(json) as Record<string, unknown>;
+  const body = JSON.parse(json) as Record<string, unknown>;
+  const { messages, input, system, instructions } = body;
   const items = Array.isArray(messages) ? messages : isItems(input) ? input : null;
   let tokens = items === null ? textTokens(input) : TOKENS_PER_PROMPT;
   for (const item of items ?? []) tokens += TOKENS_PER_MESSAGE + textTokens(item);
   for (const text of [system, instructions]) if (text != null) tokens += TOKENS_PER_MESSAGE + textTokens(text);
-  return tokens + (Array.isArray(tools) ? countTokens(JSON.stringify(tools)) : 0);
+  return tokens + jsonTokens(OTHERS.map((name) => body[name]));
+}
+
+function jsonTokens(values: readonly unknown[]): number {
+  return values.reduce<number>((sum, value) => sum + (value == null ? 0 : countTokens(JSON.stringify(value))), 0);
 }
 
 /** Whether it is the input of a response in items, and not that of embeddings. */
@@ -95,7 +122,7 @@ function isItems(input: unknown): input is readonly object[] {
 }
 
 /** The members of messages, items and parts that hold text, or parts. */
-const TEXTS = ['text', 'content', 'thinking', 'refusal', 'arguments', 'output', 'summary'];
+const TEXTS = ['text', 'content', 'thinking', 'reasoning_content', 'refusal', 'arguments', 'output', 'summary'];
 
 /** The tokens of a text, of token ids, of a message or part, or of several; parts without a text are images, sound or files. */
 function textTokens(value: unknown): number {
@@ -105,8 +132,7 @@ function textTokens(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
   const part = value as Readonly<Record<string, unknown>>;
   const texts = TEXTS.filter((name) => part[name] != null);
-  const calls = [part.tool_calls, part.input].filter((call) => call != null); // JSON for a tool
+  const calls = [part.tool_calls, part.function_call, part.input].filter((call) => call != null); // JSON for a tool
   if (texts.length === 0 && calls.length === 0) return 'role' in part ? 0 : TOKENS_PER_FILE;
-  const told = texts.reduce((sum, name) => sum + textTokens(part[name]), 0);
-  return calls.reduce<number>((sum, call) => sum + countTokens(JSON.stringify(call)), told);
+  return texts.reduce((sum, name) => sum + textTokens(part[name]), jsonTokens(calls));
 }

@@ -22,6 +22,7 @@ const chunks = (count: number, size: number): string[] => Array.from({ length: c
 const prompt = (text: string): Prompt =>
   keepPrompt([Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: text }] }))]);
 const SHORT = prompt('Where does the river go?');
+const HUNDRED = prompt(words(100).join(''));
 
 /** A call of a model, by a company. */
 const call = (upstream = 'm', at = 0, companyId = 'one'): Admission =>
@@ -108,26 +109,56 @@ t.test(
 t.test('after the first lessons a call teaches every five seconds at most', async (t) => {
   const estimator = new Estimator();
   const lesson = (at: number, tokens: number): void =>
-    estimator.learn(call('m', at), SHORT, NOTHING_SEEN, { prompt: tokens, completion: 0 });
+    estimator.learn(call('m', at), HUNDRED, NOTHING_SEEN, { prompt: tokens, completion: 0 });
   for (let n = 0; n < 8; n++) lesson(930 + 10 * n, 100);
-  t.equal(estimator.estimate(call(), SHORT, NOTHING_SEEN).prompt, 100);
-  lesson(5999, 900);
-  t.equal(estimator.estimate(call(), SHORT, NOTHING_SEEN).prompt, 100);
-  lesson(6000, 900);
-  t.ok(estimator.estimate(call(), SHORT, NOTHING_SEEN).prompt > 150);
+  t.equal(estimator.estimate(call(), HUNDRED, NOTHING_SEEN).prompt, 100);
+  lesson(5999, 300);
+  t.equal(estimator.estimate(call(), HUNDRED, NOTHING_SEEN).prompt, 100);
+  lesson(6000, 300);
+  t.ok(estimator.estimate(call(), HUNDRED, NOTHING_SEEN).prompt > 120);
 });
 
 t.test('of the calls of all companies one teaches every ten milliseconds at most', async (t) => {
   const estimator = new Estimator();
   const lesson = (at: number, company: string): void =>
-    estimator.learn(call('m', at, company), SHORT, NOTHING_SEEN, { prompt: 900, completion: 0 });
+    estimator.learn(call('m', at, company), HUNDRED, NOTHING_SEEN, { prompt: 300, completion: 0 });
   lesson(1000, 'one');
   lesson(1009, 'two');
   lesson(1010, 'three');
   const learned = ['one', 'two', 'three'].map(
-    (company) => estimator.estimate(call('m', 0, company), SHORT, NOTHING_SEEN).prompt === 900,
+    (company) => estimator.estimate(call('m', 0, company), HUNDRED, NOTHING_SEEN).prompt === 300,
   );
   t.same(learned, [true, false, true]);
+});
+
+t.test('calls whose counts are far below ours make the text of later ones no cheaper than it can be', async (t) => {
+  const estimator = new Estimator();
+  const text = answer(...chunks(1, 500));
+  const long = prompt(words(3000).join(''));
+  const untaught = estimator.estimate(call(), long, text);
+  const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=' } };
+  const images = keepPrompt([
+    Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: Array(80).fill(image) }] })),
+  ]);
+  const letters = { ...answer('a'.repeat(4000)), textEvents: 0 };
+  for (let n = 0; n < 8; n++) {
+    estimator.learn(call('m', n * 10), images, letters, { prompt: 165, completion: 500 });
+  }
+  const taught = estimator.estimate(call(), long, text);
+  t.ok(taught.prompt > 0.45 * untaught.prompt, `${taught.prompt} of ${untaught.prompt}`);
+  t.ok(taught.completion > 0.45 * untaught.completion, `${taught.completion} of ${untaught.completion}`);
+});
+
+t.test('files that are far larger than they look make the text of later calls no dearer than it can be', async (t) => {
+  const estimator = new Estimator();
+  const long = prompt(words(3000).join(''));
+  const untaught = estimator.estimate(call(), long, NOTHING_SEEN).prompt;
+  const file = { type: 'file', file: { file_data: 'https://files.example/annual-report.pdf' } };
+  const report = keepPrompt([Buffer.from(JSON.stringify({ messages: [{ role: 'user', content: [file] }] }))]);
+  for (let n = 0; n < 8; n++)
+    estimator.learn(call('m', n * 10), report, NOTHING_SEEN, { prompt: 150_000, completion: 9 });
+  const taught = estimator.estimate(call(), long, NOTHING_SEEN).prompt;
+  t.ok(taught < untaught * 5, `${taught} of ${untaught}`);
 });
 
 t.test('a prompt of any size has a token at least', async (t) => {
