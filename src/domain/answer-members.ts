@@ -41,6 +41,8 @@ const GENERATED_MEMBERS: readonly string[] = [
   ...['content', 'text', 'refusal'],
   // reasoning, as DeepSeek and vLLM name it, and as OpenRouter does
   ...['reasoning_content', 'reasoning'],
+  // the words of speech, whose sound is no text
+  'transcript',
   // tool calls; of messages, `input` is an object
   ...['arguments', 'input'],
 ];
@@ -65,7 +67,7 @@ const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
   ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
   // the caller's tools, tokens, thoughts, sounds, vectors
   ...['partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature'],
-  ...['encrypted_content', 'data', 'transcript', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
+  ...['encrypted_content', 'data', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
 ]);
 
 const LISTS = { leaking: LEAKING_MEMBERS, generated: GENERATED_MEMBERS, price: PRICE_MEMBERS };

@@ -128,3 +128,15 @@ t.test('a stream that breaks off pays for the text behind the last usage that it
     'one told with each piece of text counts what was generated so far',
   );
 });
+
+t.test('speech of a stream that breaks off is counted by its transcript', async (t) => {
+  const early = { choices: [], usage: { prompt_tokens: 1000, completion_tokens: 1, total_tokens: 1001 } };
+  const audio = { id: 'audio_1', data: 'AAAA'.repeat(2000), transcript: message.content };
+  const spoken = { choices: [{ index: 0, delta: { audio }, finish_reason: null }] };
+  const customer = await customerOf();
+  streamOf(early, spoken, spoken, spoken, spoken, FAILED);
+  t.match((await customer.chat({ stream: true })).text, /upstream_error/);
+  const [row] = await gateway.ledger(customer.company, 1);
+  t.match(row, { prompt_tokens: 1000, usage_source: 'estimated', outcome: 'upstream_failed' });
+  t.ok((row?.completion_tokens ?? 0) > 20, `${row?.completion_tokens} tokens for four times eight words`);
+});
