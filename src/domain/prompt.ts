@@ -16,6 +16,8 @@ const PERIOD = 16;
 const FIRST_IDS = /^[^[]*\[[\s[]*\d/;
 /** A piece of such a call: ids and brackets alone, behind the members before `input` in the first piece. */
 const TOKEN_IDS = /^(?:\{[^[]*)?[\d\s,[\]]+$/;
+/** Numbers without a comma between them, as in a table and not in JSON. */
+const TABLE = /\d[\s[\]]+\d/;
 /** An image of 250 KB is about 1000 tokens. */
 const BYTES_PER_FILE_TOKEN = 256;
 const TOKENS_PER_FILE = 1000;
@@ -81,7 +83,7 @@ export function promptTokens({ bytes, pieces, kept }: Prompt): number {
   for (const piece of samples) {
     const text = unescapeJson(piece.toString('utf8', 0, piece.length));
     size += piece.length;
-    if (hasIds && TOKEN_IDS.test(text)) tokens += text.split(',').length - 1;
+    if (hasIds && TOKEN_IDS.test(text) && !TABLE.test(text)) tokens += text.split(',').length - 1;
     else tokens += isFile(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
   }
   return (tokens * bytes) / Math.max(1, size);
