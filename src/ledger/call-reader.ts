@@ -1,4 +1,5 @@
 import { GatewayError } from '../domain/errors.ts';
+import { mayTakePlace } from '../domain/fair-share.ts';
 import type { Payer } from '../domain/key.ts';
 import type { Calls, LedgerStore, WantedCall } from '../domain/ports.ts';
 import type { BookedCall } from '../domain/usage.ts';
@@ -7,7 +8,6 @@ import type { ReaderOptions } from './reader-options.ts';
 const PAUSE_MS = 50; // between two looks
 const PATIENCE_MS = 1000; // a record is in the database some 200 ms after its call, whichever gateway booked it
 const MAX_WAITING = 200; // calls looked for in one statement
-const MAX_OF_COMPANY = 100; // with all its keys
 const MAX_OF_KEY = 10;
 
 interface CallReaderOptions extends Pick<ReaderOptions, 'timing' | 'isAvailable'> {
@@ -43,7 +43,7 @@ export class CallReader implements Calls {
     const ofCompany = this.#waiting.filter((waiting) => waiting.payer.companyId === payer.companyId).length;
     const { promise, resolve, reject } = Promise.withResolvers<BookedCall | null>();
     if (ofKey.length >= MAX_OF_KEY) reject(new GatewayError('rate_limit_exceeded', TOO_MANY));
-    else if (!isAvailable() || this.#waiting.length >= MAX_WAITING || ofCompany >= MAX_OF_COMPANY)
+    else if (!isAvailable() || !mayTakePlace(ofCompany, this.#waiting.length, MAX_WAITING))
       reject(new GatewayError('service_unavailable'));
     else {
       this.#waiting.push({ payer, requestId, months, since: timing.uptime(), promise, resolve, reject });

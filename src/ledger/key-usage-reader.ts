@@ -1,4 +1,5 @@
 import { GatewayError } from '../domain/errors.ts';
+import { mayTakePlace } from '../domain/fair-share.ts';
 import { parseEur } from '../domain/money.ts';
 import type { KeyAndMonth, MaybeAsync } from '../domain/ports.ts';
 import type { RecordCost } from '../domain/record.ts';
@@ -11,7 +12,6 @@ const KEPT_MS = 1000; // how long sums serve before they are read again
 const PAUSE_MS = 50; // between two readings
 const PATIENCE_MS = 2000; // how long a request waits
 const MAX_WAITING = 500; // keys read in one statement
-const MAX_OF_COMPANY = 250;
 
 /** Requests that wait for the usage of one key in one month. */
 interface Waiting extends KeyAndMonth {
@@ -48,7 +48,7 @@ export class KeyUsageReader {
     if (same !== undefined) return same.promise;
     const { promise, resolve, reject } = Promise.withResolvers<KeyUsage>();
     const ofCompany = [...this.#waiting.values()].filter((waiting) => waiting.companyId === companyId).length;
-    if (!isAvailable() || this.#waiting.size >= MAX_WAITING || ofCompany >= MAX_OF_COMPANY) {
+    if (!isAvailable() || !mayTakePlace(ofCompany, this.#waiting.size, MAX_WAITING)) {
       reject(new GatewayError('service_unavailable'));
       return promise;
     }
