@@ -8,7 +8,7 @@ import { openDatabase } from '../../src/store/database.ts';
 import { eventStore } from '../../src/store/event.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
-import { examine, openTab, signedInTab, signInTab, startBrowser, type Tab } from './browser.ts';
+import { examine, follow, openTab, signedInTab, signInTab, startBrowser, type Tab } from './browser.ts';
 import { paint } from './paint.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
@@ -171,7 +171,7 @@ await t.test('the owner rotates the key and revokes the new one', async (t) => {
   );
 
   // the new key is the first of the list
-  await page.getByRole('link', { name: 'Revoke Website search' }).first().click();
+  await follow(page, page.getByRole('link', { name: 'Revoke Website search' }).first());
   await look(t, page, 'key-revoke');
   await page.getByRole('button', { name: 'Revoke key' }).click();
   await until(
@@ -413,7 +413,7 @@ await t.test('the owner invites, names and removes people, and reads the audit l
   await page.getByText('The invitation is withdrawn.').waitFor();
   t.equal(await open.count(), 0);
 
-  await page.getByRole('link', { name: 'Change role of mila@customer.example' }).click();
+  await follow(page, page.getByRole('link', { name: 'Change role of mila@customer.example' }));
   await look(t, page, 'person-role');
   await page.getByLabel('Role').selectOption('administrator');
   await page.getByRole('button', { name: 'Save role' }).click();
@@ -422,12 +422,12 @@ await t.test('the owner invites, names and removes people, and reads the audit l
   await page.getByRole('link', { name: 'Change role of mila@customer.example' }).click();
   await page.getByLabel('Role').selectOption('member');
   await page.getByRole('button', { name: 'Save role' }).click();
-  await page.getByRole('link', { name: 'Remove mila@customer.example' }).click();
+  await follow(page, page.getByRole('link', { name: 'Remove mila@customer.example' }));
   await look(t, page, 'person-remove');
   await page.getByRole('link', { name: 'Keep it' }).click();
   t.match(await page.getByRole('row', { name: 'mila@' }).innerText(), /member/);
 
-  await section(page, 'Audit').click();
+  await follow(page, section(page, 'Audit'));
   await look(t, page, 'company-audit');
   t.match(await page.getByRole('table', { name: 'Changes' }).innerText(), /owen@.*created invitation.*nora@/s);
   t.same(complaints, []);

@@ -2,7 +2,13 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import chromium from '@sparticuz/chromium';
 import axe from 'axe-core';
-import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
+import {
+  type Browser,
+  type BrowserContextOptions,
+  type Locator,
+  type Page,
+  chromium as playwright,
+} from 'playwright-core';
 import type { Test } from 'tap';
 import { atEnd } from '../support/at-end.ts';
 import { until } from '../support/until.ts';
@@ -93,6 +99,11 @@ export async function signInTab({ page }: Tab, email: string, password: string):
   await page.getByLabel('E-mail address').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();
+}
+
+/** Follows a link until the page it leads to is there: a click alone does not wait for that. */
+export async function follow(page: Page, link: Locator): Promise<void> {
+  await Promise.all([page.waitForEvent('domcontentloaded'), link.click()]);
 }
 
 /** Violations in words need no selectors, and no list of what is right, which take axe-core long to make. */
