@@ -2,7 +2,7 @@ import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
 import { filteredColumns, type UsageFilters } from './company-usage.ts';
 import type { ConnectionSql, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
-import { BILLING_ZONE, utcMicrosecond } from './expressions.ts';
+import { dayBegins, utcMicrosecond } from './expressions.ts';
 import { leaveCompany } from './tenant-role.ts';
 
 /** The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions. */
@@ -100,7 +100,7 @@ export async function copyOut(sql: ConnectionSql, text: string, write: Write): P
 /** COPY takes no parameters. */
 function conditionOf({ companyId, range, filters }: LedgerSelection): string {
   const { whole, parts } = monthsIn(range);
-  const begins = (day: string) => `${constant(day)}::timestamp at time zone ${BILLING_ZONE}`;
+  const begins = (day: string) => dayBegins(constant(day));
   const months = [
     ...(whole.length === 0 ? [] : [`billing_month in (${whole.map(constant)})`]),
     ...parts.map(

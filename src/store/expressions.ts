@@ -20,6 +20,15 @@ export const STATE = `${STATE_NOW} as state`;
 
 export const BILLING_ZONE = `(select value from settings where name = 'billing_timezone')`;
 
+/**
+ * When a day begins. Where clocks are put back at one o'clock, as on the Azores, a day has two midnights: Postgres takes
+ * the later, and the first is an hour after 23:00, which in Greenland is missing once a year. @param day an expression
+ */
+export function dayBegins(day: string, zone = BILLING_ZONE): string {
+  const midnight = `(${day})::timestamp`;
+  return `least(${midnight} at time zone ${zone}, (${midnight} - interval '1 hour') at time zone ${zone} + interval '1 hour')`;
+}
+
 /** The present day in the billing time zone. */
 export const TODAY = `(now() at time zone ${BILLING_ZONE})::date`;
 

@@ -2,7 +2,7 @@ import { describeChange } from '../domain/change-text.ts';
 import type { ModelHealth, Overview } from '../domain/overview.ts';
 import { pageOfAudit } from './audit.ts';
 import type { Sql } from './database.ts';
-import { IS_ACTIVE, utcSecond } from './expressions.ts';
+import { dayBegins, IS_ACTIVE, utcSecond } from './expressions.ts';
 import { forecast, presentMonth } from './present-month.ts';
 import { tenantRoleAdvice } from './tenant-role.ts';
 
@@ -147,10 +147,10 @@ function before(sql: Sql): Fragment {
   return sql`
     spans as (
       select 'day' as period, today - 1 as begins, ((now() at time zone zone) - interval '1 day') at time zone zone as until,
-        (today - 1)::timestamp at time zone zone as starts, today::timestamp at time zone zone as ends from clock
+        ${sql.unsafe(dayBegins('today - 1', 'zone'))} as starts, ${sql.unsafe(dayBegins('today', 'zone'))} as ends from clock
       union all
       select 'month', (month - interval '1 month')::date, ((now() at time zone zone) - interval '1 month') at time zone zone,
-        (month - interval '1 month')::timestamp at time zone zone, month_begins from clock
+        ${sql.unsafe(dayBegins("month - interval '1 month'", 'zone'))}, month_begins from clock
     ),
     -- read only where there is no later mark
     yesterday as materialized (

@@ -1,4 +1,5 @@
 import type { Sql } from './database.ts';
+import { dayBegins } from './expressions.ts';
 
 /** Seconds of a month in which a forecast would say nothing. */
 const EARLY = 2 * 86_400;
@@ -8,8 +9,8 @@ export function presentMonth(sql: Sql) {
   return sql`
     select first, begins, zone, extract(epoch from now() - begins) as elapsed, extract(epoch from ends - begins) as length
     from (
-      select first, zone, first::timestamp at time zone zone as begins,
-        (first + interval '1 month')::timestamp at time zone zone as ends
+      select first, zone, ${sql.unsafe(dayBegins('first', 'zone'))} as begins,
+        ${sql.unsafe(dayBegins("first + interval '1 month'", 'zone'))} as ends
       from (select billing_month(now()) as first, value as zone from settings where name = 'billing_timezone') m) m`;
 }
 

@@ -2,7 +2,7 @@ import type { Moment } from '../domain/price.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
-import { BILLING_ZONE, nilId } from './expressions.ts';
+import { dayBegins, nilId } from './expressions.ts';
 import { unknownModel } from './model.ts';
 
 /** The model that a price is of. */
@@ -108,7 +108,7 @@ export async function datedPrices(sql: Sql, asked: readonly (PricedModel & { fro
         'output', trim_scale(p.output)::text, 'changed_by', p.changed_by) end as price,
       start as at, start <= now() as passed, start < now() + interval '1 minute' as late
     from (
-      select slug, company_id, n, coalesce(at, day::timestamp at time zone ${sql.unsafe(BILLING_ZONE)}) as start
+      select slug, company_id, n, coalesce(at, ${sql.unsafe(dayBegins('day'))}) as start
       from unnest(${asked.map(({ slug }) => slug)}::text[], ${asked.map(({ company_id }) => company_id)}::uuid[],
         ${days}::date[], ${instants}::timestamptz[]) with ordinality as t (slug, company_id, day, at, n)) as asked
     left join model_prices p on p.slug = asked.slug and p.company_id is not distinct from asked.company_id
@@ -199,7 +199,7 @@ function tooLate(): never {
 /** The instant of a moment; of a day its beginning in the billing time zone. @param days later, for a day */
 function instantOf(sql: Sql, moment: Moment, days = 0) {
   if ('at' in moment) return sql`${moment.at}::timestamptz`;
-  return sql`((${moment.day}::date + ${days}::integer)::timestamp at time zone ${sql.unsafe(BILLING_ZONE)})`;
+  return sql`(select ${sql.unsafe(dayBegins('day'))} from (select ${moment.day}::date + ${days}::integer as day) as asked)`;
 }
 
 /** The PriceRows of a table. */

@@ -3,6 +3,7 @@ import { DURATION_BOUNDS_MS, percentileOf } from '../domain/histogram.ts';
 import { matching } from './columns.ts';
 import type { UsageFilters } from './company-usage.ts';
 import type { Sql } from './database.ts';
+import { dayBegins } from './expressions.ts';
 import { sumOf } from './request-hours.ts';
 
 /** How fast and how well calls were answered; see `request_hours` in sql/0030_requests.sql. */
@@ -40,8 +41,8 @@ export async function readQuality(
 ): Promise<Quality> {
   const [row] = await sql<[{ trail: boolean; rows: number; groups: HoursGroup[] }]>`
     with asked as materialized (
-      select ${from}::timestamp at time zone value as begins, (${to}::date + 1)::timestamp at time zone value as ends
-      from settings where name = 'billing_timezone'
+      select ${sql.unsafe(dayBegins('first'))} as begins, ${sql.unsafe(dayBegins('last + 1'))} as ends
+      from (select ${from}::date as first, ${to}::date as last) as days
     ),
     hours as materialized (
       select * from request_hours

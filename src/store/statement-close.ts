@@ -2,7 +2,7 @@ import { throwConflict } from '../domain/refused-change.ts';
 import { makeStatement, type SealCheckpoint, statementDigest, statementText } from '../domain/statement.ts';
 import { lockName } from './create-once.ts';
 import type { Sql } from './database.ts';
-import { utcMicrosecond } from './expressions.ts';
+import { dayBegins, utcMicrosecond } from './expressions.ts';
 import { type Bound, correctionsOf, type LateMonth, readLines, requireFewLate, zoneOf } from './statement.ts';
 
 /** A month that is to be closed. */
@@ -24,8 +24,8 @@ interface Closing {
  */
 export async function requireClosable(sql: Sql, month: string, anyway = false): Promise<void> {
   const [{ over, zone }] = await sql<[{ over: boolean; zone: string }]>`
-    select now() >= (${month}::date + interval '1 month') at time zone value as over, value as zone
-    from settings where name = 'billing_timezone'`;
+    select now() >= ${sql.unsafe(dayBegins('after', 'value'))} as over, value as zone
+    from settings, (select ${month}::date + interval '1 month' as after) as month where name = 'billing_timezone'`;
   const name = month.slice(0, 7);
   if (!over) throwConflict('statement', `${name} is not over yet in ${zone}.`);
   if (anyway) return;

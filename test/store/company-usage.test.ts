@@ -272,6 +272,7 @@ t.test('days and hours hold in zones with odd offsets and with midnights that do
       'Asia/Kolkata',
       'Australia/Lord_Howe',
       'America/Havana',
+      'Atlantic/Azores',
       'America/Sao_Paulo',
       'Africa/Cairo',
       'UTC',
@@ -306,6 +307,13 @@ t.test('days and hours hold in zones with odd offsets and with midnights that do
           `${zone} ${date}`,
         );
         t.equal(sumsOf(usage.by_time).requests, usage.requests);
+        let csv = '';
+        const asked = { companyId: own?.id, range: { from: date, to: date }, filters: NO_FILTERS, internal: false };
+        await copyLedger(sql, asked, async (bytes) => {
+          csv += bytes;
+          return true;
+        });
+        t.equal(csv.trim().split('\n').length - 1, usage.requests, `${zone} ${date} export`);
       }
       await sql`rollback`;
     }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import type { Sql } from '../../src/store/database.ts';
 import { migrate } from '../../src/store/migrate.ts';
-import { datedPrices } from '../../src/store/price.ts';
+import { datedPrices, pricesOn } from '../../src/store/price.ts';
 import { copyMigrations } from '../admin/rows.ts';
 import { emptyDatabase, testDatabase } from '../support/postgres.ts';
 
@@ -366,4 +366,22 @@ t.test('prices of many models and moments are read at once, each in its place', 
     { price: null, passed: true, late: true },
   ]);
   t.same(await run((sql) => datedPrices(sql, [])), []);
+});
+
+t.test('a price begins with its day, also where the clock is put back to midnight', async (t) => {
+  await addModel('islands');
+  const days = ['2027-10-31', '2027-11-01', '2027-03-28'];
+  const begins = ['2027-10-31T00:00:00.000Z', '2027-11-01T01:00:00.000Z', '2027-03-28T01:00:00.000Z'];
+  await db.transaction(10_000, async (sql) => {
+    await sql`update settings set value = 'Atlantic/Azores' where name = 'billing_timezone'`;
+    const asked = days.map((day) => ({ slug: 'islands', company_id: null, from: { day } }));
+    t.same(
+      (await datedPrices(sql, asked)).map(({ at }) => at.toISOString()),
+      begins,
+    );
+    for (const [n, day] of days.entries()) {
+      t.equal((await pricesOn(sql, 'islands', null, { day }))[0]?.from.toISOString(), begins[n]);
+    }
+    await sql`update settings set value = 'UTC' where name = 'billing_timezone'`;
+  });
 });
