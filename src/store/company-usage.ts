@@ -55,7 +55,7 @@ export interface Usage extends UsageTotals {
   readonly by_time: readonly (UsageSums & { readonly at: string; readonly model: string })[];
   /** The hours of a single day with their time of day; clocks may skip one or repeat it. Else empty. */
   readonly hours: readonly { readonly at: string; readonly label: string }[];
-  /** Months with any usage, and the present month; newest first. */
+  /** Months with any usage up to the year 9999, as in-app chat may be of any time, and the present month; newest first. */
   readonly months: readonly string[];
 }
 
@@ -169,7 +169,8 @@ export async function readUsage(
           'cost_eur', trim_scale(cost)::text) order by at, model_slug) from drawn), '[]'),
       'hours', ${stepOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
-        select billing_month as month from months union select b.month) as known)) as page
+        select billing_month as month from months where billing_month between '0001-01-01' and '9999-12-01'
+        union select b.month) as known)) as page
     from budget b, total t`;
   return row?.page ?? unknownCompany(companyId);
 }

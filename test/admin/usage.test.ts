@@ -87,6 +87,23 @@ t.test('in-app chat counts toward the budget, and is told apart', async (t) => {
   t.equal((await read(company)).budget.budget_eur, null, '0 is unlimited');
 });
 
+t.test('in-app chat of a month that no calendar of pages has is kept, and hides nothing', async (t) => {
+  const { company } = await office.newCustomer();
+  const times = [
+    'infinity',
+    '-infinity',
+    '0044-03-15 12:00:00+00 BC',
+    '58881-01-01 12:00:00+00',
+    '2025-03-15 12:00:00+00',
+  ];
+  for (const at of times) {
+    await office.sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${company}, ${at}::text::timestamptz, 1)`;
+  }
+  const page = await (await signedIn(office, 'operator')).get(`/companies/${company}/usage`);
+  t.equal(page.status, 200);
+  t.same((await read(company)).months, [month, '2025-03-01']);
+});
+
 t.test('a budget is reached when all of it is spent, and not when the rest is rounded away', async (t) => {
   const { company } = await office.newCustomer();
   await office.sql`update companies set monthly_budget_eur = 1000 where id = ${company}`;
