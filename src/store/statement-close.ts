@@ -1,5 +1,11 @@
 import { throwConflict } from '../domain/refused-change.ts';
-import { makeStatement, type SealCheckpoint, statementDigest, statementText } from '../domain/statement.ts';
+import {
+  makeStatement,
+  type SealCheckpoint,
+  type Statement,
+  statementDigest,
+  statementText,
+} from '../domain/statement.ts';
 import { lockName } from './create-once.ts';
 import type { Sql } from './database.ts';
 import { dayBegins, utcMicrosecond } from './expressions.ts';
@@ -66,7 +72,7 @@ export async function companiesToClose(sql: Sql, month: string): Promise<string[
  * Closes a month of a company, in a transaction of its own at "read committed". A month that is closed already stays
  * as it is. Does not ask `requireClosable`. Reads all rows of the month.
  * @returns the number of its statement
- * @throws RefusedChange conflict beyond the bound
+ * @throws RefusedChange conflict beyond the bound, or where the ledger lacks rows
  */
 export async function closeMonth(
   sql: Sql,
@@ -82,9 +88,10 @@ export async function closeMonth(
   const number = (before?.number ?? 0) + 1;
 
   // waits for batches that are being booked; those behind it find the number, and their rows are late
-  await sql`
+  const [booked] = await sql<[Booked]>`
     insert into monthly_spend (company_id, billing_month, statement) values (${company}, ${month}, ${number})
-    on conflict (company_id, billing_month) do update set statement = excluded.statement`;
+    on conflict (company_id, billing_month) do update set statement = excluded.statement
+    returning requests::float8 as requests, trim_scale(api_cost_eur)::text as cost_eur`;
   await sql`select keep_statement_rows(${company}, ${number}, ${month}, null)`;
   await requireFewLate(sql, company, month, bound);
   const late = await takeLate(sql, company);
@@ -101,6 +108,7 @@ export async function closeMonth(
     lines: await readLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, month, late, bound),
   });
+  requireWhole(statement, booked);
   const text = statementText(statement);
   const corrections = statement.corrections.reduce((sum, { requests }) => sum + requests, 0);
   await sql`
@@ -108,6 +116,22 @@ export async function closeMonth(
     values (${company}, ${number}, ${month}, ${statement.requests}, ${statement.cost_eur}, ${corrections}, ${statement.total_eur},
       ${text}, decode(${before?.digest ?? ''}, 'hex'), decode(${statementDigest(text)}, 'hex'))`;
   return { number, already: false };
+}
+
+type Booked = Pick<Statement, 'requests' | 'cost_eur'>;
+
+/**
+ * Refuses a statement without all calls that were booked, as of a month that was detached: it could not be taken back.
+ * @throws RefusedChange conflict
+ */
+function requireWhole({ month, requests, cost_eur, corrections }: Statement, booked: Booked): void {
+  const isWhole = requests === booked.requests && cost_eur === booked.cost_eur;
+  const lacking = isWhole ? corrections.find((late) => late.requests !== late.request_ids.length)?.month : month;
+  if (lacking === undefined) return;
+  throwConflict(
+    'statement',
+    `The ledger rows of ${lacking} are not those that were booked, as where the month was detached from api_usage: attach it again. "tollgate ledger verify" tells what differs.`,
+  );
 }
 
 /** Takes the late rows of a company, which this statement corrects. */

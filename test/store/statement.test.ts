@@ -14,6 +14,7 @@ import {
 } from '../../src/store/statement.ts';
 import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../../src/store/statement-close.ts';
 import { verifyCheckpoints, verifyStatements } from '../../src/store/verify-statements.ts';
+import { WORKERS } from '../support/distributed.ts';
 import { holds, testDatabase } from '../support/postgres.ts';
 import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
@@ -231,6 +232,36 @@ t.test(
     t.match(next, { corrections: check.late, requests: 0 });
     t.match(await run((sql) => verifyStatements(sql)), { rows: booked, late: 0, total: 0 });
     t.ok(await holds(pool, `(select sum(total_eur) from statements) = (select sum(cost_eur) from api_usage)`));
+  },
+);
+
+t.test(
+  'a month whose rows were taken away is not closed, and neither are corrections of one',
+  { skip: WORKERS.length > 0 && 'other servers have the rows' },
+  async (t) => {
+    const { add, close, run, newCompany } = await world(t);
+    const company = await newCompany();
+    const without = async (work: () => Promise<unknown>) => {
+      await run((sql) => sql`alter table api_usage detach partition api_usage_2026_10`);
+      await work();
+      await run(
+        (sql) =>
+          sql`alter table api_usage attach partition api_usage_2026_10 for values from ('2026-10-01') to ('2026-11-01')`,
+      );
+    };
+    const isRefused = (month: string) =>
+      t.rejects(close(company, month), {
+        reason: 'conflict',
+        message: /^The ledger rows of 2026-10 are not those that were booked/,
+      });
+    await add({ company, month: OCTOBER, prompt: 1000, input: '5' });
+    await without(() => isRefused(OCTOBER));
+    t.same(await run((sql) => openMonths(sql, company)), ['2026-10'], 'and stays open');
+    t.equal((await close(company)).number, 1);
+    await add({ company, month: OCTOBER, prompt: 1000, input: '7' });
+    await without(() => isRefused(SEPTEMBER));
+    await close(company, SEPTEMBER);
+    t.match(await run((sql) => findStatement(sql, company, 2)), { cost_eur: '0', total_eur: '7' });
   },
 );
 
