@@ -5,6 +5,9 @@ import { GatewayError } from './errors.ts';
  * Printable, so that two that look alike are alike; and no spreadsheet takes one for a formula.
  */
 const COST_CENTER = /^(?![=+\-@])[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u;
+/** As long as a name can be before its accents are one with their letters; a longer text is not worth the work. */
+const LONGEST = 512;
+const BLANKS = /\p{Zs}+/gu;
 const WANT = 'must be at most 64 printable characters that do not begin with =, +, - or @. It names a cost centre';
 
 /**
@@ -12,12 +15,13 @@ const WANT = 'must be at most 64 printable characters that do not begin with =, 
  * false are something else by the same name: they name none.
  * @param json the value of the member, as it is written
  * @param param the path of the member, for the error
- * @returns without the blanks around it; empty: none
+ * @returns without the blanks around it, and with blanks and accents in one spelling, as sums are by name; empty: none
  * @throws GatewayError 400 for a text that cannot be booked
  */
 export function readCostCenter(json: string, param: string): string {
   if (!/^["\d-]/.test(json)) return '';
-  const name = (json.startsWith('"') ? (JSON.parse(json) as string) : json).trim();
+  const text = (json.startsWith('"') ? (JSON.parse(json) as string) : json).trim();
+  const name = text.length > LONGEST ? text : text.normalize().replace(BLANKS, ' ');
   if (name === '' || COST_CENTER.test(name)) return name;
   throw new GatewayError('invalid_request', `Invalid value for '${param}': ${WANT}.`, param);
 }

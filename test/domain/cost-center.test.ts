@@ -1,5 +1,5 @@
 import t from 'tap';
-import { CostCenters, OTHERS } from '../../src/domain/cost-center.ts';
+import { CostCenters, OTHERS, readCostCenter } from '../../src/domain/cost-center.ts';
 
 const MOST = 10_000;
 const OCTOBER = '2026-10-01';
@@ -41,3 +41,15 @@ t.test(
     t.ok(told.has('small'), 'this is told too');
   },
 );
+
+t.test('a cost centre is the same however its accents and blanks are written', async (t) => {
+  const read = (name: string) => readCostCenter(JSON.stringify(name), 'metadata.cost_center');
+  for (const name of ['Büro Köln', 'Bu\u0308ro Ko\u0308ln', 'Büro\u00a0Köln', '\u3000Büro  Köln\u00a0']) {
+    t.equal(read(name), 'Büro Köln', JSON.stringify(name));
+  }
+  const long = 'e\u0323\u0302'.repeat(64); // letters of Vietnamese with both their accents
+  t.equal(read(long), 'ệ'.repeat(64));
+  for (const refused of [`${long}x`, 'x'.repeat(10_000), 'a\nb', '=1', '\u00a0=1'])
+    t.throws(() => read(refused), { message: /at most 64 printable characters/ });
+  t.equal(read('≠'.normalize('NFD')), '≠');
+});
