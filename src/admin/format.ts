@@ -11,7 +11,7 @@ const AGES = [
 
 /** Decimals of an amount in a column. */
 const MOST_DIGITS = 4;
-/** Stands for smaller amounts, which are not zero. */
+/** Stands for smaller amounts, which are not zero: "< €0.0001", and "> -€0.0001" below zero. */
 const LEAST = '0.0001';
 /** A share of a tiny budget may be larger, and then its digits tell nothing. */
 const MOST_PERCENT = 1_000_000;
@@ -64,8 +64,8 @@ function amounts(locale: string) {
      * the exact amount is its tooltip, and what screen readers say.
      */
     amount(amount: string): Html {
-      const isTiny = isBelowLeast(amount);
-      const parts = rounded(isTiny ? LEAST : amount);
+      const tiny = tinyOf(amount);
+      const parts = rounded(tiny?.least ?? amount);
       const digits = parts.find(({ type }) => type === 'fraction')?.value.length ?? 0;
       const room = html`<span class="room${MOST_DIGITS - digits}"></span>`;
       const shown = parts.map(({ type, value }) =>
@@ -73,13 +73,13 @@ function amounts(locale: string) {
       );
       const exact = textOf(euros(amount));
       if (exact === textOf(parts)) return html`<span class="eur">${shown}</span>`;
-      return html`<span class="eur" title="${exact}"><span aria-hidden="true">${isTiny ? '< ' : ''}${shown}</span><span class="sr">${exact}</span></span>`;
+      return html`<span class="eur" title="${exact}"><span aria-hidden="true">${tiny?.sign ?? ''}${shown}</span><span class="sr">${exact}</span></span>`;
     },
 
     /** An EUR amount of four decimals as plain text. */
     eurFixed(amount: string): string {
-      const isTiny = isBelowLeast(amount);
-      return `${isTiny ? '< ' : ''}${textOf(fixed(isTiny ? LEAST : amount))}`;
+      const tiny = tinyOf(amount);
+      return `${tiny?.sign ?? ''}${textOf(fixed(tiny?.least ?? amount))}`;
     },
 
     /** A rounded amount, for axes. */
@@ -190,9 +190,10 @@ function euro(locale: string, least: number, most: number): (amount: string) => 
   };
 }
 
-/** Whether an amount that is not zero would be shown as zero. */
-function isBelowLeast(amount: string): boolean {
-  return /[1-9]/.test(amount) && /^-?0\.0000[0-4]\d*$/.test(amount);
+/** What stands for an amount that is not zero and would be shown as zero; null: another amount. */
+function tinyOf(amount: string) {
+  if (!/[1-9]/.test(amount) || !/^-?0\.0000[0-4]\d*$/.test(amount)) return null;
+  return amount.startsWith('-') ? { sign: '> ', least: `-${LEAST}` } : { sign: '< ', least: LEAST };
 }
 
 function textOf(parts: readonly Intl.NumberFormatPart[]): string {

@@ -33,6 +33,8 @@ t.test('an amount of a column has two to four decimals, and its exact text where
   );
   t.equal(plain(german.eurFixed('0.00005')), '€0,0001');
   t.equal(plain(german.eurFixed('0.000049')), '< €0,0001');
+  t.equal(plain(german.eurFixed('-0.000049')), '> -€0,0001', 'a loss is no gain');
+  t.match(amount('-0.00001'), 'aria-hidden="true">&gt; -€0,0001</span><span class="sr">-€0,00001</span>');
   t.equal(plain(german.eurFixed('10')), '€10,0000');
   t.equal(german.duration(0.4), '0 ms');
   t.equal(german.duration(999.4), '999 ms');
