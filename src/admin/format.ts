@@ -9,6 +9,8 @@ const AGES = [
   ['minute', 60],
 ] as const;
 
+/** Decimals of an exact amount: calls have 15 at most, but in-app chat, and what upstreams tell, may have more. */
+const ALL_DIGITS = 40;
 /** Decimals of an amount in a column. */
 const MOST_DIGITS = 4;
 /** Stands for smaller amounts, which are not zero: "< €0.0001", and "> -€0.0001" below zero. */
@@ -39,11 +41,11 @@ export type Format = ReturnType<typeof formatFor>;
 
 /** Amounts stay decimal text: Intl formats every digit of it, so nothing is rounded to a binary fraction. */
 function amounts(locale: string) {
-  const euros = euro(locale, 2, 15);
+  const euros = euro(locale, 2, ALL_DIGITS);
   const rounded = euro(locale, 2, MOST_DIGITS);
   const prices = euro(locale, 2, 12);
   const fixed = euro(locale, MOST_DIGITS, MOST_DIGITS);
-  const exact = new Intl.NumberFormat(locale, { maximumFractionDigits: 40 });
+  const exact = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
   return {
     /** An exact EUR amount. Digits after the cents are smaller. @param decimals at least so many, as `mostDecimals` tells */
     eur(amount: string, decimals = 2): Html {

@@ -13,6 +13,11 @@ t.test('an amount keeps every digit, however many', async (t) => {
   t.equal(plain(german.eurText('0.1')), '€0,10');
   t.equal(plain(german.eurText('0')), '€0,00');
   t.equal(plain(german.eurText('-0.000000000000001')), '-€0,000000000000001');
+  t.equal(
+    plain(german.eurText('0.30000000000000004')),
+    '€0,30000000000000004',
+    'in-app chat, as a binary fraction adds up',
+  );
   t.equal(plain(german.price('0.000000000001')), '€0,000000000001');
 });
 
