@@ -1,6 +1,6 @@
 import { csvLine } from '../domain/csv.ts';
 import { readMonth, readUuid } from '../domain/field.ts';
-import { findCompany } from '../store/company.ts';
+import { ledgerName } from '../store/company.ts';
 import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
 import {
   type Difference,
@@ -63,7 +63,7 @@ export const ledgerCommands: readonly Command[] = [
       'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array. What the upstream did not tell of the tokens and of its own cost is null, in CSV empty; the cost is in the currency beside it.',
     async run({ transact, read, json }, { company, month, csv }) {
       if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
-      await transact((sql) => findCompany(sql, company));
+      await transact((sql) => ledgerName(sql, company));
       const format = csv ? csvOf : json ? arrayOf : linesOf;
       const print = (write: (piece: string) => Promise<boolean>) =>
         read(async (sql) => {

@@ -1,6 +1,6 @@
 import { readMonth, readUuid } from '../domain/field.ts';
 import { type Statement, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
-import { findCompany } from '../store/company.ts';
+import { ledgerName } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import {
   type LaterCalls,
@@ -29,7 +29,7 @@ export const statementCommands: readonly Command[] = [
     options: { company: required('--company ID', readUuid, 'company of the statements') },
     async run({ read }, { company }) {
       const found = await read(async (sql) => {
-        await findCompany(sql, company);
+        await ledgerName(sql, company);
         return statementsOf(sql, company);
       }, company);
       return { json: found, text: listText(found.statements, found.open_months) };
@@ -55,7 +55,7 @@ A month that is closed already stays as it is, and its statement is printed agai
         return closeAll(context, month);
       }
       const closed = await context.read(async (sql) => {
-        await findCompany(sql, company);
+        await ledgerName(sql, company);
         return statementOf(sql, company, month);
       });
       if (closed === null) {
@@ -81,8 +81,7 @@ A month that is closed already stays as it is, and its statement is printed agai
 
 async function show({ read, json }: Context, company: string, month: string, csv: boolean): Promise<Outcome> {
   const [name, shown] = await read(async (sql: Sql) => {
-    const { name } = await findCompany(sql, company);
-    return [name, await readMonthOf(sql, company, month)] as const;
+    return [await ledgerName(sql, company), await readMonthOf(sql, company, month)] as const;
   }, company);
   const { stored, statement } = shown;
   const raw = csv ? statementCsv(statement) : json ? (stored?.text ?? statementText(statement)) : null;
@@ -103,7 +102,7 @@ async function closeAll({ read, transact, progress }: Context, month: string): P
       tell(told());
       const { number } = await transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
       closed.push({ company_id: company, number });
-      names.set(company, (await read((sql) => findCompany(sql, company))).name);
+      names.set(company, await read((sql) => ledgerName(sql, company)));
     }
     progress(told());
   }

@@ -56,15 +56,14 @@ export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
   return row;
 }
 
-/** The companies that need a statement of a month: with calls of it and none yet, or with late calls of earlier ones. */
+/** The companies that need a statement of a month, removed ones too: with calls of it and none yet, or with late calls of earlier ones. */
 export async function companiesToClose(sql: Sql, month: string): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
-    select id from companies where id in (
-      select company_id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
-      union
-      select company_id from late_usage where billing_month < ${month} and company_id <> all (array(
-        select company_id from statements where billing_month = ${month}))
-    ) order by 1`;
+    select company_id as id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
+    union
+    select company_id from late_usage where billing_month < ${month} and company_id <> all (array(
+      select company_id from statements where billing_month = ${month}))
+    order by 1`;
   return rows.map(({ id }) => id);
 }
 

@@ -1,6 +1,6 @@
 import { throwConflict } from '../domain/refused-change.ts';
 import { makeStatement, parseStatement, type Statement, type StatementLine } from '../domain/statement.ts';
-import { findCompany } from './company.ts';
+import { ledgerName } from './company.ts';
 import type { Sql } from './database.ts';
 import { utcMicrosecond } from './expressions.ts';
 
@@ -123,7 +123,7 @@ function throwTooLong(company: string, month: string): never {
  * @throws RefusedChange not_found, or conflict beyond the bound
  */
 export async function previewStatement(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<Statement> {
-  await findCompany(sql, company);
+  await ledgerName(sql, company);
   await requireFewLate(sql, company, month, bound);
   const late = await sql<LateMonth[]>`
     select to_char(billing_month, 'YYYY-MM-DD') as month, array_agg(request_id::text order by request_id) as request_ids

@@ -187,3 +187,24 @@ t.test('closing a month of all companies names them', async (t) => {
   const { out } = await tollgate('statement', 'close', '--all-companies', '--month', '2026-07');
   t.match(out, new RegExp(`^COMPANY +STATEMENT +ID\n(.*\n)*Möwe +1 +${id}\n`));
 });
+
+t.test('the calls of a company that was removed come on statements too, and can be read', async (t) => {
+  const id = await newCompany('Gone');
+  await add({ company: id, month: '2026-06-01', prompt: 1000, input: '5' });
+  await db.run(10_000, (sql) => sql`delete from companies where id = ${id}`);
+  const june = ['--company', id, '--month', '2026-06'];
+  t.match(await tollgate('statement', ...june), {
+    code: 0,
+    out: new RegExp(`PREVIEW.* company +a removed company \\(${id}\\)`, 's'),
+  });
+  t.match((await tollgate('statement', 'list', '--company', id)).out, 'without a statement: 2026-06.');
+  const { out } = await tollgate('statement', 'close', '--all-companies', '--month', '2026-06');
+  t.match(out, new RegExp(`a removed company +1 +${id}\n`));
+  t.match(await tollgate('statement', 'close', ...june, '--json'), { code: 0, json: { number: 1, total_eur: '5' } });
+  t.match(await tollgate('ledger', 'export', ...june, '--json'), { json: [{ company_id: id, cost_eur: '5' }] });
+  t.equal((await tollgate('ledger', 'verify')).code, 1, 'the row of before alone');
+  for (const command of [['statement'], ['statement', 'close'], ['ledger', 'export']]) {
+    const unknown = await tollgate(...command, '--company', randomUUID(), '--month', '2026-06');
+    t.match(unknown, { code: 1, err: /There is no company/ });
+  }
+});
