@@ -21,6 +21,8 @@ const HEADING = [
   ...['estimated', 'unfinished', 'p50_ms', 'p95_ms', 'error_rate'],
   ...TOKEN_DETAILS,
 ];
+/** How many columns have names; amounts may begin with a minus sign. */
+const NAMES = 3;
 /** Where the token details of a line begin. */
 const DETAILS_AT = HEADING.length - TOKEN_DETAILS.length;
 
@@ -44,6 +46,7 @@ function sumsText(usage: Usage, quality: Quality, details: UsageDetails | null, 
   const lines = [
     HEADING,
     detailed(['all', '', '', ...figures({ ...usage, cost_eur: usage.api_cost_eur })], details?.total),
+    ...(usage.chat_cost_eur === null ? [] : [['chat', '', '', '', '', '', usage.chat_cost_eur]]),
     ...usage.by_time.map((line) => [step, line.at, line.model, ...figures(line)]),
     ...usage.by_model.lines.map((line) =>
       detailed(['model', line.name, '', ...counts(line, by_model.get(line.name))], ofModels.get(line.name)),
@@ -53,7 +56,8 @@ function sumsText(usage: Usage, quality: Quality, details: UsageDetails | null, 
     ...usage.by_cost_center.lines.map((line) => ['cost_center', line.name, '', ...counts(line)]),
     ...usage.by_ending.map((line) => ['ending', line.outcome, line.usage_source, ...figures(line)]),
   ];
-  return lines.map((line) => `${csvLine(HEADING.map((_, at) => harmless(line[at] ?? '')))}\n`).join('');
+  const cell = (text: string, at: number) => (at < NAMES ? harmless(text) : text);
+  return lines.map((line) => `${csvLine(HEADING.map((_, at) => cell(line[at] ?? '', at)))}\n`).join('');
 }
 
 function figures({ requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums): string[] {

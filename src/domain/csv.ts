@@ -3,7 +3,7 @@ export function csvLine(cells: readonly string[]): string {
   return cells.map((text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text)).join(',');
 }
 
-/** A name that a spreadsheet would take for a formula, as text. Amounts are never negative. */
+/** A name that a spreadsheet would take for a formula, as text. Not for amounts, which may begin with a minus sign. */
 export function harmless(text: string): string {
   return /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
 }

@@ -104,6 +104,21 @@ t.test('in-app chat of a month that no calendar of pages has is kept, and hides 
   t.same((await read(company)).months, [month, '2025-03-01']);
 });
 
+t.test('the exported sums have in-app chat as well where the page shows it, refunds too', async (t) => {
+  const { company } = await office.newCustomer();
+  const operator = await signedIn(office, 'operator');
+  const chat = async (query: string) => {
+    const { text } = await operator.get(`/companies/${company}/usage.csv?${query}`);
+    return text.split('\n').filter((line) => line.startsWith('chat,'));
+  };
+  const whole = `month=${month.slice(0, 7)}`;
+  t.same(await chat(whole), ['chat,,,,,,0,,,,,,,,,,']);
+  await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, -0.30000000000000004)`;
+  t.same(await chat(whole), ['chat,,,,,,-0.30000000000000004,,,,,,,,,,']);
+  t.same(await chat(`${whole}&model=solid`), [], 'not known with a filter');
+  t.same(await chat(`from=${month}&to=${month}`), [], 'nor for a part of a month');
+});
+
 t.test('a budget is reached when all of it is spent, and not when the rest is rounded away', async (t) => {
   const { company } = await office.newCustomer();
   await office.sql`update companies set monthly_budget_eur = 1000 where id = ${company}`;
