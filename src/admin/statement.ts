@@ -1,6 +1,13 @@
 import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
-import { type Correction, type SealCheckpoint, type Statement, statementCsv, sumsBy } from '../domain/statement.ts';
+import {
+  type Correction,
+  type SealCheckpoint,
+  type Statement,
+  statementCsv,
+  sumOf,
+  sumsBy,
+} from '../domain/statement.ts';
 import {
   type KeyName,
   type LaterCalls,
@@ -127,14 +134,20 @@ function sums(
   shown: (name: string) => Html | string,
 ): Html | string {
   if (rows.length === 0) return '';
-  const cells = { [title]: ({ name }: { name: string }) => shown(name), ...exactSums(c.var.format, rows) };
-  const rest = rows.length - MOST_SHOWN;
-  return html`${table(`By ${title.toLowerCase()}`, rows.slice(0, MOST_SHOWN), { cells, figures: FIGURES })}
-${rest > 0 ? html`<p class="muted">And ${c.var.format.count(rest)} more, which are in the CSV.</p>` : ''}`;
+  const others = rows.slice(MOST_SHOWN);
+  const rest = others.length === 0 ? [] : [{ name: null, ...sumOf(others) }];
+  const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest];
+  const named = (name: string | null) =>
+    name === null ? muted(`${c.var.format.count(others.length)} others`) : shown(name);
+  const cells = {
+    [title]: ({ name }: { name: string | null }) => named(name),
+    ...exactSums(c.var.format, shownRows),
+  };
+  return table(`By ${title.toLowerCase()}`, shownRows, { cells, figures: FIGURES });
 }
 
 /** Columns of sums with every digit of their costs. */
-function exactSums(format: Format, rows: ReturnType<typeof sumsBy>) {
+function exactSums(format: Format, rows: readonly { readonly cost_eur: string }[]) {
   const decimals = mostDecimals(rows.map(({ cost_eur }) => cost_eur));
   return sumCells(format, (cost) => format.eur(cost, decimals));
 }

@@ -210,3 +210,17 @@ t.test('programs list, read and close statements; tokens of a company only read'
     select actor, after ->> 'number' as number from audit_log where subject = 'statements' order by id desc limit 1`;
   t.same([...log], [{ actor: 'token deploy', number: '3' }]);
 });
+
+t.test('a table of many keys adds up: those that it does not show are one line', async (t) => {
+  const { company } = await office.newCustomer();
+  const rows = Array.from({ length: 203 }, (_, n) => ({ company, month: '2026-08-01', prompt: n + 1, input: '1' }));
+  await add(rows);
+  const { text } = await (await signedIn(office, 'operator')).get(
+    `/companies/${company}/statements/month?month=2026-08`,
+  );
+  const keys = text.slice(text.indexOf('By key'));
+  t.equal(keys.match(/a deleted key/g)?.length, 200);
+  const row = keys.slice(keys.indexOf('3 others')).split('</tr>', 1)[0] ?? '';
+  const cells = row.replaceAll(/<[^>]*>/g, ' ').split(/\s+/);
+  t.match(cells.join(' '), '3 others 3 6 0 €0.00 6', 'the cheapest, of 1, 2 and 3 tokens');
+});
