@@ -87,7 +87,7 @@ export function statementDigest(text: string): string {
 }
 
 /** The exact sum of some lines. */
-function sumOf(lines: readonly UsageSums[]): UsageSums {
+export function sumOf(lines: readonly UsageSums[]): UsageSums {
   const of = (member: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
     lines.reduce((sum, line) => sum + line[member], 0);
   const cost = lines.reduce((sum, line): Femto => sum + parseEur(line.cost_eur), 0n);
