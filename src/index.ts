@@ -9,6 +9,7 @@ import { Reply } from './gateway/reply.ts';
 import { PlainRequest, PlainResponse } from './http/plain.ts';
 import { createLog } from './log.ts';
 import { ActiveSet } from './runtime/active-set.ts';
+import { closeWithConnection } from './runtime/node-http.ts';
 import { newRequestId } from './runtime/request-id.ts';
 import { unsupportedRuntime } from './runtime/supported.ts';
 import { parseAddress } from './store/address.ts';
@@ -126,6 +127,8 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
         log.error({ request_id: reply.requestId }, HTTP_2);
         return reply.error(new GatewayError('internal_error', 'The gateway takes HTTP/1.1 only.'));
       }
+      if (req.socket.destroyed) return; // the client left before the application called
+      closeWithConnection(res);
       const answer = { res, index: -1 };
       open.join(answer);
       res.once('close', () => open.leave(answer));

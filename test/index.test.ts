@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import { connect, createServer as createHttp2Server } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, connect as connectTcp } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
@@ -219,6 +219,24 @@ t.test('it takes three database connections at most, however busy', async (t) =>
   done = true;
   await watch;
   t.equal(most, 3);
+});
+
+t.test('a request whose client left before the application passed it on is not taken for an open one', async (t) => {
+  const { world, gateway } = await host(t);
+  const passedOn = Promise.withResolvers<void>();
+  const server = createServer(gateway.serverOptions, async (req, res) => {
+    const closed = once(req.socket, 'close'); // such as while the application looks up who asks
+    client.destroy();
+    await closed;
+    gateway.handler(req, res);
+    passedOn.resolve();
+  });
+  const { hostname, port } = new URL(await listen(t, server));
+  const client = connectTcp(Number(port), hostname);
+  client.write(`GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${world.customer.key}\r\n\r\n`);
+  await passedOn.promise;
+  t.match(await gateway.metrics(), /^tollgate_requests_in_flight 0$/m);
+  t.equal(await gateway.drain(0), 0);
 });
 
 t.test('the member of a cost centre is a setting; one that is undefined has its default', async (t) => {

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
-import { createServerOver, networkOf } from '../runtime/node-http.ts';
+import { closeWithConnection, createServerOver, networkOf } from '../runtime/node-http.ts';
 import type { TlsFiles } from '../runtime/tls-files.ts';
 import type { Forwarder, PagesOrigin } from './forward.ts';
 
@@ -50,6 +50,7 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
   const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000, highWaterMark: BUFFER_BYTES });
   boundConnections(server);
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
+    closeWithConnection(res);
     const path = (req.url as string).split('?', 1)[0] as string;
     answer(path, req, res).catch((error: Error) => {
       health.log.error({ reason: error.stack }, 'admin: a request failed');

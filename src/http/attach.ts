@@ -1,6 +1,7 @@
 import type { Server, ServerOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { closeWithConnection } from '../runtime/node-http.ts';
 import { ClientConnection, Gathering } from './client-connection.ts';
 import type { Connections, RequestHandler } from './exchange.ts';
 import { asClientRequest, FastRequest } from './fast-request.ts';
@@ -68,6 +69,7 @@ export function attach(server: Server, { handler, isDraining, parts, secure }: A
     socket.on('close', () => open.delete(socket));
   });
   const onRequest = (req: FastRequest, res: FastResponse): void => {
+    closeWithConnection(res);
     res.buffers = buffers;
     connections.get(req.socket)?.onRequest(req, res);
     handler(asClientRequest(req), res);

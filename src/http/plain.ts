@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { closeWithConnection } from '../runtime/node-http.ts';
 import type {
   BodySink,
   ClientRequest,
@@ -24,6 +25,7 @@ export function attachPlain(server: Server, handler: RequestHandler, secure: boo
   const open = new Set<Socket>();
   const answers = new Map<Duplex, ServerResponse>();
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
+    closeWithConnection(res);
     const { socket } = req;
     answers.set(socket, res);
     res.on('close', () => {

@@ -77,3 +77,29 @@ export function writable(res: http.ServerResponse): Promise<void> {
     else res.on('drain', done).on('close', done);
   });
 }
+
+/** Responses that wait behind others, by their connection. */
+const queues = new WeakMap<Socket, Set<http.ServerResponse>>();
+
+/**
+ * Lets a response that waits behind others on its connection emit 'close' when the connection closes, once. Node 24 and
+ * newer do that; on Node 22 the request would count as open for ever.
+ * @param res as the server emits it
+ */
+export function closeWithConnection(res: http.ServerResponse): void {
+  if (res.socket !== null) return; // it waits for no other one: Node tells it
+  const { socket } = res.req;
+  let queue = queues.get(socket);
+  if (queue === undefined) {
+    queue = new Set();
+    queues.set(socket, queue);
+    socket.once('close', () => queue?.forEach(closeQueued));
+  }
+  queue.add(res);
+  res.once('socket', () => queue.delete(res));
+}
+
+function closeQueued(res: http.ServerResponse): void {
+  res.destroy();
+  process.nextTick(() => res.closed || res.emit('close')); // newer Nodes have queued theirs before
+}
