@@ -87,6 +87,8 @@ export interface EngineOptions {
   /** The gateway's name for operators. Default: that of the machine. */
   readonly name?: string;
   readonly prepare?: Prepare | undefined;
+  /** Aborts when the gateway is to stop before it has started: what waits for the database then rejects. */
+  readonly stop?: AbortSignal | undefined;
 }
 
 /** Does what the migrated database needs before anything uses it. */
@@ -97,13 +99,10 @@ export type Prepare = (db: Database) => Promise<void>;
  * ledger, upstream (the demo without UPSTREAM_URL).
  * @throws ConfigError, MigrationRefused, DatabaseUnavailable, DatabaseRefused; nothing is left open then
  */
-export async function openEngine(
-  config: Config,
-  log: Log,
-  { clock = Date.now, collectYoung, name = hostname() || 'unnamed', prepare }: EngineOptions = {},
-): Promise<Engine> {
+export async function openEngine(config: Config, log: Log, options: EngineOptions = {}): Promise<Engine> {
+  const { clock = Date.now, collectYoung, name = hostname() || 'unnamed' } = options;
   const writer = randomUUID();
-  const foundation = await openFoundation(config, writer, log, prepare);
+  const foundation = await openFoundation(config, writer, log, options);
   const { db, databaseUrl, spool, demo } = foundation;
   const upstream = await upstreamOf(config, demo, log);
   const calendar = new Calendar(config.billingTimezone);
@@ -240,15 +239,16 @@ function heartbeatOf(
  * Opens spool, database and demo upstream, and migrates the database. The spool is the ledger's to close.
  * @throws as `openEngine` does
  */
-async function openFoundation(config: Config, writer: string, log: Logger, prepare?: Prepare) {
+async function openFoundation(config: Config, writer: string, log: Logger, { prepare, stop }: EngineOptions) {
   const spool = openSpool(config, writer, log);
   try {
-    const base = await openBase(config, log, QUERY_CONNECTIONS, async (db) => {
+    const prepareBase = async (db: Database): Promise<void> => {
       await migrate(db, { billingTimezone: config.billingTimezone, onProgress: (text) => log.warn({}, text) });
       const advice = await ensureTenantRole(db);
       if (advice !== null) log.warn({}, `${NO_TENANT_ROLE.text} ${NO_TENANT_ROLE.remedy(advice)}`);
       await prepare?.(db);
-    });
+    };
+    const base = await openBase(config, log, QUERY_CONNECTIONS, { prepare: prepareBase, stop });
     return { ...base, spool };
   } catch (error) {
     spool?.close();
@@ -258,16 +258,14 @@ async function openFoundation(config: Config, writer: string, log: Logger, prepa
 
 /**
  * Opens the database, embedded without DATABASE_URL, and the demo upstream, which runs without UPSTREAM_URL.
- * @param prepare what the database needs before anything uses it
- * @param settings of the embedded database
+ * @param options.settings of the embedded database
  * @throws as `openEngine` does
  */
 export async function openBase(
   config: Config,
   log: Logger,
   maxConnections: number,
-  prepare: (db: Database) => Promise<void>,
-  settings: Readonly<Record<string, string>> = {},
+  { prepare, stop, settings = {} }: EngineOptions & { readonly settings?: Readonly<Record<string, string>> },
 ) {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log, settings }) : null;
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
@@ -278,13 +276,18 @@ export async function openBase(
     await db.close();
     await embedded?.stop();
   };
+  const giveUp = (): void => void db.close();
+  stop?.addEventListener('abort', giveUp);
+  if (stop?.aborted) giveUp();
   try {
-    await prepare(db);
+    await prepare?.(db);
     if (config.upstreamUrl === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
     return { db, databaseUrl, embedded, demo, close };
   } catch (error) {
     await close();
     throw error;
+  } finally {
+    stop?.removeEventListener('abort', giveUp);
   }
 }
 

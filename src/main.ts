@@ -1,6 +1,17 @@
 #!/usr/bin/env node
 import { unsupportedRuntime } from './runtime/supported.ts';
 
+// The first process of a container ends by no signal that it does not handle: those that nothing else handles end it here.
+if (process.pid === 1) {
+  for (const [signal, code] of [
+    ['SIGHUP', 129],
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const) {
+    process.on(signal, () => process.listenerCount(signal) > 1 || process.exit(code));
+  }
+}
+
 const reason = unsupportedRuntime(process.versions);
 if (reason === null) run();
 else {

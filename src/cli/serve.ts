@@ -1,10 +1,11 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import { prepareDemo, type Welcome, welcome } from '../demo/first-run.ts';
-import type { Prepare } from '../engine.ts';
+import type { EngineOptions } from '../engine.ts';
 import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
+import { DatabaseUnavailable } from '../store/database-error.ts';
 import type { Output } from './command.ts';
 
 const DEFAULT_DATA_DIR = './data';
@@ -26,8 +27,17 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   );
   const log = openLog(config.logLevel);
   if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
-  const prepare = demo ? prepareDemo : undefined;
-  app = workers === null ? await openApp(config, log, { collectYoung, prepare }) : await workers(log, prepare);
+  const starting = new AbortController();
+  void stop.then(() => starting.abort());
+  const options = { prepare: demo ? prepareDemo : undefined, stop: starting.signal };
+  try {
+    app = await (workers === null ? openApp(config, log, { ...options, collectYoung }) : workers(log, options));
+  } catch (error) {
+    if (!(starting.signal.aborted && error instanceof DatabaseUnavailable)) throw error;
+    log.info({ signal: await stop }, 'stopped before it served');
+    await flushLog(log);
+    return 0;
+  }
   try {
     await app.listen();
     const greeting = demo ? await welcome(app.db, config.keyPrefix) : null;
@@ -50,11 +60,11 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
 }
 
 /** Opens several workers; null: there is one, and this process is it. The code for several is loaded only where they are. */
-async function workersOf(config: Config): Promise<((log: Logger, prepare?: Prepare) => Promise<App>) | null> {
+async function workersOf(config: Config): Promise<((log: Logger, options: EngineOptions) => Promise<App>) | null> {
   if (config.workers === 1) return null;
   const { countWorkers, openWorkers } = await import('../workers/open.ts');
   const count = countWorkers(config);
-  return count === 1 ? null : (log, prepare) => openWorkers(config, log, count, prepare);
+  return count === 1 ? null : (log, options) => openWorkers(config, log, count, options);
 }
 
 /** Resolves with the first of these signals; a second one ends the process at once. @param kill called just before */

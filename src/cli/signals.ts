@@ -8,7 +8,7 @@ export function beforeSignal(clean: () => void): () => void {
   const end = (signal: NodeJS.Signals): void => {
     clean();
     takeBack();
-    if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
+    process.kill(process.pid, signal);
   };
   for (const each of SIGNALS) process.on(each, end);
   return takeBack;

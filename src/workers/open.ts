@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
 import { type App, appOf, listenTo, openAdmin, STOPPING, tlsFiles, urlOf } from '../app.ts';
 import { type Config, ConfigError } from '../config.ts';
-import { mostMemory, OWN_CONNECTIONS, openBase, type Prepare } from '../engine.ts';
+import { type EngineOptions, mostMemory, OWN_CONNECTIONS, openBase } from '../engine.ts';
 import { canHandOver, handOver } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
@@ -31,11 +31,11 @@ export function countWorkers({ workers, maxMemoryBytes }: Config): number {
  * all of them. The embedded database and the demo upstream, where they are used, are its own.
  * @throws as `openApp` does
  */
-export async function openWorkers(config: Config, log: Logger, count: number, prepare?: Prepare): Promise<App> {
+export async function openWorkers(config: Config, log: Logger, count: number, options: EngineOptions): Promise<App> {
   const maxMemory = config.maxMemoryBytes ?? mostMemory();
   checkMemory(maxMemory, count);
   const tls = tlsFiles(config, log);
-  const foundation = await openFoundation(config, log, count, prepare);
+  const foundation = await openFoundation(config, log, count, options);
   const { db, databaseUrl, embedded, demo } = foundation;
   const ticketKeys = randomBytes(TICKET_KEYS_BYTES).toString('base64');
   const startOf = (worker: number): WorkerStart => ({
@@ -108,7 +108,7 @@ function checkMemory(maxMemory: number, count: number): void {
 }
 
 /** What all workers use: the database, migrated, and the demo upstream. @throws as `openEngine` does */
-function openFoundation(config: Config, log: Logger, count: number, prepareMore?: Prepare) {
+function openFoundation(config: Config, log: Logger, count: number, options: EngineOptions) {
   // a replacement has its connections beside the one that it replaces
   const settings = { max_connections: String(SPARE_CONNECTIONS + OWN_CONNECTIONS * (count + 1)) };
   const prepare = async (db: Database): Promise<void> => {
@@ -116,7 +116,7 @@ function openFoundation(config: Config, log: Logger, count: number, prepareMore?
     const migrated = migrate(db, { billingTimezone, onProgress: (text) => log.warn({}, text) });
     const [works] = await Promise.all([canHandOver(), migrated]);
     if (!works) throw new Error('this Node cannot share a port between workers: set WORKERS=1');
-    await prepareMore?.(db);
+    await options.prepare?.(db);
   };
-  return openBase(config, log, 1, prepare, settings);
+  return openBase(config, log, 1, { stop: options.stop, prepare, settings });
 }

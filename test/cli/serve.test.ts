@@ -1,12 +1,14 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { open } from '../support/client.ts';
-import { testDatabase } from '../support/postgres.ts';
+import { emptyDatabase, holds, testDatabase } from '../support/postgres.ts';
+import { until } from '../support/until.ts';
 
 const skip = spawnSync('curl', ['--version']).status === 0 ? false : 'curl is not installed';
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
@@ -120,3 +122,50 @@ t.test('a second start shows nothing again; the commands that it prints let its 
   );
   t.equal(await third.stop(), 0);
 });
+
+/** Another program that migrates: whoever starts waits for it. */
+async function whileMigrating(t: Test, work: (url: string, isAwaited: () => Promise<boolean>) => Promise<void>) {
+  const { db, url } = await emptyDatabase(t);
+  const waiter = `exists (select from pg_locks where locktype = 'advisory' and not granted
+    and database = (select oid from pg_database where datname = current_database()))`;
+  await db.transaction(120_000, async (sql) => {
+    await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
+    await work(url, () => holds(db, waiter));
+  });
+}
+
+t.test('a signal ends a gateway that has not started yet: it waits for no migration', async (t) => {
+  for (const WORKERS of ['1', '2']) {
+    await whileMigrating(t, async (url, isAwaited) => {
+      const env = { ...process.env, DATABASE_URL: url, DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0', WORKERS };
+      const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+      t.teardown(() => child.kill('SIGKILL'));
+      const log = text(child.stderr);
+      await until(isAwaited, 'the start waits');
+      child.kill('SIGTERM');
+      t.same(await once(child, 'exit'), [0, null], `${WORKERS} workers`);
+      t.match(await log, /"signal":"SIGTERM","msg":"stopped before it served"/);
+    });
+  }
+});
+
+/** By which unshare starts a program as the first process of a container; undefined where it may not. */
+const FIRST = [
+  ['--pid', '--fork', '--kill-child'],
+  ['--user', '--map-root-user', '--pid', '--fork', '--kill-child'],
+].find((flags) => spawnSync('unshare', [...flags, 'true']).status === 0);
+
+t.test(
+  'a signal ends a command that is the first process of a container',
+  { skip: FIRST === undefined && 'unshare is not allowed' },
+  async (t) => {
+    await whileMigrating(t, async (url, isAwaited) => {
+      const args = [...(FIRST as string[]), process.execPath, MAIN, 'migrate'];
+      const child = spawn('unshare', args, { env: { ...process.env, DATABASE_URL: url }, stdio: 'ignore' });
+      t.teardown(() => child.kill('SIGKILL'));
+      await until(isAwaited, 'the command waits');
+      process.kill(Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')), 'SIGTERM');
+      t.same(await once(child, 'exit'), [143, null]);
+    });
+  },
+);
