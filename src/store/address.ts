@@ -97,10 +97,11 @@ function tlsOf(mode: string, rootcert: string | undefined): Tls {
   switch (mode) {
     case 'disable':
     case 'false':
-      return false;
     case 'allow':
     case 'prefer':
-      return 'prefer';
+      if (rootcert !== undefined)
+        throw new TypeError("the database URL's sslrootcert needs sslmode=require, verify-ca or verify-full");
+      return mode === 'allow' || mode === 'prefer' ? 'prefer' : false;
     case 'require':
     case 'true':
       // as in libpq: encrypted, and verified only if there is a root certificate

@@ -65,6 +65,11 @@ t.test('a client certificate needs its key, and TLS for certain', async (t) => {
   t.match(refused(`sslmode=require&sslkey=${folder}/no.pem`), /sslcert and sslkey are set together/);
   t.match(refused(`sslmode=require&sslcert=/none&sslkey=${folder}/no.pem`), /sslcert "\/none" cannot be read: ENOENT/);
   t.match(refused(`sslmode=require&sslrootcert=/none`), /sslrootcert "\/none" cannot be read: ENOENT/);
+  for (const mode of ['', 'sslmode=disable&', 'sslmode=prefer&'])
+    t.match(
+      refused(`${mode}sslrootcert=${folder}/no.pem`),
+      /sslrootcert needs sslmode=require, verify-ca or verify-full/,
+    );
   t.match(refused(`sslmode=require&${pair}`), /sslcert and sslkey cannot be used: /);
 });
 
