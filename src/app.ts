@@ -11,6 +11,7 @@ import { createListener, type Listener } from './gateway/listener.ts';
 import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
 import type { Log, Logger } from './log.ts';
+import { openFilesLimit } from './runtime/open-files.ts';
 import { TlsFiles } from './runtime/tls-files.ts';
 import { answers } from './runtime/unix-socket.ts';
 import type { Database } from './store/database.ts';
@@ -46,6 +47,7 @@ export interface App {
  */
 export async function openApp(config: Config, log: Log, options: EngineOptions = {}): Promise<App> {
   const { clock = Date.now } = options;
+  checkOpenFiles(config, log, 1);
   const tls = tlsFiles(config, log);
   const api = await openApi(config, log, tls, options);
   const { engine, server } = api;
@@ -237,6 +239,16 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLe
     mail: alertMail === null ? null : { url: alertMail.url, from: alertMail.from },
     oidc: oidc === null ? null : { ...oidc, issuer: oidc.issuer.href },
   };
+}
+
+/** Warns where the system allows fewer files than connections: further ones it closes itself, and nobody is told. */
+export function checkOpenFiles({ maxConnections }: Config, log: Logger, processes: number): void {
+  const limit = openFilesLimit();
+  if (limit * processes >= maxConnections) return;
+  log.warn(
+    { limit },
+    'a process may open fewer files than MAX_CONNECTIONS needs: further connections are closed without a word; raise the limit (ulimit -n, LimitNOFILE), or set MAX_CONNECTIONS below half of it',
+  );
 }
 
 /** The parts of the fast path to use: those that work on this Node, unless it is switched off. */

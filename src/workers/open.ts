@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
-import { type App, appOf, listenTo, openAdmin, STOPPING, tlsFiles, urlOf } from '../app.ts';
+import { type App, appOf, checkOpenFiles, listenTo, openAdmin, STOPPING, tlsFiles, urlOf } from '../app.ts';
 import { type Config, ConfigError } from '../config.ts';
 import { type EngineOptions, mostMemory, OWN_CONNECTIONS, openBase } from '../engine.ts';
 import { canHandOver, handOver } from '../http/handed-over.ts';
@@ -34,6 +34,7 @@ export function countWorkers({ workers, maxMemoryBytes }: Config): number {
 export async function openWorkers(config: Config, log: Logger, count: number, options: EngineOptions): Promise<App> {
   const maxMemory = config.maxMemoryBytes ?? mostMemory();
   checkMemory(maxMemory, count);
+  checkOpenFiles(config, log, count);
   const tls = tlsFiles(config, log);
   const foundation = await openFoundation(config, log, count, options);
   const { db, databaseUrl, embedded, demo } = foundation;

@@ -1,6 +1,6 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -121,6 +121,26 @@ t.test('a second start shows nothing again; the commands that it prints let its 
     /Sign in as operator@localhost\. .*\n\n {2}DATA_DIR=\S+ npx tollgate user set-password .*\n$/s,
   );
   t.equal(await third.stop(), 0);
+});
+
+const untold = !existsSync('/proc/self/limits') && 'the system does not tell its limits';
+
+t.test('the start warns where the system allows fewer open files than connections', { skip: untold }, async (t) => {
+  const { url } = await testDatabase(t);
+  const env = { ...process.env, DATABASE_URL: url, DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0' };
+  const started = async (MAX_CONNECTIONS: string): Promise<string> => {
+    const child = spawn('sh', ['-c', `ulimit -n 500; exec '${process.execPath}' '${MAIN}' serve`], {
+      env: { ...env, MAX_CONNECTIONS },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    t.teardown(() => child.kill('SIGKILL'));
+    const log = text(child.stderr);
+    await once(child.stdout, 'data');
+    child.kill('SIGTERM');
+    return log;
+  };
+  t.match(await started('20000'), /"limit":500,"msg":"a process may open fewer files than MAX_CONNECTIONS/);
+  t.notMatch(await started('200'), /fewer files/);
 });
 
 /** Another program that migrates: whoever starts waits for it. */
