@@ -156,12 +156,15 @@ function targetOf(req: IncomingMessage, basePath: string): string {
 
 /** Reads the options as if they came from the environment, so that one place checks both. @throws ConfigError */
 function readOptions(options: GatewayOptions) {
-  const { database, upstream, upstreamApiKey = '', spool, logger: _read, settings = {}, ...others } = options;
+  const { database, upstream, upstreamApiKey = '', spool, logger, settings = {}, ...others } = options;
   const unknown = Object.keys(settings).filter((name) => !SETTINGS.includes(name as Setting));
   const mistakes = [
     ...Object.keys(others).map((name) => `${name}: is no option of createGateway`),
     ...unknown.map((name) => `${name}: is no setting of createGateway`),
   ];
+  const levels = logger === undefined ? [] : (['error', 'warn', 'info', 'debug'] as const);
+  if (levels.some((level) => typeof logger?.[level] !== 'function'))
+    mistakes.push('logger: must have the functions error, warn, info and debug');
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   const missing = Object.entries({ database, upstream }).filter(([, value]) => !value);
   if (missing.length > 0) throw new ConfigError(missing.map(([name]) => `${name}: is needed`));

@@ -259,6 +259,8 @@ t.test('what is wrong with the options is told before anything is opened', async
   t.match(await mistakes({ settings: { MAX_BODY_BYTES: 1, BASE_PATH: 'v1' } }), [/^BASE_PATH: /, /^MAX_BODY_BYTES: /]);
   t.ok((await mistakes({ settings: { LOG_LEVEL: undefined } })) instanceof DatabaseUnavailable, 'undefined is unset');
   t.match(await mistakes({ settings: { PORT: 80 } }), ['PORT: is no setting of createGateway']);
+  for (const logger of [{}, null, { ...console, debug: undefined }])
+    t.match(await mistakes({ logger }), ['logger: must have the functions error, warn, info and debug']);
   t.match(await mistakes({ spol: null }), ['spol: is no option of createGateway']);
   t.match(await mistakes({ database: '', upstream: '' }), ['database: is needed', 'upstream: is needed']);
   t.match(await mistakes({ database: 'postgres://host:0/x' }), [/port/]);
