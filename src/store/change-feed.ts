@@ -142,6 +142,7 @@ export class ChangeFeed {
       const { changes, spent, ...now } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
         readNews(sql, this.#last?.snapshot ?? null),
       );
+      if (this.#closed) return;
       const gap = this.#last === null || !continues(this.#last, now, this.#options.keepSeconds);
       this.#options.onSpend(spent || gap);
       if (gap) {
