@@ -71,6 +71,21 @@ t.test('bodies that never come whole take no memory from another company', async
   t.pass();
 });
 
+t.test(
+  'bodies take no more than the memory beside that of a gateway at rest, and one of the largest always finds room',
+  async (t) => {
+    for (const [size, taken] of [
+      [256 * MIB, 3],
+      [1000 * MIB, 1],
+    ] as const) {
+      const { gateway, greedy } = await start(t, { MAX_BODY_BYTES: `${size}`, MAX_MEMORY_MB: '1024' });
+      const all = Array.from({ length: 10 }, () => announce(t, gateway.url, greedy.key, size));
+      await until(() => all.every(({ status }) => status() > 0), 'each is answered');
+      t.equal(all.filter(({ status }) => status() === 100).length, taken, `of ${size} bytes`);
+    }
+  },
+);
+
 t.test('a body in chunks of a few bytes is not read to its end', async (t) => {
   const { gateway, greedy } = await start(t);
   const text = JSON.stringify({ model: CHAT, messages: [{ role: 'user', content: 'x'.repeat(50_000) }] });
