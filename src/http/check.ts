@@ -75,10 +75,13 @@ async function transcript(parts: FastParts): Promise<string> {
     text += message;
   });
   void sendNext();
-  await once(socket, 'close');
-  clearTimeout(timer);
-  server.close();
-  server.closeAllConnections();
+  try {
+    await once(socket, 'close');
+  } finally {
+    clearTimeout(timer);
+    server.close();
+    server.closeAllConnections();
+  }
   // the length of a chunk may be written with zeros before it
   return text.replaceAll(/date: [^\r]+/gi, '').replaceAll(/^0+(?=[\da-f]+\r$)/gm, '');
 }

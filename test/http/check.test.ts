@@ -6,6 +6,7 @@ import { FAST_PARTS, type FastPart } from '../../src/http/attach.ts';
 import { checkFastParts } from '../../src/http/check.ts';
 import { FastRequest } from '../../src/http/fast-request.ts';
 import { RepeatedResponse } from '../../src/http/repeated-request.ts';
+import { until } from '../support/until.ts';
 
 const PARTS = Object.keys(FAST_PARTS) as FastPart[];
 
@@ -58,6 +59,16 @@ t.test('where nothing can be tried, every part is off and the reason is told', a
     t.same(failed, PARTS);
     t.match(errors, [{ message: 'no loopback interface' }]);
   });
+});
+
+t.test('a check that cannot connect leaves no server open, which would keep the process', async (t) => {
+  const unreachable = function (this: Socket): Socket {
+    return this.destroy(new Error('the network is unreachable'));
+  };
+  await withMethod(Socket.prototype, 'connect', unreachable, async () => {
+    t.match(await checkFastParts(), { parts: new Set(), failed: PARTS, errors: [{ message: /unreachable/ }] });
+  });
+  await until(() => !process.getActiveResourcesInfo().includes('TCPServerWrap'), 'no server is open');
 });
 
 t.test('where sockets cannot be read in a shared buffer, they are read as Node does', async (t) => {
