@@ -273,16 +273,13 @@ t.test('a restart of the database is a gap: it may be another one, or have lost 
   await journal.hears('key:after');
 });
 
-t.test(
-  'a poll that ends after closing began is passed to nobody, who would ask a database that is closed',
-  async (t) => {
-    const db = open(t, url);
-    const journal = new Journal();
-    const feed = new ChangeFeed(db, journal, log);
-    await feed.close(); // its first poll is under way
-    t.match(journal, { polls: 0, gaps: 0, told: [] });
-  },
-);
+t.test('a poll that ends after closing began is passed to nobody: the database may be closed by then', async (t) => {
+  const db = open(t, url);
+  const journal = new Journal();
+  const feed = new ChangeFeed(db, journal, log, {});
+  await feed.close(); // its first poll is under way
+  t.match(journal, { polls: 0, gaps: 0, told: [] });
+});
 
 t.test('closing ends every query, even while the database hangs', async (t) => {
   const proxy = await startProxy(t, url);
