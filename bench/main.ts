@@ -95,6 +95,8 @@ function versions(database: string): string {
   parts.push(`autocannon ${packageVersion('autocannon')}`);
   const portkey = process.env.BENCH_PORTKEY;
   if (portkey) parts.push(`@portkey-ai/gateway ${packageVersion('@portkey-ai/gateway', portkey)}`);
+  const litellm = process.env.BENCH_LITELLM || installed('litellm');
+  if (litellm) parts.push(`LiteLLM ${/= (\S+)/.exec(execFileSync(litellm, ['--version'], { encoding: 'utf8' }))?.[1]}`);
   return parts.join(', ');
 }
 
