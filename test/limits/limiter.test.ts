@@ -296,7 +296,7 @@ t.test('what a key is refused by its own limits takes nothing from the other key
   t.equal((await requests([limiter], [other, company], 10)).holds.length, 10);
   const refusals = (await flood).flatMap(({ refusals }) => refusals);
   t.equal(refusals.length, 50);
-  for (const { retryAfter, message } of refusals) t.match([retryAfter, message], ['1', 'requests at once']);
+  for (const { retryAfter, message } of refusals) t.match([retryAfter, message], ['1', 'request at once']);
 });
 
 t.test('what is left is known for a while without asking the database', async (t) => {
