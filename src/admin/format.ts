@@ -47,7 +47,7 @@ function amounts(locale: string) {
   const fixed = euro(locale, MOST_DIGITS, MOST_DIGITS);
   const exact = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
   return {
-    /** An exact EUR amount. Digits after the cents are smaller. @param decimals at least so many, as `mostDecimals` tells */
+    /** An exact EUR amount. Digits after the cents are smaller. @param decimals the least, see `mostDecimals` */
     eur(amount: string, decimals = 2): Html {
       return html`<span class="eur">${euros(amount).map(({ type, value }) => {
         if (type !== 'fraction') return value;
@@ -172,7 +172,7 @@ function midnight(date: string): Date {
   return new Date(`${date}T00:00:00Z`);
 }
 
-/** The decimals of the longest of some amounts: with as many each, their points stand below each other in a column. */
+/** The decimals of the amount that has most. With as many in each, the points of a column stand below each other. */
 export function mostDecimals(amounts: readonly string[]): number {
   return amounts.reduce((most, amount) => Math.max(most, amount.split('.')[1]?.length ?? 0), 0);
 }

@@ -13,6 +13,7 @@ export function nilId(sql: Sql) {
 /** Whether a key or a token works now. */
 export const IS_ACTIVE = '(revoked_at is null and coalesce(expires_at > now(), true))';
 
+/** The state of keys and tokens now. */
 export const STATE_NOW = `case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end`;
 
 /** The column `state` of keys and tokens. */
@@ -21,8 +22,8 @@ export const STATE = `${STATE_NOW} as state`;
 export const BILLING_ZONE = `(select value from settings where name = 'billing_timezone')`;
 
 /**
- * When a day begins. Where clocks are put back at one o'clock, as on the Azores, a day has two midnights: Postgres takes
- * the later, and the first is an hour after 23:00, which in Greenland is missing once a year. @param day an expression
+ * When a day begins: the earlier of its midnight and an hour after 23:00. Where clocks go back from 01:00, as on the Azores,
+ * Postgres takes the second midnight; Greenland skips 23:00 once a year. @param day an expression
  */
 export function dayBegins(day: string, zone = BILLING_ZONE): string {
   const midnight = `(${day})::timestamp`;
