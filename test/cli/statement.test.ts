@@ -202,7 +202,8 @@ t.test('the calls of a company that was removed come on statements too, and can 
   t.match(out, new RegExp(`a removed company +1 +${id}\n`));
   t.match(await tollgate('statement', 'close', ...june, '--json'), { code: 0, json: { number: 1, total_eur: '5' } });
   t.match(await tollgate('ledger', 'export', ...june, '--json'), { json: [{ company_id: id, cost_eur: '5' }] });
-  t.equal((await tollgate('ledger', 'verify')).code, 1, 'the row of before alone');
+  const { out: found, err } = await tollgate('ledger', 'verify');
+  t.notMatch(found + err, id, 'nothing is wrong with its ledger');
   for (const command of [['statement'], ['statement', 'close'], ['ledger', 'export']]) {
     const unknown = await tollgate(...command, '--company', randomUUID(), '--month', '2026-06');
     t.match(unknown, { code: 1, err: /There is no company/ });

@@ -20,6 +20,8 @@ export interface TestDatabase {
 }
 
 const START_MS = 60_000;
+/** One each half second, for longer than Citus takes to look for transactions to end. */
+const ATTEMPTS = 20;
 const GUARD = `while kill -0 $0; do sleep 1; done
 pid=$(head -n 1 "$1/postgres/postmaster.pid") && kill -CONT $pid && kill -QUIT $pid
 rm -rf "$1"`;
@@ -66,8 +68,9 @@ async function newDatabase(t: Test, source: (sql: Sql, server: string) => Promis
   t.teardown(async () => {
     await db.close();
     const drop = (sql: Sql) => sql`drop database if exists ${sql(name)} with (force)`;
-    await retrying(() => administratorOf(t, server).run(START_MS, drop)); // Citus may just look into it
+    // while there is the coordinator's, Citus ends what was prepared on the workers
     if (WORKERS.length > 0) await retrying(() => onEach(WORKERS, drop));
+    await retrying(() => administratorOf(t, server).run(START_MS, drop)); // Citus may just look into it
   });
   return { url, db };
 }
@@ -177,14 +180,14 @@ function isWatched(): boolean {
   }
 }
 
-/** Tries again while the shared server is just stopping: the next attempt starts another. */
+/** Tries again while the shared server is just stopping, or while Citus has yet to end a transaction of the database. */
 async function retrying<T>(attempt: () => Promise<T>): Promise<T> {
   for (let tried = 1; ; tried++) {
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof DatabaseUnavailable) || tried === 5) throw error;
-      await sleep(500); // it stops meanwhile
+      if (!(error instanceof DatabaseUnavailable) || tried === ATTEMPTS) throw error;
+      await sleep(500);
     }
   }
 }
