@@ -64,7 +64,7 @@ export interface Engine {
 const CLOSE_MS = 10_000; // how long closing waits for the database to take the last records
 const LAST_MS = 1000; // how long after that for everything else
 const HELD_MEMORY = 0.5; // part of all memory that large bodies and answers may take
-const ONE_BODY = 1.15; // of a body, which may be seven eighths of what bodies may take
+const ONE_BODY = 1.15; // times the largest body: a company alone may take seven eighths of what bodies may take
 const NOTICE_MS = 1000; // how long it waits for clients that were cut to be noticed
 
 const MANY_COST_CENTERS = `this company names very many cost centres: this month further ones are booked as "${OTHERS}"`;
@@ -197,7 +197,7 @@ function boundsOf(config: Config, log: Logger) {
       `requests get 503 beyond ${megabytes} MB of memory (MAX_MEMORY_MB), and a gateway has about that at rest: give the container or MAX_MEMORY_MB more`,
     );
   }
-  // each company finds room for its largest body, even where another holds all it may and as far as there is memory
+  // as far as there is memory, each company finds room for its largest body, even where another holds all it may
   const wanted = Math.max(HELD_MEMORY * maxMemoryBytes, 8 * maxBodyBytes);
   const free = Math.max(maxMemoryBytes - LEAST_MEMORY, ONE_BODY * maxBodyBytes);
   const heldMemory = new HeldMemory(Math.min(wanted, free));
@@ -268,7 +268,7 @@ export async function openBase(
   config: Config,
   log: Logger,
   maxConnections: number,
-  { prepare, stop, settings = {} }: EngineOptions & { readonly settings?: Readonly<Record<string, string>> },
+  { prepare, stop, settings = {} }: Pick<EngineOptions, 'prepare' | 'stop'> & { settings?: Record<string, string> },
 ) {
   const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log, settings }) : null;
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;

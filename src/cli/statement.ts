@@ -1,4 +1,5 @@
 import { readMonth, readUuid } from '../domain/field.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
 import { type Statement, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
 import { ledgerName } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
@@ -89,10 +90,11 @@ async function show({ read, json }: Context, company: string, month: string, csv
   return { json: null, text: statementTables(shown, name) };
 }
 
-/** Closes a month of every company that needs it, each in a transaction of its own. */
+/** Closes a month of every company that needs it, each in a transaction of its own; one that is refused stops no other. */
 async function closeAll({ read, transact, progress }: Context, month: string): Promise<Outcome> {
   const companies = await read((sql) => companiesToClose(sql, month));
   const closed: { company_id: string; number: number }[] = [];
+  const refused: { company_id: string; reason: string }[] = [];
   const names = new Map<string, string>();
   if (companies.length > 0) {
     const seals = await transact(checkpointSeals);
@@ -100,23 +102,38 @@ async function closeAll({ read, transact, progress }: Context, month: string): P
     const told = () => `${closed.length} of ${companies.length} companies closed`;
     for (const company of companies) {
       tell(told());
-      const { number } = await transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
-      closed.push({ company_id: company, number });
       names.set(company, await read((sql) => ledgerName(sql, company)));
+      try {
+        const { number } = await transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
+        closed.push({ company_id: company, number });
+      } catch (error) {
+        if (!(error instanceof RefusedChange)) throw error;
+        refused.push({ company_id: company, reason: error.message });
+      }
     }
     progress(told());
   }
-  const text = listing(
+  const nameOf = ({ company_id }: { company_id: string }) => names.get(company_id);
+  const done = listing(
     closed,
     {
-      COMPANY: ({ company_id }) => names.get(company_id),
+      COMPANY: nameOf,
       STATEMENT: ({ number }) => number,
       ID: ({ company_id }) => company_id,
     },
-    `All calls of ${month.slice(0, 7)} are on statements already.`,
+    refused.length === 0 ? `All calls of ${month.slice(0, 7)} are on statements already.` : 'No month was closed.',
     ['STATEMENT'],
   );
-  return { json: { month: month.slice(0, 7), closed }, text };
+  const left = listing(
+    refused,
+    { COMPANY: nameOf, ID: ({ company_id }) => company_id, 'NOT CLOSED': ({ reason }) => reason },
+    '',
+  );
+  return {
+    json: { month: month.slice(0, 7), closed, refused },
+    text: sections(done, left),
+    exit: refused.length === 0 ? 0 : 1,
+  };
 }
 
 function listText(statements: readonly StatementRow[], open: readonly string[]): string {

@@ -90,8 +90,8 @@ export function promptTokens({ bytes, pieces, kept }: Prompt): number {
 }
 
 /**
- * Whether it is of a file in base64, of which a model sees an image rather than letters: its characters change kind
- * as in no words, or recur, as those of silence or a plain area do.
+ * Whether a sample is of a file in base64, of which a model sees an image rather than letters: its characters change
+ * kind as in no words, or recur, as those of silence or a plain area do.
  */
 function isFile(text: string): boolean {
   if (!ENCODED.test(text)) return false;

@@ -80,7 +80,7 @@ t.test('a month is closed for all companies, with progress; a second run has not
   const all = ['statement', 'close', '--all-companies', '--month', '2026-10'];
   const { code, err, json } = await tollgate(...all, '--json');
   t.equal(code, 0);
-  t.same(json, { month: '2026-10', closed: others.map((company_id) => ({ company_id, number: 1 })) });
+  t.same(json, { month: '2026-10', closed: others.map((company_id) => ({ company_id, number: 1 })), refused: [] });
   t.match(err, /tollgate: 2 of 2 companies closed/);
   t.match(await tollgate(...all), { code: 0, out: /All calls of 2026-10 are on statements already/ });
 
@@ -208,4 +208,21 @@ t.test('the calls of a company that was removed come on statements too, and can 
     const unknown = await tollgate(...command, '--company', randomUUID(), '--month', '2026-06');
     t.match(unknown, { code: 1, err: /There is no company/ });
   }
+});
+
+t.test('a company whose ledger lacks rows is named, and keeps no other one from its statement', async (t) => {
+  const ids = [await newCompany('Whole'), await newCompany('Lacking'), await newCompany('Also whole')];
+  for (const company of ids) await add({ company, month: '2026-05-01', prompt: 1, input: '1' });
+  const lacking = ids[1] as string;
+  const count = (requests: number) =>
+    db.run(10_000, (sql) => sql`update monthly_spend set requests = ${requests} where company_id = ${lacking}`);
+  await count(2);
+  const close = (...more: string[]) => tollgate('statement', 'close', '--all-companies', '--month', '2026-05', ...more);
+  const { code, out } = await close();
+  t.equal(code, 1);
+  t.match(out, new RegExp(`^Lacking +${lacking} +The ledger rows of 2026-05 are not those that were booked`, 'm'));
+  for (const id of ids) t.equal(new RegExp(`whole +1 +${id}$`, 'mi').test(out), id !== lacking);
+  t.match(await close('--json'), { code: 1, json: { closed: [], refused: [{ company_id: lacking, reason: String }] } });
+  await count(1);
+  t.match(await close('--json'), { code: 0, json: { closed: [{ company_id: lacking, number: 1 }], refused: [] } });
 });
