@@ -27,7 +27,11 @@ const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])
     'reranking',
     'Compare vectors of POST /embeddings, or ask a chat model: POST /chat/completions.',
   ),
-  missing('tokenize|detokenize', 'tokens', 'POST /messages/count_tokens counts those of a request.'),
+  missing(
+    'tokenize|detokenize|responses/input_tokens',
+    'tokens',
+    'POST /messages/count_tokens counts those of a request.',
+  ),
   missing(
     'organization',
     'usage and keys',
