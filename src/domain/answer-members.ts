@@ -76,7 +76,7 @@ const MESSAGES_LISTS = {
   ...LISTS,
   generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'],
   inputs: ['input'],
-  models: ['model'],
+  models: ['model', 'recommended_model'],
 };
 
 const CHAT = {

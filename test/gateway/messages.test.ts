@@ -290,13 +290,15 @@ t.test(
         { type: 'fallback', from: { model: 'vendor-large-1' }, to: { model: null } },
         { type: 'tool_use', id: 't', name: 'buy', input: { model: 'Model 3' } },
       ];
-      answerJson(stage, { ...MESSAGE, content, usage });
+      const stop_details = { type: 'refusal', category: null, recommended_model: 'vendor-large-2' };
+      answerJson(stage, { ...MESSAGE, content, stop_details, usage });
       const { json } = await post();
+      t.strictSame(json.stop_details, { ...stop_details, recommended_model: 'fast' });
       t.strictSame(json.usage, { ...counts, iterations: iterations.map((one) => ({ ...one, model: 'fast' })) });
       t.strictSame(json.content, [{ ...content[0], from: { model: 'fast' } }, content[1]], 'the input of a tool stays');
       answerEvents(stage, [
         ...DIALECT.events.slice(0, -2),
-        event('message_delta', { delta: { stop_reason: 'end_turn' }, usage }),
+        event('message_delta', { delta: { stop_reason: 'refusal', stop_details }, usage }),
         event('message_stop'),
       ]);
       t.notMatch(await (await stream()).text(), 'vendor');
