@@ -33,6 +33,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'change how deployments are chosen',
   ],
   ['compound_custom', 'Groq', 'choose the models of a compound system'],
+  ['moderation', 'OpenAI', 'run another model beside the own one'],
   [
     'adapter adapters adapter_id lora lora*',
     'TGI, vLLM, SGLang, llama.cpp',
@@ -56,6 +57,11 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
       project_id space_id`,
     'LiteLLM',
     "choose another account, project or place of the operator's cloud",
+  ],
+  [
+    'workspace_id user_profile_id billing_policy access_programs',
+    'Anthropic, OpenAI',
+    "choose a part of the operator's account, who pays the provider, or what the account was admitted to",
   ],
   ['agent_id', 'Mistral', 'run an agent, which has a model and a prompt of its own'],
   ['bootstrap_* *_dp_rank data_parallel_rank', 'SGLang', 'choose the host or worker that runs the prefill'],
@@ -184,6 +190,16 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'inference_geo speed performance_config anthropic_beta betas',
     'Anthropic, Bedrock, LiteLLM',
     'run in another region or at another price, or switch on features that reach stored data',
+  ],
+];
+
+/** Members that are refused within another one. */
+export const STEERING_WITHIN: readonly SteeringGroup[] = [
+  ['chat_template_kwargs.chat_template', 'vLLM, SGLang', 'run a template in the engine'],
+  [
+    'diagnostics.previous_message_id prompt_cache_options.comparison_response_id',
+    'Anthropic, OpenAI',
+    "learn how the own prompt differs from that of a call which may be another company's",
   ],
 ];
 

@@ -6,16 +6,17 @@ import {
   REFERENCE_MEMBERS,
   STEERING_METADATA,
   STEERING_TABLE,
+  STEERING_WITHIN,
 } from './steering-table.ts';
 
 /**
  * The standard list of refused members: `x` at the top level, and in `metadata` unless it is a string
  * there; `metadata.x` there alone, `metadata.x[]` there unless it is a string; `tools.x` a type of
- * tool. `*` is as in NameSet. The table says who obeys them and what they would do.
+ * tool; `y.x` within one of REFUSED_WITHIN. `*` is as in NameSet. The table says who obeys them and what they would do.
  */
 export const STEERING: readonly string[] = [
   ...STEERING_TABLE.flatMap(namesOf),
-  'chat_template_kwargs.chat_template',
+  ...STEERING_WITHIN.flatMap(namesOf),
   'tools.*',
   ...STEERING_METADATA.flatMap(namesOf).map((name) => `metadata.${name}`),
 ];
@@ -31,9 +32,12 @@ export const REFERENCE: ReadonlySet<string> = new Set(REFERENCE_MEMBERS.split(/\
 /** Members of the reference format that the gateway decides by: other spellings are refused. */
 const GOVERNED = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools', 'functions'];
 
+/** Members in which others are refused, besides `metadata` and tools. */
+export const REFUSED_WITHIN: readonly string[] = ['chat_template_kwargs', 'diagnostics', 'prompt_cache_options'];
+
 const METADATA = 'metadata.';
 const TOOLS = 'tools.';
-const KWARGS = 'chat_template_kwargs.';
+const PARENTS = [METADATA, TOOLS, ...REFUSED_WITHIN.map((parent) => `${parent}.`)];
 const NOT_A_STRING = '[]';
 
 /** A list in the form of STEERING, prepared for look-ups: each takes as long as the longest entry at most. */
@@ -41,7 +45,7 @@ export class SteeringFilter {
   readonly #members: NameSet;
   readonly #metadata: NameSet;
   readonly #structured: NameSet;
-  readonly #kwargs: NameSet;
+  readonly #within: ReadonlyMap<string, NameSet>;
   readonly #allowedStructured: NameSet;
   readonly #harmless: ReadonlySet<string>;
   readonly #tools: NameSet;
@@ -53,13 +57,13 @@ export class SteeringFilter {
     const listed = names.filter((name) => !name.startsWith('-'));
     const exempt = names.filter((name) => name.startsWith('-')).map((name) => name.slice(1));
     const inMetadata = within(listed, METADATA);
-    const members = listed.filter((name) => ![METADATA, TOOLS, KWARGS].some((parent) => name.startsWith(parent)));
+    const members = listed.filter((name) => !PARENTS.some((parent) => name.startsWith(parent)));
     const structured = inMetadata.filter((name) => name.endsWith(NOT_A_STRING)).map(withoutMark);
     this.#members = new NameSet([...members, ...GOVERNED]);
     this.#metadata = new NameSet(inMetadata.filter((name) => !name.endsWith(NOT_A_STRING)));
     this.#structured = new NameSet([...members, ...structured]);
     this.#allowedStructured = new NameSet(within(exempt, METADATA).map(withoutMark));
-    this.#kwargs = new NameSet(within(listed, KWARGS));
+    this.#within = new Map(REFUSED_WITHIN.map((parent) => [parent, new NameSet(within(listed, `${parent}.`))]));
     const harmless = new Set([...REFERENCE, ...HARMLESS.flatMap(namesOf)]);
     for (const name of members) harmless.delete(name);
     for (const name of exempt) harmless.add(name);
@@ -81,9 +85,9 @@ export class SteeringFilter {
     return !isString && this.#structured.has(name) && !this.#allowedStructured.has(name);
   }
 
-  /** Whether a member of `chat_template_kwargs` is refused: it would be the template itself. */
-  refusesInKwargs(name: string): boolean {
-    return this.#kwargs.has(name);
+  /** Whether a member within one of REFUSED_WITHIN is refused. */
+  refusesWithin(parent: string, name: string): boolean {
+    return this.#within.get(parent)?.has(name) === true;
   }
 
   /** Whether a tool of this type is refused. A tool of the caller's own has a name, and a type that is a string. */

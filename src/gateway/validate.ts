@@ -1,7 +1,7 @@
 import { type ErrorName, GatewayError, twoReadings, unsupportedParameter } from '../domain/errors.ts';
 import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
-import type { SteeringFilter } from '../domain/steering.ts';
-import { QUOTE } from '../json/bytes.ts';
+import { REFUSED_WITHIN, type SteeringFilter } from '../domain/steering.ts';
+import { LETTER_N, QUOTE } from '../json/bytes.ts';
 import {
   ambiguous,
   type JsonFault,
@@ -54,7 +54,7 @@ const NONE: readonly string[] = [];
 /** Members whose items are checked by their type. */
 const WITH_TYPES = ['tools', 'functions', 'input'];
 /** Members whose own members are checked. */
-const WITH_MEMBERS = ['metadata', 'tools', 'functions', 'chat_template_kwargs'];
+const WITH_MEMBERS = ['metadata', 'tools', 'functions', ...REFUSED_WITHIN];
 
 function refuseSteering(
   body: RequestBody,
@@ -69,6 +69,7 @@ function refuseSteering(
     else if (name === 'tools') validateTools(body, member, value.tools, { steering, untypedTool });
     else if (name === 'functions') validateTools(body, member, value.functions, { steering, untypedTool: 'function' });
     else if (name === 'chat_template_kwargs') validateKwargs(value.chat_template_kwargs, steering);
+    else if (REFUSED_WITHIN.includes(name)) validateWithin(body, member, steering);
   }
 }
 
@@ -90,7 +91,17 @@ function validateMetadata(body: RequestBody, member: Member, steering: SteeringF
 function validateKwargs(kwargs: unknown, steering: SteeringFilter): void {
   if (typeof kwargs !== 'object' || kwargs === null) return;
   for (const name in kwargs)
-    if (steering.refusesInKwargs(name)) throw unsupportedParameter(`chat_template_kwargs.${name}`);
+    if (steering.refusesWithin('chat_template_kwargs', name))
+      throw unsupportedParameter(`chat_template_kwargs.${name}`);
+}
+
+/** Checks a member that may name another call: null names none. */
+function validateWithin(body: RequestBody, member: Member, steering: SteeringFilter): void {
+  const bytes = bytesWithin(body, member);
+  for (const { name, valueStart } of membersWithin(bytes, member) ?? []) {
+    if (bytes[valueStart] === LETTER_N || !steering.refusesWithin(member.name, name)) continue;
+    throw unsupportedParameter(`${member.name}.${beforeNul(name)}`);
+  }
 }
 
 const NULL = Buffer.from('null');

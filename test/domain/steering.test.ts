@@ -1,6 +1,6 @@
 import t from 'tap';
 import { REFERENCE, STEERING, SteeringFilter } from '../../src/domain/steering.ts';
-import { HARMLESS, STEERING_METADATA, STEERING_TABLE } from '../../src/domain/steering-table.ts';
+import { HARMLESS, STEERING_METADATA, STEERING_TABLE, STEERING_WITHIN } from '../../src/domain/steering-table.ts';
 
 const filter = new SteeringFilter(STEERING);
 
@@ -36,6 +36,8 @@ const OBEYED: Readonly<Record<string, string>> = {
   'LiteLLM, for Gemini and Bedrock': 'cached_content performance_config',
   Bedrock: 'amazon-bedrock-guardrailConfig',
   xAI: 'deferred',
+  OpenAI: 'moderation access_programs',
+  Anthropic: 'workspace_id user_profile_id billing_policy inference_geo speed fallbacks fallback_credit_token',
   OpenRouter: 'models provider route preset plugins transforms debug trace session_id',
   'vLLM, SGLang': `adapter adapters chat_template chat_template_path request_id rid priority cache_salt
     logits_processors mm_processor_kwargs media_io_kwargs guided_decoding_backend prompt_embeds return_hidden_states
@@ -56,12 +58,14 @@ const PASSES = `store metadata prompt_cache_key safety_identifier service_tier r
   cache_control verbosity prediction thinking top_k temperature top_p seed stop logit_bias user n tools tool_choice
   web_search_options modalities audio reasoning include_reasoning usage image_config echo min_tokens ignore_eos
   grammar guided_json structured_outputs chat_template_kwargs min_p repetition_penalty cache_prompt use_beam_search
-  stop_token_ids documents return_citations some_future_parameter cache_control_injection_points`;
+  stop_token_ids documents return_citations some_future_parameter cache_control_injection_points
+  context_management compaction diagnostics output_config output_format prompt_cache_options prompt_cache_retention
+  image truncation top_logprobs max_tool_calls include instructions text stop_sequences system`;
 
 const words = (text: string) => text.trim().split(/\s+/);
 
 t.test('every entry has who obeys it and what it would do', async (t) => {
-  for (const [names, obeyedBy, effect] of [...STEERING_TABLE, ...STEERING_METADATA]) {
+  for (const [names, obeyedBy, effect] of [...STEERING_TABLE, ...STEERING_WITHIN, ...STEERING_METADATA]) {
     t.ok(obeyedBy.length > 2 && effect.length > 8, names);
   }
   t.equal(new Set(STEERING).size, STEERING.length, 'no entry twice');
@@ -82,7 +86,11 @@ t.test('every entry is refused, at the top and in metadata, however it is spelle
         t.fail(`metadata.${entry} as ${JSON.stringify(name)}`);
     }
   }
-  t.ok(filter.refusesInKwargs('chatTemplate'));
+  for (const entry of STEERING_WITHIN.flatMap(([names]) => words(names))) {
+    const [parent, name] = entry.split('.') as [string, string];
+    for (const spell of SPELLINGS) t.ok(filter.refusesWithin(parent, spell(name)), entry);
+    t.notOk(filter.refuses(parent), `${parent} itself`);
+  }
   t.pass(`${STEERING.length} entries`);
 });
 
@@ -100,7 +108,7 @@ t.test('what is harmless passes', async (t) => {
   for (const label of ['priority', 'deployment', 'tags', 'project', 'session_id', 'model', 'end_user_id', 'trace']) {
     t.notOk(filter.refusesInMetadata(label, true), `metadata.${label} as a label`);
   }
-  for (const name of ['enable_thinking', 'thinking']) t.notOk(filter.refusesInKwargs(name));
+  for (const name of ['enable_thinking', 'thinking']) t.notOk(filter.refusesWithin('chat_template_kwargs', name));
 });
 
 t.test('a star stands for one character or more', async (t) => {

@@ -80,6 +80,12 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     [{ mcp_servers: [{ url: 'https://x' }] }, "'mcp_servers'"],
     [{ inference_geo: 'us' }, "'inference_geo'"],
     [{ anthropic_beta: ['files-api-2025-04-14'] }, "'anthropic_beta'"],
+    [{ workspace_id: 'wrkspc_1' }, "'workspace_id'"],
+    [{ user_profile_id: 'uprof_1' }, "'user_profile_id'"],
+    [{ billing_policy: { type: 'billing_policy', bill_to: 'user_profile' } }, "'billing_policy'"],
+    [{ fallback_credit_token: 'x' }, "'fallback_credit_token'"],
+    [{ diagnostics: { previous_message_id: 'msg_1' } }, "'diagnostics.previous_message_id'"],
+    [{ diagnostics: { 'Previous-Message-Id': 'msg_1' } }, "'diagnostics.Previous-Message-Id'"],
     ...[
       'web_search_20250305',
       'web_fetch_20250910',
