@@ -1,6 +1,7 @@
 /**
  * Features of the Messages API that `anthropic-beta` may switch on: they end with the own call. Left
- * out are those that reach stored files, other hosts or a sandbox, and those with a price of their own.
+ * out are those that reach stored files, other hosts or a sandbox, those with a price of their own, and
+ * `inline-tools`: tools that messages define are not checked.
  */
 const FEATURES = [
   'adaptive-thinking',
@@ -20,6 +21,7 @@ const FEATURES = [
   'model-context-window-exceeded',
   'output-128k',
   'pdfs',
+  'per-turn-control',
   'prompt-caching',
   'prompt-caching-scope',
   'redact-thinking',

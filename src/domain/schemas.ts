@@ -43,13 +43,19 @@ export const responsesRequest = {
   },
 };
 
+const messagesMessage = {
+  ...message,
+  // a system message may set the effort alone
+  if: { properties: { role: { const: 'system' } } },
+};
+
 export const messagesRequest = {
   $id: 'messagesRequest',
   type: 'object',
   required: ['model', 'messages', 'max_tokens'],
   properties: {
     model: { type: 'string' },
-    messages: { type: 'array', minItems: 1, items: { ...message, required: ['role', 'content'] } },
+    messages: { type: 'array', minItems: 1, items: messagesMessage },
     max_tokens: { type: 'integer', minimum: 1 },
     stream: { type: ['boolean', 'null'] },
   },

@@ -242,6 +242,12 @@ export const STEERING_METADATA: readonly SteeringGroup[] = [
 export const CALLERS_TOOLS: readonly string[] = ['function', 'custom'];
 /** The same of Anthropic's, with their dates. */
 export const CALLERS_DATED_TOOLS = /^(?:bash|computer|memory|text_editor)_\d{8}$/;
+/** The caller's tools that have no name: their type, the `execution` that they need, and all members that they may have. */
+export const CALLERS_UNNAMED_TOOLS: readonly (readonly [type: RegExp, execution: unknown, members: string])[] = [
+  // sent by Codex, which searches tools of MCP servers itself; without `execution` the provider searches
+  [/^tool_search$/, 'client', 'type execution description parameters'],
+  [/^(?:browser|computer)_toolset_\d{8}$/, undefined, 'type cache_control configs'],
+];
 
 /** Members that pass, though a pattern above or a first look says otherwise, and why: they end with the own call. */
 export const HARMLESS: readonly (readonly [names: string, why: string])[] = [

@@ -2,6 +2,7 @@ import { NameSet } from './name-set.ts';
 import {
   CALLERS_DATED_TOOLS,
   CALLERS_TOOLS,
+  CALLERS_UNNAMED_TOOLS,
   HARMLESS,
   REFERENCE_MEMBERS,
   STEERING_METADATA,
@@ -96,6 +97,15 @@ export class SteeringFilter {
     if (!this.#tools.has(name) || this.#exemptTools.has(name)) return false;
     return !isNamed || !(this.#callersTools.includes(name) || CALLERS_DATED_TOOLS.test(name));
   }
+}
+
+/** Whether the tool is the caller's own though it has no name. With other members a router may make another tool of it. */
+export function isCallersUnnamedTool(tool: Readonly<Record<string, unknown>>): boolean {
+  const { type, execution } = tool;
+  if (typeof type !== 'string') return false;
+  const [, needed, members = ''] = CALLERS_UNNAMED_TOOLS.find(([pattern]) => pattern.test(type)) ?? [];
+  const allowed = members.split(' ');
+  return execution === needed && Object.keys(tool).every((name) => allowed.includes(name));
 }
 
 function within(names: readonly string[], parent: string): string[] {

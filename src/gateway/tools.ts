@@ -1,6 +1,6 @@
 import { GatewayError, twoReadings, unsupportedParameter } from '../domain/errors.ts';
 import type { ResponsesRequest } from '../domain/request.ts';
-import type { SteeringFilter } from '../domain/steering.ts';
+import { isCallersUnnamedTool, type SteeringFilter } from '../domain/steering.ts';
 import { OPEN_BRACKET } from '../json/bytes.ts';
 import {
   ambiguous,
@@ -104,7 +104,8 @@ function requireCallersTool(
   // Gemini's tools have no name, but a member named for them; LiteLLM overlooks a type beside it
   const isNamed = 'name' in tool || 'function' in tool || 'custom' in tool;
   const type = tool.type ?? ('function' in tool ? 'function' : untypedTool);
-  if (steering.refusesTool(type, isNamed)) throw unsupportedParameter(`${at}.type`, HOSTED);
+  if (!steering.refusesTool(type, isNamed) || isCallersUnnamedTool(tool)) return;
+  throw unsupportedParameter(`${at}.type`, HOSTED);
 }
 
 function itemsWithin(list: Buffer, name: string): Span[] {

@@ -93,7 +93,12 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
       'mcp_toolset',
       'tool_search_tool_regex',
     ].map((type) => [{ tools: [{ type, name: 'x' }] }, "'tools[0].type'. Only tools that the caller runs"] as const),
-    [{ tools: [{ googleSearch: {} }] }, "'tools[0].type'. Only tools that the caller runs"],
+    ...[
+      { googleSearch: {} },
+      { type: 'browser_toolset_20260801', googleSearch: {} },
+      { type: 'tool_search_tool_regex_20251119' },
+      { type: 'web_search_toolset_20260801' },
+    ].map((tool) => [{ tools: [tool] }, "'tools[0].type'. Only tools that the caller runs"] as const),
   ] as const) {
     for (const path of ['/messages', '/messages/count_tokens']) {
       const { status, json } = await ask(gateway.url + path, { key, body: { ...BODY, ...more } });
@@ -107,6 +112,48 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
   t.notOk('details' in (await post({ container: 'container_1' })).json.error);
   t.equal((await post({ max_tokens: undefined })).status, 400, 'max_tokens is required');
   t.equal(upstream.received.length, sent, 'nothing went upstream');
+});
+
+t.test("the caller's own toolsets, the effort of a system message and what is opted into alone pass", async (t) => {
+  const { key, post } = await newClient();
+  answerJson(stage, MESSAGE);
+  const [question] = TURNS;
+  for (const more of [
+    { tools: [{ type: 'browser_toolset_20260801', configs: { javascript_exec: { enabled: false } } }] },
+    { tools: [{ type: 'computer_toolset_20260801', cache_control: { type: 'ephemeral' }, configs: null }] },
+    { messages: [question, { role: 'system', output_config: { effort: 'low' } }] },
+    {
+      messages: [
+        question,
+        { role: 'system', content: [{ type: 'text', text: 'x' }], output_config: { effort: 'low' } },
+      ],
+    },
+    { diagnostics: { previous_message_id: null } },
+    {
+      diagnostics: null,
+      compaction: { type: 'summarize' },
+      output_config: { task_budget: { type: 'tokens', total: 9 } },
+    },
+  ]) {
+    const { status, text } = await post(more);
+    t.equal(status, 200, text);
+    const body = JSON.stringify({ ...BODY, ...more, model: 'internal-fast' });
+    t.equal(String(upstream.received.at(-1)?.body), body);
+  }
+  const twice = '{"previous_message_id":"msg_1","previous_message_id":null}';
+  t.equal((await post(JSON.stringify(BODY).replace('{', `{"diagnostics":${twice},`))).status, 400);
+  const messages = [question, { role: 'user', output_config: { effort: 'low' } }];
+  t.match((await post({ messages })).json.error.message, "'messages[1].content'");
+  const { status } = await post(
+    {},
+    { key, headers: { 'anthropic-beta': 'per-turn-control-2026-07-01,inline-tools-2026-09-15' } },
+  );
+  t.equal(status, 200);
+  t.equal(
+    upstream.received.at(-1)?.headers['anthropic-beta'],
+    'per-turn-control-2026-07-01',
+    'but no tools in messages',
+  );
 });
 
 t.test('the key comes as a bearer token, as x-api-key, or as both if they are one', async (t) => {

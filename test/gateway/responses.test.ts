@@ -90,8 +90,12 @@ t.test('members of current clients pass', async (t) => {
     tools: [
       { type: 'function', name: 'f', parameters: { properties: { file_id: { type: 'string' } } }, strict: true },
       { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
+      { type: 'tool_search', execution: 'client', description: 'x', parameters: { type: 'object' } },
     ],
     prompt_cache_key: 'x',
+    prompt_cache_options: { mode: 'explicit', ttl: '12h', prewarm: false, comparison_response_id: null },
+    context_management: [{ type: 'compaction', compact_threshold: 1000 }],
+    image: { context_compression: 'auto' },
     safety_identifier: 'x',
     service_tier: 'auto',
     truncation: 'disabled',
@@ -194,6 +198,21 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     t.equal(status, 400, String(type));
     t.match(json.error, { code: 'unsupported_parameter', param: 'tools[1].type' });
     t.match(json.error.message, 'Only tools that the caller runs');
+  }
+  for (const tool of [
+    { type: 'tool_search' },
+    { type: 'tool_search', execution: 'server' },
+    { type: 'tool_search', execution: 'client', googleSearch: {} },
+    { type: 'tool_search', name: 'f' },
+  ]) {
+    t.match((await post({ tools: [tool] })).json.error, { param: 'tools[0].type' }, JSON.stringify(tool));
+  }
+  for (const [more, param] of [
+    [{ moderation: { model: 'omni-moderation-latest' } }, 'moderation'],
+    [{ access_programs: { cyber: 'daybreak_red' } }, 'access_programs'],
+    [{ prompt_cache_options: { comparison_response_id: 'resp_1' } }, 'prompt_cache_options.comparison_response_id'],
+  ] as const) {
+    t.match((await post(more)).json.error, { code: 'unsupported_parameter', param });
   }
   t.equal(upstream.received.length, sent, 'nothing went upstream');
 });
