@@ -62,8 +62,23 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   },
 };
 
-/** Codes of a database server whose certificate comes from an authority of its own. */
-const UNKNOWN_AUTHORITY = /ISSUER_CERT|SELF_SIGNED_CERT|LEAF_SIGNATURE/;
+/** What to do about a database that cannot be used, by the code of its error. */
+const DATABASE_REMEDIES: readonly (readonly [codes: RegExp, remedy: string])[] = [
+  [
+    /ISSUER_CERT|SELF_SIGNED_CERT|LEAF_SIGNATURE/,
+    'name the file of its authority in DATABASE_URL, as sslrootcert=FILE',
+  ],
+  [
+    /^25006$/,
+    'DATABASE_URL leads to a standby, or to a database or user that may only read: name the server that takes changes',
+  ],
+  [/^28/, 'check user and password in DATABASE_URL, and what pg_hba.conf of the server allows'],
+  [
+    /^53[1-4]00$/,
+    'Postgres itself has too little of this: give it more, or use less (DATABASE_CONNECTIONS, PgBouncer)',
+  ],
+];
+const NO_RIGHT = '42501';
 
 /** Refusals whose message says all. */
 const EXPECTED = [
@@ -186,12 +201,19 @@ function explain(error: unknown, command: string | undefined): { lines: readonly
     return { lines: [hint === undefined ? error.message : `${error.message} ${hint}`], exit: 1 };
   }
   if (error instanceof DatabaseUnavailable) {
-    const remedy = UNKNOWN_AUTHORITY.test(error.code)
-      ? 'name the file of its authority in DATABASE_URL, as sslrootcert=FILE'
-      : 'check that Postgres runs and that DATABASE_URL is right';
-    return { lines: [`${error.message}; ${remedy}`], exit: 1 };
+    const [, remedy] = DATABASE_REMEDIES.find(([codes]) => codes.test(error.code)) ?? [];
+    return {
+      lines: [`${error.message}; ${remedy ?? 'check that Postgres runs and that DATABASE_URL is right'}`],
+      exit: 1,
+    };
   }
   if (error instanceof Failure) return { lines: error.lines, exit: 1 };
+  if (error instanceof DatabaseRefused && error.code === NO_RIGHT) {
+    return {
+      lines: [`${error.message}; make the user of DATABASE_URL the owner of the database and its tables`],
+      exit: 1,
+    };
+  }
   if (EXPECTED.some((kind) => error instanceof kind)) return { lines: [(error as Error).message], exit: 1 };
   throw error;
 }

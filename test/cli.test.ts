@@ -172,6 +172,25 @@ t.test('commands ask for a migration until the database is migrated', async (t) 
   t.match(await tollgate(['company', 'list'], { env }), { code: 1, out: '', err: /^tollgate: .*newer.*\n$/ });
 });
 
+t.test('a database that the user may not change is told with what to do', async (t) => {
+  const { db, url } = await emptyDatabase(t);
+  const env = { DATABASE_URL: url };
+  const [{ name }] = await db.run(10_000, (sql) => sql<[{ name: string }]>`select current_database() as name`);
+  await db.run(10_000, (sql) => sql`alter database ${sql(name)} set default_transaction_read_only = on`);
+  t.match(await tollgate(['migrate'], { env }), { code: 1, out: '', err: /^tollgate: .*name the server that takes/ });
+
+  const user = `guest_${process.pid}`;
+  await db.run(10_000, (sql) => sql.unsafe(`begin read write; create role ${user} login; commit`));
+  t.teardown(() => db.run(10_000, (sql) => sql.unsafe(`begin read write; drop role ${user}; commit`)));
+  await db.run(10_000, (sql) => sql.unsafe(`begin read write; alter database ${name} reset all; commit`));
+  const guest = { DATABASE_URL: url.replace(/\/\/[^@/]*@/, `//${user}@`) };
+  t.match(await tollgate(['migrate'], { env: guest }), {
+    code: 1,
+    out: '',
+    err: /^tollgate: .*the owner of the database/,
+  });
+});
+
 t.test('a migration that lasts says so on standard error', async (t) => {
   const { db, url } = await emptyDatabase(t);
   const stderr = new PassThrough();

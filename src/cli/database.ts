@@ -11,6 +11,7 @@ import { beforeSignal } from './signals.ts';
 export const ACTOR = 'cli';
 
 const TRANSACTION_MS = 60_000;
+const FOREVER = Number.POSITIVE_INFINITY;
 
 /**
  * Runs a command on the database of DATABASE_URL, or on the embedded one. An embedded database
@@ -29,7 +30,7 @@ export async function withDatabase<T>(
     onProgress(`warning: DATABASE_URL is not set, and ${dataDir} had no database: an empty one was made there`);
   const takeBack = embedded && beforeSignal(embedded.leave);
   const db = openDatabase({ url: databaseUrl ?? (embedded as Embedded).url });
-  const applyPending = () => migrate(db, { billingTimezone, limitMs: Number.POSITIVE_INFINITY, onProgress });
+  const applyPending = () => migrate(db, { billingTimezone, limitMs: FOREVER, onProgress });
   try {
     const pending = await pendingMigrations(db);
     if (pending.length > 0 && !command.unmigrated) {
@@ -39,8 +40,10 @@ export async function withDatabase<T>(
     }
     return await work({
       transact: (change, deadlineMs = TRANSACTION_MS) => actingAs(db, ACTOR, deadlineMs, change),
-      read: (query, company) => within(db, company ?? null, Number.POSITIVE_INFINITY, query, 'operator'),
-      snapshot: (company, query) => snapshot(db, company, Number.POSITIVE_INFINITY, query),
+      // in a transaction also where it is about no company: it ends the server's own limit for statements
+      read: (query, company) =>
+        company === undefined ? db.transaction(FOREVER, query) : within(db, company, FOREVER, query, 'operator'),
+      snapshot: (company, query) => snapshot(db, company, FOREVER, query),
       db,
       migrate: applyPending,
     });

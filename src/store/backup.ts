@@ -73,7 +73,9 @@ export async function* backupOf(
   sql: ConnectionSql,
   onProgress: (progress: BackupProgress) => void,
 ): AsyncGenerator<Buffer> {
-  await sql.unsafe(`begin isolation level repeatable read, read only; ${TEXT_SETTINGS}`);
+  await sql.unsafe(
+    `begin isolation level repeatable read, read only; set local statement_timeout = 0; ${TEXT_SETTINGS}`,
+  );
   try {
     yield* piecesOf(sql, onProgress);
   } catch (error) {

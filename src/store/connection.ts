@@ -239,8 +239,9 @@ function driverOptions({ user, password, database, settings }: Address, target: 
   return {
     ...target,
     ...Object.fromEntries(given),
-    // the driver reads times as ISO 8601, whatever the database is set to for others; PgBouncer knows this setting
-    connection: { ...settings, DateStyle: 'ISO' },
+    // whatever the database is set to for others: the driver reads times as ISO 8601, and in our statements a backslash
+    // is a backslash; PgBouncer knows both settings
+    connection: { ...settings, DateStyle: 'ISO', standard_conforming_strings: 'on' },
     types: TYPES,
     max: 1,
     prepare: false,

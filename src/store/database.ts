@@ -118,9 +118,12 @@ class ConnectionPool implements Database {
 
   async transaction<T>(deadlineMs: number, work: Work<T>): Promise<T> {
     return this.run(deadlineMs, async (sql) => {
-      // if this process vanishes, the server releases the locks by itself
+      // if this process vanishes, the server releases the locks by itself; a statement has the deadline given here, and
+      // not what the server allows others
       const timeout = Number.isFinite(deadlineMs) ? Math.ceil(deadlineMs) : 0;
-      await sql.unsafe(`begin; set local idle_in_transaction_session_timeout = ${timeout}`);
+      await sql.unsafe(
+        `begin; set local idle_in_transaction_session_timeout = ${timeout}; set local statement_timeout = 0`,
+      );
       let value: T;
       try {
         value = await work(sql);

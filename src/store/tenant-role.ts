@@ -10,7 +10,10 @@ const CREATE_MS = 10_000;
  * @param reader only to an operator do rows tell which person of the operator made them (made-by.ts)
  */
 export async function enterCompany(sql: Sql, company: string, reader: Role | null = null): Promise<void> {
-  await sql`select enter_company(${company}), set_config('tollgate.reader', ${reader ?? ''}, true)`;
+  // row_security is on unless the database is set otherwise: then it refuses instead of filtering
+  await sql`
+    select enter_company(${company}), set_config('tollgate.reader', ${reader ?? ''}, true),
+      set_config('row_security', 'on', true)`;
 }
 
 /** Switches the transaction back to the user it was opened by: for tables that the tenant role may not read. */

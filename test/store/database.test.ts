@@ -56,24 +56,27 @@ t.test(
   },
 );
 
-t.test('times and bytes keep their meaning in a database that is set to other formats', async (t) => {
+t.test('times, bytes and backslashes keep their meaning in a database that is set to other formats', async (t) => {
   const setStyle = (what: string) =>
     db.run(MS, (sql) =>
       sql.unsafe(`do $$ begin execute format('alter database %I ${what}', current_database()); end $$`),
     );
   await setStyle(`set datestyle = ''SQL, DMY''`);
   await setStyle('set bytea_output = escape');
+  await setStyle('set standard_conforming_strings = off');
   t.teardown(async () => {
     await setStyle('reset datestyle');
     await setStyle('reset bytea_output');
+    await setStyle('reset standard_conforming_strings');
   });
   const other = openDatabase({ url });
   t.teardown(() => other.close());
   const [row] = await other.run(
     MS,
-    (sql) => sql`select '2026-11-05T10:00:00Z'::timestamptz as at, '2026-11-05'::date::text as day`,
+    (sql) =>
+      sql`select '2026-11-05T10:00:00Z'::timestamptz as at, '2026-11-05'::date::text as day, 'abc' ~ 'a\\.c' as loose`,
   );
-  t.same(row, { at: new Date('2026-11-05T10:00:00Z'), day: '2026-11-05' });
+  t.same(row, { at: new Date('2026-11-05T10:00:00Z'), day: '2026-11-05', loose: false });
   const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
   for (const bytes of [every, Buffer.from('\\x41'), Buffer.from('\\101'), Buffer.alloc(0)]) {
     const [told] = await other.run(
@@ -83,6 +86,17 @@ t.test('times and bytes keep their meaning in a database that is set to other fo
     );
     t.same(told, { one: bytes, several: [bytes], hex: bytes.toString('hex') });
   }
+});
+
+t.test('a transaction has the deadline that it is given, and no limit of the server for its statements', async (t) => {
+  const limited = openDatabase({ url: `${url}&statement_timeout=5000` });
+  t.teardown(() => limited.close());
+  const [row] = await limited.transaction(
+    MS,
+    (sql) => sql`select current_setting('statement_timeout') as statement, setting as session from pg_settings
+      where name = 'idle_in_transaction_session_timeout'`,
+  );
+  t.same(row, { statement: '0', session: `${MS}` });
 });
 
 t.test('the session is named tollgate and has no more connections than asked for', async (t) => {
