@@ -23,23 +23,28 @@ export class Throttle {
 
   /** Seconds until another attempt is allowed; 0 when it is allowed now. */
   closedFor(subject: string): number {
-    const window = this.#windows.get(subject);
-    const now = this.#clock();
-    if (window === undefined || window.until <= now || window.count < this.#limit.most) return 0;
-    return Math.ceil((window.until - now) / 1000);
+    const left = this.#left(subject);
+    if (left === 0 || (this.#windows.get(subject)?.count ?? 0) < this.#limit.most) return 0;
+    return Math.ceil(left / 1000);
   }
 
   attempt(subject: string, count = 1): void {
     const window = this.#windows.get(subject);
-    const now = this.#clock();
-    if (window !== undefined && window.until > now) window.count += count;
-    else this.#windows.set(subject, { count, until: now + this.#limit.windowMs });
+    if (window !== undefined && this.#left(subject) > 0) window.count += count;
+    else this.#windows.set(subject, { count, until: this.#clock() + this.#limit.windowMs });
   }
 
   /** Takes back an attempt that succeeded or could not be decided. */
   forgive(subject: string): void {
     const window = this.#windows.get(subject);
     if (window !== undefined && window.count > 0) window.count--;
+  }
+
+  /** Milliseconds until the window of a subject ends; 0: it has none. One that a clock set back made longer has ended. */
+  #left(subject: string): number {
+    const { until = 0 } = this.#windows.get(subject) ?? {};
+    const left = until - this.#clock();
+    return left > 0 && left <= this.#limit.windowMs ? left : 0;
   }
 }
 

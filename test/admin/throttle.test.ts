@@ -21,6 +21,17 @@ t.test('a throttle closes after its failures and opens when the window ends', as
   t.equal(throttle.closedFor('a'), 0, 'a new window counts from one');
 });
 
+t.test('a clock that is set back keeps nobody out for longer than a window', async (t) => {
+  let now = 1_000_000_000;
+  const throttle = new Throttle({ most: 1, windowMs: 60_000 }, () => now);
+  throttle.attempt('a');
+  t.equal(throttle.closedFor('a'), 60);
+  now -= 86_400_000;
+  t.equal(throttle.closedFor('a'), 0);
+  throttle.attempt('a');
+  t.equal(throttle.closedFor('a'), 60);
+});
+
 t.test('a success is no failure', async (t) => {
   const throttle = new Throttle({ most: 1, windowMs: 60_000 }, () => 0);
   for (let i = 0; i < 5; i++) {
