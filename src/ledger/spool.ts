@@ -71,7 +71,7 @@ export class Spool {
   /** @throws where this process was suspended and another gateway has the folder; the next beat makes a new one */
   check(): void {
     if (this.#options.uptime() - this.#beatAt <= 2 * BEAT_MS || this.#touch()) return;
-    throw new Error('another gateway has taken over the folder');
+    throw new Error('the folder is gone');
   }
 
   /**
@@ -87,7 +87,8 @@ export class Spool {
     this.#makeFolder(id); // where the disk refuses, the next beat tries again
     this.#id = id;
     this.#evictions += 1;
-    log.error({}, 'spool: another gateway took this one for dead and has its records; going on in a new folder');
+    const text = 'spool: the folder is gone: another gateway took this one for dead and has its records, or it was removed';
+    log.error({}, `${text}; going on in a new folder`);
     return false;
   }
 
