@@ -1,5 +1,6 @@
 import { html } from 'hono/html';
 import {
+  duration,
   type GatewayRow,
   type ModelHealth,
   type NearBudget,
@@ -179,7 +180,7 @@ function gatewayTable({ gateways, set_aside }: Overview, format: Format): Html {
     Seen: ({ last_seen_at }: GatewayRow) => format.ago(new Date(last_seen_at)),
     'In flight': ({ requests_in_flight }: GatewayRow) => format.count(requests_in_flight),
     'Records waiting': ({ backlog, oldest_seconds }: GatewayRow) =>
-      html`${format.count(backlog)}${backlog === 0 ? '' : html`<br>${muted(`oldest ${format.count(oldest_seconds)} s`)}`}`,
+      html`${format.count(backlog)}${backlog === 0 ? '' : html`<br>${muted(`oldest for ${duration(oldest_seconds)}`)}`}`,
   };
   return html`${table('Gateways', gateways, { cells, figures: ['In flight', 'Records waiting'] }, true)}
 <p class="muted">Records that the database refused: ${format.count(set_aside)}. A gateway that was not seen for a minute is gone; after a day it is forgotten, unless records waited in its spool.</p>`;

@@ -105,6 +105,7 @@ export interface Problem {
 }
 
 const MAX_LAG_SECONDS = 60;
+const DECADE_SECONDS = 315_360_000;
 /** A model with fewer requests says nothing. */
 const LEAST_REQUESTS = 20;
 const MAX_FAILED_SHARE = 0.05;
@@ -213,9 +214,9 @@ function records(count: number): string {
   return count === 1 ? '1 usage record' : `${count} usage records`;
 }
 
-/** "90 seconds", "12 minutes", "5 hours". */
+/** "90 seconds", "12 minutes", "5 hours". Records in a file that cannot be read have waited since the epoch. */
 export function duration(seconds: number): string {
   if (seconds < 120) return `${Math.round(seconds)} seconds`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} minutes`;
-  return `${Math.round(seconds / 3600)} hours`;
+  return seconds < DECADE_SECONDS ? `${Math.round(seconds / 3600)} hours` : 'an unknown time';
 }

@@ -87,7 +87,8 @@ export class Spool {
     this.#makeFolder(id); // where the disk refuses, the next beat tries again
     this.#id = id;
     this.#evictions += 1;
-    const text = 'spool: the folder is gone: another gateway took this one for dead and has its records, or it was removed';
+    const text =
+      'spool: the folder is gone: another gateway took this one for dead and has its records, or it was removed';
     log.error({}, `${text}; going on in a new folder`);
     return false;
   }

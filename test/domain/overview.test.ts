@@ -43,6 +43,8 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   t.same(texts(gateways({ backlog: 12, oldest_seconds: 600 })), [
     'pod-1 has 12 usage records not yet in the database, the oldest for 10 minutes.',
   ]);
+  const epoch = Date.now() / 1000; // of a spool file that cannot be read
+  t.match(texts(gateways({ backlog: 1, oldest_seconds: epoch })), [/the oldest for an unknown time\.$/]);
   t.same(texts({ set_aside: 2 }), ['The database refused 2 usage records, kept aside.']);
   t.same(texts({ gateways: [] }), ['No gateway runs.']);
   t.same(texts(gateways({}, { name: 'pod-2', gone: true, spool_failing: true, version: '0.9.0' })), [
