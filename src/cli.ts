@@ -72,6 +72,7 @@ const DATABASE_REMEDIES: readonly (readonly [codes: RegExp, remedy: string])[] =
     /^25006$/,
     'DATABASE_URL leads to a standby, or to a database or user that may only read: name the server that takes changes',
   ],
+  [/^57014$/, 'try again; where its reason is a timeout, raise statement_timeout of the user in DATABASE_URL'],
   [/^28/, 'check user and password in DATABASE_URL, and what pg_hba.conf of the server allows'],
   [
     /^53[1-4]00$/,

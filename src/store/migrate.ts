@@ -48,7 +48,7 @@ const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
  * A file with `-- needs NNNN` in its head keeps programs without file NNNN out. Makes partitions and repairs restores.
  * @returns the names of the files this call applied
  * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, has another
- * encoding or isolation level than we need, or the billing zone differs
+ * encoding, language or isolation level than we need, or the billing zone differs
  * @throws DatabaseUnavailable, DatabaseRefused
  */
 export async function migrate(
@@ -124,17 +124,27 @@ async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<
 }
 
 /**
- * Checks the encoding, because bounds of texts count characters of UTF-8, and the isolation level: a strict budget is
- * passed where a gateway that waited for a lock does not see what another one reserved meanwhile.
+ * Checks the encoding, because bounds of texts count characters of UTF-8, the language, in which "INSERT" must be
+ * "insert" in small letters, and the isolation level: a strict budget is passed where a gateway that waited for a lock
+ * does not see what another one reserved meanwhile.
  * @throws MigrationRefused
  */
 async function requireUsable(sql: Sql): Promise<void> {
-  const [{ encoding, level, role, database }] = await sql<[Record<'encoding' | 'level' | 'role' | 'database', string>]>`
+  const [{ encoding, level, role, database, dotless, version }] = await sql<
+    [Record<'encoding' | 'level' | 'role' | 'database', string> & { dotless: boolean; version: number }]
+  >`
     select current_setting('server_encoding') as encoding, current_setting('transaction_isolation') as level,
-      quote_ident(session_user) as role, quote_ident(current_database()) as database`;
+      quote_ident(session_user) as role, quote_ident(current_database()) as database,
+      lower('I') <> 'i' as dotless, current_setting('server_version_num')::integer as version`;
   if (encoding !== 'UTF8') {
     throw new MigrationRefused(
       `the encoding of the database is ${encoding}, which cannot hold all texts: make another one with "create database NAME template template0 encoding 'UTF8'"; what this one holds comes into it by "tollgate database backup" and "restore"`,
+    );
+  }
+  if (dotless) {
+    const provider = version >= 150_000 ? ' locale_provider libc' : '';
+    throw new MigrationRefused(
+      `the database makes "ı" of "I" in small letters, as Turkish does, and names in its tables would not be found: make another one with "create database NAME template template0 encoding 'UTF8'${provider} locale 'C.UTF-8'"`,
     );
   }
   if (!['read committed', 'read uncommitted'].includes(level)) {

@@ -161,6 +161,33 @@ t.test('a database whose encoding cannot hold all texts is refused', async (t) =
   }
 });
 
+t.test('a database in which "I" is no capital "i" is refused, as in Turkish', async (t) => {
+  const { url, db } = await emptyDatabase(t);
+  const [{ able }] = await db.run(
+    MS,
+    (sql) => sql<[{ able: boolean }]>`select current_setting('server_version_num')::integer >= 150000
+      and exists (select from pg_collation where collname = 'tr-x-icu') as able`,
+  );
+  if (!able) return t.comment('this server has no such language');
+  const make = async (options: string) => {
+    const name = `tollgate_test_${process.pid}_${randomUUID().slice(0, 8)}`;
+    await db.run(MS, (sql) => sql.unsafe(`create database ${name} template template0 encoding 'UTF8' ${options}`));
+    const made = openDatabase({ url: inDatabase(url, name) });
+    t.teardown(async () => {
+      await made.close();
+      await db.run(MS, (sql) => sql.unsafe(`drop database ${name} with (force)`));
+    });
+    return made;
+  };
+  const turkish = await make(`locale_provider icu icu_locale 'tr-TR' locale 'C'`);
+  const refusal = await migrate(turkish, { billingTimezone: 'UTC' }).catch((error: Error) => error.message);
+  t.match(refusal, /^the database makes "ı" of "I" in small letters, as Turkish does/);
+  t.equal((await pendingMigrations(turkish))[0], '0001_gateway.sql', 'nothing was done');
+  const [, advised = ''] = /encoding 'UTF8' ([^"]+)"$/.exec(`${refusal}`) ?? [];
+  const other = await make(advised.replace('C.UTF-8', 'C')); // a server on another system may name it otherwise
+  t.ok((await migrate(other, { billingTimezone: 'UTC' })).length > 0);
+});
+
 t.test('a program runs on with files it does not know, unless one needs a newer program', async (t) => {
   const { db } = await emptyDatabase(t);
   const files: Record<string, string> = {
