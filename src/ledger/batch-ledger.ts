@@ -33,6 +33,8 @@ const MIN_BATCH = 50; // what a batch shrinks to while the database cannot take 
 const CONFLICT_TRIES = 10;
 /** Deadlock and serialization failure: nothing was written, and another try is likely to succeed. */
 const CONFLICTS = ['40P01', '40001'];
+/** Our deadline, and that of the server (statement_timeout), which may be shorter. */
+const TOO_SLOW = ['DEADLINE', '57014'];
 
 export interface LedgerOptions extends Pick<BacklogOptions, 'log' | 'maxInMemory' | 'maxUnspooled' | 'maxFileBytes'> {
   readonly store: LedgerStore;
@@ -285,7 +287,7 @@ export class BatchLedger implements Ledger {
       this.#batchSize = Math.min(MAX_BATCH, this.#batchSize * 2);
     } catch (error) {
       // a batch that the database cannot take in time would never get through: try a smaller one
-      if (codeOf(error) === 'DEADLINE') this.#batchSize = Math.max(MIN_BATCH, this.#batchSize >> 1);
+      if (TOO_SLOW.includes(codeOf(error))) this.#batchSize = Math.max(MIN_BATCH, this.#batchSize >> 1);
       this.#uncertain ??= batch.records.at(-1) ?? null;
       throw error;
     }
