@@ -68,7 +68,7 @@ ${budgetField(state, {})}
 ${checkbox(state, NON_EU)}
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}`;
   const isFirst = companies.total === 0 && query.search === '';
-  const body = html`<h1>Companies</h1>
+  const body = html`<div class="title-row"><h1>Companies</h1><a class="button quiet" href="/companies/statements">Statements of all companies</a></div>
 ${createCard(c, form, { path: '/companies', title: 'Create a company', button: 'Create company', isFirst, fields })}
 ${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet.' }, query, companies)}`;
   return page(c, 'Companies', body);

@@ -68,7 +68,7 @@ export interface Route {
   /** The permission a user needs; see permission.ts. */
   readonly action: Action;
   /** Whose permit it takes in place of one of those that keep pages fast. */
-  readonly permits?: 'mails' | 'trials';
+  readonly permits?: 'mails' | 'trials' | 'slow';
   /** Works for a closed company although it changes something. */
   readonly whileClosed?: true;
   /** Nothing of its form is kept, so it does not count as a change. */

@@ -20,6 +20,7 @@ const NOTICES = new Map([
   ['revoked', 'The key is revoked. Every gateway refuses it within a second.'],
   ['token-revoked', 'The token is revoked.'],
   ['password', 'The password is changed. Other sessions of this user are signed out.'],
+  ['month-closed', 'The month is closed. This is its statement.'],
   ['closed', 'The company is closed. Every gateway refuses its keys within a second.'],
   ['reopened', 'The company is open again. Every gateway accepts its keys within a second.'],
   ['replayed', 'The event is sent again within seconds, once there is a webhook.'],
@@ -56,7 +57,10 @@ const COMPANY_TABS: Readonly<Record<string, Action>> = {
 };
 
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
-const BELOW: Readonly<Record<string, readonly string[]>> = { Models: ['playground'], Settings: ['tokens', 'close'] };
+const BELOW: Readonly<Record<string, readonly string[]>> = {
+  Companies: ['companies/statements'],
+  ...{ Models: ['playground'], Settings: ['tokens', 'close'] },
+};
 
 const LOGO = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
@@ -68,7 +72,7 @@ export async function page(c: PageContext, title: string, body: Html): Promise<R
   const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
 <a class="brand" href="/">${LOGO} Tollgate</a>
-${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text))}</nav>`}
+${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text, text === 'Companies' ? BELOW[text] : []))}</nav>`}
 <div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">Sign out</button></form></div>
 `;
@@ -196,11 +200,20 @@ export function copyable(id: string, label: string, text: string): Html {
   return html`<figure class="copy"><figcaption>${label}</figcaption><pre tabindex="0" id="${id}" aria-label="${label}">${text}</pre><button type="button" class="quiet" data-copy="${id}" hidden>Copy<span class="sr"> ${label}</span></button></figure>`;
 }
 
+interface Confirmation {
+  readonly action: string;
+  readonly button: string;
+  /** Where the link leads that does nothing, and its words. */
+  readonly back: string;
+  readonly keep?: string;
+  readonly text: Html;
+  /** Hidden fields. */
+  readonly inputs?: Html;
+}
+
 /** Asks before something is done that cannot be undone. */
-export function confirmation(
-  c: PageContext,
-  spec: { readonly action: string; readonly button: string; readonly back: string; readonly text: Html },
-): Html {
-  return html`<section class="card">${spec.text}
-<form method="post" action="${spec.action}" class="actions">${csrfInput(c)}<button class="danger">${spec.button}</button> <a class="button quiet" href="${spec.back}">Keep it</a></form></section>`;
+export function confirmation(c: PageContext, spec: Confirmation): Html {
+  const { action, button, back, keep = 'Keep it', text, inputs = '' } = spec;
+  return html`<section class="card">${text}
+<form method="post" action="${action}" class="actions">${csrfInput(c)}${inputs}<button class="danger">${button}</button> <a class="button quiet" href="${back}">${keep}</a></form></section>`;
 }

@@ -47,6 +47,7 @@ import { Sessions } from './session.ts';
 import type { PagesSettings } from './settings.ts';
 import { signInRoutes } from './signin.ts';
 import { statementRoutes } from './statement.ts';
+import { statementCloseRoutes } from './statement-close.ts';
 import { submit } from './submission.ts';
 import { attemptLimits, changeLimit, invitationLimit, tooManyChanges } from './throttle.ts';
 import { tokenRoutes } from './token.ts';
@@ -61,6 +62,7 @@ export const ROUTES: readonly Route[] = [
   ...companyEndRoutes,
   ...usageRoutes,
   ...statementRoutes,
+  ...statementCloseRoutes,
   ...requestRoutes,
   ...keyRoutes,
   ...keyEditRoutes,

@@ -46,11 +46,10 @@ const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'Mont
 async function listPage(c: PageContext): Promise<Response> {
   const [company, { statements, open_months: open }] = await readOfCompany(c, statementsOf);
   const { format } = c.var;
-  const base = `/companies/${company.id}/statements/month?month=`;
-  const monthText = (month: string) => format.month(`${month}-01`);
+  const base = `/companies/${company.id}/statements`;
   const cells = {
     Statement: ({ number, month }: StatementRow) =>
-      html`<a href="${base}${month}">${format.count(number)} · ${monthText(month)}</a>`,
+      html`<a href="${base}/month?month=${month}">${format.count(number)} · ${format.month(`${month}-01`)}</a>`,
     Closed: ({ closed_at }: StatementRow) => format.instant(new Date(closed_at)),
     Requests: ({ requests }: StatementRow) => format.count(requests),
     Month: ({ cost_eur }: StatementRow) => format.amount(cost_eur),
@@ -59,19 +58,27 @@ async function listPage(c: PageContext): Promise<Response> {
     'Came later': ({ later }: StatementRow) =>
       later.length === 0 ? muted('nothing') : html`${later.map((each) => laterBadge(c, each))}`,
   };
-  const closing = may(c.var.session.user, 'statement.close', company.id)
-    ? html` Close a month with <code>tollgate statement close --company ${company.id} --month ${open[0] ?? 'YYYY-MM'}</code>.`
-    : '';
-  const body = html`${companyHeading(c, company)}<h1>Statements</h1>
+  const isCloser = may(c.var.session.user, 'statement.close', company.id);
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Statements</h1>${isCloser ? html`<a class="button quiet" href="/companies/statements">All companies</a>` : ''}</div>
 ${statements.length === 0 ? emptyText('No month of this company is closed yet.') : table('Statements', statements, { cells, figures: FIGURES }, true)}
-${
-  open.length === 0
-    ? ''
-    : html`<section class="card"><h2>Open months</h2><p>These months are over, have calls and are not closed:
-${open.map((month, at) => html`${at === 0 ? '' : ', '}<a href="${base}${month}">${monthText(month)}</a>`)}.${closing}</p></section>`
-}
+${open.length === 0 ? '' : openCard(c, base, open, isCloser)}
 <p class="muted foot">A statement covers API calls; in-app chat is not in it. What is booked for a month after it was closed becomes a correction on the next statement.</p>`;
   return page(c, `Statements of ${company.name}`, body);
+}
+
+/** Months that wait for a statement. @param isCloser the user may close them */
+function openCard(c: PageContext, base: string, months: readonly string[], isCloser: boolean): Html {
+  const { format } = c.var;
+  const name = (month: string) => format.month(`${month}-01`);
+  const cells = {
+    Month: (month: string) => html`<a href="${base}/month?month=${month}">${name(month)}</a>`,
+    ...(isCloser && {
+      Actions: (month: string) =>
+        html`<a class="button" href="${base}/close?month=${month}">Close…<span class="sr"> ${name(month)}</span></a>`,
+    }),
+  };
+  return html`<section class="card"><h2>Open months</h2><p>These months are over, have calls and are not closed.</p>
+${table('Open months', months, { cells }, true)}</section>`;
 }
 
 function laterBadge(c: PageContext, { statement, requests, cost_eur }: LaterCalls): Html {
@@ -99,12 +106,14 @@ async function monthPage(c: PageContext): Promise<Response> {
   const name = format.month(`${month}-01`);
   const title = stored === null ? `Preview of ${name}` : `Statement ${format.count(stored.number)} · ${name}`;
   const address = `/companies/${company.id}/statements/month`;
-  const downloads =
+  const { calendar, clock } = c.var.services;
+  const mayClose = may(c.var.session.user, 'statement.close', company.id) && `${month}-01` < calendar.month(clock());
+  const actions =
     stored === null
-      ? ''
+      ? mayClose && html`<a class="button" href="/companies/${company.id}/statements/close?month=${month}">Close…</a>`
       : html`<a class="button quiet" href="${address}.json?month=${month}" download>JSON</a><a class="button quiet" href="${address}.csv?month=${month}" download>CSV</a>`;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
-<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">Usage</a>${downloads}</span></div>
+<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">Usage</a>${actions || ''}</span></div>
 ${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> These are its figures so far, and not a statement.</p>` : ''}
 ${figures(c, statement)}
 ${lines.length === 0 ? emptyText(`No API calls in ${name}.`) : ''}
@@ -117,7 +126,8 @@ ${stored === null ? '' : sealCard(c, statement, stored)}
   return page(c, `${title} of ${company.name}`, body);
 }
 
-function figures(c: PageContext, statement: Statement): Html {
+/** The sums of a statement or a preview. */
+export function figures(c: PageContext, statement: Statement): Html {
   const { format } = c.var;
   const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } = statement;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);

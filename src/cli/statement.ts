@@ -1,6 +1,5 @@
 import { readMonth, readUuid } from '../domain/field.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
-import { type Statement, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
+import { type SealCheckpoint, type Statement, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
 import { ledgerName } from '../store/company.ts';
 import type { Sql } from '../store/database.ts';
 import {
@@ -12,7 +11,7 @@ import {
   statementOf,
   statementsOf,
 } from '../store/statement.ts';
-import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
+import { checkpointSeals, closeEach, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
 import { type Command, type Context, command, flag, type Outcome, optional, required, UsageError } from './command.ts';
 import { card, listing, nowAndThen, sections } from './text.ts';
 import { NUMBERS, SUMS } from './usage.ts';
@@ -93,26 +92,22 @@ async function show({ read, json }: Context, company: string, month: string, csv
 /** Closes a month of every company that needs it, each in a transaction of its own; one that is refused stops no other. */
 async function closeAll({ read, transact, progress }: Context, month: string): Promise<Outcome> {
   const companies = await read((sql) => companiesToClose(sql, month));
-  const closed: { company_id: string; number: number }[] = [];
-  const refused: { company_id: string; reason: string }[] = [];
   const names = new Map<string, string>();
-  if (companies.length > 0) {
-    const seals = await transact(checkpointSeals);
-    const tell = nowAndThen(progress);
-    const told = () => `${closed.length} of ${companies.length} companies closed`;
-    for (const company of companies) {
-      tell(told());
+  const tell = nowAndThen(progress);
+  const told = (count: number) => `${count} of ${companies.length} companies closed`;
+  const seals = companies.length === 0 ? null : await transact(checkpointSeals);
+  const { closed, refused } = await closeEach(
+    companies,
+    async (company) => {
       names.set(company, await read((sql) => ledgerName(sql, company)));
-      try {
-        const { number } = await transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
-        closed.push({ company_id: company, number });
-      } catch (error) {
-        if (!(error instanceof RefusedChange)) throw error;
-        refused.push({ company_id: company, reason: error.message });
-      }
-    }
-    progress(told());
-  }
+      return transact((sql) => closeMonth(sql, { company, month, seals: seals as SealCheckpoint }), FOREVER);
+    },
+    (count) => {
+      tell(told(count));
+      return true;
+    },
+  );
+  if (companies.length > 0) progress(told(closed.length));
   const nameOf = ({ company_id }: { company_id: string }) => names.get(company_id);
   const done = listing(
     closed,

@@ -92,6 +92,13 @@ export async function ledgerName(sql: Sql, id: string): Promise<string> {
   return spent.length > 0 ? 'a removed company' : unknownCompany(id);
 }
 
+/** Names of companies by id; removed ones have none. */
+export async function companyNames(sql: Sql, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await sql<{ id: string; name: string }[]>`
+    select id, name from companies where id = any(${[...ids]}::uuid[])`;
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
 /** The ids of the companies that texts name by id or whole name, each with its text. Reads all companies, twice. */
 export async function companiesNamed(sql: Sql, texts: readonly string[]) {
   const asked = sql`unnest(${[...texts]}::text[]) as asked`;

@@ -5,6 +5,7 @@ import { IS_ACTIVE } from './expressions.ts';
 import { type KeyRow, columns as keyColumns } from './key.ts';
 import { CREATED_BY } from './made-by.ts';
 import { type ModelRow, columns as modelColumns } from './model.ts';
+import { toClose } from './statement-close.ts';
 import { type PersonRow, type UserRow, columns as userColumns } from './user.ts';
 
 /** Lists of the administration area, a page at a time. */
@@ -41,6 +42,7 @@ export type KeySort = 'created' | 'name' | 'used' | 'expires' | 'cost';
 export type ModelSort = 'slug' | 'upstream' | 'company';
 export type AssistantSort = 'name' | 'created';
 export type UserSort = 'company' | 'email' | 'role' | 'created';
+export type OpenSort = 'name' | 'cost';
 export type PersonSort = 'role' | 'email' | 'seen';
 
 /** Companies with what each has spent in the present month, in-app chat included: exact decimal text. */
@@ -171,6 +173,38 @@ export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonS
     return sql<Counted<PersonRow>[]>`
       select ${userColumns(sql)}, last_sign_in_at, count(*) over ()::integer as total
       from users where company_id = ${company} and ${contains(sql, query, sql`email, role`)} ${tail}`;
+  });
+}
+
+/** A company that waits for a statement of a month. EUR is exact decimal text. */
+export interface OpenCompany {
+  readonly company_id: string;
+  /** null: it was removed. */
+  readonly company_name: string | null;
+  /** Calls of the month, and what they cost. */
+  readonly requests: number;
+  readonly cost_eur: string;
+  /** Calls that came after their month was closed, which the statement will correct. */
+  readonly late: number;
+}
+
+/** The companies that `companiesToClose` names. @param month its first day */
+export function pageOfOpenCompanies(
+  sql: Sql,
+  month: string,
+  query: ListQuery<OpenSort>,
+): Promise<ListPage<OpenCompany>> {
+  const by = { name: sql`company_name`, cost: sql`coalesce(s.api_cost_eur, 0)` }[query.sort];
+  return paged(sql, query, by, sql`open.id`, (tail) => {
+    return sql<Counted<OpenCompany>[]>`
+      select open.id as company_id, c.name as company_name, coalesce(s.requests, 0)::float8 as requests,
+        trim_scale(coalesce(s.api_cost_eur, 0))::text as cost_eur, coalesce(l.late, 0)::float8 as late,
+        count(*) over ()::integer as total
+      from (${toClose(sql, month)}) open left join companies c on c.id = open.id
+        left join monthly_spend s on s.company_id = open.id and s.billing_month = ${month}
+        left join (select company_id, count(*) as late from late_usage group by 1) l
+          on l.company_id = open.id
+      where ${contains(sql, query, sql`c.name, open.id`)} ${tail}`;
   });
 }
 

@@ -1,4 +1,4 @@
-import { throwConflict } from '../domain/refused-change.ts';
+import { RefusedChange, throwConflict } from '../domain/refused-change.ts';
 import {
   makeStatement,
   type SealCheckpoint,
@@ -6,10 +6,21 @@ import {
   statementDigest,
   statementText,
 } from '../domain/statement.ts';
+import { findCompany } from './company.ts';
 import { lockName } from './create-once.ts';
 import type { Sql } from './database.ts';
 import { dayBegins, utcMicrosecond } from './expressions.ts';
-import { type Bound, correctionsOf, type LateMonth, readLines, requireFewLate, zoneOf } from './statement.ts';
+import {
+  type Bound,
+  correctionsOf,
+  type LateMonth,
+  readLines,
+  requireFewLate,
+  SHARED_BOUND,
+  type StoredStatement,
+  statementOf,
+  zoneOf,
+} from './statement.ts';
 
 /** A month that is to be closed. */
 interface Closing {
@@ -58,13 +69,62 @@ export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
 
 /** The companies that need a statement of a month, removed ones too: with calls of it and none yet, or with late calls of earlier ones. */
 export async function companiesToClose(sql: Sql, month: string): Promise<string[]> {
-  const rows = await sql<{ id: string }[]>`
+  const rows = await sql<{ id: string }[]>`${toClose(sql, month)} order by 1`;
+  return rows.map(({ id }) => id);
+}
+
+/** Their ids, as a part of a statement. */
+export function toClose(sql: Sql, month: string) {
+  return sql`
     select company_id as id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
     union
     select company_id from late_usage where billing_month < ${month} and company_id <> all (array(
-      select company_id from statements where billing_month = ${month}))
-    order by 1`;
-  return rows.map(({ id }) => id);
+      select company_id from statements where billing_month = ${month}))`;
+}
+
+/** What became of each company. */
+export interface ClosedEach {
+  readonly closed: { readonly company_id: string; readonly number: number }[];
+  readonly refused: { readonly company_id: string; readonly reason: string }[];
+}
+
+/**
+ * Closes a month of companies one by one; one that is refused stops no other.
+ * @param close in a transaction of its own
+ * @param goesOn asked before each, with how many are closed; false leaves the rest as they are
+ */
+export async function closeEach(
+  companies: readonly string[],
+  close: (company: string) => Promise<{ readonly number: number }>,
+  goesOn: (closed: number) => boolean,
+): Promise<ClosedEach> {
+  const closed: ClosedEach['closed'] = [];
+  const refused: ClosedEach['refused'] = [];
+  for (const company_id of companies) {
+    if (!goesOn(closed.length)) break;
+    try {
+      const { number } = await close(company_id);
+      closed.push({ company_id, number });
+    } catch (error) {
+      if (!(error instanceof RefusedChange)) throw error;
+      refused.push({ company_id, reason: error.message });
+    }
+  }
+  return { closed, refused };
+}
+
+/**
+ * Closes a month of one company, in a process that others share. One that is closed already stays as it is.
+ * @param month its first day
+ * @throws RefusedChange not_found, or conflict as `requireClosable` and `closeMonth` do
+ */
+export async function closeOne(sql: Sql, company: string, month: string, anyway: boolean): Promise<StoredStatement> {
+  await findCompany(sql, company);
+  const before = await statementOf(sql, company, month, SHARED_BOUND);
+  if (before !== null) return before;
+  await requireClosable(sql, month, anyway);
+  await closeMonth(sql, { company, month, seals: await checkpointSeals(sql), bound: SHARED_BOUND });
+  return (await statementOf(sql, company, month, SHARED_BOUND)) as StoredStatement;
 }
 
 /**

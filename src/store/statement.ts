@@ -93,6 +93,26 @@ export async function openMonths(sql: Sql, company: string): Promise<string[]> {
   return rows.map(({ month }) => month);
 }
 
+/** A month of all companies. */
+export interface MonthRow {
+  /** "2026-10". */
+  readonly month: string;
+  /** Companies that have a statement of it. */
+  readonly closed: number;
+  /** Companies that have calls in it, and no statement of it. */
+  readonly open: number;
+}
+
+/** The months that are over and have calls or statements, the latest first: of ten years at most. */
+export function monthsOfAll(sql: Sql): PromiseLike<MonthRow[]> {
+  return sql<MonthRow[]>`
+    select to_char(billing_month, 'YYYY-MM') as month, count(statement)::integer as closed,
+      count(*) filter (where statement is null)::integer as open
+    from monthly_spend
+    where billing_month < billing_month(now()) and (requests > 0 or statement is not null)
+    group by billing_month order by billing_month desc limit 120`;
+}
+
 /**
  * The statement of a month, or null while it is open.
  * @param month its first day

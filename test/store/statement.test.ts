@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
+import { RefusedChange } from '../../src/domain/refused-change.ts';
 import { parseStatement, statementDigest, sumsBy } from '../../src/domain/statement.ts';
 import type { Database, Sql } from '../../src/store/database.ts';
 import { openDatabase } from '../../src/store/database.ts';
@@ -12,7 +13,13 @@ import {
   type StoredStatement,
   statementOf,
 } from '../../src/store/statement.ts';
-import { checkpointSeals, closeMonth, companiesToClose, requireClosable } from '../../src/store/statement-close.ts';
+import {
+  checkpointSeals,
+  closeEach,
+  closeMonth,
+  companiesToClose,
+  requireClosable,
+} from '../../src/store/statement-close.ts';
 import { verifyCheckpoints, verifyStatements } from '../../src/store/verify-statements.ts';
 import { WORKERS } from '../support/distributed.ts';
 import { holds, testDatabase } from '../support/postgres.ts';
@@ -345,6 +352,23 @@ t.test('companies that need a statement: with calls of the month, or late ones o
   await close(late);
   await close(used);
   t.same(await run((sql) => companiesToClose(sql, OCTOBER)), []);
+});
+
+t.test('many are closed one by one: a refusal stops no other, a failure does, and the rest can be left', async (t) => {
+  const close = async (company: string) => {
+    if (company === 'lacking') throw new RefusedChange('conflict', 'statement', 'It lacks rows.');
+    if (company === 'broken') throw new Error('The database is away.');
+    return { number: 7 };
+  };
+  const companies = ['a', 'lacking', 'b', 'c'];
+  const refused = [{ company_id: 'lacking', reason: 'It lacks rows.' }];
+  const closed = (...ids: string[]) => ids.map((company_id) => ({ company_id, number: 7 }));
+  t.same(await closeEach(companies, close, () => true), { closed: closed('a', 'b', 'c'), refused });
+  t.same(await closeEach(companies, close, (count) => count < 2), { closed: closed('a', 'b'), refused });
+  await t.rejects(
+    closeEach(['broken', 'a'], close, () => true),
+    /away/,
+  );
 });
 
 t.test('nobody changes statements, and verify names what somebody changed behind the guard', async (t) => {

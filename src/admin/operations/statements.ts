@@ -1,9 +1,8 @@
 import { throwNotFound } from '../../domain/refused-change.ts';
 import { parseStatement } from '../../domain/statement.ts';
 import { findCompany } from '../../store/company.ts';
-import type { Sql } from '../../store/database.ts';
 import { listStatements, openMonths, SHARED_BOUND, type StoredStatement, statementOf } from '../../store/statement.ts';
-import { checkpointSeals, closeMonth, requireClosable } from '../../store/statement-close.ts';
+import { closeOne } from '../../store/statement-close.ts';
 import { leaveCompany } from '../../store/tenant-role.ts';
 import { DEFAULT_LIMIT, get, type Operation, type PageQuery, post } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -80,19 +79,10 @@ export const statementOperations: readonly Operation[] = [
     status: 201,
     async run(sql, { params, body }) {
       await leaveCompany(sql); // operators alone get here, and the tenant role may not write statements
-      return told(await closed(sql, params.company as string, `${body.month}-01`, body.anyway ?? false));
+      return told(await closeOne(sql, params.company as string, `${body.month}-01`, body.anyway ?? false));
     },
   }),
 ];
-
-async function closed(sql: Sql, company: string, month: string, anyway: boolean): Promise<StoredStatement> {
-  await findCompany(sql, company);
-  const before = await statementOf(sql, company, month, SHARED_BOUND);
-  if (before !== null) return before;
-  await requireClosable(sql, month, anyway);
-  await closeMonth(sql, { company, month, seals: await checkpointSeals(sql), bound: SHARED_BOUND });
-  return (await statementOf(sql, company, month, SHARED_BOUND)) as StoredStatement;
-}
 
 function told({ text, ...row }: StoredStatement): object {
   return { ...row, document: parseStatement(text) };

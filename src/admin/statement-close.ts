@@ -1,0 +1,236 @@
+import { html } from 'hono/html';
+import { readMonth } from '../domain/field.ts';
+import { RefusedChange } from '../domain/refused-change.ts';
+import type { SealCheckpoint } from '../domain/statement.ts';
+import { companyNames } from '../store/company.ts';
+import { type OpenCompany, type OpenSort, pageOfOpenCompanies } from '../store/page.ts';
+import { type MonthRow, monthsOfAll, openMonths, readMonthOf, SHARED_BOUND } from '../store/statement.ts';
+import {
+  type ClosedEach,
+  checkpointSeals,
+  closeEach,
+  closeMonth,
+  closeOne,
+  companiesToClose,
+  requireClosable,
+} from '../store/statement-close.ts';
+import { changeAsOperator, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
+import { csrfInput, formState } from './field.ts';
+import type { Form } from './form.ts';
+import type { Html } from './html.ts';
+import { companyHeading, companyLink, confirmation, emptyText, muted, page, table } from './layout.ts';
+import { list, listQuery } from './list.ts';
+import { FormQuestion } from './question.ts';
+import { figures } from './statement.ts';
+
+const ALL = '/companies/statements';
+const ONE = '/companies/:company/statements/close';
+const action = 'statement.close';
+
+/** Closing a month: of one company, and of all of them. For operators. The last months of a closed company, too. */
+export const statementCloseRoutes: readonly Route[] = [
+  { method: 'GET', path: ALL, action, handle: monthsPage },
+  { method: 'GET', path: `${ALL}/month`, action, handle: monthPage },
+  { method: 'POST', path: `${ALL}/month`, action, permits: 'slow', handle: closeAll, page: monthPage },
+  { method: 'GET', path: ONE, action, whileClosed: true, handle: closePage },
+  { method: 'POST', path: ONE, action, whileClosed: true, permits: 'slow', handle: close, page: closePage },
+];
+
+const READ_MS = 5000;
+const CLOSE_MS = 600_000; // of one company: all rows of its month are read
+/** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */
+const ROUND_MS = 20_000;
+const MOST_SHOWN = 200;
+const SORTS = { name: 'Name', '-cost': 'Highest cost' };
+const ONCE = 'This cannot be undone: what is booked for the month later becomes a correction on the next statement.';
+
+/** The first day of the month that a page or a form is about. @throws FieldError */
+function monthOf(c: PageContext, form: Form): string {
+  return readMonth(form.values.get('month') ?? c.req.query('month') ?? '');
+}
+
+function monthInput(month: string): Html {
+  return html`<input type="hidden" name="month" value="${month.slice(0, 7)}">`;
+}
+
+/** Why one had better wait, in words; null: nothing is on its way to the month. @throws RefusedChange where it is not over */
+function onItsWay(c: PageContext, month: string): Promise<string | null> {
+  // not under the tenant role, which may not read what gateways have told
+  return c.var.services.db.run(READ_MS, async (sql) => {
+    await requireClosable(sql, month, true);
+    try {
+      await requireClosable(sql, month);
+      return null;
+    } catch (error) {
+      if (!(error instanceof RefusedChange)) throw error;
+      return error.message;
+    }
+  });
+}
+
+/** Asks before a month is closed to which records may be on their way. @throws FormQuestion, RefusedChange */
+async function askIfOnItsWay(c: PageContext, form: Form, month: string, back: string): Promise<void> {
+  const why = await onItsWay(c, month);
+  const answer = `anyway ${month}`;
+  if (why === null || form.confirms(answer)) return;
+  throw new FormQuestion({
+    answer,
+    title: `Records of ${c.var.format.month(month)} may be missing`,
+    text: html`<p>${why}</p><p>Records that come after the month was closed become corrections on the next statement.</p>`,
+    button: 'Close it anyway',
+    link: { href: back, text: 'Keep it open' },
+  });
+}
+
+async function closePage(c: PageContext, form: Form): Promise<Response> {
+  const month = monthOf(c, form);
+  const { format } = c.var;
+  const [company, { shown, earlier }] = await readOfCompany(c, async (sql, id) => ({
+    shown: await readMonthOf(sql, id, month, SHARED_BOUND),
+    earlier: (await openMonths(sql, id)).filter((each) => `${each}-01` < month),
+  }));
+  const base = `/companies/${company.id}/statements`;
+  const back = `${base}/month?month=${month.slice(0, 7)}`;
+  if (shown.stored !== null) return c.redirect(back, 303);
+  const why = await onItsWay(c, month);
+  const name = format.month(month);
+  const body = html`${companyHeading(c, company)}<h1>Close ${name}?</h1>${formState(form, c.req.path).summary}
+${why === null ? '' : html`<p class="notice warn-notice">${why}</p>`}
+${figures(c, shown.statement)}
+${confirmation(c, {
+  action: `${base}/close`,
+  button: `Close ${name}`,
+  back,
+  keep: 'Keep it open',
+  text: html`<p>The month gets a numbered and sealed statement with these figures. ${ONCE}</p>
+${earlier.length === 0 ? '' : html`<p>Still open before it: ${earlier.map((each, at) => html`${at === 0 ? '' : ', '}<a href="${base}/close?month=${each}">${format.month(`${each}-01`)}</a>`)}. Statements are numbered in the order in which months are closed.</p>`}
+`,
+  inputs: monthInput(month),
+})}`;
+  return page(c, `Close ${name} of ${company.name}`, body);
+}
+
+async function close(c: PageContext, form: Form): Promise<Response> {
+  const month = form.required('month', readMonth);
+  form.check();
+  const company = param(c, 'company');
+  const shown = `/companies/${company}/statements/month?month=${month.slice(0, 7)}`;
+  await askIfOnItsWay(c, form, month, shown);
+  await changeAsOperator(c, (sql) => closeOne(sql, company, month, true), CLOSE_MS);
+  return c.redirect(`${shown}&done=month-closed`, 303);
+}
+
+async function monthsPage(c: PageContext): Promise<Response> {
+  const { format } = c.var;
+  const months = await read(c, monthsOfAll);
+  const cells = {
+    Month: ({ month }: MonthRow) => html`<a href="${ALL}/month?month=${month}">${format.month(`${month}-01`)}</a>`,
+    Closed: ({ closed }: MonthRow) => format.count(closed),
+    Open: ({ open }: MonthRow) => (open === 0 ? muted('none') : format.count(open)),
+  };
+  const body = html`<h1>Statements of all companies</h1>
+<p class="lead">A statement closes a month of one company for good. A month is open for the companies that have API calls in it and no statement of it.</p>
+${months.length === 0 ? emptyText('No month with API calls is over yet.') : table('Companies by month', months, { cells, figures: ['Closed', 'Open'] })}`;
+  return page(c, 'Statements of all companies', body);
+}
+
+async function monthPage(c: PageContext, form: Form): Promise<Response> {
+  const month = monthOf(c, form);
+  const { format } = c.var;
+  const name = format.month(month);
+  const query = listQuery<OpenSort>(c, SORTS);
+  const why = await onItsWay(c, month);
+  const { open, left } = await read(c, async (sql) => ({
+    open: await pageOfOpenCompanies(sql, month, query),
+    left: (await companiesToClose(sql, month)).length,
+  }));
+  const preview = (row: OpenCompany) => companyLink(row, `statements/month?month=${month.slice(0, 7)}`);
+  const cells = {
+    Company: (row: OpenCompany) =>
+      html`${preview(row)}${row.company_name === null ? html` <code>${row.company_id}</code>` : ''}`,
+    Requests: ({ requests }: OpenCompany) => format.count(requests),
+    Month: ({ cost_eur }: OpenCompany) => format.amount(cost_eur),
+    'Late calls': ({ late }: OpenCompany) => (late === 0 ? muted('none') : format.count(late)),
+  };
+  const shown = {
+    ...{ path: `${ALL}/month`, caption: `Companies to close ${name} for`, cells, sorts: SORTS },
+    ...{ figures: ['Requests', 'Month', 'Late calls'], kept: { month: month.slice(0, 7) } },
+    empty: `No company waits for a statement of ${name}.`,
+  };
+  const body = html`<h1>${name} of all companies</h1>${formState(form, c.req.path).summary}
+${why === null ? '' : html`<p class="notice warn-notice">${why}</p>`}
+${left === 0 ? '' : closeForm(c, month, left)}
+${list(c, shown, query, open)}
+<p class="muted foot">Companies with API calls in the month and no statement of it, and those with late calls: calls that came after their month was closed, which the statement corrects. <a href="${ALL}">All months</a></p>`;
+  return page(c, `${name} of all companies`, body);
+}
+
+function closeForm(c: PageContext, month: string, companies: number): Html {
+  const { format } = c.var;
+  const name = format.month(month);
+  const count = companies === 1 ? 'one company' : `${format.count(companies)} companies`;
+  return confirmation(c, {
+    action: `${ALL}/month`,
+    button: `Close ${name} for ${count}`,
+    back: ALL,
+    keep: 'Keep it open',
+    text: html`<p>Each company gets a numbered and sealed statement of ${name}. ${ONCE}</p>`,
+    inputs: monthInput(month),
+  });
+}
+
+async function closeAll(c: PageContext, form: Form): Promise<Response> {
+  const { clock } = c.var.services;
+  const month = form.required('month', readMonth);
+  form.check();
+  await askIfOnItsWay(c, form, month, `${ALL}/month?month=${month.slice(0, 7)}`);
+  const companies = await read(c, (sql) => companiesToClose(sql, month));
+  const end = clock() + ROUND_MS;
+  const seals: SealCheckpoint = await changeAsOperator(c, checkpointSeals);
+  const done = await closeEach(
+    companies,
+    (company) =>
+      changeAsOperator(c, (sql) => closeMonth(sql, { company, month, seals, bound: SHARED_BOUND }), CLOSE_MS),
+    () => clock() < end,
+  );
+  return closedPage(c, form, month, done, companies.length);
+}
+
+/** What was done, and what is still open. */
+async function closedPage(c: PageContext, form: Form, month: string, done: ClosedEach, of: number): Promise<Response> {
+  const { format } = c.var;
+  const { closed, refused } = done;
+  const name = format.month(month);
+  const left = of - closed.length - refused.length;
+  const rows = [...refused, ...closed.slice(0, MOST_SHOWN)];
+  const names = await read(c, (sql) =>
+    companyNames(
+      sql,
+      rows.map(({ company_id }) => company_id),
+    ),
+  );
+  const link = ({ company_id }: { readonly company_id: string }) => {
+    const tab = `statements/month?month=${month.slice(0, 7)}`;
+    return companyLink({ company_id, company_name: names.get(company_id) ?? null }, tab);
+  };
+  const all = closed.length > MOST_SHOWN ? `, the first ${MOST_SHOWN} of them` : '';
+  const body = html`<h1>${name} of all companies</h1>
+<p class="notice" role="status">${closed.length === 1 ? 'One company is' : `${format.count(closed.length)} companies are`} closed for ${name}.${left > 0 ? ` ${format.count(left)} more wait: closing takes its time.` : ''}</p>
+${
+  left === 0
+    ? ''
+    : html`<form method="post" action="${ALL}/month" class="actions">${csrfInput(c)}${monthInput(month)}
+${form.values.getAll('confirmed').map((answer) => html`<input type="hidden" name="confirmed" value="${answer}">`)}<button class="primary">Go on closing</button></form>`
+}
+${refused.length === 0 ? '' : html`<section class="problem"><h2>Not closed</h2>${table(`Not closed for ${name}`, refused, { cells: { Company: link, Reason: ({ reason }: ClosedEach['refused'][number]) => reason } }, true)}</section>`}
+${
+  closed.length === 0
+    ? ''
+    : table(`Closed for ${name}${all}`, closed.slice(0, MOST_SHOWN), {
+        cells: { Company: link, Statement: ({ number }: ClosedEach['closed'][number]) => format.count(number) },
+        figures: ['Statement'],
+      })
+}
+<p><a href="${ALL}/month?month=${month.slice(0, 7)}">What is still open of ${name}</a> · <a href="${ALL}">All months</a></p>`;
+  return page(c, `${name} of all companies`, body);
+}
