@@ -4,6 +4,7 @@ import { readName } from '../domain/field.ts';
 import { readSpent } from '../store/company-usage.ts';
 import { readCompany } from '../store/directory.ts';
 import { findKey, type KeyRow, revokeKey, setKey } from '../store/key.ts';
+import { type LastRefused, lastRefused } from '../store/request.ts';
 import { askIfUsedUp } from './budget-question.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
@@ -12,6 +13,7 @@ import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
 import { companyHeading, confirmation, page } from './layout.ts';
+import { keptText } from './requests.ts';
 import { RESTRICTION_LABELS, readRestrictions, restrictionFields } from './restriction.ts';
 import { type Labels, lockEdited, seenInput } from './stale.ts';
 
@@ -29,9 +31,10 @@ const LABELS: Labels<KeyRow> = { name: 'Name', scopes: 'Scopes', ...RESTRICTION_
 
 async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
-  const { company, key } = await read(c, async (sql) => ({
+  const { company, key, refused } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     key: await findKey(sql, param(c, 'key'), id),
+    refused: await lastRefused(sql, param(c, 'key')),
   }));
   const base = `/companies/${id}/access`;
   const path = `${base}/${key.id}`;
@@ -41,6 +44,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
 ${isEditable ? keyActions(base, key) : ''}</div>
 <p class="lead">${keyState(key, c.var.services.clock())} ${history(key, c.var.format)}
 <a href="/companies/${id}/requests?key=${key.id}">Its requests</a>, <a href="/companies/${id}/usage?key=${key.id}">its usage</a></p>
+${key.state === 'active' ? '' : attempts(c, `/companies/${id}/requests`, key, refused)}
 ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">All keys</a></p>`
@@ -61,6 +65,13 @@ function history({ created_at, created_by, last_used_at, expires_at, revoked_at 
   return html`Created ${format.instant(created_at)} by ${actorName(created_by)}, ${
     last_used_at === null ? 'never used' : html`last used ${format.instant(last_used_at)}`
   }${end && html`, ${revoked_at === null ? 'until' : 'revoked'} ${format.instant(end)}`}.`;
+}
+
+/** Whether somebody still uses a key that does not work any more. @param last the last attempt that is kept */
+function attempts(c: PageContext, requests: string, { id }: KeyRow, last: LastRefused | null): Html {
+  if (last === null) return html`<p>No attempt with it is known since. ${keptText(c)}</p>`;
+  return html`<p class="notice warn-notice">Somebody still uses this key: it was refused last <a href="${requests}/${last.request_id}">${c.var.format.ago(last.occurred_at)}</a>.
+<a href="${requests}?key=${id}&amp;status=401">All refused attempts</a></p>`;
 }
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
@@ -101,6 +112,7 @@ ${confirmation(c, {
 
 async function revoke(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await change(c, (sql) => revokeKey(sql, param(c, 'key'), company));
-  return c.redirect(`/companies/${company}/access?done=revoked`, 303);
+  const key = param(c, 'key');
+  await change(c, (sql) => revokeKey(sql, key, company));
+  return c.redirect(`/companies/${company}/access?done=revoked&key=${key}`, 303);
 }

@@ -1,5 +1,6 @@
 import { html, raw } from 'hono/html';
 import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
+import { UUID } from '../domain/field.ts';
 import { SCRIPT, STYLE } from './assets.ts';
 import { budgetNotices } from './budget-notice.ts';
 import type { PageContext } from './context.ts';
@@ -86,7 +87,7 @@ export async function plainPage(c: PageContext, title: string, body: Html, statu
 }
 
 function document(c: PageContext, title: string, header: Html, body: Html, footer: Html | string = ''): Html {
-  const notice = NOTICES.get(c.req.query('done') ?? '');
+  const notice = noticeOf(c);
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -107,6 +108,15 @@ ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>
 ${footer}
 </body>
 </html>`;
+}
+
+function noticeOf(c: PageContext): Html | string | undefined {
+  const done = c.req.query('done') ?? '';
+  const key = c.req.query('key') ?? '';
+  const text = NOTICES.get(done);
+  // the list of active keys does not have it any more
+  if (done !== 'revoked' || !UUID.test(key)) return text;
+  return html`${text} <a href="${c.req.path}/${key}">Its page</a> tells whether somebody still uses it.`;
 }
 
 /** The heading of a company's pages, with links to those that the user may open, and what its budgets have reached. */

@@ -17,10 +17,13 @@ export interface Payer {
   readonly restriction?: Pick<Restriction, 'budget'> | null;
 }
 
+/** When a revoked key ended, as the gateway sees it: it is known, so that its attempts have a name in the trail. */
+export const REVOKED = Number.NEGATIVE_INFINITY;
+
 /** A key as the gateway sees it. */
 export interface ApiKey extends Payer {
   readonly scopes: ScopeSet;
-  /** Milliseconds since the epoch; Infinity when the key does not expire. */
+  /** Milliseconds since the epoch; Infinity when the key does not expire, REVOKED when it was revoked. */
   readonly expiresAt: number;
   /** null: none besides its company's. */
   readonly limits: Limits | null;

@@ -12,7 +12,7 @@ export type MaybeAsync<T> = T | Promise<T>;
 
 /** Keys, companies and assistants. Rejects with GatewayError 503 when they cannot be looked up. */
 export interface Directory {
-  /** The live key with this SHA-256 digest (hex); null when unknown or revoked. */
+  /** The key with this SHA-256 digest (hex), also one that expired or was revoked; null when unknown. */
   key(digest: string): MaybeAsync<ApiKey | null>;
   /** The key with this digest if it is in memory, perhaps outdated; else null. Reads nothing. */
   keyInMemory(digest: string): ApiKey | null;

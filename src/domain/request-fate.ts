@@ -99,6 +99,8 @@ const NO_ROOM: Text = [
   'settings',
 ];
 
+const USED_ON = 'Give the application that sends it another key. If none of yours does, somebody else has its text.';
+
 /** Words of the settings that refuse, which the trail has in `param`. Rows of earlier versions do not have them. */
 const WORDS: Readonly<Record<string, string>> = {
   company: 'the company',
@@ -108,6 +110,7 @@ const WORDS: Readonly<Record<string, string>> = {
   max_concurrent: 'calls at once',
   allowed_cidrs: 'was used from outside its networks',
   expires_at: 'had expired',
+  revoked_at: 'was revoked',
 };
 
 function settingOf(param: string | null) {
@@ -156,11 +159,12 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
   invalid_api_key({ api_key_id, param }) {
     if (api_key_id === null) {
       return [
-        'The request had no key, or one that is unknown or revoked.',
+        'The request had no key, or one that is unknown or of a closed company.',
         'Compare the first eight characters of the key that the client sends with the list of keys.',
       ];
     }
     const why = settingOf(param).what ?? 'is revoked or expired, or was used from outside its networks';
+    if (param === 'key.revoked_at') return [`The key ${why}, and somebody still uses it.`, USED_ON, 'key'];
     return [`The key ${why}.`, 'Look at the key.', 'key'];
   },
   insufficient_quota({ param }) {

@@ -4,7 +4,7 @@ import { clientAddress } from '../domain/client-address.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
-import { type ApiKey, isWithin, type Restriction } from '../domain/key.ts';
+import { type ApiKey, isWithin, REVOKED, type Restriction } from '../domain/key.ts';
 import { modelAt } from '../domain/model.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
@@ -232,7 +232,9 @@ class ApiRequest implements BodyListener, ReplyListener {
     if (key === null) throw new GatewayError('invalid_api_key');
     this.#summary.keyId = key.id;
     this.#summary.companyId = key.companyId;
-    if (key.expiresAt <= this.#services.clock()) throw new GatewayError('invalid_api_key').by('key.expires_at');
+    if (key.expiresAt <= this.#services.clock()) {
+      throw new GatewayError('invalid_api_key').by(key.expiresAt === REVOKED ? 'key.revoked_at' : 'key.expires_at');
+    }
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
     const operation = this.#operation;
     if (operation !== null && (key.scopes & SCOPE_BIT[operation.scope]) === 0)

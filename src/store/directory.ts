@@ -3,7 +3,7 @@ import { type Assistant, isEligible, promptPieces } from '../domain/assistant.ts
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { UUID } from '../domain/field.ts';
-import type { ApiKey, Restriction } from '../domain/key.ts';
+import { type ApiKey, REVOKED, type Restriction } from '../domain/key.ts';
 import type { Limits } from '../domain/limits.ts';
 import type { ComingPrice, Model } from '../domain/model.ts';
 import { parseEur, parsePrices } from '../domain/money.ts';
@@ -173,6 +173,7 @@ interface KeyColumns extends Limits {
   readonly companyId: string;
   readonly scopes: string[];
   readonly expiresAt: number | null;
+  readonly isRevoked: boolean;
   readonly models: readonly string[] | null;
   readonly budget: string | null;
   readonly networks: readonly string[] | null;
@@ -181,16 +182,17 @@ interface KeyColumns extends Limits {
 async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
   const rows = await sql<KeyColumns[]>`
     select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
-      (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", ${limitColumns(sql)},
+      (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", revoked_at is not null as "isRevoked", ${limitColumns(sql)},
       allowed_model_slugs as models, monthly_budget_eur::text as budget, allowed_cidrs::text[] as networks
     from api_keys k
-    where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d)) and revoked_at is null
+    where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d))
       and not exists (select from companies c where c.id = k.company_id and c.closed_at is not null)`;
   return new Map(
-    rows.map(({ digest, id, companyId, scopes, expiresAt, ...row }) => [
+    rows.map(({ digest, id, companyId, scopes, expiresAt, isRevoked, ...row }) => [
       digest,
       Object.freeze({
-        ...{ id, companyId, scopes: scopeSet(scopes), expiresAt: expiresAt ?? Number.POSITIVE_INFINITY },
+        ...{ id, companyId, scopes: scopeSet(scopes) },
+        expiresAt: isRevoked ? REVOKED : (expiresAt ?? Number.POSITIVE_INFINITY),
         limits: limitsOf(row),
         restriction: restrictionOf(row),
       }),

@@ -187,6 +187,19 @@ export async function findRequest(sql: Sql, id: string, company: string | null):
   return row ?? null;
 }
 
+/** The last attempt with a key that does not work. */
+export type LastRefused = Pick<RequestRow, 'request_id' | 'occurred_at'>;
+
+/** The last request of a key, if its key was refused; null when none is kept. The row that an index finds first is read alone. */
+export async function lastRefused(sql: Sql, key: string): Promise<LastRefused | null> {
+  const [row] = await sql<LastRefused[]>`
+    select request_id, occurred_at from (
+      select request_id, occurred_at, status from request_trail
+      where api_key_id = ${key} order by occurred_at desc, request_id desc limit 1) as last
+    where status = 401`;
+  return row ?? null;
+}
+
 /** The columns that everybody may read. */
 const TRAIL = `company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint,
   model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur`;

@@ -20,7 +20,10 @@ const HOUR_MS = 3_600_000;
 const MAX_BLOCKS = 32;
 const MAX_FREE = 2;
 const CLOSE_MS = 2000;
-/** Requests without a company that are kept in a second, and at once: any stranger makes them, and each is a row for days. */
+/**
+ * Requests without a company or a key that works, kept in a second, and at once: any stranger makes them, those with a
+ * revoked key among them, and each is a row for days.
+ */
 const STRANGERS = 20;
 const STRANGERS_AT_ONCE = 1000;
 
@@ -49,7 +52,7 @@ export class TrailWriter implements Trail {
   #trims = true;
   #failing = false;
   #closed = false;
-  /** Requests without a company that may be kept now, and when that was counted; milliseconds since the epoch. */
+  /** Requests of strangers that may be kept now, and when that was counted; milliseconds since the epoch. */
   #strangers = 0;
   #countedAt = Number.NEGATIVE_INFINITY;
   /** Blocks that each company filled since some had to wait: a flood of one leaves room. '': of no company. */
@@ -67,7 +70,8 @@ export class TrailWriter implements Trail {
   }
 
   add(request: EndedRequest, ms: number, added: number, firstEvent: number): void {
-    if (this.#closed || (request.companyId === null && !this.#takesStranger(request.at))) return void this.dropped++;
+    const isStranger = request.companyId === null || request.reply.status === 401;
+    if (this.#closed || (isStranger && !this.#takesStranger(request.at))) return void this.dropped++;
     if (this.#rows.count === 0) this.#interval.wake();
     const isLate = this.#waiting.length > 1;
     const company = request.companyId ?? '';

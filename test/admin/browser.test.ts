@@ -180,6 +180,20 @@ await t.test('the owner rotates the key and revokes the new one', async (t) => {
     (status) => status === 401,
   );
   t.equal(await statusOf(client.models.list()), 200);
+
+  t.match(
+    await page.getByRole('status').innerText(),
+    /The key is revoked.* Its page tells whether somebody still uses it/,
+  );
+  await follow(page, page.getByRole('link', { name: 'Its page' }));
+  await page.getByRole('heading', { name: 'Key Website search' }).waitFor();
+  await until(async () => {
+    await page.reload();
+    return (await page.getByRole('main').innerText()).includes('Somebody still uses this key');
+  }, 'the attempt that was refused is told');
+  await look(t, page, 'key-revoked');
+  await follow(page, page.getByRole('link', { name: 'All refused attempts' }));
+  t.equal(await page.getByRole('row', { name: /401 invalid_api_key Website search/ }).count(), 1);
 });
 
 await t.test('the owner creates a key that may do little, and lets it do more', async (t) => {

@@ -99,6 +99,8 @@ t.test('the page of a key tells its history and leads to what ends it; a revoked
   await owner.post(`${path}/revoke`);
   const revoked = (await owner.get(path)).text;
   t.match(revoked, /<h1>Key Opened .*revoked<\/span> Created .*, revoked /s);
+  t.match(revoked, /No attempt with it is known since\. What became of each request is kept for 7 days/);
+  t.notMatch(open, /attempt/);
   t.notMatch(revoked, /Save key|\/rotate"|\/revoke"/);
   const late = await owner.post(path, { name: 'Other', scope: 'chat' });
   t.match(late.text, /role="alert"[^>]*>[^<]*revoked/, 'who saves after that is told so');

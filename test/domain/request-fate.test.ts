@@ -44,7 +44,10 @@ t.test('a stream that failed is told as charged only where it was booked', async
 });
 
 t.test('what to do, and where', async (t) => {
-  t.match(refused(401, 'invalid_api_key', { api_key_id: null }), { what: /unknown or revoked/, about: null });
+  t.match(refused(401, 'invalid_api_key', { api_key_id: null }), {
+    what: /unknown or of a closed company/,
+    about: null,
+  });
   t.match(refused(401, 'invalid_api_key'), { what: /expired/, about: 'key' });
   t.match(refused(402, 'insufficient_quota'), { advice: /Raise the budget/, about: 'settings' });
   t.match(refused(403, 'non_eu_model_blocked'), { what: /“fast” is hosted outside the EU/, about: 'settings' });
@@ -94,6 +97,8 @@ t.test('a refusal names the setting behind it', async (t) => {
   });
   t.match(by(401, 'invalid_api_key', 'key.allowed_cidrs'), { what: /networks/, about: 'key' });
   t.match(by(401, 'invalid_api_key', 'key.expires_at'), { what: 'The key had expired.', about: 'key' });
+  const revoked = by(401, 'invalid_api_key', 'key.revoked_at');
+  t.match(revoked, { what: 'The key was revoked, and somebody still uses it.', about: 'key' });
   const hidden = { model_slug: null, asked: 'gpt' };
   const disabled = refused(404, 'not_found', { ...hidden, param: 'company.disabled_model_slugs' });
   t.match(disabled, { what: /“gpt” is disabled/, about: 'models' });

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { digestOf } from '../../src/domain/key.ts';
+import { digestOf, REVOKED } from '../../src/domain/key.ts';
 import { RequestCompanies, UNKNOWN } from '../../src/gateway/request-company.ts';
 import { RequestHead } from '../../src/http/request-head.ts';
 
@@ -12,9 +12,12 @@ const bearer = (key: string) => headWith('authorization', `Bearer ${key}`);
 function start() {
   const asked: string[] = [];
   const waiting: PromiseWithResolvers<Key | null>[] = [];
-  const keyOf = (companyId: string) => ({ companyId }) as Key;
+  const keyOf = (companyId: string, expiresAt = Infinity) => ({ companyId, expiresAt }) as Key;
   const companies = new RequestCompanies({
-    keyInMemory: (digest) => (digest === digestOf('known') ? keyOf('company-1') : null),
+    keyInMemory(digest) {
+      if (digest === digestOf('revoked')) return keyOf('company-1', REVOKED);
+      return digest === digestOf('known') ? keyOf('company-1') : null;
+    },
     key(digest) {
       asked.push(digest);
       const answer = Promise.withResolvers<Key | null>();
@@ -50,6 +53,17 @@ t.test('keys that do not exist or cannot be looked up are of nobody', async (t) 
   waiting[1]?.reject(new Error('no database'));
   t.same(await Promise.all([absent, failed]), [UNKNOWN, UNKNOWN]);
 });
+
+t.test(
+  'a revoked key is of nobody, in memory or looked up: strangers have it, and its company has a share',
+  async (t) => {
+    const { companies, waiting, keyOf } = start();
+    t.equal(companies.of(bearer('revoked')), UNKNOWN);
+    const found = companies.of(bearer('stored'));
+    waiting[0]?.resolve(keyOf('company-2', REVOKED));
+    t.equal(await found, UNKNOWN);
+  },
+);
 
 t.test('no more than 500 keys are looked up at once', async (t) => {
   const { companies, asked, waiting } = start();

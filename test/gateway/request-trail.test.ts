@@ -92,6 +92,14 @@ t.test('every request leaves one row, whatever became of it', async (t) => {
     const known = await customer.ask('/models', { key: expired });
     const row = { company_id: company, code: 'invalid_api_key', param: 'key.expires_at' };
     t.not((await tells(t, world, known, row)).api_key_id, NIL_ID);
+    const other = await world.newCustomer();
+    await world.sql`update api_keys set revoked_at = now() where company_id = ${other.company}`;
+    const [{ id }] = await world.sql<[{ id: string }]>`select id from api_keys where company_id = ${other.company}`;
+    const revoked = { ...row, company_id: other.company, api_key_id: id, param: 'key.revoked_at' };
+    await tells(t, world, await other.chat(), revoked);
+    await world.sql`update companies set closed_at = now() where id = ${other.company}`;
+    const unknown = async () => (await rowOf(world, idOf(await other.chat()))).company_id === NIL_ID;
+    await until(unknown, 'a key of a closed company is unknown');
   });
   it('402', async (t) => {
     const poor = await world.newCustomer({ budget: '0.000000001' });

@@ -160,6 +160,16 @@ t.test('old days and hours are looked for without any request', async (t) => {
   t.same(fake.kept.at(-1), [5, today, today]);
 });
 
+t.test('a key that does not work does not flood the trail of its company: strangers may have it', async (t) => {
+  const { store, batches } = fakeStore();
+  const writer = new TrailWriter({ store, days: 3, log, gatherMs: 5 });
+  const keyId = OTHER;
+  for (let n = 0; n < 1200; n++) writer.add(ended({ companyId: COMPANY, keyId, status: 401 }), 1, 0, Number.NaN);
+  await writer.close();
+  t.equal(batches.flat().length, 1000);
+  t.match(batches[0]?.[0], { c: COMPANY, k: keyId });
+});
+
 t.test('of requests without a company a number each second is kept, of the others all', async (t) => {
   const { store, batches } = fakeStore();
   const writer = new TrailWriter({ store, days: 3, log, gatherMs: 5 });
