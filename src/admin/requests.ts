@@ -159,14 +159,30 @@ function filters(c: PageContext, form: Form, query: RequestsQuery, path: string)
   const codes = Object.entries(STATUSES).map(([code, text]) => [code, `${code}: ${text}`] as const);
   const results = RESULTS.map((result) => [result, RESULT_TEXTS[result]] as const);
   const time = (at: Date | null): string => (at === null ? '' : localText(at, timeZone));
-  return html`<form method="get" action="${path}" class="filters">
+  const set = setFilters(c.var.format, query);
+  const isOpen = set.length > 0 || form.messages.size > 0;
+  // folded where a phone shows little else; a wide window shows them anyway (style.css)
+  return html`<details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>Filters${set.map((words, at) => html`${at === 0 ? ': ' : ', '}${words}`)}</summary>
+<form method="get" action="${path}" class="filters">
 ${query.key === null ? '' : html`<input type="hidden" name="key" value="${query.key}">`}
 ${select(state, { name: 'status', label: 'Result', choices: [['', 'All'], ...results, ...codes], value: '' })}
 ${field(state, { name: 'model', label: 'Model' })}
 ${select(state, { name: 'endpoint', label: 'Endpoint', choices: endpoints, value: '' })}
 ${field(times, { name: 'from', label: 'From', type: 'datetime-local', value: time(query.from) })}
 ${field(times, { name: 'to', label: 'Until', type: 'datetime-local', value: time(query.to) })}
-<div class="actions"><button>Show</button> <a class="button quiet" href="${path}">All requests</a></div></form>`;
+<div class="actions"><button>Show</button> <a class="button quiet" href="${path}">All requests</a></div></form></details>`;
+}
+
+/** The filters that are set, in words. That of a key has a sentence of its own. */
+function setFilters(format: Format, { status, model, endpoint, from, to }: RequestsQuery): (string | Html)[] {
+  const words = [
+    typeof status === 'number' ? `status ${status}` : status && RESULT_TEXTS[status],
+    model,
+    endpoint && ENDPOINTS[endpoint],
+    from && html`from ${format.instant(from)}`,
+    to && html`until ${format.instant(to)}`,
+  ];
+  return words.filter((word) => word !== null && word !== undefined);
 }
 
 /** The part of the page that is read again while it is watched. */

@@ -79,3 +79,35 @@ t.test('without JavaScript, on a narrow screen, everything is there', async (t) 
   t.match(await page.getByRole('main').innerText(), /There is no model “no-such-model”/);
   t.ok(((await page.evaluate(overflow)) as number) <= 0);
 });
+
+t.test(
+  'on a phone the filters are folded unless some are set, and say which; a wide window shows them, without a script',
+  async (t) => {
+    const { page } = await begin(t, office.people.owner, { javaScriptEnabled: false });
+    const result = page.getByLabel('Result');
+    const summary = page.locator('summary');
+    const rows = async () => (await page.locator('#live-rows').boundingBox())?.y ?? Number.POSITIVE_INFINITY;
+    await page.setViewportSize({ width: 1200, height: 800 });
+    await page.goto(`${base}/requests`);
+    t.ok(await result.isVisible());
+    t.notOk(await summary.isVisible());
+    await page.setViewportSize({ width: 360, height: 800 });
+    t.notOk(await result.isVisible());
+    t.ok((await rows()) < 800, 'the list begins on the first screen');
+    await page.getByText('Filters', { exact: true }).focus();
+    await page.keyboard.press('Enter');
+    await result.selectOption('Refused (4xx)');
+    await page.getByLabel('Model').fill('brand-chat');
+    await page.getByRole('button', { name: 'Show' }).click();
+    await page.waitForURL('**status=refused**');
+    t.equal(await summary.innerText(), 'Filters: Refused (4xx), brand-chat');
+    t.ok(await result.isVisible());
+    await page.goto(`${base}/requests?status=429&endpoint=models&from=2026-11-01T00:00:00Z&to=2026-11-02T12:30:00Z`);
+    t.match(
+      await summary.innerText(),
+      /^Filters: status 429, Models, from Nov 1, 2026, 12:00.AM, until Nov 2, 2026, 12:30.PM$/,
+    );
+    await page.goto(`${base}/requests?from=yesterday`);
+    t.ok(await page.locator('.wrong').isVisible(), 'what is wrong is not folded away');
+  },
+);
