@@ -88,9 +88,12 @@ function who({ actor, db_role }: AuditRow): Html {
   return html`${actorName(actor)}`;
 }
 
-function what({ action, subject, before, after }: AuditRow): Html {
+function what({ action, subject, subject_id, company_id, company_name, before, after }: AuditRow): Html {
   const [tone, verb] = ACTIONS[action];
-  return html`${badge(tone, verb)} ${NOUNS[subject] ?? subject}<br><strong>${nameIn(after ?? before ?? {})}</strong>`;
+  const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
+  // of what the log tells, keys alone are nearly never removed
+  const isKept = subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
+  return html`${badge(tone, verb)} ${NOUNS[subject] ?? subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
 }
 
 /** The values that differ; all values of a row that was created or removed. */
@@ -104,7 +107,7 @@ function changes({ before, after }: AuditRow): Html {
   )}</dl>`;
   return before !== null && after !== null
     ? list
-    : html`<details><summary>${differing.length} values</summary>${list}</details>`;
+    : html`<details><summary>${differing.length === 1 ? '1 value' : `${differing.length} values`}</summary>${list}</details>`;
 }
 
 /** For two lists, what left and what came; otherwise the value before and the one after. */

@@ -82,7 +82,7 @@ ${list(c, { path: base, caption: 'Models of this company', cells, figures: Objec
 <p>${format.count(listed.length)} of ${format.count(new Set(models.map(({ slug }) => slug)).size)} models. ${
     keys.active === 0
       ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
-      : `${keys.active === 1 ? 'The active key gets' : `Each of the ${format.count(keys.active)} active keys gets`} this answer, whatever its scopes; revoked and expired keys get 401.`
+      : `${keys.active === 1 ? 'The active key gets' : `Each of the ${format.count(keys.active)} active keys gets`} this answer, whatever its scopes; one that is restricted to some models gets those of them alone. Revoked and expired keys get 401.`
   }</p>
 ${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
 <pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;

@@ -101,7 +101,7 @@ function cellsOf(c: PageContext, form: Form) {
 /** The kind, and what it is about: members of the event differ by its kind. */
 function whatOf({ subject, event }: EventRow, format: Format): Html {
   const { type, company, key, threshold, month, statement } = event as EventRow['event'] & {
-    readonly key?: { readonly name: string; readonly prefix: string } | null;
+    readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
     readonly threshold?: string;
     readonly month?: string;
     readonly statement?: { readonly number: number; readonly month: string };
@@ -110,7 +110,7 @@ function whatOf({ subject, event }: EventRow, format: Format): Html {
     threshold === undefined || month === undefined
       ? ''
       : html`<br><a href="/companies/${company.id}/usage">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${format.month(`${month}-01`)}</a>`;
-  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br>${key.name} <code>${key.prefix}…</code>` : ''}${
+  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br><a href="/companies/${company.id}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>` : ''}${
     statement
       ? html`<br><a href="/companies/${company.id}/statements/month?month=${statement.month}">${statement.number} · ${format.month(`${statement.month}-01`)}</a>`
       : type.startsWith('statement.') && html`<br><code>${subject}</code>`

@@ -109,7 +109,9 @@ function costText(c: PageContext, upstream: ToldSums['upstream'], requests: numb
     upstream.cost_eur === null
       ? upstream.costs.map(({ currency, cost }) => format.other(cost, currency)).join(' + ')
       : format.amount(upstream.cost_eur);
-  return upstream.requests === requests ? text : html`${text} ${muted(`of ${format.count(upstream.requests)} calls`)}`;
+  return upstream.requests === requests
+    ? text
+    : html`${text} ${muted(`of ${format.count(upstream.requests)} ${upstream.requests === 1 ? 'call' : 'calls'}`)}`;
 }
 
 function toldText({ told, by_model, upstream_currency: { currency, rate } }: DetailedMargin): string {

@@ -5,7 +5,7 @@ import { findRequest, type RequestDetail } from '../store/request.ts';
 import { companyOf, type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { companyHeading, copyable, emptyText, muted, page } from './layout.ts';
+import { companyHeading, companyLink, copyable, emptyText, muted, page } from './layout.ts';
 import { durationText, ENDPOINTS, keptText, requestsPage, resultBadge } from './requests.ts';
 
 /** What became of each request: of one company, or for operators of all. */
@@ -50,9 +50,9 @@ ${upstreamCard(request)}
 /** Where the setting is that the advice is about. Requests without a company are on the operators' page alone. */
 function placeOf(request: RequestDetail): Html | string {
   const { about } = fateOf(request);
-  const { company_id: company, api_key_id: key, key_name } = request;
+  const { company_id: company, company_name, api_key_id: key, key_name } = request;
   if (request.status === 401 && key === null) return html` <a href="/keys">Find it by its text</a>`;
-  if (about === null || company === null) return '';
+  if (about === null || company_name === null) return '';
   const base = `/companies/${company}`;
   if (about === 'key') return key_name === null ? '' : html` <a href="${base}/access/${key}">${key_name}</a>`;
   return html` <a href="${base}/${about}">${about === 'models' ? 'Models' : 'Settings'} of the company</a>`;
@@ -81,11 +81,11 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
         ? null
         : company_id === null
           ? muted('unknown: there was no valid key')
-          : html`<a href="${base}/requests">${company_name ?? 'a removed company'}</a>`,
+          : companyLink(request, 'requests'),
     Key:
       api_key_id === null
         ? muted('unknown')
-        : html`${key_name === null ? 'a deleted key' : html`<a href="${base}/access/${api_key_id}">${key_name}</a> <code>${key_prefix}…</code>`} · <a href="${base}/requests?key=${api_key_id}">its requests</a>`,
+        : html`${key_name === null ? 'a deleted key' : html`<a href="${base}/access/${api_key_id}">${key_name}</a> <code>${key_prefix}…</code>`} · <a href="${company_name === null ? '' : base}/requests?key=${api_key_id}">its requests</a>`,
     Endpoint: ENDPOINTS[request.endpoint] ?? request.endpoint,
     Model:
       model_slug !== null

@@ -18,7 +18,7 @@ import { type FormState, field, formState, select } from './field.ts';
 import { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
-import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
+import { badge, companyHeading, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { filteredAddress } from './list.ts';
 import { localText, readLocal } from './local-time.ts';
 import { ENDPOINTS as BOOKED_ENDPOINTS } from './usage-address.ts';
@@ -192,8 +192,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
     When: (row: RequestRow) => html`<a href="${path}/${row.request_id}">${format.second(row.occurred_at)}</a>`,
     Result: resultBadge,
     ...(query.company === null && {
-      Company: ({ company_id: id, company_name: name }: RequestRow) =>
-        id === null ? muted('unknown') : html`<a href="/companies/${id}/requests">${name ?? 'a removed company'}</a>`,
+      Company: (row: RequestRow) => companyLink(row, 'requests', 'unknown'),
     }),
     Key: ({ api_key_id: id, key_name: name }: RequestRow) =>
       id === null

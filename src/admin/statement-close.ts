@@ -149,12 +149,12 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
     Company: (row: OpenCompany) =>
       html`${preview(row)}${row.company_name === null ? html` <code>${row.company_id}</code>` : ''}`,
     Requests: ({ requests }: OpenCompany) => format.count(requests),
-    Month: ({ cost_eur }: OpenCompany) => format.amount(cost_eur),
+    Cost: ({ cost_eur }: OpenCompany) => format.amount(cost_eur),
     'Late calls': ({ late }: OpenCompany) => (late === 0 ? muted('none') : format.count(late)),
   };
   const shown = {
     ...{ path: `${ALL}/month`, caption: `Companies to close ${name} for`, cells, sorts: SORTS },
-    ...{ figures: ['Requests', 'Month', 'Late calls'], kept: { month: month.slice(0, 7) } },
+    ...{ figures: ['Requests', 'Cost', 'Late calls'], kept: { month: month.slice(0, 7) } },
     empty: `No company waits for a statement of ${name}.`,
   };
   const body = html`<h1>${name} of all companies</h1>${formState(form, c.req.path).summary}
@@ -215,7 +215,7 @@ async function closedPage(c: PageContext, form: Form, month: string, done: Close
   };
   const all = closed.length > MOST_SHOWN ? `, the first ${MOST_SHOWN} of them` : '';
   const body = html`<h1>${name} of all companies</h1>
-<p class="notice" role="status">${closed.length === 1 ? 'One company is' : `${format.count(closed.length)} companies are`} closed for ${name}.${left > 0 ? ` ${format.count(left)} more wait: closing takes its time.` : ''}</p>
+<p class="notice" role="status">${closed.length === 1 ? 'One company is' : `${format.count(closed.length)} companies are`} closed for ${name}.${left > 0 ? ` ${left === 1 ? 'One more waits' : `${format.count(left)} more wait`}: closing takes its time.` : ''}</p>
 ${
   left === 0
     ? ''

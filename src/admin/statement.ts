@@ -24,7 +24,7 @@ import type { Html } from './html.ts';
 import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
 import { figureCard } from './usage-cards.ts';
-import { sumCells } from './usage-tables.ts';
+import { othersText, sumCells } from './usage-tables.ts';
 
 const BASE = '/companies/:company/statements';
 const action = 'statement.read';
@@ -147,8 +147,7 @@ function sums(
   const others = rows.slice(MOST_SHOWN);
   const rest = others.length === 0 ? [] : [{ name: null, ...sumOf(others) }];
   const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest];
-  const named = (name: string | null) =>
-    name === null ? muted(`${c.var.format.count(others.length)} others`) : shown(name);
+  const named = (name: string | null) => (name === null ? muted(othersText(c.var.format, others.length)) : shown(name));
   const cells = {
     [title]: ({ name }: { name: string | null }) => named(name),
     ...exactSums(c.var.format, shownRows),

@@ -86,8 +86,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
       measured,
     };
   });
-  if (count > lines.length)
-    rows.push(restOf(usage, lines, muted(`${format.count(count - lines.length)} others`), format));
+  if (count > lines.length) rows.push(restOf(usage, lines, muted(othersText(format, count - lines.length)), format));
   const isMeasured = rows.some(({ measured }) => measured !== undefined);
   const cells: Columns<Line>['cells'] = {
     [title]: ({ first }) => first,
@@ -96,6 +95,11 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
     ...(isMeasured ? measurements(format) : {}),
   };
   return table(`By ${title.toLowerCase()}`, rows, { cells, figures: FIGURES });
+}
+
+/** What a table calls the lines that it does not show. */
+export function othersText(format: Format, count: number): string {
+  return count === 1 ? '1 other' : `${format.count(count)} others`;
 }
 
 /** All but the lines that are shown. */

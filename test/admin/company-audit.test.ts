@@ -29,6 +29,16 @@ t.test('it has what its people and operators changed, and who', async (t) => {
   t.match((await operator.get('/audit')).text, office.people.operator, 'operators see each other');
 });
 
+t.test('keys are links to their pages, unless they or their company were removed', async (t) => {
+  const { company } = await office.newCustomer();
+  const [{ id }] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${company}`;
+  const link = `href="/companies/${company}/access/${id}"`;
+  t.match((await operator.get('/audit')).text, link);
+  t.match((await operator.get(`/companies/${company}/audit`)).text, link);
+  await sql`delete from companies where id = ${company}`;
+  t.notMatch((await operator.get('/audit')).text, link);
+});
+
 t.test('operators are not found by their address, nor is the database user', async (t) => {
   const [me] = await sql<[{ name: string }]>`select session_user::text as name`;
   t.match(await changes('?q=OWEN@'), 'owen@customer.example');

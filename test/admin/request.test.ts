@@ -69,7 +69,7 @@ t.test('an operator sees all of them, those without a company too, and the words
   t.match(plain(one.text), /It answered with status 500\./);
   t.match(one.text, `href="/companies/${company}/access/${key}"`);
   const unknown = (await operator.get(`/requests/${stranger}`, english)).text;
-  t.match(plain(unknown), /no key, or one that is unknown or revoked/);
+  t.match(plain(unknown), /no key, or one that is unknown or of a closed company/);
   t.match(unknown, '<a href="/keys">Find it by its text</a>');
 });
 
@@ -132,4 +132,19 @@ t.test('a call that only the ledger knows says so', async (t) => {
     plain(text),
     /The request was answered.*Told from the ledger alone.*10 prompt \+ 0 completion, reported by the upstream/,
   );
+});
+
+t.test('requests of a removed company lead nowhere that is gone', async (t) => {
+  const gone = await office.newCustomer();
+  const [{ id: key }] = await office.sql<[{ id: string }]>`select id from api_keys where company_id = ${gone.company}`;
+  const [id] = (await addRequests(store, [
+    { company: gone.company, key, status: 402, code: 'insufficient_quota' },
+  ])) as [string];
+  await office.sql`delete from companies where id = ${gone.company}`;
+  for (const path of ['/requests', `/requests/${id}`]) {
+    const { text } = await operator.get(path, english);
+    t.match(text, 'a removed company');
+    t.notMatch(text, `/companies/${gone.company}`);
+    t.match(text, `/requests?key=${key}`, 'its key has its requests');
+  }
 });
