@@ -15,7 +15,7 @@ import {
   requireClosable,
 } from '../store/statement-close.ts';
 import { changeAsOperator, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
-import { csrfInput, formState } from './field.ts';
+import { formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Html } from './html.ts';
 import { companyHeading, companyLink, confirmation, emptyText, muted, page, table } from './layout.ts';
@@ -40,7 +40,7 @@ const READ_MS = 5000;
 const CLOSE_MS = 600_000; // of one company: all rows of its month are read
 /** No company is begun later than this after the form was sent: proxies wait for an answer a minute or so. */
 const ROUND_MS = 20_000;
-const MOST_SHOWN = 200;
+type Refused = ClosedEach['refused'][number];
 const SORTS = { name: 'Name', '-cost': 'Highest cost' };
 const ONCE = 'This cannot be undone: what is booked for the month later becomes a correction on the next statement.';
 
@@ -157,7 +157,9 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
     ...{ figures: ['Requests', 'Cost', 'Late calls'], kept: { month: month.slice(0, 7) } },
     empty: `No company waits for a statement of ${name}.`,
   };
+  const closed = c.req.query('closed') ?? '';
   const body = html`<h1>${name} of all companies</h1>${formState(form, c.req.path).summary}
+${/^\d{1,9}$/.test(closed) ? closedNotice(c, month, Number(closed), left) : ''}
 ${why === null ? '' : html`<p class="notice warn-notice">${why}</p>`}
 ${left === 0 ? '' : closeForm(c, month, left)}
 ${list(c, shown, query, open)}
@@ -183,7 +185,8 @@ async function closeAll(c: PageContext, form: Form): Promise<Response> {
   const { clock } = c.var.services;
   const month = form.required('month', readMonth);
   form.check();
-  await askIfOnItsWay(c, form, month, `${ALL}/month?month=${month.slice(0, 7)}`);
+  const back = `${ALL}/month?month=${month.slice(0, 7)}`;
+  await askIfOnItsWay(c, form, month, back);
   const companies = await read(c, (sql) => companiesToClose(sql, month));
   const end = clock() + ROUND_MS;
   const seals: SealCheckpoint = await changeAsOperator(c, checkpointSeals);
@@ -193,44 +196,35 @@ async function closeAll(c: PageContext, form: Form): Promise<Response> {
       changeAsOperator(c, (sql) => closeMonth(sql, { company, month, seals, bound: SHARED_BOUND }), CLOSE_MS),
     () => clock() < end,
   );
-  return closedPage(c, form, month, done, companies.length);
+  // those whose turn did not come wait on the page of the month
+  return done.refused.length > 0
+    ? refusedPage(c, month, done, back)
+    : c.redirect(`${back}&closed=${done.closed.length}`, 303);
 }
 
-/** What was done, and what is still open. */
-async function closedPage(c: PageContext, form: Form, month: string, done: ClosedEach, of: number): Promise<Response> {
-  const { format } = c.var;
-  const { closed, refused } = done;
-  const name = format.month(month);
-  const left = of - closed.length - refused.length;
-  const rows = [...refused, ...closed.slice(0, MOST_SHOWN)];
-  const names = await read(c, (sql) =>
-    companyNames(
-      sql,
-      rows.map(({ company_id }) => company_id),
-    ),
-  );
-  const link = ({ company_id }: { readonly company_id: string }) => {
-    const tab = `statements/month?month=${month.slice(0, 7)}`;
-    return companyLink({ company_id, company_name: names.get(company_id) ?? null }, tab);
+/** Who was refused, and why: that is kept nowhere. */
+async function refusedPage(c: PageContext, month: string, { closed, refused }: ClosedEach, back: string) {
+  const name = c.var.format.month(month);
+  const ids = refused.map(({ company_id }) => company_id);
+  const names = await read(c, (sql) => companyNames(sql, ids));
+  const cells = {
+    Company: ({ company_id }: Refused) =>
+      companyLink(
+        { company_id, company_name: names.get(company_id) ?? null },
+        `statements/month?month=${month.slice(0, 7)}`,
+      ),
+    Reason: ({ reason }: Refused) => reason,
   };
-  const all = closed.length > MOST_SHOWN ? `, the first ${MOST_SHOWN} of them` : '';
-  const body = html`<h1>${name} of all companies</h1>
-<p class="notice" role="status">${closed.length === 1 ? 'One company is' : `${format.count(closed.length)} companies are`} closed for ${name}.${left > 0 ? ` ${left === 1 ? 'One more waits' : `${format.count(left)} more wait`}: closing takes its time.` : ''}</p>
-${
-  left === 0
-    ? ''
-    : html`<form method="post" action="${ALL}/month" class="actions">${csrfInput(c)}${monthInput(month)}
-${form.values.getAll('confirmed').map((answer) => html`<input type="hidden" name="confirmed" value="${answer}">`)}<button class="primary">Go on closing</button></form>`
-}
-${refused.length === 0 ? '' : html`<section class="problem"><h2>Not closed</h2>${table(`Not closed for ${name}`, refused, { cells: { Company: link, Reason: ({ reason }: ClosedEach['refused'][number]) => reason } }, true)}</section>`}
-${
-  closed.length === 0
-    ? ''
-    : table(`Closed for ${name}${all}`, closed.slice(0, MOST_SHOWN), {
-        cells: { Company: link, Statement: ({ number }: ClosedEach['closed'][number]) => format.count(number) },
-        figures: ['Statement'],
-      })
-}
-<p><a href="${ALL}/month?month=${month.slice(0, 7)}">What is still open of ${name}</a> · <a href="${ALL}">All months</a></p>`;
+  const body = html`<h1>${name} of all companies</h1>${closedNotice(c, month, closed.length)}
+<section class="problem" role="alert"><h2>Not closed</h2>${table(`Not closed for ${name}`, refused, { cells }, true)}</section>
+<p><a href="${back}">What is still open of ${name}</a></p>`;
   return page(c, `${name} of all companies`, body);
+}
+
+/** @param left companies whose turn did not come in the round */
+function closedNotice(c: PageContext, month: string, closed: number, left = 0): Html {
+  const { format } = c.var;
+  const many = closed === 0 ? 'No company was' : `${format.count(closed)} companies are`;
+  const count = closed === 1 ? 'One company is' : many;
+  return html`<p class="notice" role="status">${count} closed for ${format.month(month)}.${left === 0 ? '' : ` There was no time for ${format.count(left)} more: close the month for them, too.`}</p>`;
 }

@@ -118,7 +118,7 @@ ${stored === null ? html`<p class="problem"><strong>This month is not closed.</s
 ${figures(c, statement)}
 ${lines.length === 0 ? emptyText(`No API calls in ${name}.`) : ''}
 ${sums(c, 'Model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`)}
-${sums(c, 'Key', sumsBy(lines, 'key'), (id) => keyName(id, names))}
+${sums(c, 'Key', sumsBy(lines, 'key'), (id) => keyName(company.id, id, names))}
 ${lines.some(({ cost_center }) => cost_center !== '') ? sums(c, 'Cost centre', sumsBy(lines, 'cost_center'), (label) => label || muted('none')) : ''}
 ${corrections.map((correction) => correctionCard(c, correction))}
 ${stored === null ? '' : sealCard(c, statement, stored)}
@@ -161,11 +161,11 @@ function exactSums(format: Format, rows: readonly { readonly cost_eur: string }[
   return sumCells(format, (cost) => format.eur(cost, decimals));
 }
 
-function keyName(id: string, names: ReadonlyMap<string, KeyName>): Html {
+function keyName(company: string, id: string, names: ReadonlyMap<string, KeyName>): Html {
   const key = names.get(id);
   return key === undefined
     ? muted(html`a deleted key <code>${id}</code>`)
-    : html`${key.name} <code>${key.prefix}…</code>`;
+    : html`<a href="/companies/${company}/access/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
 }
 
 function correctionCard(c: PageContext, correction: Correction): Html {

@@ -56,6 +56,7 @@ t.test('owners see their statements, and neither internal names nor those of oth
   const month = await owner.get(`${base}/month?month=2026-10`);
   t.match(month.text, /<h1>Statement 2 · October 2026<\/h1>/);
   t.match(month.text, new RegExp(`Correction of September 2026.*${late}`, 's'));
+  t.match(month.text, `<a href="/companies/${company}/access/${key}">`);
   const preview = await owner.get(`${base}/month?month=2026-08`);
   t.match(preview.text, /This month is not closed/);
   t.notMatch(preview.text, '/close');
