@@ -25,11 +25,10 @@ interface Filters extends PageQuery {
 }
 
 const filters = {
-  status: {
-    type: 'string',
-    pattern: '^(success|refused|failed|left|[1-5]\\d\\d)$',
-    description: 'success, refused, failed, left, or a status such as 429',
-  },
+  status: schema.written(
+    '^(success|refused|failed|left|[1-5]\\d\\d)$',
+    'success, refused, failed, left, or a status such as 429',
+  ),
   model: schema.slug,
   key: schema.id,
   endpoint: schema.oneOf(Object.keys(ENDPOINTS)),

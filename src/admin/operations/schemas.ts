@@ -8,52 +8,39 @@ import type { ObjectSchema, Schema } from './operation.ts';
  * openapi.json shows them. Their limits are those of `sql/`, so that the database accepts every value.
  */
 
-export const id: Schema = { type: 'string', pattern: UUID.source, description: 'a UUID in lower case' };
-export const instant: Schema = {
-  type: 'string',
-  format: 'date-time',
-  pattern: '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?(Z|[+-]\\d\\d:\\d\\d)$',
-  description: 'an instant such as 2027-01-31T18:00:00Z (RFC 3339)',
-};
-export const day: Schema = {
-  type: 'string',
-  format: 'date',
-  pattern: '^[12]\\d{3}-\\d\\d-\\d\\d$',
-  description: 'a day of the billing time zone such as 2027-01-31',
-};
+/** A text of some form. @param description what it is: a text of another form must be that */
+export function written(pattern: string, description: string, format?: string): Schema {
+  return { type: 'string', ...(format === undefined ? {} : { format }), pattern, description };
+}
+
+export const id = written(UUID.source, 'a UUID in lower case');
+export const instant = written(
+  '^[12]\\d{3}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?(Z|[+-]\\d\\d:\\d\\d)$',
+  'an instant such as 2027-01-31T18:00:00Z (RFC 3339)',
+  'date-time',
+);
+export const day = written('^[12]\\d{3}-\\d\\d-\\d\\d$', 'a day of the billing time zone such as 2027-01-31', 'date');
 /** The beginning of a day, or an instant. */
-export const moment: Schema = {
-  type: 'string',
-  format: 'moment',
-  pattern: '^[12]\\d{3}-\\d\\d-\\d\\d(T\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?(Z|[+-]\\d\\d:\\d\\d))?$',
-  description: 'a day of the billing time zone such as 2027-01-31, or an instant such as 2027-01-31T18:00:00Z',
-};
-export const month: Schema = {
-  type: 'string',
-  pattern: '^[12]\\d{3}-(0[1-9]|1[0-2])$',
-  description: 'a month such as 2026-11',
-};
-export const name: Schema = {
-  type: 'string',
-  pattern: '^[^\\p{Cc}]{0,199}[^\\p{Cc}\\s]$',
-  description: 'one line of 1 to 200 characters that does not end in a space',
-};
-export const slug: Schema = {
-  type: 'string',
-  pattern: '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$',
-  description: 'the name of a model: letters, digits and . _ : / @ + -',
-};
-const eur: Schema = {
-  type: 'string',
-  pattern: '^\\d{1,12}(\\.\\d{1,15})?$',
-  description: 'an amount in EUR as exact decimal text, such as "99.50"',
-};
-export const price: Schema = {
-  type: 'string',
-  pattern: '^\\d{1,6}(\\.\\d{1,12})?$',
-  description: 'EUR per 1000 tokens as exact decimal text, such as "0.0025"',
-};
-export const text: Schema = { type: 'string', pattern: '^[^\\u0000]*$', description: 'any text without NUL' };
+export const moment = written(
+  '^[12]\\d{3}-\\d\\d-\\d\\d(T\\d\\d:\\d\\d:\\d\\d(\\.\\d{1,6})?(Z|[+-]\\d\\d:\\d\\d))?$',
+  'a day of the billing time zone such as 2027-01-31, or an instant such as 2027-01-31T18:00:00Z',
+  'moment',
+);
+export const month = written('^[12]\\d{3}-(0[1-9]|1[0-2])$', 'a month such as 2026-11');
+export const name = written(
+  '^[^\\p{Cc}]{0,199}[^\\p{Cc}\\s]$',
+  'one line of 1 to 200 characters that does not end in a space',
+);
+export const slug = written(
+  '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$',
+  'the name of a model: letters, digits and . _ : / @ + -',
+);
+const eur = written('^\\d{1,12}(\\.\\d{1,15})?$', 'an amount in EUR as exact decimal text, such as "99.50"');
+export const price = written(
+  '^\\d{1,6}(\\.\\d{1,12})?$',
+  'EUR per 1000 tokens as exact decimal text, such as "0.0025"',
+);
+export const text = written('^[^\\u0000]*$', 'any text without NUL');
 export const string: Schema = { type: 'string' };
 export const textOrNull: Schema = { type: ['string', 'null'] };
 export const createdBy: Schema = {
@@ -64,12 +51,7 @@ export const boolean: Schema = { type: 'boolean' };
 export const count: Schema = { type: 'integer', minimum: 0 };
 /** A sum that an operation answers with. */
 export const sum: Schema = { type: 'string', description: 'EUR as exact decimal text' };
-const cidr: Schema = {
-  type: 'string',
-  format: 'cidr',
-  pattern: '^[0-9a-fA-F:.]{2,45}(/\\d{1,3})?$',
-  description: 'a network such as 10.0.0.0/8, or one address',
-};
+const cidr = written('^[0-9a-fA-F:.]{2,45}(/\\d{1,3})?$', 'a network such as 10.0.0.0/8, or one address', 'cidr');
 
 /** The schema, or null. */
 export function orNull(schema: Schema): Schema {
@@ -205,10 +187,9 @@ export const assistantSettings = {
 };
 export const assistant = object({ id, company_id: id, ...assistantSettings, created_at: instant });
 
-export const email: Schema = {
-  type: 'string',
-  pattern: '^[^\\s\\p{Cc}@<>"]{1,120}@[^\\s\\p{Cc}@<>"]{1,120}$',
-  description: 'an address such as ada@example.com',
-};
+export const email = written(
+  '^[^\\s\\p{Cc}@<>"]{1,120}@[^\\s\\p{Cc}@<>"]{1,120}$',
+  'an address such as ada@example.com',
+);
 export const role = oneOf(ROLES);
 export const user = object({ id, email, company_id: orNull(id), role, created_at: instant });

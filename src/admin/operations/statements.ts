@@ -7,7 +7,7 @@ import { leaveCompany } from '../../store/tenant-role.ts';
 import { DEFAULT_LIMIT, get, type Operation, type PageQuery, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
-const digest = { type: 'string', pattern: '^[0-9a-f]{64}$', description: 'SHA-256 in hex' };
+const digest = schema.written('^[0-9a-f]{64}$', 'SHA-256 in hex');
 const row = {
   company_id: schema.id,
   number: { type: 'integer', minimum: 1, description: 'without a gap for each company' },

@@ -28,7 +28,7 @@ const query = schema.object(
     model: schema.slug,
     key: schema.id,
     endpoint: schema.oneOf(Object.keys(ENDPOINTS)),
-    cost_center: { type: 'string', pattern: '^[^\\p{Cc}]{0,128}$', description: 'empty: calls that name none' },
+    cost_center: schema.written('^[^\\p{Cc}]{0,128}$', 'empty: calls that name none'),
   },
   [],
 );

@@ -16,12 +16,8 @@ const secret: Schema = {
   minProperties: 1,
   maxProperties: 1,
   properties: {
-    env: { type: 'string', pattern: '^[A-Za-z_][A-Za-z0-9_]*$', description: 'the name of an environment variable' },
-    file: {
-      type: 'string',
-      pattern: '^[^\\u0000]+$',
-      description: 'the path of a file; a newline at its end is dropped',
-    },
+    env: resource.written('^[A-Za-z_][A-Za-z0-9_]*$', 'the name of an environment variable'),
+    file: resource.written('^[^\\u0000]+$', 'the path of a file; a newline at its end is dropped'),
   },
   description: 'where a secret is: the file itself holds none',
 };
