@@ -1,4 +1,5 @@
 import { isLimited } from '../domain/budget.ts';
+import { isAboveLimit } from '../domain/ceiling.ts';
 import {
   oneOf,
   orNone,
@@ -149,10 +150,6 @@ export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]):
 
 function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
   if (isAboveLimit(company)) warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
-}
-
-function isAboveLimit({ monthly_budget_eur: budget, effective_budget_eur: effective }: CompanyRow): boolean {
-  return isLimited(budget) && effective !== budget;
 }
 
 /** A sentence and a company's settings: those that hold, as in the list, and what a ceiling takes from those that were set. */
