@@ -20,22 +20,18 @@ function budgetNotice(c: PageContext, company: string, { key, month, used, reach
     key === null
       ? ''
       : html`Key <a href="/companies/${company}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>: `;
-  const budget = `the budget for ${format.month(month)}`;
+  const budget = `budget for ${format.month(month)}`;
   if (used === 100) {
     const raised =
       key === null && mayNow(c, 'company.set')
         ? html`<a href="/companies/${company}/settings">the budget is raised</a>`
         : 'the budget is raised';
-    return html`<p class="problem">${whose}<strong>${capital(budget)} is used up.</strong> ${key === null ? 'Calls' : 'Its calls'} are refused with 402 until the month ends or ${raised}.</p>`;
+    return html`<p class="problem">${whose}<strong>The ${budget} is used up.</strong> ${key === null ? 'Calls' : 'Its calls'} are refused with 402 until the month ends or ${raised}.</p>`;
   }
-  const share = used === null ? '' : html`<strong>${format.percent(used)} of ${budget} is used.</strong>`;
+  const share = used === null ? '' : html`<strong>${format.percent(used)} of the ${budget} is used.</strong>`;
   const pace =
     reached_on === null
       ? ''
-      : html` At this pace ${used === null ? budget : 'it'} is reached on <strong>${format.day(reached_on)}</strong>.`;
+      : html` At this pace ${used === null ? `the ${budget}` : 'it'} is reached on <strong>${format.day(reached_on)}</strong>.`;
   return html`<p class="notice warn-notice">${whose}${share}${pace}</p>`;
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }

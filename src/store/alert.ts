@@ -6,7 +6,7 @@ import { matching } from './columns.ts';
 import type { Sql } from './database.ts';
 import { IS_ACTIVE, nilId } from './expressions.ts';
 import { forecast, presentMonth } from './present-month.ts';
-import { inlined } from './server.ts';
+import { literal } from './server.ts';
 
 /** Budget alerts (sql/0026_budget_alerts.sql). A trigger makes each that is told an event. */
 
@@ -52,7 +52,7 @@ function states(sql: Sql, only: Fragment) {
 /** Writes alerts for what was newly reached. @param cursor as of `EventStore.look` */
 export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
   // a transaction may commit long after it took its id: the cursor is the oldest that was running
-  const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${inlined(sql, cursor)}::xid8`;
+  const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${sql.unsafe(literal(cursor))}::xid8`;
   const [found] = await sql<[Pick<EventLook, 'cursor' | 'reached'>]>`
     with ${states(sql, only)},
     reached as (

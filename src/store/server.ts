@@ -1,5 +1,3 @@
-import type { Sql } from './database.ts';
-
 /**
  * SQL for a text that identifies a database and its history. A changed text means a failover,
  * a crash, or a restored database: transactions seen before may be lost, their ids used again.
@@ -15,9 +13,4 @@ export const SERVER_IDENTITY = `concat(extract(epoch from pg_postmaster_start_ti
 export function literal(value: string | null): string {
   if (value !== null && !/^[\d:,]+$/.test(value)) throw new TypeError('neither a number nor a snapshot');
   return value === null ? 'null' : `'${value}'`;
-}
-
-/** A literal as a part of a larger statement. */
-export function inlined(sql: Sql, value: string | null) {
-  return sql.unsafe(literal(value));
 }

@@ -30,8 +30,10 @@ export async function readUsageDetails(
 ): Promise<UsageDetails | null> {
   if (filters.key !== null) return null;
   const { whole, parts } = monthsIn(range);
+  const details = TOKEN_DETAILS.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
   const rows = await sql<(DetailSums & { readonly model: string | null })[]>`
-    select model_slug as model, sum(requests)::float8 as requests, ${detailSums(sql)}
+    select model_slug as model, sum(requests)::float8 as requests, ${sql.unsafe(details)},
+      round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1)::float8 as cached_percent
     from usage_details
     where company_id = ${companyId} and (billing_month = any(${whole}::date[]) ${parts.reduce((all, part) => sql`${all} or (${isOf(sql, part)})`, sql``)})
       ${matching(sql, filteredColumns(filters))}
@@ -41,11 +43,4 @@ export async function readUsageDetails(
   if (total === undefined) return null;
   const { model: _, ...sums } = total;
   return { total: sums, by_model: by_model as UsageDetails['by_model'] };
-}
-
-/** The members of DetailSums, but the requests. */
-function detailSums(sql: Sql) {
-  const sums = TOKEN_DETAILS.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
-  return sql`${sql.unsafe(sums)},
-    round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1)::float8 as cached_percent`;
 }
