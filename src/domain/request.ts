@@ -74,7 +74,8 @@ interface Validate {
   errors?: readonly Violation[] | null;
 }
 
-interface Violation {
+/** A mistake as ajv tells it. */
+export interface Violation {
   readonly instancePath: string;
   readonly keyword: string;
   readonly message?: string;

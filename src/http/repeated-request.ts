@@ -8,12 +8,7 @@ import { answerHead } from './response-head.ts';
 const NONE = Buffer.alloc(0);
 
 /** The head that requests of a connection repeat, as Node's parser read it. */
-export interface KnownHead {
-  readonly method: string;
-  readonly url: string;
-  readonly rawHeaders: readonly string[];
-  readonly head: RequestHead;
-}
+export type KnownHead = Pick<ClientRequest, 'method' | 'url' | 'rawHeaders' | 'head'>;
 
 /** A request whose head repeats a known one, and whose whole body has arrived. */
 export class RepeatedRequest implements ClientRequest {

@@ -1,3 +1,4 @@
+import type { GatewayRow } from '../domain/overview.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Database, Sql } from './database.ts';
 
@@ -54,15 +55,8 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
   };
 }
 
-/** A gateway whose row was removed by hand. */
-interface ForgottenGateway {
-  readonly id: string;
-  readonly name: string;
-  /** ISO 8601. */
-  readonly last_seen_at: string;
-  /** Usage records that it had not booked then. */
-  readonly backlog: number;
-}
+/** A gateway whose row was removed by hand, with the usage records that it had not booked then. */
+type ForgottenGateway = Pick<GatewayRow, 'id' | 'name' | 'last_seen_at' | 'backlog'>;
 
 /**
  * Removes the rows of gateways that are gone. From then on the months that waited for their records may be closed,

@@ -25,7 +25,6 @@ export interface RequestRow extends RequestFacts {
   readonly key_prefix: string | null;
   readonly prompt_tokens: number | null;
   readonly completion_tokens: number | null;
-  readonly cost_eur: string | null;
   readonly duration_ms: number | null;
   readonly added_us: number | null;
   readonly first_event_ms: number | null;

@@ -1,16 +1,13 @@
 import { readCidr } from '../../domain/cidr.ts';
 import { FieldError, readInstant } from '../../domain/field.ts';
+import type { Violation } from '../../domain/request.ts';
 import type { ObjectSchema, Operation, Schema } from './operation.ts';
 import { type Mistake, Problem } from './problem.ts';
 import * as validators from './validators.generated.ts';
 
-/** A mistake as ajv tells it. */
-interface AjvError {
-  readonly instancePath: string;
+interface AjvError extends Violation {
   /** Where the keyword stands in the schema, as a JSON Pointer. */
   readonly schemaPath: string;
-  readonly keyword: string;
-  readonly params: Readonly<Record<string, unknown>>;
   readonly message: string;
 }
 /** A function that ajv made of a schema. */
