@@ -112,9 +112,7 @@ export const overviewOperations: readonly Operation[] = [
       query: schema.object(
         {
           month: schema.month,
-          companies: {
-            ...schema.whole(MOST_COMPANIES, `how many, the highest revenue first; default: ${USUAL_COMPANIES}`),
-          },
+          companies: schema.whole(MOST_COMPANIES, `how many, the highest revenue first; default: ${USUAL_COMPANIES}`),
           lines: schema.oneOf(['true', 'false'], 'true: also by company and model'),
         },
         [],
