@@ -5,10 +5,9 @@ import { findCompany } from '../store/company.ts';
 import { createModel, listModels, type ModelChanges, type ModelRow, removeModel, setModel } from '../store/model.ts';
 import { datedPrice, schedulePrice } from '../store/price.ts';
 import { type Command, type Context, command, optional, required, someChange, UsageError } from './command.ts';
-import { priceJson, showPrice } from './price.ts';
+import { priceJson, showPrice, slug } from './price.ts';
 import { card, instant, listing, yesNo } from './text.ts';
 
-const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
 const tokenInput = optional(
   '--token-input accept|refuse',
   readTokenInput,

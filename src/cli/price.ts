@@ -16,7 +16,8 @@ import {
 import { type Command, command, optional, required } from './command.ts';
 import { card, listing, zoned } from './text.ts';
 
-const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
+/** The model that a command is about. */
+export const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
 const NUMBERS = ['EUR/1K IN', 'EUR/1K OUT'];
 
 /** What models cost, since when, and what they cost the operator. */
