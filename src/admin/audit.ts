@@ -5,7 +5,7 @@ import { findCompany } from '../store/company.ts';
 import { companyOf, type PageContext, type Route, read } from './context.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from './layout.ts';
-import { addressOf, listQuery, searchBar } from './list.ts';
+import { addressOf, listQuery, searchBar, toNext } from './list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
@@ -68,7 +68,7 @@ async function log(c: PageContext, path: string): Promise<Html> {
   const more = { from: String(found.next) };
   return html`${searchBar(path, SORTS, { search, sort, descending })}
 ${rows.length === 0 ? emptyText(empty) : table('Changes', rows, { cells }, true)}
-${found.next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${addressOf(path, { search, sort, descending }, more)}">${descending ? 'Older' : 'Newer'} changes</a></nav>`}`;
+${found.next === null ? '' : toNext(addressOf(path, { search, sort, descending }, more), `${descending ? 'Older' : 'Newer'} changes`)}`;
 }
 
 /** Without internal model names, and without the addresses of operators who made a key or an invitation. */

@@ -10,7 +10,7 @@ import { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, emptyText, muted, page, table } from './layout.ts';
-import { filteredAddress } from './list.ts';
+import { filteredAddress, toNext } from './list.ts';
 
 /** Events of companies and what became of them, for operators. */
 export const eventRoutes: readonly Route[] = [
@@ -70,7 +70,7 @@ ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredAddress(form, FILTERS, { company: null })}">All companies</a></p>`}
 ${rows.length === 0 ? emptyText(isAll ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
-${next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${filteredAddress(form, FILTERS, { before: next })}">Older events</a></nav>`}`;
+${next === null ? '' : toNext(filteredAddress(form, FILTERS, { before: next }), 'Older events')}`;
   return page(c, 'Events', body);
 }
 

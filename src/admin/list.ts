@@ -70,6 +70,11 @@ export function searchBar(path: string, sorts: Sorts, query: Order, kept: List<u
 <label class="sr" for="list-sort">Sort by</label><select id="list-sort" name="sort">${options(Object.entries(sorts), sortOf(query))}</select><button>Show</button></form>`;
 }
 
+/** The way to the next page of a list that is not counted. @param text such as "Older events" */
+export function toNext(address: string, text: string): Html {
+  return html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${address}">${text}</a></nav>`;
+}
+
 /** The address of another page of a list, with the same search and order. */
 export function addressOf(path: string, query: Order, more: Record<string, string>): string {
   const searched = query.search === '' ? {} : { q: query.search };

@@ -19,7 +19,7 @@ import { Form } from './form.ts';
 import type { Format } from './format.ts';
 import type { Html } from './html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from './layout.ts';
-import { filteredAddress } from './list.ts';
+import { filteredAddress, toNext } from './list.ts';
 import { localText, readLocal } from './local-time.ts';
 import { ENDPOINTS as BOOKED_ENDPOINTS } from './usage-address.ts';
 
@@ -211,7 +211,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
   const empty = next === null ? none : 'None of the requests looked at matches. Older ones may.';
   const more = next === null ? '' : filteredAddress(form, FILTERS, { before: next.id });
   return html`${rows.length === 0 ? emptyText(empty) : table('Requests', rows, { cells, figures: ['Tokens', 'Cost', 'Duration'] }, true)}
-${more === '' ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${more}">Older requests</a></nav>`}`;
+${more === '' ? '' : toNext(more, 'Older requests')}`;
 }
 
 /** The status in colour, with the code that says why. */

@@ -29,6 +29,7 @@ import {
   page,
   table,
 } from './layout.ts';
+import { toNext } from './list.ts';
 import { readLastDay } from './local-time.ts';
 import { onceId, onceInput } from './once.ts';
 import { may } from './permission.ts';
@@ -86,7 +87,7 @@ ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Option
 <p class="lead">Programs manage ${company === null ? 'this service' : 'the company'} over HTTP with one of these tokens. <a href="/api/v1/openapi.json">openapi.json</a> describes the operations.</p>
 ${mayNow(c, action) ? createCard(c, form, { path: base, title: 'Create a token', button: 'Create token', isFirst, fields }) : ''}
 ${tokens.length === 0 ? emptyText('There are no tokens.') : table('Tokens', tokens, { cells }, true)}
-${next === null ? '' : html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${base}?before=${next}">Older tokens</a></nav>`}`;
+${next === null ? '' : toNext(`${base}?before=${next}`, 'Older tokens')}`;
   return page(c, 'Tokens', body);
 }
 
