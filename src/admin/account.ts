@@ -1,9 +1,9 @@
-import { html } from 'hono/html';
 import { readPassword, verifyPassword } from '../domain/password.ts';
 import { findUser } from '../store/user.ts';
 import { clientOf, type PageContext, type Route, read, sharerOf } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
+import { html } from './html.ts';
 import { knownBrowser, rememberBrowser } from './known-browser.ts';
 import { page } from './layout.ts';
 import { waitText } from './throttle.ts';

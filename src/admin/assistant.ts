@@ -1,5 +1,4 @@
 import { json } from 'node:stream/consumers';
-import { html } from 'hono/html';
 import { isEligible } from '../domain/assistant.ts';
 import type { Company } from '../domain/company.ts';
 import {
@@ -30,7 +29,7 @@ import { change, mayNow, type PageContext, param, type Route, read, readOfCompan
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, companyHeading, confirmation, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { onceId, onceInput } from './once.ts';

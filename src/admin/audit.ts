@@ -1,9 +1,8 @@
-import { html } from 'hono/html';
 import { actorName, minuteIn, NOUNS, nameIn } from '../domain/change-text.ts';
 import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/audit.ts';
 import { findCompany } from '../store/company.ts';
 import { companyOf, type PageContext, type Route, read } from './context.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { addressOf, listQuery, searchBar, toNext } from './list.ts';
 

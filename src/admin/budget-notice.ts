@@ -1,7 +1,6 @@
-import { html } from 'hono/html';
 import { type BudgetNotice, readNotices } from '../store/alert.ts';
 import { mayNow, type PageContext, read } from './context.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 
 const MOST_SHOWN = 20;
 

@@ -1,8 +1,8 @@
-import { html } from 'hono/html';
 import { isLimited } from '../domain/budget.ts';
 import { formatEur, parseEur } from '../domain/money.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
+import { html } from './html.ts';
 import { FormQuestion } from './question.ts';
 
 interface NewBudget {

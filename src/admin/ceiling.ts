@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { isLimited } from '../domain/budget.ts';
 import { checkCeilings, isAboveLimit } from '../domain/ceiling.ts';
 import { readBudget, readCreditLimit } from '../domain/field.ts';
@@ -9,7 +8,7 @@ import { saveCompany } from './company-edit.ts';
 import { changeAsOperator, mayNow, type PageContext, param, read } from './context.ts';
 import { checkbox, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { type Labels, seenInput } from './stale.ts';
 
 /** Budget and EU gate of a company, which its owner sets, and the ceilings above them, which operators set. */

@@ -1,7 +1,6 @@
-import { html } from 'hono/html';
 import { formatEur, parseEur } from '../domain/money.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 
 /** Costs by the hour, day or month, and model. */
 interface CostChart {

@@ -1,10 +1,9 @@
-import { html } from 'hono/html';
 import { companiesNamed } from '../store/company.ts';
 import { pageOfCompanies } from '../store/page.ts';
 import { type PageContext, read } from './context.ts';
 import { type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 
 /** The choice of a company by its name or id: there may be too many for a list. Suggests the first fifty. */
 export async function companyField(c: PageContext, state: FormState, label: string, hint: string): Promise<Html> {

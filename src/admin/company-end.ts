@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { FieldError } from '../domain/field.ts';
 import { archiveCompany } from '../store/archive.ts';
 import { type CompanyRow, closeCompany, findCompany, reopenCompany } from '../store/company.ts';
@@ -7,7 +6,7 @@ import { changeAsOperator, mayNow, type PageContext, param, type Route, read, sh
 import { download } from './download.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { companyHeading, page } from './layout.ts';
 import { may } from './permission.ts';
 

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { readSlug } from '../domain/field.ts';
 import { type Catalogue, listModels as listedModels, type ModelState, modelState } from '../domain/gate.ts';
 import { modelEntry } from '../domain/model.ts';
@@ -10,7 +9,7 @@ import { listModels, type ModelRow, unknownSlugs } from '../store/model.ts';
 import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput } from './field.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, companyHeading, muted, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { may } from './permission.ts';

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { readBudget, readEmail, readName } from '../domain/field.ts';
 import { limitTexts } from '../domain/limit-text.ts';
 import { type CompanyRow, createCompany, findCompany } from '../store/company.ts';
@@ -11,7 +10,7 @@ import { endCards } from './company-end.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { invitedPage } from './invite.ts';
 import { badge, companyHeading, page } from './layout.ts';
 import { list, listQuery } from './list.ts';

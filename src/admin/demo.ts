@@ -1,6 +1,6 @@
-import { html } from 'hono/html';
 import { hasDemo, removeDemo } from '../store/demo.ts';
 import { change, type PageContext, type Route, read } from './context.ts';
+import { html } from './html.ts';
 import { confirmation, emptyText, page } from './layout.ts';
 
 /** Removes what `make run` created on its first start. */

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import { EVENT_DAYS, EVENT_KINDS } from '../domain/event.ts';
 import { oneOf, readUuid } from '../domain/field.ts';
@@ -8,7 +7,7 @@ import { change, type PageContext, param, type Route, read } from './context.ts'
 import { csrfInput, formState, select } from './field.ts';
 import { Form } from './form.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, emptyText, muted, page, table } from './layout.ts';
 import { filteredAddress, toNext } from './list.ts';
 

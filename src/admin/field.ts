@@ -1,7 +1,6 @@
-import { html, raw } from 'hono/html';
 import type { PageContext } from './context.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import { writeNumber } from './number-text.ts';
 
 /** Parts of forms: labelled controls that keep their values and show their messages after a refusal. */

@@ -1,6 +1,5 @@
-import { html } from 'hono/html';
 import type { Clock } from '../domain/ports.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { pageLocale } from './locale.ts';
 
 const AGES = [

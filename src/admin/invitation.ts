@@ -1,5 +1,4 @@
 import { Hono, type MiddlewareHandler } from 'hono';
-import { html } from 'hono/html';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { INVITATION_PATH } from '../domain/invitation.ts';
 import { hashPassword, readPassword } from '../domain/password.ts';
@@ -9,6 +8,7 @@ import type { UserRow } from '../store/user.ts';
 import { clientOf, type PageContext, type PageEnv } from './context.ts';
 import { field, formState } from './field.ts';
 import { Form, FormRefused, readForm } from './form.ts';
+import { html } from './html.ts';
 import { rememberBrowser } from './known-browser.ts';
 import { plainPage } from './layout.ts';
 import { may } from './permission.ts';

@@ -1,11 +1,10 @@
-import { html } from 'hono/html';
 import { INVITATION_PATH, invitationMail } from '../domain/invitation.ts';
 import { reasonOf } from '../log.ts';
 import { findCompany } from '../store/company.ts';
 import type { InvitationRow, MadeInvitation } from '../store/invitation.ts';
 import { type PageContext, read } from './context.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { companyHeading, copyable, page } from './layout.ts';
 import { waitText } from './throttle.ts';
 

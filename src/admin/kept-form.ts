@@ -1,9 +1,8 @@
-import { html, raw } from 'hono/html';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { PageContext } from './context.ts';
 import { field, formState, keptInputs } from './field.ts';
 import { type Form, isUploaded, readForm, readUpload } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import { plainPage } from './layout.ts';
 import type { Session } from './session.ts';
 import { passwordSignIn } from './sign-in-attempt.ts';

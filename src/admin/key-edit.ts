@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import { readName } from '../domain/field.ts';
 import { readSpent } from '../store/company-usage.ts';
@@ -10,7 +9,7 @@ import { change, mayNow, type PageContext, param, type Route, read, readOfCompan
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
 import { companyHeading, confirmation, page } from './layout.ts';
 import { keptText } from './requests.ts';

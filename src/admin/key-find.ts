@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { FieldError } from '../domain/field.ts';
 import { digestOf, possibleKeysIn } from '../domain/key.ts';
 import { findCompany } from '../store/company.ts';
@@ -6,7 +5,7 @@ import { idsOfDigests, type KeyRow, keysWithCompany } from '../store/key.ts';
 import { companyOf, type PageContext, type Route, read } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { keyState } from './key.ts';
 import { replaceForm } from './key-reveal.ts';
 import { companyHeading, emptyText, muted, page, table } from './layout.ts';

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { html } from 'hono/html';
 import { FieldError, readUuid } from '../domain/field.ts';
 import { listModels } from '../domain/gate.ts';
 import type { Model } from '../domain/model.ts';
@@ -9,7 +8,7 @@ import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../store/key-revea
 import { type PageContext, read } from './context.ts';
 import { csrfInput } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { companyHeading, copyable, page } from './layout.ts';
 import { onceInput } from './once.ts';
 

@@ -1,10 +1,10 @@
-import { html } from 'hono/html';
 import { oneOf } from '../domain/field.ts';
 import { findKey } from '../store/key.ts';
 import { rotateKeyOnce } from '../store/key-reveal.ts';
 import { change, type PageContext, param, type Route, readOfCompany } from './context.ts';
 import { csrfInput, formState, select } from './field.ts';
 import type { Form } from './form.ts';
+import { html } from './html.ts';
 import { onceInputs, readOnce, replaceForm, revealPage } from './key-reveal.ts';
 import { companyHeading, page } from './layout.ts';
 

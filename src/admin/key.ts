@@ -1,4 +1,3 @@
-import { html, raw } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import type { Company } from '../domain/company.ts';
 import { readName, readScope } from '../domain/field.ts';
@@ -13,7 +12,7 @@ import { change, mayNow, type PageContext, param, type Route, read } from './con
 import { checkboxes, createCard, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import { onceInputs, readOnce, revealPage } from './key-reveal.ts';
 import { badge, companyHeading, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';

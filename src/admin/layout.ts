@@ -1,11 +1,10 @@
-import { html, raw } from 'hono/html';
 import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { UUID } from '../domain/field.ts';
 import { SCRIPT, STYLE } from './assets.ts';
 import { budgetNotices } from './budget-notice.ts';
 import type { PageContext } from './context.ts';
 import { csrfInput } from './field.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import { type Action, may } from './permission.ts';
 
 /** The document around every page, and parts that pages share. */

@@ -1,9 +1,8 @@
-import { html } from 'hono/html';
 import { type ListPage, type ListQuery, PAGE_ROWS } from '../store/page.ts';
 import type { PageContext } from './context.ts';
 import { options } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { type Columns, emptyText, table } from './layout.ts';
 
 const MAX_SEARCH = 200; // characters

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
 import type { MarginExtent } from '../store/margin.ts';
 import { marginCsv } from '../store/margin-csv.ts';
@@ -6,7 +5,7 @@ import { type DetailedMargin, readDetailedMargin, type ToldSums } from '../store
 import { type PageContext, type Route, read, sharerOf } from './context.ts';
 import { download } from './download.ts';
 import { options } from './field.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { emptyText, muted, page, table } from './layout.ts';
 
 /** Revenue, cost and margin of a month, for operators alone. */

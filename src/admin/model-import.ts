@@ -1,12 +1,11 @@
 import { hash } from 'node:crypto';
-import { html } from 'hono/html';
 import { readText } from '../domain/field.ts';
 import { IMPORT_COLUMNS, type ImportMistake, readModels } from '../domain/model-import.ts';
 import { type ImportedLine, type ImportResult, importModels } from '../store/model-import.ts';
 import { changeAsOperator, type PageContext, type Route } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, muted, page, table } from './layout.ts';
 
 /** Models and prices from a CSV file: what it would change is shown first. */

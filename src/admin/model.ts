@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { readKind, readName, readSlug } from '../domain/field.ts';
 import { type PriceUnit, priceIn, readPriceIn } from '../domain/price.ts';
 import { hasDemo } from '../store/demo.ts';
@@ -9,7 +8,7 @@ import { euBadge } from './company-model.ts';
 import { change, type PageContext, param, type Route, read, removal } from './context.ts';
 import { checkbox, createCard, csrfInput, type Field, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';

@@ -1,7 +1,6 @@
 import { hash, randomUUID } from 'node:crypto';
-import { html } from 'hono/html';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 
 /** A form that creates something does so once, however often it is sent: by a double click, or a reload of its answer. */
 

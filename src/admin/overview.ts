@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import {
   duration,
   type GatewayRow,
@@ -13,7 +12,7 @@ import {
 import { readBeginnings, readOverview } from '../store/overview.ts';
 import { type PageContext, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
 

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { oneOf, readEmail } from '../domain/field.ts';
 import { ROLE_TEXTS } from '../domain/invitation.ts';
 import { COMPANY_ROLES, type CompanyRole } from '../domain/user.ts';
@@ -15,7 +14,7 @@ import { findPerson, keepAnOwner, type PersonRow, removeUser, setRole } from '..
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from './context.ts';
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { countInvitation, invitedPage } from './invite.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';

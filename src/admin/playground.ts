@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
-import { html, raw } from 'hono/html';
 import { stream } from 'hono/streaming';
 import type { Company } from '../domain/company.ts';
 import { readMaxTokens, readSlug, readText } from '../domain/field.ts';
@@ -11,7 +10,7 @@ import { callApi } from './api.ts';
 import { change, type PageContext, param, type Route, read, sharerOf } from './context.ts';
 import { csrfInput, field, formState } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import { companyHeading, page } from './layout.ts';
 import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf, TRIAL } from './trial.ts';
 

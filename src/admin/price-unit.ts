@@ -1,9 +1,8 @@
 import { getCookie, setCookie } from 'hono/cookie';
-import { html, raw } from 'hono/html';
 import { type PriceUnit, priceIn, readPriceUnit, UNIT_TOKENS } from '../domain/price.ts';
 import type { PageContext } from './context.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import { cookieOptions } from './session.ts';
 
 /** Whether a reader sees prices per 1000 or per 1,000,000 tokens: the browser remembers it. */

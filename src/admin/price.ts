@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import { readDay } from '../domain/field.ts';
 import { type PriceUnit, readMoment, readPriceIn, UNIT_TOKENS } from '../domain/price.ts';
@@ -20,7 +19,7 @@ import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, read, removal } from './context.ts';
 import { csrfInput, type FormState, field, formState } from './field.ts';
 import { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, companyLink, confirmation, muted, page, table } from './layout.ts';
 import { priceText, sentUnit, unitInput } from './price-unit.ts';
 import { FormQuestion } from './question.ts';

@@ -1,8 +1,7 @@
-import { html } from 'hono/html';
 import type { PageContext } from './context.ts';
 import { keptInputs } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { page } from './layout.ts';
 
 interface Asked {

@@ -1,10 +1,9 @@
-import { html } from 'hono/html';
 import { fateOf } from '../domain/request-fate.ts';
 import { findCompany } from '../store/company.ts';
 import { findRequest, type RequestDetail } from '../store/request.ts';
 import { companyOf, type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { companyHeading, companyLink, copyable, emptyText, muted, page } from './layout.ts';
 import { durationText, ENDPOINTS, keptText, requestsPage, resultBadge } from './requests.ts';
 

@@ -1,4 +1,3 @@
-import { html, raw } from 'hono/html';
 import type { ErrorStatus } from '../domain/errors.ts';
 import { FieldError, oneOf, readSlug, readUuid } from '../domain/field.ts';
 import { fateOf, RESULTS, type Result } from '../domain/request-fate.ts';
@@ -17,7 +16,7 @@ import { companyOf, type PageContext, read } from './context.ts';
 import { type FormState, field, formState, select } from './field.ts';
 import { Form } from './form.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { filteredAddress, toNext } from './list.ts';
 import { localText, readLocal } from './local-time.ts';

@@ -1,4 +1,3 @@
-import { html, raw } from 'hono/html';
 import { isLimited } from '../domain/budget.ts';
 import { readCidr } from '../domain/cidr.ts';
 import {
@@ -17,7 +16,7 @@ import { unknownSlugs } from '../store/model.ts';
 import { type PageContext, param, read } from './context.ts';
 import { checkboxes, type Field, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 
 /** Parts of forms for the limits of companies and keys, and for what a key may do less than its company. */
 

@@ -1,5 +1,4 @@
 import { Hono } from 'hono';
-import { html } from 'hono/html';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { reasonOf } from '../log.ts';
@@ -9,6 +8,7 @@ import { findUser } from '../store/user.ts';
 import type { PageContext, PageEnv, PageServices } from './context.ts';
 import { field, formState } from './field.ts';
 import { Form, readForm } from './form.ts';
+import { html } from './html.ts';
 import { joined } from './invitation.ts';
 import { plainPage } from './layout.ts';
 import { Oidc } from './oidc.ts';

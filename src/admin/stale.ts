@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import { html } from 'hono/html';
 import { formatEur, parseEur } from '../domain/money.ts';
 import type { Sql } from '../store/database.ts';
 import { type EditedTable, type LastChange, lastChange, lockRow } from '../store/last-change.ts';
@@ -7,7 +6,7 @@ import type { PageContext } from './context.ts';
 import type { FormState } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { muted, table } from './layout.ts';
 import { FormQuestion } from './question.ts';
 

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
 import { RefusedChange } from '../domain/refused-change.ts';
 import type { SealCheckpoint } from '../domain/statement.ts';
@@ -17,7 +16,7 @@ import {
 import { changeAsOperator, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { formState } from './field.ts';
 import type { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { companyHeading, companyLink, confirmation, emptyText, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { FormQuestion } from './question.ts';

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { readMonth } from '../domain/field.ts';
 import {
   type Correction,
@@ -20,7 +19,7 @@ import {
 import { type PageContext, param, type Route, readOfCompany } from './context.ts';
 import { nameFile } from './download.ts';
 import { type Format, mostDecimals } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
 import { figureCard } from './usage-cards.ts';

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { actorName } from '../domain/change-text.ts';
 import { oneOf, readName, readUuid } from '../domain/field.ts';
 import { throwConflict } from '../domain/refused-change.ts';
@@ -16,7 +15,7 @@ import { PAGE_ROWS } from '../store/page.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { createCard, type FormState, field, select } from './field.ts';
 import { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import {
   badge,
   companyHeading,

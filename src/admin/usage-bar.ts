@@ -1,9 +1,8 @@
-import { html, raw } from 'hono/html';
 import type { Usage } from '../store/company-usage.ts';
 import type { PageContext } from './context.ts';
 import { type FormState, field, formState, options, select } from './field.ts';
 import { Form } from './form.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import {
   ENDPOINTS,
   FILTERS,

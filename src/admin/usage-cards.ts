@@ -1,8 +1,7 @@
-import { html } from 'hono/html';
 import type { BudgetState, UsageTotals } from '../store/company-usage.ts';
 import { budgetBar, legendEntry } from './chart.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { badge } from './layout.ts';
 
 /** The sums of what is shown, and the budget of the present month (spec section 5, rule 6). */

@@ -1,11 +1,10 @@
-import { html, raw } from 'hono/html';
 import { formatEur, parseEur } from '../domain/money.ts';
 import type { UsageSums } from '../domain/usage.ts';
 import type { Groups, Usage, UsageFilters, UsageGroup } from '../store/company-usage.ts';
 import type { Quality, QualityGroup } from '../store/quality.ts';
 import type { DetailSums, UsageDetails } from '../store/usage-details.ts';
 import type { Format } from './format.ts';
-import type { Html } from './html.ts';
+import { type Html, html, raw } from './html.ts';
 import { badge, type Columns, muted, table } from './layout.ts';
 import { ENDPOINTS, queryOf, requestsOf, type UsageAddress } from './usage-address.ts';
 

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { type DayRange, type Step, stepOf, stepsOf, wholeMonth } from '../domain/day-range.ts';
 import { readUsage, type Usage } from '../store/company-usage.ts';
 import { readQuality } from '../store/quality.ts';
@@ -6,6 +5,7 @@ import { readUsageDetails } from '../store/usage-details.ts';
 import { type Bar, costChart } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
+import { html } from './html.ts';
 import { companyHeading, emptyText, page } from './layout.ts';
 import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';

@@ -1,4 +1,3 @@
-import { html } from 'hono/html';
 import { oneOf, readEmail } from '../domain/field.ts';
 import { hashPassword, readPassword } from '../domain/password.ts';
 import { ROLES } from '../domain/user.ts';
@@ -9,6 +8,7 @@ import { companyField, readCompanyChoice } from './choice.ts';
 import { change, type PageContext, param, type Route, read, removal, sharerOf } from './context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
+import { html } from './html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 
