@@ -17,6 +17,18 @@ export class FieldError extends Error {
 const MAX_LINES = 1000;
 /** An id, in lower case. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+export const SLUG = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/;
+export const EUR = /^\d{1,12}(\.\d{1,15})?$/;
+/** EUR per 1000 tokens. */
+export const PRICE = /^\d{1,6}(\.\d{1,12})?$/;
+export const MONTH = /^[12]\d{3}-(0[1-9]|1[0-2])$/;
+/** The highest values that settings may have; the lowest is 1. */
+export const MOST = {
+  requestsPerMinute: 1_000_000_000,
+  tokensPerMinute: 1_000_000_000_000,
+  maxConcurrent: 1_000_000,
+  maxTokens: 32_000, // spec section 8
+};
 const EMAIL = /^[^\s\p{Cc}@<>"]+@[^\s\p{Cc}@<>"]+$/u;
 const DAY = /^[12]\d{3}-\d\d-\d\d$/;
 const INSTANT = /^([12]\d{3}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d:\d\d))?$/;
@@ -41,7 +53,7 @@ export function readText(text: string): string {
 }
 
 export const readSlug = matching(
-  /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/,
+  SLUG,
   'must begin with a letter or digit and hold 1 to 128 letters, digits and . _ : / @ + - only',
 );
 
@@ -51,7 +63,7 @@ export function readBoolean(text: string): boolean {
 
 /** A monthly budget in EUR as exact decimal text; 0 means unlimited (spec section 2.9). */
 export const readBudget = matching(
-  /^\d{1,12}(\.\d{1,15})?$/,
+  EUR,
   'must be an amount in EUR such as 250 or 99.50, below 1e12, as a plain decimal number',
 );
 
@@ -63,7 +75,7 @@ export function readCreditLimit(text: string): string {
 
 /** EUR per 1000 tokens as exact decimal text. */
 export const readPrice = matching(
-  /^\d{1,6}(\.\d{1,12})?$/,
+  PRICE,
   'must be EUR per 1000 tokens such as 0.0025, below 1000000, 12 decimals at most, as a plain decimal number',
 );
 
@@ -73,13 +85,12 @@ export function readTemperature(text: string): number {
   return isRight ? Number(text) : refuse('must be a number from 0 to 2, as a plain decimal number', text);
 }
 
-/** Spec section 8: 1 to 32000. */
-export const readMaxTokens = wholeNumber(32_000);
+export const readMaxTokens = wholeNumber(MOST.maxTokens);
 
 /** Limits of companies and keys (contract section 5). */
-export const readRequestsPerMinute = wholeNumber(1_000_000_000);
-export const readTokensPerMinute = wholeNumber(1_000_000_000_000);
-export const readMaxConcurrent = wholeNumber(1_000_000);
+export const readRequestsPerMinute = wholeNumber(MOST.requestsPerMinute);
+export const readTokensPerMinute = wholeNumber(MOST.tokensPerMinute);
+export const readMaxConcurrent = wholeNumber(MOST.maxConcurrent);
 
 export const readScope: Read<Scope> = oneOf(...SCOPES);
 
@@ -125,7 +136,7 @@ export function readDuration(text: string): number {
 
 /** "2026-11" as a billing month, "2026-11-01". */
 export function readMonth(text: string): string {
-  if (!/^[12]\d{3}-(0[1-9]|1[0-2])$/.test(text)) refuse('must be a month such as 2026-11', text);
+  if (!MONTH.test(text)) refuse('must be a month such as 2026-11', text);
   return `${text}-01`;
 }
 

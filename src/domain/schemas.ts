@@ -1,3 +1,5 @@
+import { MOST } from './field.ts';
+
 /**
  * JSON Schemas of the request bodies (spec sections 4.2 to 4.4 and 8; contract section 5). They check what the gateway
  * itself depends on; the rest is left to the upstream.
@@ -89,7 +91,7 @@ export const assistantRunRequest = {
     messages: { type: 'array', minItems: 1, maxItems: 50, items: message },
     model_slug: { type: ['string', 'null'] },
     temperature: { type: ['number', 'null'], minimum: 0, maximum: 2 },
-    max_tokens: { type: ['integer', 'null'], minimum: 1, maximum: 32000 },
+    max_tokens: { type: ['integer', 'null'], minimum: 1, maximum: MOST.maxTokens },
     stream: { enum: [false, null] },
     metadata: { type: ['object', 'null'] },
   },

@@ -1,4 +1,4 @@
-import { UUID } from '../../domain/field.ts';
+import { EUR, MONTH, MOST, PRICE, SLUG, UUID } from '../../domain/field.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { ROLES } from '../../domain/user.ts';
 import type { ObjectSchema, Schema } from './operation.ts';
@@ -26,20 +26,14 @@ export const moment = written(
   'a day of the billing time zone such as 2027-01-31, or an instant such as 2027-01-31T18:00:00Z',
   'moment',
 );
-export const month = written('^[12]\\d{3}-(0[1-9]|1[0-2])$', 'a month such as 2026-11');
+export const month = written(MONTH.source, 'a month such as 2026-11');
 export const name = written(
   '^[^\\p{Cc}]{0,199}[^\\p{Cc}\\s]$',
   'one line of 1 to 200 characters that does not end in a space',
 );
-export const slug = written(
-  '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$',
-  'the name of a model: letters, digits and . _ : / @ + -',
-);
-const eur = written('^\\d{1,12}(\\.\\d{1,15})?$', 'an amount in EUR as exact decimal text, such as "99.50"');
-export const price = written(
-  '^\\d{1,6}(\\.\\d{1,12})?$',
-  'EUR per 1000 tokens as exact decimal text, such as "0.0025"',
-);
+export const slug = written(SLUG.source, 'the name of a model: letters, digits and . _ : / @ + -');
+const eur = written(EUR.source, 'an amount in EUR as exact decimal text, such as "99.50"');
+export const price = written(PRICE.source, 'EUR per 1000 tokens as exact decimal text, such as "0.0025"');
 export const text = written('^[^\\u0000]*$', 'any text without NUL');
 export const string: Schema = { type: 'string' };
 export const textOrNull: Schema = { type: ['string', 'null'] };
@@ -98,9 +92,9 @@ export function listQuery(filters: Readonly<Record<string, Schema>> = {}, cursor
 }
 
 const limits = {
-  requests_per_minute: orNull(whole(1_000_000_000, 'null: no limit')),
-  tokens_per_minute: orNull(whole(1_000_000_000_000, 'null: no limit')),
-  max_concurrent: orNull(whole(1_000_000, 'calls in flight at once; null: no limit')),
+  requests_per_minute: orNull(whole(MOST.requestsPerMinute, 'null: no limit')),
+  tokens_per_minute: orNull(whole(MOST.tokensPerMinute, 'null: no limit')),
+  max_concurrent: orNull(whole(MOST.maxConcurrent, 'calls in flight at once; null: no limit')),
 };
 const budget = orNull({ ...eur, description: `${eur.description}; null or "0": no limit` });
 
@@ -181,7 +175,7 @@ export const assistantSettings = {
   system_prompt: text,
   model_slug: orNull(slug),
   temperature: { type: ['number', 'null'], minimum: 0, maximum: 2 },
-  max_tokens: orNull(whole(32_000, 'null: what the caller says')),
+  max_tokens: orNull(whole(MOST.maxTokens, 'null: what the caller says')),
   visibility: oneOf(['company', 'private', 'persons', 'teams', 'projects']),
   project_id: orNull(id),
 };
