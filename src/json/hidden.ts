@@ -2,7 +2,7 @@ import { BACKSLASH, COLON, HEX, LETTER_U, QUOTE, SPACE, sequenceLength } from '.
 
 /** Something that no string of an answer may hold. */
 interface Needle {
-  /** Characters, in lower and in upper case. Those that escapes write in two halves are whole, or all in halves. */
+  /** Characters, in lower and in upper case. Those that take two escapes are each one item, or each two: a half each. */
   readonly lower: readonly number[];
   readonly upper: readonly number[];
   /** The slug takes its place; else it is removed. */
@@ -173,7 +173,7 @@ function endOf({ lower, upper }: Needle, b: Buffer, i: number, to: number): numb
 const LETTERS = Uint8Array.from({ length: 256 }, (_, c) => c);
 for (const [k, letter] of Buffer.from('bfnrt').entries()) LETTERS[letter] = '\b\f\n\r\t'.charCodeAt(k);
 
-/** The character at i, which may be escaped: of those written as two escapes a half. */
+/** The character at i, which may be escaped; the half that the escape at i stands for, where a character takes two. */
 function charAt(b: Buffer, i: number): number {
   let char = b[i] as number;
   if (char === BACKSLASH) {

@@ -119,7 +119,7 @@ export function usageMembers(json: string): Members | null {
 }
 
 /**
- * What a usage tells while the completion goes on: of the prompt alone, and no zero, with which routers begin.
+ * What a usage tells while the completion goes on: the part of the prompt, unless it is 0, which some routers send first.
  * @returns null when it does not tell the prompt
  */
 export function promptUsage({ prompt, details }: ToldUsage): ToldUsage | null {

@@ -144,8 +144,8 @@ export class BatchJson {
 }
 
 /**
- * What the records cost together; null when some were read back, whose cost may count for nobody
- * here. With it the database need not return sums: 0.6 µs of a row where each is another company's.
+ * What the records cost together; null when some were read back from the disk: their cost may be no part of what is
+ * pending here. Given it, the database need not return a sum for each company, which takes up to 0.6 µs a row.
  */
 export function totalOf(batch: readonly PendingRecord[]): Femto | null {
   let total = 0n;
