@@ -11,7 +11,7 @@ import { createListener, type Listener } from './gateway/listener.ts';
 import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
 import type { Log, Logger } from './log.ts';
-import { openFilesLimit } from './runtime/open-files.ts';
+import { openFilesLimit } from './metrics.ts';
 import { TlsFiles } from './runtime/tls-files.ts';
 import { answers } from './runtime/unix-socket.ts';
 import type { Database } from './store/database.ts';
@@ -244,7 +244,7 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLe
 /** Warns where the system allows fewer files than connections: further ones it closes itself, and nobody is told. */
 export function checkOpenFiles({ maxConnections }: Config, log: Logger, processes: number): void {
   const limit = openFilesLimit();
-  if (limit * processes >= maxConnections) return;
+  if (limit === undefined || limit * processes >= maxConnections) return;
   log.warn(
     { limit },
     'a process may open fewer files than MAX_CONNECTIONS needs: further connections are closed without a word; raise the limit (ulimit -n, LimitNOFILE), or set MAX_CONNECTIONS below half of it',

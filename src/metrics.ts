@@ -179,7 +179,7 @@ export class Metrics {
     gauge('process_start_time_seconds', 'Start time of the process since unix epoch in seconds.', () => began, 'min');
     gauge('process_resident_memory_bytes', 'Resident memory size in bytes.', () => process.memoryUsage.rss());
     gauge('process_open_fds', 'Number of open file descriptors.', openDescriptors);
-    gauge('process_max_fds', 'Maximum number of open file descriptors.', maxDescriptors, 'min');
+    this.gauge('process_max_fds', 'Maximum number of open file descriptors.', openFilesLimit, 'min');
     const { memoryUsage } = process;
     gauge('nodejs_heap_size_total_bytes', 'Process heap size from Node.js in bytes.', () => memoryUsage().heapTotal);
     gauge('nodejs_heap_size_used_bytes', 'Process heap size used from Node.js in bytes.', () => memoryUsage().heapUsed);
@@ -231,9 +231,12 @@ function openDescriptors(): number {
   return readdirSync('/proc/self/fd').length - 1; // without the one that reads
 }
 
-function maxDescriptors(): number {
-  const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-  return limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
+/** How many files this process may have open, sockets among them; undefined where there is no /proc. */
+export function openFilesLimit(): number | undefined {
+  return orNone(() => {
+    const limit = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+    return limit === undefined ? Number.POSITIVE_INFINITY : Number(limit);
+  });
 }
 
 /** A histogram as plain numbers. */
