@@ -18,6 +18,8 @@ interface Variable<T> {
   readonly shown?: string;
   readonly parse: Parse<T>;
   readonly meaning: string;
+  /** The variables without which this one does nothing, or not what it should. */
+  readonly needs: readonly string[];
   /** The value appears in no message, and NAME_FILE may name a file that holds it. */
   readonly secret?: boolean;
   /** An empty text is a value; elsewhere an empty variable counts as unset. */
@@ -47,8 +49,8 @@ const TABLE = {
   apiProxies: variable('API_PROXIES', '0', whole(0, 9),
     'number of reverse proxies in front of the API that set X-Forwarded-For; for keys that are bound to networks'),
   tlsCert: optional('TLS_CERT', 'none', asText,
-    'PEM file with the certificate chain of both listeners, read again when it changes; needs TLS_KEY'),
-  tlsKey: optional('TLS_KEY', 'none', asText, 'PEM file with its private key'),
+    'PEM file with the certificate chain of both listeners, read again when it changes', ['TLS_KEY']),
+  tlsKey: optional('TLS_KEY', 'none', asText, 'PEM file with its private key', ['TLS_CERT']),
   reusePort: variable('REUSE_PORT', 'off', onOff,
     'on: several processes share PORT; Linux spreads connections over them'),
   workers: variable('WORKERS', '1', or('auto', whole(1, 256, 1, ' or auto')),
@@ -70,9 +72,9 @@ const TABLE = {
   upstreamUrl: optional('UPSTREAM_URL', 'demo upstream', address,
     'base address of the model-routing proxy, including its /v1'),
   upstreamApiKey: secret('UPSTREAM_API_KEY', 'none', bearerToken,
-    'master key of that proxy, sent as a bearer token'),
+    'master key of that proxy, sent as a bearer token', ['UPSTREAM_URL']),
   upstreamHeaders: secret('UPSTREAM_HEADERS', 'none', upstreamHeaders,
-    'more headers sent with every upstream call: name=value,name=value, values percent-encoded'),
+    'more headers sent with every upstream call: name=value,name=value, values percent-encoded', ['UPSTREAM_URL']),
   upstreamCurrency: variable('UPSTREAM_CURRENCY', 'USD', matching(/^[A-Z]{3}$/, 'three capital letters such as USD'),
     'currency in which that proxy reports the cost of a call'),
   upstreamRate: optional('UPSTREAM_RATE', 'none', decimal(1e6),
@@ -122,18 +124,18 @@ const TABLE = {
   adminProxies: variable('ADMIN_PROXIES', '0', whole(0, 9),
     'number of reverse proxies in front of the admin listener that set X-Forwarded-For'),
   oidcIssuer: optional('OIDC_ISSUER', 'none', encryptedAddress,
-    'OpenID Connect provider for signing in to the admin pages; needs ADMIN_URL'),
-  oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider'),
-  oidcClientSecret: secret('OIDC_CLIENT_SECRET', 'none', asText, 'client secret, if the provider gave one'),
+    'OpenID Connect provider for signing in to the admin pages', ['OIDC_CLIENT_ID', 'ADMIN_URL']),
+  oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider', ['OIDC_ISSUER']),
+  oidcClientSecret: secret('OIDC_CLIENT_SECRET', 'none', asText, 'client secret, if the provider gave one', ['OIDC_ISSUER']),
   webhookUrl: secret('ALERT_WEBHOOK_URL', 'no webhook', webhookAddress,
-    'where events are posted to, budget alerts among them; needs ALERT_WEBHOOK_SECRET'),
+    'where events are posted to, budget alerts among them', ['ALERT_WEBHOOK_SECRET']),
   webhookSecret: secret('ALERT_WEBHOOK_SECRET', 'none', webhookSecret,
-    'key that signs them: whsec_ and 24 to 64 random bytes in base64'),
+    'key that signs them: whsec_ and 24 to 64 random bytes in base64', ['ALERT_WEBHOOK_URL']),
   smtpUrl: secret('SMTP_URL', 'no e-mails', smtpAddress,
-    'mail server for budget alerts and invitations: smtp://user:password@host:587 or smtps://…:465; needs ALERT_FROM'),
-  alertFrom: optional('ALERT_FROM', 'none', mailAddress, 'address that the e-mails come from'),
+    'mail server for budget alerts and invitations: smtp://user:password@host:587 or smtps://…:465', ['ALERT_FROM']),
+  alertFrom: optional('ALERT_FROM', 'none', mailAddress, 'address that the e-mails come from', ['SMTP_URL']),
   alertTo: optional('ALERT_TO', 'none', mailAddresses,
-    'addresses that get every budget alert besides owners and administrators of the company: a@b.example,c@d.example'),
+    'addresses that get every budget alert besides owners and administrators of the company: a@b.example,c@d.example', ['SMTP_URL']),
   otlpUrl: optional('OTEL_EXPORTER_OTLP_ENDPOINT', 'no traces', address,
     'base address of an OpenTelemetry collector (OTLP over HTTP, JSON); /v1/traces is appended'),
   otlpHeaders: secret('OTEL_EXPORTER_OTLP_HEADERS', 'none', headers,
@@ -145,9 +147,6 @@ const TABLE = {
 
 /** Every variable, in the order in which help and README list them. */
 export const VARIABLES: readonly Variable<unknown>[] = Object.values(TABLE);
-
-const SECRETS = VARIABLES.filter((each) => each.secret).map(({ name }) => `${name}_FILE`);
-export const SECRETS_NOTE = `A secret can come from a file: ${SECRETS.slice(0, -1).join(', ')} and ${SECRETS.at(-1)} each name a file that holds the value.`;
 
 type Values = { readonly [P in keyof typeof TABLE]: (typeof TABLE)[P] extends Variable<infer T> ? T : never };
 
@@ -178,25 +177,27 @@ export function readConfig(env: Environment, checkDatabaseUrl: CheckUrl = () => 
       return [property, undefined];
     }
   };
-  const config = combine(Object.fromEntries(Object.entries(TABLE).map(read)) as Values, mistakes);
+  const values = Object.fromEntries(Object.entries(TABLE).map(read)) as Values;
+  mistakes.push(...missing(values));
+  const config = combine(values);
   if (mistakes.length > 0) throw new ConfigError(mistakes);
   return Object.freeze(config);
 }
 
+/** What is unset though others need it, one line each. */
+function missing(values: Values): string[] {
+  const rows = Object.entries<Variable<unknown>>(TABLE);
+  const isUnset = ([property]: [string, unknown]): boolean => values[property as keyof Values] === null;
+  return rows.filter(isUnset).flatMap(([, { name }]) => {
+    const users = rows.filter((row) => !isUnset(row) && row[1].needs.includes(name)).map(([, user]) => user.name);
+    return users.length === 0 ? [] : [`${name}: is needed with ${users.join(' and ')}`];
+  });
+}
+
 /** What depends on several variables. A value that was a mistake is undefined here, not null. */
-function combine(values: Values, mistakes: string[]) {
+function combine(values: Values) {
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...others } = values;
   const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...rest } = others;
-  if (issuer !== null) {
-    if (clientId === null) mistakes.push('OIDC_CLIENT_ID: is needed with OIDC_ISSUER');
-    if (rest.adminUrl === null) mistakes.push('ADMIN_URL: is needed with OIDC_ISSUER, to return to after signing in');
-  }
-  if (webhookUrl !== null && signingKey === null)
-    mistakes.push('ALERT_WEBHOOK_SECRET: is needed with ALERT_WEBHOOK_URL');
-  if (smtpUrl !== null && alertFrom === null) mistakes.push('ALERT_FROM: is needed with SMTP_URL');
-  if (smtpUrl === null && alertTo !== null) mistakes.push('SMTP_URL: is needed with ALERT_TO');
-  if ((rest.tlsCert === null) !== (rest.tlsKey === null))
-    mistakes.push('TLS_CERT: TLS_CERT and TLS_KEY are set together; set both, or neither');
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
@@ -245,15 +246,23 @@ function readSecret(name: string, path: string): string {
 }
 
 function variable<T>(name: string, fallback: string, parse: Parse<T>, meaning: string): Variable<T> {
-  return { name, fallback, parse, meaning };
+  return { name, fallback, parse, meaning, needs: [] };
 }
 
-function optional<T>(name: string, shown: string, parse: Parse<T>, meaning: string): Variable<T | null> {
-  return { name, fallback: null, shown, parse, meaning };
+function optional<T>(
+  name: string,
+  shown: string,
+  parse: Parse<T>,
+  meaning: string,
+  needs: readonly string[] = [],
+): Variable<T | null> {
+  const what = needs.length === 0 ? meaning : `${meaning}; needs ${needs.join(' and ')}`;
+  return { name, fallback: null, shown, parse, meaning: what, needs };
 }
 
-function secret<T>(name: string, shown: string, parse: Parse<T>, meaning: string): Variable<T | null> {
-  return { ...optional(name, shown, parse, meaning), secret: true };
+/** As `optional`. */
+function secret<T>(...row: Parameters<typeof optional<T>>): Variable<T | null> {
+  return { ...optional(...row), secret: true };
 }
 
 function must(holds: boolean, rule: string): void {

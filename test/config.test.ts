@@ -5,6 +5,8 @@ import t from 'tap';
 import { describeConfig } from '../src/cli/help.ts';
 import { ConfigError, readConfig, VARIABLES } from '../src/config.ts';
 
+const UPSTREAM_URL = 'http://router/v1';
+
 function mistakes(env: Record<string, string>): readonly string[] {
   try {
     readConfig(env);
@@ -103,7 +105,10 @@ t.test('the variables of OpenTelemetry have their standard meaning', async (t) =
 });
 
 t.test('headers of upstream calls are decoded, with lowercase names', async (t) => {
-  const config = readConfig({ UPSTREAM_HEADERS: 'X-Portkey-Api-Key=a%2Cb%3D, x-config = {"provider":"openai"},' });
+  const config = readConfig({
+    UPSTREAM_URL,
+    UPSTREAM_HEADERS: 'X-Portkey-Api-Key=a%2Cb%3D, x-config = {"provider":"openai"},',
+  });
   t.same(config.upstreamHeaders, { 'x-portkey-api-key': 'a,b=', 'x-config': '{"provider":"openai"}' });
   t.same(readConfig({}).upstreamHeaders, {});
 });
@@ -111,12 +116,12 @@ t.test('headers of upstream calls are decoded, with lowercase names', async (t) 
 t.test('all mistakes in headers of upstream calls are told at once, without a value', async (t) => {
   const RULE = 'must be name=value with a value of printable ASCII';
   const UPSTREAM_HEADERS = 'x-a=1,hunter2,Host=hunter2,x-b=,x-c=%0d%0ahunter2,X-A=hunter2,x-d=%c3%bc,x e=1,x-f=%20a';
-  t.same(mistakes({ UPSTREAM_HEADERS, PORT: 'x' }).length, 2);
-  t.same(mistakes({ UPSTREAM_HEADERS }), [
+  t.same(mistakes({ UPSTREAM_URL, UPSTREAM_HEADERS, PORT: 'x' }).length, 2);
+  t.same(mistakes({ UPSTREAM_URL, UPSTREAM_HEADERS }), [
     `UPSTREAM_HEADERS: pair 2 ${RULE}; host is set by the gateway and cannot be given; pair 4 ${RULE}; pair 5 ${RULE}; x-a occurs twice; pair 7 ${RULE}; pair 8 ${RULE}; pair 9 ${RULE} (the value is not shown)`,
   ]);
   for (const name of ['Authorization', 'content-length', 'transfer-encoding', 'X-Request-Id', 'accept-encoding']) {
-    t.equal(mistakes({ UPSTREAM_HEADERS: `${name}=a` }).length, 1, name);
+    t.equal(mistakes({ UPSTREAM_URL, UPSTREAM_HEADERS: `${name}=a` }).length, 1, name);
   }
 });
 
@@ -141,9 +146,10 @@ t.test('every secret can come from a file, without one newline at its end', asyn
   const oidc = { OIDC_ISSUER: 'https://id.example', OIDC_CLIENT_ID: 'x', ADMIN_URL: 'https://gate.example' };
   const others = (name: string) => ({
     ...oidc,
+    UPSTREAM_URL,
     ...(name === 'ALERT_WEBHOOK_URL' ? { ALERT_WEBHOOK_SECRET: SECRETS.ALERT_WEBHOOK_SECRET[1] } : {}),
     ...(name === 'ALERT_WEBHOOK_SECRET' ? { ALERT_WEBHOOK_URL: 'https://hooks.example' } : {}),
-    ALERT_FROM: 'gate@gate.example',
+    ...(name === 'SMTP_URL' ? { ALERT_FROM: 'gate@gate.example' } : {}),
   });
   for (const [name, [property, value]] of Object.entries(SECRETS)) {
     const path = join(folder, name);
@@ -168,9 +174,11 @@ t.test('a mistake about a file names the variable and the path, never the conten
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-secrets-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const path = join(folder, 'secret');
-  const of = (env: Record<string, string> = {}) => mistakes({ UPSTREAM_API_KEY_FILE: path, ...env });
+  const of = (env: Record<string, string> = {}) => mistakes({ UPSTREAM_URL, UPSTREAM_API_KEY_FILE: path, ...env });
   t.same(of(), [`UPSTREAM_API_KEY_FILE: cannot read "${path}": ENOENT`]);
-  t.same(mistakes({ UPSTREAM_API_KEY_FILE: folder }), [`UPSTREAM_API_KEY_FILE: cannot read "${folder}": EISDIR`]);
+  t.same(mistakes({ UPSTREAM_URL, UPSTREAM_API_KEY_FILE: folder }), [
+    `UPSTREAM_API_KEY_FILE: cannot read "${folder}": EISDIR`,
+  ]);
   for (const nothing of ['', '\n']) {
     writeFileSync(path, nothing);
     t.same(of(), [`UPSTREAM_API_KEY_FILE: "${path}" is empty`]);
@@ -202,13 +210,38 @@ t.test('an address with a user is a mistake that does not repeat the address', a
 t.test('signing in through a provider needs OIDC_ISSUER, OIDC_CLIENT_ID and ADMIN_URL together', async (t) => {
   t.match(mistakes({ OIDC_ISSUER: 'http://id.example' }), [
     /^OIDC_ISSUER: must be an https:\/\/ address/,
-    /^OIDC_CLIENT_ID: /,
-    /^ADMIN_URL: /,
+    'ADMIN_URL: is needed with OIDC_ISSUER',
+    'OIDC_CLIENT_ID: is needed with OIDC_ISSUER',
   ]);
   const env = { OIDC_ISSUER: 'http://localhost:1', OIDC_CLIENT_ID: 'x', ADMIN_URL: 'http://localhost:8081' };
   t.match(readConfig(env).oidc, { clientId: 'x', clientSecret: null });
   t.match(mistakes({ ...env, ADMIN_URL: 'http://localhost/pages' }), ['ADMIN_URL: must be an address without a path']);
-  t.equal(readConfig({ OIDC_CLIENT_ID: 'x' }).oidc, null);
+});
+
+t.test('a setting without the one that it needs is a mistake, and its meaning names the other', async (t) => {
+  const webhookSecret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+  const alone: [Record<string, string>, string][] = [
+    [{ TLS_CERT: 'cert.pem' }, 'TLS_KEY: is needed with TLS_CERT'],
+    [{ TLS_KEY: 'key.pem' }, 'TLS_CERT: is needed with TLS_KEY'],
+    [{ UPSTREAM_API_KEY: 'x' }, 'UPSTREAM_URL: is needed with UPSTREAM_API_KEY'],
+    [{ UPSTREAM_HEADERS: 'a=b' }, 'UPSTREAM_URL: is needed with UPSTREAM_HEADERS'],
+    [{ OIDC_CLIENT_ID: 'x' }, 'OIDC_ISSUER: is needed with OIDC_CLIENT_ID'],
+    [{ OIDC_CLIENT_SECRET: 'x' }, 'OIDC_ISSUER: is needed with OIDC_CLIENT_SECRET'],
+    [
+      { OIDC_CLIENT_ID: 'x', OIDC_CLIENT_SECRET: 'x' },
+      'OIDC_ISSUER: is needed with OIDC_CLIENT_ID and OIDC_CLIENT_SECRET',
+    ],
+    [{ ALERT_WEBHOOK_URL: 'https://hooks.example' }, 'ALERT_WEBHOOK_SECRET: is needed with ALERT_WEBHOOK_URL'],
+    [{ ALERT_WEBHOOK_SECRET: webhookSecret }, 'ALERT_WEBHOOK_URL: is needed with ALERT_WEBHOOK_SECRET'],
+    [{ SMTP_URL: 'smtp://mail.example' }, 'ALERT_FROM: is needed with SMTP_URL'],
+    [{ ALERT_FROM: 'a@b.example' }, 'SMTP_URL: is needed with ALERT_FROM'],
+    [{ ALERT_TO: 'a@b.example' }, 'SMTP_URL: is needed with ALERT_TO'],
+  ];
+  for (const [env, mistake] of alone) t.same(mistakes(env), [mistake]);
+  const names = VARIABLES.map(({ name }) => name);
+  for (const { name, needs, meaning } of VARIABLES) {
+    for (const needed of needs) t.ok(names.includes(needed) && meaning.includes(needed), `${name} needs ${needed}`);
+  }
 });
 
 t.test('budget alerts: a webhook needs its secret, e-mails a sender, and addresses are addresses', async (t) => {
@@ -220,11 +253,6 @@ t.test('budget alerts: a webhook needs its secret, e-mails a sender, and address
     alertMail: { url: mail.SMTP_URL, from: 'gate@gate.example', to: ['a@b.example', 'c@d.example'] },
   });
   t.match(readConfig({}), { alertWebhook: null, alertMail: null });
-  t.same(mistakes({ ALERT_WEBHOOK_URL: webhook.ALERT_WEBHOOK_URL, SMTP_URL: mail.SMTP_URL }), [
-    'ALERT_WEBHOOK_SECRET: is needed with ALERT_WEBHOOK_URL',
-    'ALERT_FROM: is needed with SMTP_URL',
-  ]);
-  t.same(mistakes({ ALERT_TO: 'a@b.example' }), ['SMTP_URL: is needed with ALERT_TO']);
   const wrong = [
     ...['ftp://hooks.example', 'https://me:hunter2@hooks.example', 'https://hooks.example/#x', 'hunter2'].map(
       (url) => ({

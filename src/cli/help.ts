@@ -1,9 +1,12 @@
-import { SECRETS_NOTE, VARIABLES } from '../config.ts';
+import { VARIABLES } from '../config.ts';
 import type { Command } from './command.ts';
 
 /** What `--help` prints, made from the commands and the configuration table. Lines fit 80 columns. */
 
 const WIDTH = 80;
+
+const SECRETS = VARIABLES.filter((each) => each.secret).map(({ name }) => `${name}_FILE`);
+export const SECRETS_NOTE = `A secret can come from a file: ${SECRETS.slice(0, -1).join(', ')} and ${SECRETS.at(-1)} each name a file that holds the value.`;
 
 type Synopsis = Pick<Command, 'name' | 'operand' | 'summary'>;
 
