@@ -24,6 +24,7 @@ ENV NODE_ENV=production HOST=0.0.0.0 ADMIN_HOST=0.0.0.0 SPOOL_DIR=/spool
 USER 1000:1000
 EXPOSE 8080 8081
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=4s CMD ["node", "/app/dist/cli/health.js"]
+# a start may migrate, or wait for a gateway that does: it ends by itself after twelve hours, and fails no check before
+HEALTHCHECK --start-period=12h --interval=10s --timeout=4s CMD ["node", "/app/dist/cli/health.js"]
 ENTRYPOINT ["node", "/app/dist/main.js"]
 CMD ["serve"]
