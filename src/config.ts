@@ -28,6 +28,10 @@ interface Variable<T> {
 
 const SECOND = 1000; // in milliseconds
 const MEBIBYTE = 1_048_576;
+const host = matching(
+  /^(?:[^\s:/[\]]+|[\da-f]*:[\da-f]*:[\da-f:.]*(?:%\w+)?)$/i,
+  'an address or a name, without brackets and port',
+);
 const pathPrefix = matching(/^(\/[A-Za-z0-9._~-]+)+$/, 'a path like /v1, without a trailing slash');
 const shortName = matching(/^[A-Za-z0-9_-]{1,16}$/, '1 to 16 letters, digits, _ or -');
 const bearerToken = matching(/^[\x21-\x7e]+$/, 'printable ASCII without spaces');
@@ -41,7 +45,7 @@ const SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 
 // biome-ignore format: one row per variable
 const TABLE = {
-  host: variable('HOST', '127.0.0.1', asText, 'address of the API listener'),
+  host: variable('HOST', '127.0.0.1', host, 'address of the API listener'),
   port: variable('PORT', '8080', whole(0, 65_535), 'port of the API listener'),
   listenSocket: optional('LISTEN_SOCKET', 'none', socketPath,
     'path of a Unix socket for the API, instead of HOST and PORT'),
@@ -55,7 +59,7 @@ const TABLE = {
     'on: several processes share PORT; Linux spreads connections over them'),
   workers: variable('WORKERS', '1', or('auto', whole(1, 256, 1, ' or auto')),
     'processes that share PORT and its connections; auto: one for each core, as far as memory allows'),
-  adminHost: variable('ADMIN_HOST', '127.0.0.1', asText,
+  adminHost: variable('ADMIN_HOST', '127.0.0.1', host,
     'address of the admin listener: pages, /metrics, /livez, /readyz'),
   adminPort: variable('ADMIN_PORT', '8081', or('off', whole(0, 65_535, 1, ' or off')),
     'port of the admin listener; off: no admin listener'),
@@ -260,7 +264,6 @@ function optional<T>(
   return { name, fallback: null, shown, parse, meaning: what, needs };
 }
 
-/** As `optional`. */
 function secret<T>(...row: Parameters<typeof optional<T>>): Variable<T | null> {
   return { ...optional(...row), secret: true };
 }

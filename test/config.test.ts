@@ -286,6 +286,17 @@ t.test('a path of a socket that is too long is refused, where Node may cut it of
   t.match(mistakes({ LISTEN_SOCKET: `/${'s'.repeat(120)}` }), [/^LISTEN_SOCKET: must be a path of at most 10\d bytes/]);
 });
 
+t.test('HOST and ADMIN_HOST are an address or a name, without brackets and port', async (t) => {
+  const right = ['127.0.0.1', '0.0.0.0', '::', '::1', 'fe80::1%eth0', '::ffff:10.0.0.1', 'localhost', 'gate_1.example'];
+  for (const host of right) t.match(readConfig({ HOST: host, ADMIN_HOST: host }), { host, adminHost: host });
+  const RULE = 'must be an address or a name, without brackets and port';
+  for (const HOST of ['[::1]', '[::1]:8080', '127.0.0.1:8080', 'http://127.0.0.1', ' 127.0.0.1', 'a b'])
+    t.same(mistakes({ HOST, ADMIN_HOST: HOST }), [
+      `HOST: ${RULE}, not "${HOST}"`,
+      `ADMIN_HOST: ${RULE}, not "${HOST}"`,
+    ]);
+});
+
 t.test('FAST_HTTP is on unless it is switched off', async (t) => {
   t.equal(readConfig({}).fastHttp, true);
   t.equal(readConfig({ FAST_HTTP: 'off' }).fastHttp, false);
