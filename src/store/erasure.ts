@@ -24,10 +24,10 @@ export async function eraseCompany(sql: Sql, id: string, name: string | null): P
   if (name !== null && name.trim() !== company.name.trim()) {
     throwConflict('company', `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`);
   }
+  const [row] = await sql<[{ erased: Erased }]>`select erase_company(${id}, ${name === null}) as erased`;
   // of an erased company nobody is left to read anything
   if (name !== null)
     await sql`update admin_tokens set revoked_at = now() where company_id = ${id} and revoked_at is null`;
-  const [row] = await sql<[{ erased: Erased }]>`select erase_company(${id}, ${name === null}) as erased`;
   return reached(row.erased);
 }
 

@@ -147,8 +147,9 @@ t.test('erasing a company leaves no trace of its names and addresses', async (t)
     .split('\n')
     .filter((line) => /borg|olga/i.test(line))
     .sort();
-  const { persons } = await change((sql) => eraseCompany(sql, acme.company, 'Acme Verlag'));
-  t.equal(persons, 4);
+  const dry = await change((sql) => eraseCompany(sql, acme.company, null));
+  const erased = await change((sql) => eraseCompany(sql, acme.company, 'Acme Verlag'));
+  t.same(erased, dry, 'what it leaves in the audit log itself does not count');
   const dump = await everything();
   t.same(traces(dump, ACME), []);
   t.equal(await ledger(), before, 'ledger, sums and seals');
@@ -203,7 +204,7 @@ t.test('whoever went to another company is erased from the one that ends, and fr
   t.match(JSON.stringify(others), bob);
   const dry = await change((sql) => eraseCompany(sql, company, null));
   const erased = await change((sql) => eraseCompany(sql, company, 'Calm See'));
-  t.equal(erased.persons, dry.persons);
+  t.same(erased, dry);
   t.notMatch(JSON.stringify(await log(true)), bob);
   t.same(await log(false), others, 'the person is named where the person belongs now');
   const left = traces(await everything(), ['calm']).filter((line) => !line.startsWith('audit_log.'));
@@ -220,7 +221,7 @@ t.test('erasing one person of an open company', async (t) => {
   const [{ max }] = await run((sql) => sql<[{ max: number }]>`select max(id) from audit_log`);
   const dry = await change((sql) => erasePerson(sql, other.ann, true));
   t.match(dry, { persons: 1, rows: { users: 1, api_keys: 1, event_deliveries: 1 } });
-  t.match(await change((sql) => erasePerson(sql, other.ann, false)), { persons: 1, rows: { users: 1 } });
+  t.same(await change((sql) => erasePerson(sql, other.ann, false)), dry);
   t.same(traces(await everything(), [other.ann]), []);
   t.equal(await ledger(), before);
   const [key] = await run((sql) => sql`select name, created_by from api_keys where id = ${other.key}`);
@@ -303,7 +304,7 @@ t.test('in a text an address may stand in quotes or brackets, or end a sentence'
     (sql) => sql<[{ id: string }]>`insert into assistants (company_id, name, system_prompt)
       values (${other.company}, 'Jo', ${text}) returning id`,
   );
-  t.match(await change((sql) => erasePerson(sql, 'jo@x.example', false)), { rows: { assistants: 1, audit_log: 2 } });
+  t.match(await change((sql) => erasePerson(sql, 'jo@x.example', false)), { rows: { assistants: 1, audit_log: 1 } });
   const pattern = [...found.map((each) => each.replace('jo@x.example', 'PERSON')), ...others].join(' ');
   const [row] = await run((sql) => sql`select system_prompt from assistants where id = ${id}`);
   const logged = await run(
