@@ -1,7 +1,7 @@
 import { type DayRange, type MonthDays, monthsIn, monthsLessDays, type Step, stepOf } from '../domain/day-range.ts';
 import type { UsageSums } from '../domain/usage.ts';
 import { matching } from './columns.ts';
-import { unknownCompany } from './company.ts';
+import { REMOVED, unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { NIL_ID, utcSecond } from './expressions.ts';
 import { columnsOf } from './key-days.ts';
@@ -34,6 +34,7 @@ export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
  * its sums by month, day and hour. All EUR amounts are exact decimal text; days are those of the billing time zone.
  */
 export interface Usage extends UsageTotals {
+  /** In words for a company that was removed. */
   readonly company_name: string;
   readonly by_model: Groups<UsageGroup>;
   /** Name and prefix are null for a key that no longer exists. */
@@ -100,6 +101,7 @@ export async function readPresentMonth(sql: Sql): Promise<string> {
  * the table of keys. Of that, all keys are ranked by what they cost, and what else is shown is read of those shown. So
  * a year takes little longer than a month, and an odd range as long as the months it touches.
  * @param most lines of each table; null: all
+ * @param withRemoved also of a company that was removed and has a ledger
  * @throws RefusedChange not_found
  */
 export async function readUsage(
@@ -108,6 +110,7 @@ export async function readUsage(
   range: DayRange,
   filters: UsageFilters,
   most: number | null = null,
+  withRemoved = false,
 ): Promise<Usage> {
   const { whole, parts } = monthsIn(range);
   const isFiltered = Object.values(filters).some((value) => value !== null);
@@ -115,7 +118,7 @@ export async function readUsage(
   await sql`select set_config('work_mem', '32MB', true)`;
   // one statement is one snapshot, so tables, chart and totals agree
   const [row] = await sql<{ page: Usage }[]>`
-    with ${budgetTables(sql, companyId)},
+    with ${budgetTables(sql, companyId, withRemoved)},
     cells as materialized (${cellRows(sql, companyId, range, filters)}),
     drawn as materialized (${drawnRows(sql, companyId, range, filters)}),
     keys as materialized (${keyCosts(sql, companyId, range, filters)}),
@@ -179,12 +182,13 @@ export async function readUsage(
  * Tables of a WITH clause: `months` has the company's rows of monthly_spend, `budget` its present month with budget and
  * forecast. A table that may be spread over servers is read by itself and not joined.
  */
-function budgetTables(sql: Sql, companyId: string) {
-  return sql`asked as materialized (
-      select c.id, c.name, company_budget(c) as budget, zone, first as month, elapsed, length
-      from companies c, (${presentMonth(sql)}) m where c.id = ${companyId}
+function budgetTables(sql: Sql, companyId: string, withRemoved = false) {
+  return sql`months as materialized (select * from monthly_spend where company_id = ${companyId}),
+    asked as materialized (
+      select i.id, coalesce(c.name, ${REMOVED}) as name, company_budget(c) as budget, zone, first as month, elapsed, length
+      from (select ${companyId}::uuid as id) i left join companies c on c.id = i.id, (${presentMonth(sql)}) m
+      where c.id is not null or ${withRemoved} and exists (select from months)
     ),
-    months as materialized (select * from monthly_spend where company_id = ${companyId}),
     present as (
       select a.*, coalesce(api_cost_eur, 0) as api, coalesce(chat_cost_eur, 0) as chat,
         coalesce(api_cost_eur + chat_cost_eur, 0) as spent, coalesce(requests, 0) as requests,

@@ -81,6 +81,9 @@ export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
   return row ?? unknownCompany(id);
 }
 
+/** The name of a company that was removed. */
+export const REMOVED = 'a removed company';
+
 /**
  * The name of a company in words. That of one that was removed is not known any more, but its ledger stays.
  * @throws RefusedChange not_found where there is no ledger either
@@ -89,7 +92,7 @@ export async function ledgerName(sql: Sql, id: string): Promise<string> {
   const [company] = await sql<{ name: string }[]>`select name from companies where id = ${id}`;
   if (company !== undefined) return company.name;
   const spent = await sql`select from monthly_spend where company_id = ${id} limit 1`;
-  return spent.length > 0 ? 'a removed company' : unknownCompany(id);
+  return spent.length > 0 ? REMOVED : unknownCompany(id);
 }
 
 /** Names of companies by id; removed ones have none. */

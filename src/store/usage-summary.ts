@@ -5,13 +5,13 @@ import type { Sql } from './database.ts';
 import { readUsageDetails, type UsageDetails } from './usage-details.ts';
 
 /**
- * The part of a company's month that the command line prints (spec section 5, rule 6).
+ * The part of a company's month that the command line prints (spec section 5, rule 6); of a removed one too.
  * @param month its first day, "2026-11-01"; null for the current one in the billing time zone
  * @throws RefusedChange not_found
  */
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null) {
   const shown = month ?? (await readPresentMonth(sql));
-  const usage = await readUsage(sql, companyId, wholeMonth(shown), NO_FILTERS);
+  const usage = await readUsage(sql, companyId, wholeMonth(shown), NO_FILTERS, null, true);
   const details = await readUsageDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
   return summaryOf(companyId, usage, shown.slice(0, 7), details);
 }

@@ -61,3 +61,14 @@ t.test('a month without usage, the current month as default, and refused values'
     err: /--month must be a month/,
   });
 });
+
+t.test('the usage of a removed company is shown: its ledger outlives it', async (t) => {
+  await db.run(5000, (sql) => sql`delete from companies where id = ${company}`);
+  const { code, out } = await tollgate('usage', 'summary', '--company', company, '--month', '2026-11');
+  t.equal(code, 0);
+  t.match(
+    out,
+    /^Usage of a removed company in 2026-11\n\n {2}requests +2\n.*EUR total +0\.60140000000001\n {2}EUR budget +unlimited\n/s,
+  );
+  t.match((await tollgate('usage', 'summary', '--company', randomUUID())).err, /^tollgate: There is no company /);
+});
