@@ -51,4 +51,5 @@ clean: ## remove what was built
 	rm -rf dist .tap
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do printf 'make %-9s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS='	' read -r name text; do \
+	echo "$$text" | fold -s -w 65 | sed "s/^/               /; 1s/^ */$$(printf 'make %-9s ' $$name)/; s/ *$$//"; done

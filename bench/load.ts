@@ -15,7 +15,7 @@ const NAMES = Object.keys(ENDPOINTS).join(', ');
 
 const USAGE = `Load test of a model service.
 
-  npx node bench/load.ts --base-url http://127.0.0.1:8080/v1 --key svc_… [options]
+  npx node bench/load.ts --base-url http://127.0.0.1:8080/v1 --key KEY [options]
 
   --base-url URL    address clients use, with its version prefix
   --key KEY         API key; better in the environment variable LOAD_KEY, which

@@ -14,27 +14,42 @@ import { runSection } from './run/rounds.ts';
 import { CHECKOUT, TARGETS, type TargetName } from './run/targets.ts';
 import { FLEET, PAGES, SECTIONS } from './sections/list.ts';
 
-const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md, PAGES.md and results.json in bench/.
+/** Names of sections, in lines for the second column of the usage. */
+const listed = (sections: object): string =>
+  Object.keys(sections)
+    .join(', ')
+    .replace(/(.{40,59}), /g, `$1,\n${' '.repeat(20)}`);
+
+const USAGE = `Benchmarks the gateway; rewrites RESULTS.md, FLEET.md, PAGES.md and results.json
+in bench/.
 
   node bench/main.ts [options]
 
-  --only SECTION    one of ${Object.keys(SECTIONS).join(', ')}; may be repeated. Others keep their earlier results.
-                    ${Object.keys(FLEET).join(', ')} measure several gateways, ${Object.keys(PAGES).join(', ')} every page; they run only when they are named
+  --only SECTION    may be repeated; others keep their earlier results:
+                    ${listed(SECTIONS)}.
+                    ${listed(FLEET)} measure several gateways,
+                    ${listed(PAGES)} every page; they run only when they are named
   --rounds N        interleaved rounds (default 5)
-  --seconds N       seconds for which each program is measured in a round (default 3)
-  --quick           only shows that everything works: one round of 0.2 s without warm-up; writes nothing
-  --base DIR        compares with DIR, a built checkout of another commit: prints the ratios of CPU, writes nothing.
-                    Sections: requests, paced and burst, or what --only names
-  --ledger-rows N   rows in the scale and pages sections (default 1000000; the published tables have 10000000, some 5 and
-                    20 GB of disk)
-  --companies N     companies and keys in the scale section (default 100000); companies in the pages section (20000
-                    published), with half as many keys in one of them
+  --seconds N       seconds for which each program is measured in a round
+                    (default 3)
+  --quick           only shows that everything works: one round of 0.2 s without
+                    warm-up; writes nothing
+  --base DIR        compares with DIR, a built checkout of another commit:
+                    prints the ratios of CPU, writes nothing. Sections:
+                    requests, paced and burst, or what --only names
+  --ledger-rows N   rows in the scale and pages sections (default 1000000; the
+                    published tables have 10000000, some 5 and 20 GB of disk)
+  --companies N     companies and keys in the scale section (default 100000);
+                    companies in the pages section (20000 published), with half
+                    as many keys in one of them
   --report          measures nothing, only writes the report again
 
-Environment: BENCH_PORTKEY names a folder where "npm install @portkey-ai/gateway" was run, BENCH_LITELLM the
-program litellm of the Python package litellm[proxy] where it is not in PATH;
-BENCH_DATABASE_URL a Postgres server on this machine to use instead of the embedded one;
-BENCH_NODE_FLAGS more flags for gateways, such as "--cpu-prof --cpu-prof-dir=DIR".
+Environment: BENCH_PORTKEY names a folder where
+"npm install @portkey-ai/gateway" was run, BENCH_LITELLM the program litellm of
+the Python package litellm[proxy] where it is not in PATH; BENCH_DATABASE_URL a
+Postgres server on this machine to use instead of the embedded one;
+BENCH_NODE_FLAGS more flags for gateways, such as
+"--cpu-prof --cpu-prof-dir=DIR".
 `;
 
 const ALL = { ...SECTIONS, ...FLEET, ...PAGES };

@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 
 const LOAD = fileURLToPath(new URL('../../bench/load.ts', import.meta.url));
+const MAIN = fileURLToPath(new URL('../../bench/main.ts', import.meta.url));
 
 interface Run {
   readonly code: number | string;
@@ -150,5 +151,16 @@ t.test('says what is wrong, and never the key', async (t) => {
       code: 64,
       stderr: name === 'base-url' ? /neither http/ : RegExp(`^--${name} (must be|is missing, or)`),
     });
+  }
+});
+
+t.test('the help of both programs fits 80 columns', async (t) => {
+  for (const program of [LOAD, MAIN]) {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    execFile(process.execPath, [program, '--help'], (_error, stdout) => resolve(stdout));
+    const help = await promise;
+    t.match(help, '--base');
+    const wide = help.split('\n').filter((line) => line.length > 80);
+    t.same(wide, []);
   }
 });
