@@ -75,6 +75,7 @@ t.test('serve --help prints every environment variable from the code that reads 
   t.match({ code, err }, { code: 0, err: '' });
   t.ok(out.includes(describeConfig()));
   t.match(out, /A secret can come from a file: DATABASE_URL_FILE, UPSTREAM_API_KEY_FILE,\n/);
+  t.match(out, /\n\nNODE_EXTRA_CA_CERTS is read by Node: /);
 });
 
 t.test('--version prints the version of the package', async (t) => {

@@ -8,6 +8,9 @@ const WIDTH = 80;
 const SECRETS = VARIABLES.filter((each) => each.secret).map(({ name }) => `${name}_FILE`);
 export const SECRETS_NOTE = `A secret can come from a file: ${SECRETS.slice(0, -1).join(', ')} and ${SECRETS.at(-1)} each name a file that holds the value.`;
 
+const AUTHORITIES_NOTE =
+  'NODE_EXTRA_CA_CERTS is read by Node: a PEM file with more authorities whose certificates are trusted, for the upstream, webhooks, mail, traces and OpenID Connect.';
+
 type Synopsis = Pick<Command, 'name' | 'operand' | 'summary'>;
 
 /** One summary per command, in the order given, a blank line between nouns. */
@@ -33,7 +36,7 @@ Exit status: 0 done, 1 refused or failed, 64 wrong usage or configuration.`;
 
 /** The notes of `serve`. */
 export function serveNotes(): string {
-  return `Environment variables, with defaults in brackets:\n\n${describeConfig()}\n\n${SECRETS_NOTE}`;
+  return `Environment variables, with defaults in brackets:\n\n${describeConfig()}\n\n${SECRETS_NOTE}\n\n${AUTHORITIES_NOTE}`;
 }
 
 /** The configuration table, one variable after the other. */
