@@ -154,7 +154,8 @@ export function parseCommand(
     if (needed === undefined && value !== undefined) {
       throw new UsageError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
     }
-    if (needed !== undefined && (value === undefined || (/^-./.test(value) && !inlineValue))) {
+    // a negative number is a value: what it must be says more than that there is none
+    if (needed !== undefined && (value === undefined || (/^-\D/.test(value) && !inlineValue))) {
       throw new UsageError(`${rawName} needs a value: ${rawName}=${needed}`);
     }
     const texts = given.get(name) ?? [];

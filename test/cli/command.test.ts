@@ -28,10 +28,11 @@ t.test('options and operand come in any order, and what is absent is undefined, 
   t.equal(parse('--name', 'x', '--', ID).operand, ID);
 });
 
-t.test('a value may begin with a dash if it follows an equals sign', async (t) => {
+t.test('a value may begin with a dash if it follows an equals sign, or is a negative number', async (t) => {
   t.equal(parse(ID, '--name=- be kind').values.name, '- be kind');
   t.throws(() => parse(ID, '--name', '--json'), { name: 'UsageError', message: '--name needs a value: --name=NAME' });
   t.throws(() => parse(ID, '--name'), { name: 'UsageError' });
+  t.throws(() => parse(ID, '--name=n', '--open', '-1'), { message: '--open must be true or false, not "-1"' });
 });
 
 t.test('--help and -h work without required options, but not with unknown ones', async (t) => {
