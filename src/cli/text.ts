@@ -37,15 +37,19 @@ export function table(heading: readonly string[], rows: readonly (readonly Cell[
   return lines.map((line) => line.map(padded).join('')).join('\n');
 }
 
-/** Draws the tables of a text. Where one is wider than the terminal, its lines go on below, indented. */
+/**
+ * Draws the tables of a text. Where one is wider than the terminal, its lines go on below, indented: all at the same
+ * columns, so that values stay below their names. Only of the last column do short values stay where they fit.
+ */
 export function fitted(text: string, columns: number = Number.POSITIVE_INFINITY): string {
   const lines = text.split('\n').flatMap((row) => {
     const [words, first, ...cells] = row.split(CELL) as [string, ...string[]];
     if (first === undefined) return words;
     const drawn = [first];
-    for (const cell of cells) {
+    for (const [k, cell] of cells.entries()) {
       const longer = `${drawn.at(-1)}  ${cell}`;
-      if (width(longer.trimEnd()) > columns) drawn.push(`    ${cell}`);
+      const isLast = k === cells.length - 1;
+      if (width(isLast ? longer.trimEnd() : longer) > columns) drawn.push(`    ${cell}`);
       else drawn[drawn.length - 1] = longer;
     }
     return drawn.map((line) => line.trimEnd());

@@ -55,6 +55,34 @@ t.test('a table that is wider than the terminal goes on below each line, indente
   );
 });
 
+t.test('a folded table is folded at the same columns in each line, heading included', async (t) => {
+  const rows = [
+    ['1', 'A', 'never'],
+    ['2', 'A company of a long name', '2026'],
+  ];
+  t.same(fitted(table(['ID', 'COMPANY', 'SEEN'], rows), 20).split('\n'), [
+    'ID',
+    '    COMPANY',
+    '    SEEN',
+    '1',
+    '    A',
+    '    never',
+    '2',
+    '    A company of a long name',
+    '    2026',
+  ]);
+  const text = table(
+    ['ID', 'ROLE', 'COMPANY', 'SEEN'],
+    rows.map(([id, ...more]) => [id, 'administrator', ...more]),
+  );
+  t.same(fitted(text, 36).split('\n').slice(0, 4), [
+    'ID  ROLE',
+    '    COMPANY                   SEEN',
+    '1   administrator',
+    '    A                         never',
+  ]);
+});
+
 t.test('a list may have more rows than a function takes arguments', async (t) => {
   const rows = Array.from({ length: 130_000 }, () => ['x']);
   t.equal(table(['N'], rows).split('\n').length, rows.length + 1);
