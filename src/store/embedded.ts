@@ -38,6 +38,7 @@ type Paths = ReturnType<typeof pathsOf>;
 type Server = NonNullable<ReturnType<typeof readServer>>;
 
 const USER_FILE = 'postgres.user-'; // one for each process that uses the server
+const DRAFT = /^postgres\.[0-9a-f]{8}$/; // a cluster that is being created
 const PORT = 5432; // part of the socket's name; the server does not listen on TCP
 const SOCKET_PATH_BYTES = 103; // the lowest limit of the supported platforms
 const START_MS = 120_000; // after a crash the server first replays its write-ahead log
@@ -74,7 +75,8 @@ export async function startEmbedded(options: EmbeddedOptions) {
   const paths = pathsOf(realpathSync(options.dataDir));
   checkOwner(paths);
   const isNew = !existsSync(paths.cluster);
-  const userFile = addUser(paths);
+  const { userFile } = paths;
+  addUser(paths);
   try {
     const { server, found } = await readyServer(paths, { ...SETTINGS, ...options.settings }, began + START_MS);
     const ms = Math.round(performance.now() - began);
@@ -145,6 +147,8 @@ function pathsOf(dataDir: string) {
     cluster,
     socketDir: fits ? cluster : join(tmpdir(), `tollgate-${hash}`),
     logFile: join(dataDir, 'postgres.log'),
+    /** Says that one of this process uses the server. */
+    userFile: join(dataDir, `${USER_FILE}${randomUUID()}`),
   };
 }
 
@@ -190,6 +194,7 @@ async function startServer(paths: Paths, settings: Readonly<Record<string, strin
   // a server in another container: Postgres too would look for its process and memory in vain, and two would write
   if (await answers(join(paths.socketDir, `.s.PGSQL.${PORT}`)))
     return `${paths.cluster} is in use by a server in another container: run the command there, or stop it first`;
+  removeDrafts(paths);
   if (!existsSync(join(paths.cluster, 'PG_VERSION'))) await createCluster(paths, binaries, identity);
   checkVersion(paths);
   removeStalePidFile(paths);
@@ -225,6 +230,13 @@ async function createCluster(paths: Paths, binaries: Binaries, identity: Identit
     rmSync(draft, { recursive: true, force: true });
     if (failure !== null || !existsSync(paths.cluster)) throw error; // otherwise another process was first
   }
+}
+
+/** Removes clusters that were never whole, because the process that created one was ended. */
+function removeDrafts(paths: Paths): void {
+  const drafts = readdirSync(paths.dataDir).filter((name) => DRAFT.test(name));
+  if (drafts.length === 0 || isUsed(paths)) return; // another process may be creating one
+  for (const draft of drafts) rmSync(join(paths.dataDir, draft), { recursive: true, force: true, maxRetries: 3 });
 }
 
 /** Creates a folder that only the given user can enter, or checks that it is one. */
@@ -312,24 +324,23 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
   }
 }
 
-/** Writes down that this process uses the server. @returns the file */
-function addUser({ dataDir }: Paths): string {
-  const file = join(dataDir, `${USER_FILE}${randomUUID()}`);
+/** Writes down that this process uses the server. */
+function addUser({ userFile }: Paths): void {
   try {
-    writeFileSync(`${file}.new`, JSON.stringify(systemProcesses().self));
-    renameSync(`${file}.new`, file);
+    writeFileSync(`${userFile}.new`, JSON.stringify(systemProcesses().self));
+    renameSync(`${userFile}.new`, userFile);
   } catch {
-    rmSync(`${file}.new`, { force: true }); // the disk is full: the server may stop before this process does
+    rmSync(`${userFile}.new`, { force: true }); // the disk is full: the server may stop before this process does
   }
-  return file;
 }
 
-/** Whether a living process uses the server. Removes files of killed ones, whose ids may be other programs' by now. */
-function isUsed({ dataDir }: Paths): boolean {
+/** Whether another one uses the server. Removes files of killed processes, whose ids may be other programs' by now. */
+function isUsed({ dataDir, userFile }: Paths): boolean {
   const { isAlive } = systemProcesses();
   const names = readdirSync(dataDir).filter((name) => name.startsWith(USER_FILE) && !name.endsWith('.new'));
   let used = false;
   for (const file of names.map((name) => join(dataDir, name))) {
+    if (file === userFile) continue;
     try {
       if (isAlive(JSON.parse(readFileSync(file, 'utf8')))) used = true;
       else rmSync(file);

@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import t, { type Test } from 'tap';
+import { systemProcesses } from '../../src/runtime/processes.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/embedded.ts';
 import { CHILD_ENV } from '../support/child.ts';
@@ -73,6 +74,24 @@ t.test('many processes at once create one cluster and one server', async (t) => 
     'no temporary folder is left, and no file of theirs',
   );
 });
+
+t.test(
+  'what a process left that was ended while it created the cluster is removed, once nobody else may be at it',
+  async (t) => {
+    const dataDir = made;
+    const draft = join(dataDir, 'postgres.0a1b2c3d');
+    mkdirSync(join(draft, 'base'), { recursive: true });
+    const user = join(dataDir, 'postgres.user-of-another');
+    writeFileSync(user, JSON.stringify(systemProcesses().self));
+    const beside = await startEmbedded({ dataDir, log });
+    t.ok(existsSync(draft));
+    rmSync(user);
+    await beside.stop();
+    const alone = await startEmbedded({ dataDir, log });
+    t.notOk(existsSync(draft));
+    await alone.stop();
+  },
+);
 
 t.test('the next gateway stops the server of a killed one, whose id another program has', async (t) => {
   const dataDir = made;
