@@ -22,7 +22,7 @@ export const reconcileCommand = command({
     upstream: required('--upstream FILE.csv', readText, "the upstream's list of calls, or - for standard input"),
     within: optional('--within SECONDS', readSeconds, 'most time between both records of a call; default: 60'),
     company: optional('--company ID', readUuid, 'only calls of this company; the file may have others too'),
-    rate: optional('--rate EUR', readAmount, "EUR for 1 of the file's cost column; default: 1, for costs in EUR"),
+    rate: optional('--rate EUR', readRate, "EUR for 1 of the file's cost column; default: 1, for costs in EUR"),
     tolerance: optional(
       '--tolerance EUR',
       readAmount,
@@ -111,6 +111,13 @@ function readAmount(text: string): string {
   if (!/^\d{1,9}(\.\d{1,12})?$/.test(text))
     throw new FieldError('must be a plain number such as 0.92, with 12 decimals at most');
   return text;
+}
+
+/** A rate of 0 would compare nothing with what calls should cost. */
+function readRate(text: string): string {
+  const rate = readAmount(text);
+  if (!/[1-9]/.test(rate)) throw new FieldError('must be above 0');
+  return rate;
 }
 
 function describe(call: BilledCall): [string, string, string, string] {

@@ -94,4 +94,5 @@ t.test('one company alone: a file may have calls of others', async (t) => {
 t.test('what is no cost and no rate is told', async (t) => {
   t.match(await reconcile(bill(call(first, 'EUR 1'))), { code: 1, err: /line 2: "EUR 1" is no cost/ });
   t.match(await reconcile(bill(call(first, '1')), '--rate', '1,1'), { code: 64, err: /--rate must be a plain number/ });
+  t.match(await reconcile(bill(call(first, '1')), '--rate', '0.0'), { code: 64, err: /--rate must be above 0/ });
 });
