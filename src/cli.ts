@@ -178,7 +178,8 @@ function aboutProgram(argv: readonly string[]): string {
   if (verb === '--help' || verb === '-h') return helpOn(...related);
   const verbs = related.map(({ name }) => name.slice(noun.length + 1)).join(', ');
   const mistake = verb === undefined ? `${noun} needs a verb` : `${noun} has no verb ${JSON.stringify(verb)}`;
-  throw new UsageError(`${mistake}; choose one of ${verbs}, or see "tollgate ${noun} --help"`);
+  const choice = related.length === 1 ? `the only one is ${verbs}` : `choose one of ${verbs}`;
+  throw new UsageError(`${mistake}; ${choice}, or see "tollgate ${noun} --help"`);
 }
 
 /** The commands about a noun. */

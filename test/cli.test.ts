@@ -87,6 +87,7 @@ t.test('an unknown command exits 64 with one line that says where to look', asyn
   const cases: [string[], RegExp][] = [
     [['compny', 'list'], /unknown command "compny"; "tollgate --help" lists all commands/],
     [['company'], /company needs a verb; choose one of create, set, list/],
+    [['demo'], /demo needs a verb; the only one is remove, or see "tollgate demo --help"/],
     [['company', 'creat'], /company has no verb "creat"; choose one of create, set, list/],
     [['--json', 'company', 'list'], /unknown option --json; options come after the command/],
     [['serve', '--port', '1'], /unknown option --port.*"tollgate serve --help"/],

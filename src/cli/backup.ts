@@ -39,7 +39,7 @@ export const backupCommands: readonly Command[] = [
       if (to === '-') return { print: copy };
       await intoFile(to, (file) => copy((piece) => file.writeFile(piece)));
       const { size } = statSync(to);
-      const text = `Wrote ${last.rows} rows to ${to} (${megabytes(size)}).`;
+      const text = `Wrote ${last.rows} rows to ${to} (${sizeText(size)}).`;
       return { json: { file: to, rows: last.rows, bytes: size }, text };
     },
   }),
@@ -81,9 +81,9 @@ export const backupCommands: readonly Command[] = [
 
 function tableReport(progress: (line: string) => void): (at: BackupProgress) => void {
   const tell = nowAndThen(progress);
-  return ({ table, rows, bytes }) => tell(`${table}: ${rows} rows, ${megabytes(bytes)} so far`);
+  return ({ table, rows, bytes }) => tell(`${table}: ${rows} rows, ${sizeText(bytes)} so far`);
 }
 
-function megabytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`;
+function sizeText(bytes: number): string {
+  return bytes < 1e6 ? `${Math.ceil(bytes / 1000)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }

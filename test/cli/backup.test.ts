@@ -67,7 +67,7 @@ t.test('from embedded to an own server, by the commands of the documentation, wh
   await writer;
   t.match(
     stdout,
-    /^Wrote \d+ rows to tollgate\.backup \(0\.\d MB\)\.\nLoaded \d+ rows\. .*\nmonthly_spend is the sum of its rows/,
+    /^Wrote \d+ rows to tollgate\.backup \([1-9]\d* kB\)\.\nLoaded \d+ rows\. .*\nmonthly_spend is the sum of its rows/,
   );
   t.match(stdout, /Every sealed row is as it was written; rows: [1-9]\d*, seals: [1-9]\d*\.\n$/);
   t.same(readdirSync(folder).sort(), ['data', 'tollgate.backup'], 'nothing is left but the file');

@@ -264,7 +264,8 @@ companies:
     t.ok(places.includes(wanted), `${wanted} of ${places.join(', ')}`);
   }
   t.match((await apply('companies: [')).err, /tollgate\.yml:1:\d+: /);
-  t.match((await apply('a: 1\na: 2')).err, /tollgate\.yml:2:1: Map keys must be unique/);
+  t.match((await apply('a: 1\na: 2')).err, /tollgate\.yml:2:1: Map keys must be unique\n$/);
+  t.match((await apply('a: 1\nb: [')).err, /tollgate\.yml:2:5: Flow sequence .* end with a \]\n$/);
   t.match(await run(['apply', join(folder, 'missing.yml')], { env }), { code: 1, err: /cannot read .*ENOENT/ });
 });
 

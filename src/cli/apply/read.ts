@@ -31,8 +31,9 @@ export function readWanted(text: string, name: string): WantedFile {
   const faults = [...document.errors, ...document.warnings];
   if (text.trim() === '') throw new Failure(`${name} is empty`); // what should have written it failed
   if (faults.length > 0) {
-    // the first line: the rest quotes the file
-    throw new Failure(...faults.map(({ message, pos }) => `${at(pos[0])}: ${message.split('\n', 1)[0]}`));
+    // without the place, which is told before it, and the lines that quote the file
+    const told = (message: string) => message.split('\n', 1)[0]?.replace(/ at line \d+, column \d+:$/, '');
+    throw new Failure(...faults.map(({ message, pos }) => `${at(pos[0])}: ${told(message)}`));
   }
   const wanted = contentOf(document, name);
   const mistakes = mistakesIn(wanted, isWanted, CONFIGURATION);
