@@ -61,6 +61,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
   log_timezone: 'UTC',
   log_min_messages: 'warning',
   log_checkpoints: 'off',
+  log_error_verbosity: 'terse', // without the values of a row that a constraint refuses, such as addresses
   client_connection_check_interval: '1s', // queries of disconnected clients end soon
 };
 
@@ -258,7 +259,7 @@ function makePrivate(folder: string, { uid, gid }: Identity): void {
 function startProgram({ logFile }: Paths, identity: Identity, program: string, args: readonly string[]) {
   const size = existsSync(logFile) ? statSync(logFile).size : 0;
   const begin = size > LOG_BYTES ? 0 : size;
-  const output = openSync(logFile, begin < size ? 'w' : 'a');
+  const output = openSync(logFile, begin < size ? 'w' : 'a', 0o600);
   const child = launch(identity, program, args, output);
   closeSync(output);
   const { promise: ended, resolve } = Promise.withResolvers<string | null>();

@@ -205,6 +205,22 @@ t.test('errors are one line', async (t) => {
   writeFileSync(version, '18\n');
 });
 
+t.test('its log is for its user alone, and has no values of rows that a constraint refuses', async (t) => {
+  const dataDir = made;
+  const logFile = join(dataDir, 'postgres.log');
+  rmSync(logFile);
+  const server = await startEmbedded({ dataDir, log });
+  await ask(server.url, 'create table people (email text unique)');
+  const insert = "insert into people values ('ann' || '@acme.example')";
+  await ask(server.url, insert);
+  await t.rejects(ask(server.url, insert), /duplicate key/);
+  await server.stop();
+  const text = readFileSync(logFile, 'utf8');
+  t.match(text, /duplicate key value violates unique constraint "people_email_key"/);
+  t.notMatch(text, 'ann@acme.example');
+  t.equal(statSync(logFile).mode & 0o077, 0);
+});
+
 t.test('a long log is truncated at the start', async (t) => {
   const dataDir = made;
   writeFileSync(join(dataDir, 'postgres.log'), 'x'.repeat((1 << 20) + 1));
