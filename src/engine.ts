@@ -125,7 +125,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
       if (changed) events.spent();
     },
   });
-  const trail = openTrail(config, own ?? db, metrics, log);
+  const { trail, keeper } = openTrail(config, own ?? db, metrics, log);
   const { overload, heldMemory } = boundsOf(config, log);
   const deadlines = new Deadlines(config);
   const gateways = gatewayStore(db, writer, name, programVersion());
@@ -165,7 +165,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
       deadlines.close();
       overload.close();
       const closing = ledger.close(CLOSE_MS); // first: it ends answers, which trail and traces tell of
-      const sources = [limiter, events, trail, tracing?.exporter, feed, prices];
+      const sources = [limiter, events, keeper, tracing?.exporter, feed, prices];
       const others = [heartbeat.close(closing), ...sources.map((each) => each?.close())];
       const late = sleep(CLOSE_MS + LAST_MS, undefined, { ref: false });
       await Promise.race([Promise.all([closing, ...others]), late]);
@@ -336,15 +336,15 @@ function openOwn({ databaseConnections, fastHttp }: Config, databaseUrl: string)
     : null;
 }
 
-/** null: it is off. */
+/** `trail` is null where it is off; `keeper` then drops what was kept before. */
 function openTrail({ requestTrailDays: days }: Config, db: Database, metrics: Metrics, log: Logger) {
-  if (days === 0) return null;
   const trail = new TrailWriter({ store: trailStore(db), days, log });
+  if (days === 0) return { trail: null, keeper: trail };
   metrics.counter('tollgate_request_trail_total', 'Requests the trail holds, and those dropped', (add) => {
     add({ result: 'written' }, trail.written);
     add({ result: 'dropped' }, trail.dropped);
   });
-  return trail;
+  return { trail, keeper: trail };
 }
 
 /** What sends an event is loaded only where it is set up. */

@@ -4,8 +4,8 @@ import { innerReason, TELLING } from './refusal.ts';
 const MAX_LOGGED = 1000;
 /** Characters of a first line whose words are read: some patterns take time by the square of its length. */
 const MAX_LINE = 1000;
-/** Text of a caller's that may be logged: it looks like a name, and not like a key. */
-const NAME = /^(?!.*[a-z2-7]{24})[\w.:/@+-]{1,64}$/;
+/** Text of a caller's that may be logged: it looks like a name, and not like a key or the address of a person. */
+const NAME = /^(?=[\w.:/@+-]{1,64}$)(?!.*[a-z2-7]{24})(?!.*\w@[\w.-]+\.[A-Za-z]{2,}(?!\w))/;
 /** Keys, whole or masked. */
 const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
 /** Letters and digits in a row that make a text an echo of the prompt. */

@@ -7,7 +7,7 @@ import { BLOCK_BYTES, TrailRows } from './rows.ts';
 
 interface TrailOptions {
   readonly store: TrailStore;
-  /** How many days are kept. */
+  /** How many days are kept; 0: none, and nothing is added. */
   readonly days: number;
   readonly log: { warn(fields: object, text: string): void; info(fields: object, text: string): void };
   /** How long requests wait for others to share their statement; milliseconds. */

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { parsePrices } from '../../src/domain/money.ts';
-import { redact, scrub } from '../../src/domain/redact.ts';
+import { nameOrNot, redact, scrub } from '../../src/domain/redact.ts';
 
 const MODEL = {
   slug: 'fast',
@@ -56,4 +56,17 @@ t.test('a reason in the log repeats nothing of the prompt, however it is repeate
     ['nothing of the kind was asked', '{"content":"nothing of the kin"}', '…d was asked'],
   ];
   for (const [text, prompt, logged] of cases) t.equal(scrub(text, [], prompt), logged);
+});
+
+t.test('a text of a caller is told if it looks like a name, and is no key and no address of a person', async (t) => {
+  for (const name of ['gpt-5', 'azure/gpt-4o:eu', '@cf/meta/llama-3.1', 'claude-3-5@20240620', 'gemini@1.5'])
+    t.equal(nameOrNot(name), name);
+  for (const text of [
+    'Dear diary',
+    'ann@acme.example',
+    'Ann.O+x@mail.acme.example',
+    'model:ann@acme.example',
+    'x'.repeat(65),
+  ])
+    t.equal(nameOrNot(text), '(no name)', text);
 });

@@ -1,7 +1,14 @@
 import { connect } from 'node:net';
 import t, { type Test } from 'tap';
+import { openApp } from '../../src/app.ts';
+import { readConfig } from '../../src/config.ts';
+import { createLog } from '../../src/log.ts';
+import { openDatabase } from '../../src/store/database.ts';
 import { NIL_ID } from '../../src/store/expressions.ts';
+import { trailStore } from '../../src/store/request-trail.ts';
 import { type Answer, open } from '../support/client.ts';
+import { holds } from '../support/postgres.ts';
+import { addRequests } from '../support/requests.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS, startWorld, type World } from '../support/world.ts';
 
@@ -227,6 +234,22 @@ t.test('with REQUEST_TRAIL_DAYS=0 nothing is kept, and nothing is measured', asy
   const [{ days }] = await world.sql<[{ days: number }]>`
     select count(*)::integer as days from pg_inherits where inhparent = 'request_trail'::regclass`;
   t.equal(days, 0);
+});
+
+t.test('with REQUEST_TRAIL_DAYS=0 the days that were kept before are dropped', async (t) => {
+  const world = await startWorld(t);
+  const yesterday = Date.now() - 86_400_000;
+  const db = openDatabase({ url: world.databaseUrl });
+  t.teardown(() => db.close());
+  await addRequests(trailStore(db), [{ at: yesterday, company: world.customer.company }]);
+  const env = { DATABASE_URL: world.databaseUrl, REQUEST_TRAIL_DAYS: '0', PORT: '0', ADMIN_PORT: 'off', SPOOL_DIR: '' };
+  const app = await openApp(
+    readConfig({ ...env, UPSTREAM_URL: world.upstream.url }),
+    createLog({ level: 'silent' }, process.stderr),
+  );
+  t.teardown(() => app.close());
+  const day = new Date(yesterday).toISOString().slice(0, 10).replaceAll('-', '');
+  await until(() => holds(db, `to_regclass('request_trail_${day}') is null`), 'yesterday is dropped');
 });
 
 t.test('a trail that cannot be written costs no request, and is counted', async (t) => {

@@ -1,8 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import type { Sql } from '../../src/store/database.ts';
 import { eraseCompany, erasePerson } from '../../src/store/erasure.ts';
+import { SQL_DIRECTORY } from '../../src/store/migrate.ts';
+import { trailStore } from '../../src/store/request-trail.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { addRequests } from '../support/requests.ts';
 import { addUsage } from '../support/usage.ts';
 
 const { db } = await testDatabase(t);
@@ -102,6 +107,8 @@ async function settle(name: string, domain: string, network: string) {
     (sql) => sql`select book_usage(${randomUUID()}, ${JSON.stringify([{ ...record, ...rest, ...how }])}::text::json)`,
   );
   await run((sql) => addUsage(sql, [{ company, key }]));
+  const reason = `Budget of ${ann} at ${name} is used up`;
+  await addRequests(trailStore(db), [{ company, key, status: 404, asked: `${domain}-chat`, param: domain, reason }]);
   return { company, ann, bob, gone, key };
 }
 
@@ -135,7 +142,7 @@ t.test('a dry run counts and changes nothing', async (t) => {
   const before = await everything();
   const { persons, rows } = await change((sql) => eraseCompany(sql, acme.company, null));
   t.equal(persons, 4, 'Ann, Bob, one whose user was removed, and a token');
-  t.match(rows, { users: 2, assistants: 1, api_keys: 1, companies: 1, event_deliveries: 2 });
+  t.match(rows, { users: 2, assistants: 1, api_keys: 1, companies: 1, event_deliveries: 2, request_trail: 1 });
   t.ok((rows.audit_log as number) > 5);
   t.equal(await everything(), before);
 });
@@ -220,7 +227,7 @@ t.test('erasing one person of an open company', async (t) => {
   const before = await ledger();
   const [{ max }] = await run((sql) => sql<[{ max: number }]>`select max(id) from audit_log`);
   const dry = await change((sql) => erasePerson(sql, other.ann, true));
-  t.match(dry, { persons: 1, rows: { users: 1, api_keys: 1, event_deliveries: 1 } });
+  t.match(dry, { persons: 1, rows: { users: 1, api_keys: 1, event_deliveries: 1, request_trail: 1 } });
   t.same(await change((sql) => erasePerson(sql, other.ann, false)), dry);
   t.same(traces(await everything(), [other.ann]), []);
   t.equal(await ledger(), before);
@@ -353,7 +360,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     usage_company_days: 'model_slug endpoint usage_source outcome cost_center',
     usage_key_months: 'endpoint cost_center',
     usage_key_days: 'endpoint cost_center',
-    request_trail: 'endpoint model_slug asked code param outcome upstream_reason',
+    request_trail: 'endpoint model_slug code outcome',
     request_hours: 'model_slug endpoint',
     budget_alerts: 'threshold',
     // names are added when an event is sent
@@ -377,4 +384,18 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
   );
   const unknown = columns.filter(({ name, column }) => !nameless[name]?.split(' ').includes(column));
   t.same(unknown, [], 'a new column is a row of personal_data, or a word of the list above');
+});
+
+t.test('sql/PRIVACY.md names every table', async (t) => {
+  const privacy = readFileSync(join(SQL_DIRECTORY, 'PRIVACY.md'), 'utf8');
+  const tables = await run(
+    (sql) => sql<{ name: string }[]>`
+      select relname as name from pg_class
+      where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition`,
+  );
+  t.ok(tables.length > 40);
+  t.same(
+    tables.map(({ name }) => name).filter((name) => !privacy.includes(`\`${name}\``)),
+    [],
+  );
 });

@@ -59,6 +59,17 @@ t.test('days are dropped when they are too old, and made before they come', asyn
   t.ok((await days()).includes(name(now)), 'a gateway whose clock is a year ahead drops nothing that others keep');
 });
 
+t.test('where no days are kept those of before are dropped, and none are made', async (t) => {
+  const { store, days } = await world(t);
+  const now = Date.now();
+  await addRequests(store, [{ at: now - 2 * DAY }, { at: now - DAY }]);
+  await store.keep(0, dayOf(now), dayOf(now));
+  const name = dayOf(now).replaceAll('-', '');
+  t.ok((await days()).every((day) => day >= name));
+  await store.keep(0, dayOf(now + DAY), dayOf(now + DAY));
+  t.ok((await days()).length <= 1);
+});
+
 t.test('a day that is being read is dropped the next time, and holds nothing up', async (t) => {
   const { db, store, days } = await world(t);
   const now = Date.now();
