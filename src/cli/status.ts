@@ -19,7 +19,17 @@ export const statusCommand = command({
   },
 });
 
-function facts({ today, month, budgets, models, gateways, set_aside, dead_deliveries, changes }: Overview): string[] {
+function facts({
+  today,
+  month,
+  budgets,
+  models,
+  gateways,
+  set_aside,
+  dead_deliveries,
+  failing_deliveries,
+  changes,
+}: Overview): string[] {
   const sums = [
     { of: `today, ${today.begins}`, ...today },
     { of: 'yesterday at this time', ...today.before },
@@ -80,7 +90,7 @@ function facts({ today, month, budgets, models, gateways, set_aside, dead_delive
       'No gateway has written that it runs.',
       ['IN FLIGHT', 'WAITING'],
     ),
-    `Records set aside: ${set_aside}. Deliveries of events given up: ${dead_deliveries}.`,
+    `Records set aside: ${set_aside}. Deliveries of events that fail: ${failing_deliveries}, given up: ${dead_deliveries}.`,
     listing(
       changes,
       { 'CHANGED AT (UTC)': ({ at }) => minute(new Date(at)), BY: ({ who }) => who, WHAT: ({ what }) => what },

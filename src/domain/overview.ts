@@ -70,6 +70,9 @@ export interface ModelHealth {
   /** Answered with 5xx, or with a stream that broke. */
   readonly failed: number;
   readonly upstream_failed: number;
+  /** Those of them in the present hour and the one before. */
+  readonly recent_requests: number;
+  readonly recent_upstream_failed: number;
   /** Mean of the requests that were served; null when none was. */
   readonly mean_ms: number | null;
 }
@@ -90,6 +93,8 @@ export interface Overview {
   readonly gateways: readonly GatewayRow[];
   /** Events that a receiver did not take for a day. */
   readonly dead_deliveries: number;
+  /** Those that have failed for some minutes, and are tried again. */
+  readonly failing_deliveries: number;
   /** The SQL by which row-level security between companies begins to hold; null: it holds. */
   readonly tenant_role_advice: string | null;
   /** Newest first. */
@@ -119,7 +124,7 @@ export function problemsOf(overview: Overview): Problem[] {
     ...ofGateways(running, overview.gateways),
     ...ofTenantRole(overview.tenant_role_advice),
     ...ofModels(overview.models),
-    ...ofDeliveries(overview.dead_deliveries),
+    ...ofDeliveries(overview),
   ];
 }
 
@@ -193,21 +198,40 @@ function ofTenantRole(advice: string | null): Problem[] {
 
 function ofModels(models: readonly ModelHealth[]): Problem[] {
   return models
-    .filter(
-      ({ requests, upstream_failed }) => requests >= LEAST_REQUESTS && upstream_failed > requests * MAX_FAILED_SHARE,
-    )
+    .map((model) => ({ slug: model.slug, ...judged(model) }))
+    .filter(({ requests, failed }) => requests >= LEAST_REQUESTS && failed > requests * MAX_FAILED_SHARE)
     .slice(0, MOST_MODELS)
-    .map(({ slug, requests, upstream_failed }) => ({
-      text: `The upstream failed ${upstream_failed} of ${requests} requests for ${slug} in the last 24 hours.`,
+    .map(({ slug, requests, failed, when }) => ({
+      text: `The upstream failed ${failed} of ${requests} requests for ${slug} in ${when}.`,
       remedy: 'Read what it said, ask the router for the reason, or give the model another upstream.',
       path: `/requests?model=${encodeURIComponent(slug)}`,
     }));
 }
 
-function ofDeliveries(dead: number): Problem[] {
-  if (dead === 0) return [];
-  const text = dead === 1 ? 'A delivery of an event was given up.' : `${dead} deliveries of events were given up.`;
-  return [{ text, remedy: 'Mend the receiver, then send them again.', path: '/events?state=dead' }];
+/** The last hours where they tell enough: an outage is then told within minutes, and no longer once it is over. */
+function judged({ requests, upstream_failed, recent_requests, recent_upstream_failed }: ModelHealth) {
+  return recent_requests >= LEAST_REQUESTS
+    ? { requests: recent_requests, failed: recent_upstream_failed, when: 'this hour and the one before' }
+    : { requests, failed: upstream_failed, when: 'the last 24 hours' };
+}
+
+function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Overview): Problem[] {
+  const problems: Problem[] = [];
+  if (failing > 0) {
+    problems.push({
+      text: failing === 1 ? 'A delivery of an event fails.' : `${failing} deliveries of events fail.`,
+      remedy: 'Mend the receiver; "tollgate event list" has the error. They are tried for a day, then given up.',
+      path: '/events?state=undelivered',
+    });
+  }
+  if (dead > 0) {
+    problems.push({
+      text: dead === 1 ? 'A delivery of an event was given up.' : `${dead} deliveries of events were given up.`,
+      remedy: 'Mend the receiver, then send them again.',
+      path: '/events?state=dead',
+    });
+  }
+  return problems;
 }
 
 function records(count: number): string {

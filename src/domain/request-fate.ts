@@ -207,7 +207,10 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
   },
   rate_limit_exceeded({ outcome, param }) {
     if (outcome === 'upstream_failed')
-      return ['The upstream refused the call because of its own rate limit.', 'Let the client try again later.'];
+      return [
+        'The upstream refused the call because of its own rate limit.',
+        'Let the client try again later. If it happens often, the operator raises the limit at the router or its provider, or limits the companies that call most.',
+      ];
     const { whose, what = 'requests, tokens or calls at once', about } = settingOf(param);
     const advice = `Let the client try again later, or raise the limit of ${whose ?? 'the company or the key'}.`;
     return [`A limit of ${what}${whose === undefined ? '' : ` of ${whose}`} was reached.`, advice, about];

@@ -11,6 +11,8 @@ const MOST_MODELS = 30;
 const MOST_SPENDERS = 5;
 const MOST_BUDGETS = 10;
 const NEAR_PERCENT = 80;
+/** Attempts of a delivery after which it is told: 7 minutes. */
+const FAILING_ATTEMPTS = 5;
 /** Budgets of keys that are looked at: those alerted this month, the newest first. */
 const MOST_KEYS = 50;
 
@@ -45,6 +47,8 @@ function readModels(sql: Sql): Promise<ModelHealth[]> {
   return sql<ModelHealth[]>`
     select model_slug as slug, sum(requests)::bigint as requests, sum(failed)::bigint as failed,
       sum(upstream_failed)::bigint as upstream_failed,
+      coalesce(sum(requests) filter (where hour > now() - interval '2 hours'), 0)::bigint as recent_requests,
+      coalesce(sum(upstream_failed) filter (where hour > now() - interval '2 hours'), 0)::bigint as recent_upstream_failed,
       round(sum(duration_ms) / nullif(sum(requests - refused), 0), 1)::float8 as mean_ms
     from request_hours where hour > now() - interval '24 hours'
     group by 1 order by sum(requests) desc, 1 limit ${MOST_MODELS}`;
@@ -113,6 +117,7 @@ async function readFacts(sql: Sql): Promise<Facts> {
           order by spent / budget desc, name, key_id nulls first) from nearest, clock), '[]')),
       'set_aside', (select count(*) from api_usage_set_aside),
       'dead_deliveries', (select count(*) from event_deliveries where state = 'dead'),
+      'failing_deliveries', (select count(*) from event_deliveries where state = 'pending' and attempts >= ${FAILING_ATTEMPTS}),
       'gateways', ${gateways(sql)}) as overview`;
   return (row as { overview: Facts }).overview;
 }

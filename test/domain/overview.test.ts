@@ -3,6 +3,7 @@ import { describeChange } from '../../src/domain/change-text.ts';
 import { duration, type GatewayRow, type Overview, problemsOf } from '../../src/domain/overview.ts';
 
 const NOTHING = { requests: 0, tokens: 0, cost_eur: '0' };
+const QUIET = { recent_requests: 0, recent_upstream_failed: 0 };
 const GATEWAY: GatewayRow = {
   ...{
     id: 'a',
@@ -21,10 +22,11 @@ const WELL: Overview = {
   today: { ...NOTHING, begins: '2026-11-22', before: NOTHING, spenders: [] },
   month: { ...NOTHING, begins: '2026-11-01', before: NOTHING, spenders: [], chat_eur: '0' },
   budgets: { total: 1, used_up: 1, nearest: [] },
-  models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, mean_ms: 10 }],
+  models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, ...QUIET, mean_ms: 10 }],
   set_aside: 0,
   gateways: [GATEWAY, { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 }],
   dead_deliveries: 0,
+  failing_deliveries: 0,
   tenant_role_advice: null,
   changes: [],
 };
@@ -60,10 +62,12 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   for (const { text, remedy } of problemsOf(refusing))
     t.match(remedy, /[Ii]ts log says/, `${text} The database may refuse what a gateway writes`);
   const models = [
-    { slug: 'few', requests: 19, failed: 19, upstream_failed: 19, mean_ms: null },
-    { slug: 'bad', requests: 20, failed: 2, upstream_failed: 2, mean_ms: 1 },
+    { slug: 'few', requests: 19, failed: 19, upstream_failed: 19, ...QUIET, mean_ms: null },
+    { slug: 'bad', requests: 20, failed: 2, upstream_failed: 2, ...QUIET, mean_ms: 1 },
   ];
   t.same(texts({ models }), ['The upstream failed 2 of 20 requests for bad in the last 24 hours.']);
+  t.same(texts({ failing_deliveries: 1 }), ['A delivery of an event fails.']);
+  t.same(texts({ failing_deliveries: 3 }), ['3 deliveries of events fail.']);
   t.same(texts({ dead_deliveries: 1 }), ['A delivery of an event was given up.']);
   t.same(texts({ dead_deliveries: 3 }), ['3 deliveries of events were given up.']);
   t.same(problemsOf({ ...WELL, tenant_role_advice: 'grant tollgate_tenant to app' }), [
@@ -76,6 +80,7 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   const all = problemsOf({
     ...WELL,
     models,
+    failing_deliveries: 1,
     dead_deliveries: 1,
     set_aside: 1,
     tenant_role_advice: 'grant tollgate_tenant to app',
@@ -83,10 +88,29 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
   });
   t.same(
     all.map(({ path }) => path),
-    ['/#gateways', '/#gateways', '/#gateways', '/#gateways', '/requests?model=bad', '/events?state=dead'],
+    [
+      '/#gateways',
+      '/#gateways',
+      '/#gateways',
+      '/#gateways',
+      '/requests?model=bad',
+      '/events?state=undelivered',
+      '/events?state=dead',
+    ],
     'the worst first',
   );
   t.ok(all.every(({ remedy }) => remedy.endsWith('.')));
+});
+
+t.test('an outage is told within minutes, and no longer once it is over', async (t) => {
+  const health = { slug: 'm', requests: 2400, failed: 0, mean_ms: 1 };
+  const outage = { ...health, upstream_failed: 20, recent_requests: 120, recent_upstream_failed: 20 };
+  t.same(texts({ models: [outage] }), [
+    'The upstream failed 20 of 120 requests for m in this hour and the one before.',
+  ]);
+  t.same(texts({ models: [{ ...outage, upstream_failed: 600, recent_upstream_failed: 0 }] }), []);
+  const few = { ...outage, upstream_failed: 600, recent_requests: 19, recent_upstream_failed: 0 };
+  t.same(texts({ models: [few] }), ['The upstream failed 600 of 2400 requests for m in the last 24 hours.']);
 });
 
 t.test('durations are told in the unit that fits', async (t) => {

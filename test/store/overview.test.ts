@@ -35,7 +35,7 @@ t.test('of a new installation everything is nothing', async (t) => {
   t.match(month.begins, /^\d{4}-\d\d-01$/);
   t.match(rest, {
     ...{ budgets: { total: 0, used_up: 0, nearest: [] }, models: [], gateways: [] },
-    ...{ set_aside: 0, dead_deliveries: 0, tenant_role_advice: null, changes: [] },
+    ...{ set_aside: 0, dead_deliveries: 0, failing_deliveries: 0, tenant_role_advice: null, changes: [] },
   });
 });
 
@@ -130,6 +130,8 @@ t.test('budgets that are used to 80 %, of companies and keys, the fullest first'
   );
   t.equal(budgets.nearest[0]?.reached_on, null);
   t.equal(dead_deliveries, 3);
+  await db.run(MS, (sql) => sql`update event_deliveries set state = 'pending', attempts = 5 where state = 'dead'`);
+  t.match(await overviewOf(db), { dead_deliveries: 0, failing_deliveries: 3 });
   await db.run(MS, (sql) => sql`update api_keys set revoked_at = now()`);
   await db.run(MS, (sql) => sql`update companies set monthly_budget_eur = 0`);
   t.match((await overviewOf(db)).budgets, { total: 0, nearest: [] }, 'revoked keys and lifted budgets are no matter');
@@ -156,8 +158,24 @@ t.test('models of the last day, gateways, records set aside and changes', async 
   });
   const { models, gateways, set_aside, changes } = await overviewOf(db);
   t.same(models, [
-    { slug: 'slow', requests: 3, failed: 1, upstream_failed: 1, mean_ms: 200 },
-    { slug: 'fast', requests: 1, failed: 0, upstream_failed: 0, mean_ms: 20 },
+    {
+      slug: 'slow',
+      requests: 3,
+      failed: 1,
+      upstream_failed: 1,
+      recent_requests: 3,
+      recent_upstream_failed: 1,
+      mean_ms: 200,
+    },
+    {
+      slug: 'fast',
+      requests: 1,
+      failed: 0,
+      upstream_failed: 0,
+      recent_requests: 0,
+      recent_upstream_failed: 0,
+      mean_ms: 20,
+    },
   ]);
   t.match(gateways, [
     { name: 'a', gone: true, oldest_seconds: 0 },

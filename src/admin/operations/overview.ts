@@ -41,12 +41,15 @@ const status = schema.object({
   models: schema.array(
     schema.object({
       ...{ slug: schema.string, requests: schema.count, failed: schema.count, upstream_failed: schema.count },
+      recent_requests: { ...schema.count, description: 'in the present hour and the one before' },
+      recent_upstream_failed: schema.count,
       mean_ms: { type: ['number', 'null'] },
     }),
     'of the last 24 hours',
   ),
   set_aside: schema.count,
   dead_deliveries: schema.count,
+  failing_deliveries: { ...schema.count, description: 'those that have failed for some minutes, and are tried again' },
   gateways: schema.array(gateway),
   tenant_role_advice: {
     ...schema.textOrNull,
