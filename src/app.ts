@@ -206,10 +206,15 @@ async function freeSocket(path: string): Promise<void> {
 export function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger, ticketKeys?: Buffer): TlsFiles | null {
   if (tlsCert === null || tlsKey === null) return null;
   try {
-    const onError = ({ message }: Error): void => {
-      log.error({ reason: message }, 'the new certificate cannot be used; the one before stays in use');
+    const events = {
+      failed: ({ message }: Error): void =>
+        log.error({ reason: message }, 'the new certificate cannot be used; the one before stays in use'),
+      ends: (at: Date, isOver: boolean): void =>
+        isOver
+          ? log.error({ ended: at.toISOString() }, 'the certificate of TLS_CERT has ended: clients refuse it; renew it')
+          : log.warn({ ends: at.toISOString() }, 'the certificate of TLS_CERT ends soon: renew it'),
     };
-    const files = new TlsFiles(tlsCert, tlsKey, onError, ticketKeys);
+    const files = new TlsFiles(tlsCert, tlsKey, events, ticketKeys);
     createSecureContext(files.options);
     return files;
   } catch (error) {

@@ -134,13 +134,40 @@ t.test('a new certificate is used without a restart, a broken one is not', { ski
 
   const errors: Error[] = [];
   const contexts: unknown[] = [];
-  const files = new TlsFiles(cert, key, (error) => errors.push(error));
+  const files = new TlsFiles(cert, key, { failed: (error) => errors.push(error), ends: () => {} });
   files.keepFresh({ setSecureContext: (options: unknown) => contexts.push(options) } as never);
   rmSync(key);
   files.check();
   t.equal(errors.length, 1);
   t.same(contexts, [], 'the certificate before stays in use');
   files.close();
+});
+
+t.test('a certificate that ends soon, or has ended, is told of once', { skip }, async (t) => {
+  const folder = newFolder(t);
+  const { cert, key } = makeCertificate(folder, 'ending');
+  const told: boolean[] = [];
+  const files = new TlsFiles(cert, key, { failed: t.error, ends: (_at, isOver) => told.push(isOver) });
+  files.keepFresh({ setSecureContext: () => {} } as never);
+  t.teardown(() => files.close());
+  t.same(told, []);
+  const hour = 3_600_000;
+  for (const hours of [40, 44, 45, 49, 50]) files.check(Date.now() + hours * hour);
+  t.same(told, [false, true]);
+  const second = makeCertificate(folder, 'next');
+  renameSync(second.cert, cert);
+  renameSync(second.key, key);
+  files.check();
+  files.check(Date.now() + 44 * hour);
+  t.same(told, [false, true, false], 'a new one is looked at anew');
+});
+
+t.test('a gateway that starts with a certificate that has ended says so', { skip }, async (t) => {
+  const { cert: fresh, key } = makeCertificate(newFolder(t), 'over');
+  const cert = `${fresh}.over`;
+  execFileSync('openssl', ['x509', '-in', fresh, '-signkey', key, '-days', '0', '-out', cert], { stdio: 'ignore' });
+  const gateway = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key });
+  t.ok(gateway.logged.some((line) => JSON.parse(line).level === 50 && line.includes('TLS_CERT has ended')));
 });
 
 t.test('handshakes that nobody goes on with are given up, the oldest of those who begin most', { skip }, async (t) => {
