@@ -26,6 +26,7 @@ const TRIES = 4;
 const MAX_PAUSE_MS = 30_000;
 const CLOSE_MS = 2000;
 const MAX_ANSWER_CHARACTERS = 65_536;
+const MAX_REASON_CHARACTERS = 300;
 /** Statuses after which a request may be repeated. */
 const RETRYABLE = [429, 502, 503, 504];
 
@@ -109,7 +110,7 @@ export class SpanExporter {
     for (let tries = 1; ; tries++) {
       const { rejected, reason, retryable, after } = await this.#post(body);
       this.#logChange(reason);
-      if (reason === null) return Math.min(rejected, count);
+      if (rejected !== null) return Math.min(rejected, count);
       const { signal } = this.#closing;
       if (!retryable || tries === TRIES || signal.aborted) return count;
       // with jitter, so that gateways do not all return at once
@@ -144,15 +145,15 @@ export class SpanExporter {
       }
       return readAnswer(answer.statusCode as number, answer.headers['retry-after'], text);
     } catch (error) {
-      return { rejected: 0, reason: reasonOf(error), retryable: true, after: null };
+      return { rejected: null, reason: reasonOf(error), retryable: true, after: null };
     }
   }
 }
 
 interface ExportResult {
-  /** Spans that were refused in a batch that was taken. */
-  readonly rejected: number;
-  /** Why the batch was not taken; null when it was. */
+  /** Spans that were refused in a batch that was taken; null: it was not taken. */
+  readonly rejected: number | null;
+  /** Why the batch, or some spans of it, were not taken; null when all were. */
   readonly reason: string | null;
   /** Whether to try again, and after how many milliseconds if the collector said so. */
   readonly retryable: boolean;
@@ -160,15 +161,18 @@ interface ExportResult {
 }
 
 function readAnswer(status: number, retryAfter: string | undefined, body: string): ExportResult {
-  if (status >= 200 && status < 300) return { rejected: rejectedIn(body), reason: null, retryable: false, after: null };
+  if (status >= 200 && status < 300) return { ...readPartial(body), retryable: false, after: null };
   const after = /^\d{1,5}$/.test(retryAfter ?? '') ? Number(retryAfter) * 1000 : null;
-  return { rejected: 0, reason: `status ${status}`, retryable: RETRYABLE.includes(status), after };
+  return { rejected: null, reason: `status ${status}`, retryable: RETRYABLE.includes(status), after };
 }
 
-function rejectedIn(body: string): number {
+function readPartial(body: string): Pick<ExportResult, 'rejected' | 'reason'> {
   try {
-    return Number(JSON.parse(body).partialSuccess?.rejectedSpans ?? 0) || 0;
+    const { rejectedSpans, errorMessage } = JSON.parse(body).partialSuccess ?? {};
+    const rejected = Number(rejectedSpans ?? 0) || 0;
+    const why = `${errorMessage ?? 'no reason given'}`.slice(0, MAX_REASON_CHARACTERS);
+    return { rejected, reason: rejected > 0 ? `${rejected} spans refused: ${why}` : null };
   } catch {
-    return 0; // some collectors send an empty answer
+    return { rejected: 0, reason: null }; // some collectors send an empty answer
   }
 }

@@ -92,6 +92,21 @@ t.test('what it refuses, or does not take in four tries, is dropped and counted'
   t.equal(exporter.dropped, 4);
 });
 
+t.test('why a collector refuses some spans of a batch is told', async (t) => {
+  const collector = await startCollector(t);
+  const { exporter, logged } = exporterTo(t, collector.url);
+  const partial = { rejectedSpans: '2', errorMessage: `too old${'!'.repeat(999)}` };
+  collector.answer((res) => void res.writeHead(200).end(JSON.stringify({ partialSuccess: partial })));
+  for (let i = 0; i < 3; i++) exporter.add(span(i));
+  await until(() => exporter.exported === 1, 'one span is exported');
+  t.equal(collector.posts.length, 1, 'not tried again');
+  t.match(logged, [/^traces cannot be exported: \{"reason":"2 spans refused: too old!{50,300}"\}$/]);
+  collector.answer((res) => void res.writeHead(200).end('{}'));
+  exporter.add(span(0));
+  await until(() => exporter.exported === 2, 'the next is exported');
+  t.equal(logged.at(-1), 'traces are exported again');
+});
+
 t.test('one that says nothing is given up', async (t) => {
   const collector = await startCollector(t);
   const { exporter, logged } = exporterTo(t, collector.url, { timeoutMs: 30 });
