@@ -112,6 +112,17 @@ t.test('src/cli/README.md has every metric, and no other', async (t) => {
   t.same([...told].sort(), [...families].sort());
 });
 
+t.test('alerts of src/cli/README.md name existing metrics and labels', async (t) => {
+  const document = readFileSync(new URL('../../src/cli/README.md', import.meta.url), 'utf8');
+  const [, alerts = ''] = /^### What to alert on$(.*?)^## /ms.exec(document) ?? [];
+  const asked = [...alerts.matchAll(/\b(tollgate_\w+)(?:\{(\w+)=)?/g)];
+  t.ok(asked.length > 8);
+  for (const [, name = '', label] of asked) {
+    t.ok(series.has(name), name);
+    if (label !== undefined) t.ok(series.get(name)?.includes(label), `${name}: ${label}`);
+  }
+});
+
 t.test("src/cli/README.md has every member of a request's line in the log", async (t) => {
   const document = readFileSync(new URL('../../src/cli/README.md', import.meta.url), 'utf8');
   const [, logs = ''] = /^## Logs$(.*?)^## /ms.exec(document) ?? [];
