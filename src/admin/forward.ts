@@ -53,7 +53,8 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
   return {
     async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
       const refuse = isOfProgram(req) ? problemOver(send) : send;
-      if (!METHODS.includes(req.method as string)) return refuse(res, 405, 'method not allowed\n');
+      if (!METHODS.includes(req.method as string))
+        return refuse(res, 405, 'method not allowed\n', { allow: METHODS.join(', ') });
       const address = addressOf(req, proxies);
       const session = sessionOf(req.headers);
       const release = allowance.take(address, session);

@@ -88,7 +88,8 @@ function boundConnections(server: Server): void {
 }
 
 async function answerHealth(health: Health, path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
-  if (req.method !== 'GET' && req.method !== 'HEAD') return send(res, 405, 'method not allowed\n');
+  if (req.method !== 'GET' && req.method !== 'HEAD')
+    return send(res, 405, 'method not allowed\n', { allow: 'GET, HEAD' });
   if (path === '/livez') {
     const silent = (await health.silent?.()) ?? [];
     if (silent.length === 0) return send(res, 200, 'ok\n');

@@ -4,7 +4,7 @@ import { asOwnersSee } from '../audit.ts';
 import { type Call, get, type Operation, type PageQuery } from './operation.ts';
 import * as schema from './schemas.ts';
 
-type Query = Pick<PageQuery, 'limit'> & { readonly cursor?: number; readonly search?: string };
+type Query = PageQuery & { readonly search?: string };
 
 const change = schema.object({
   id: { type: 'integer' },
@@ -23,7 +23,7 @@ const change = schema.object({
   after: { type: ['object', 'null'] },
 });
 const LOG = {
-  query: schema.listQuery({ search: schema.text }, { type: 'integer', minimum: 1 }),
+  query: schema.listQuery({ search: schema.text }, schema.numberCursor),
   answer: schema.pageOf(change),
 } as const;
 
@@ -46,7 +46,7 @@ export const auditOperations: readonly Operation[] = [
 async function list(sql: Sql, { params, query: { cursor, limit, search = '' } }: Call<never, Query>): Promise<object> {
   const { company = null } = params;
   const { rows, next } = await pageOfAudit(sql, {
-    ...{ search, newestFirst: true, from: cursor ?? null, company },
+    ...{ search, newestFirst: true, from: cursor === undefined ? null : Number(cursor), company },
     ...(limit !== undefined && { limit }),
   });
   const told = company === null ? rows : rows.map(asOwnersSee);

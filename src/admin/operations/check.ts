@@ -59,6 +59,8 @@ const FORMATS: Readonly<Record<string, (text: string) => unknown>> = {
 function formatMistakes(value: unknown, schema: Schema, pointer: string): Mistake[] {
   const { format, items, properties } = schema as Partial<ObjectSchema> & { format?: string; items?: Schema };
   if (typeof value === 'string') {
+    // half of a surrogate pair, of which the database would make another character
+    if (!value.isWellFormed()) return [{ pointer, detail: 'has half a character' }];
     try {
       if (format !== undefined) FORMATS[format]?.(value);
       return [];
@@ -89,7 +91,11 @@ function mistakeOf(error: AjvError, schema: ObjectSchema, root: '#' | '?'): Mist
   }
   const { pattern, description } = partAt(error.schemaPath, schema) ?? {};
   // with a pattern, the description says of what form the text is
-  if (pattern !== undefined && description !== undefined && (keyword === 'pattern' || keyword === 'type'))
+  if (
+    pattern !== undefined &&
+    description !== undefined &&
+    (keyword === 'pattern' || keyword === 'type' || keyword === 'not')
+  )
     return { pointer: at, detail: `must be ${description}` };
   if (keyword === 'type') return { pointer: at, detail: `must be ${[params.type].flat().map(typeText).join(' or ')}` };
   return { pointer: at, detail: error.message };

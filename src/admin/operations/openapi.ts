@@ -1,5 +1,5 @@
 import { OPERATIONS } from './list.ts';
-import type { Operation, Schema } from './operation.ts';
+import { hasTag, type Operation, type Schema } from './operation.ts';
 import * as schema from './schemas.ts';
 
 const PROBLEM = schema.object(
@@ -53,10 +53,15 @@ function describe(operation: Operation): object {
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: {
-      [status]: { description: 'Done', ...contentOf(operation) },
+      [status]: { description: 'Done', ...tagOf(operation), ...contentOf(operation) },
+      ...(hasTag(operation) && method === 'get' ? { 304: { description: 'It has the ETag of If-None-Match' } } : {}),
       default: PROBLEM_ANSWER,
     },
   };
+}
+
+function tagOf(operation: Operation): object {
+  return hasTag(operation) ? { headers: { ETag: { schema: { type: 'string' } } } } : {};
 }
 
 function contentOf({ answer, file }: Operation): object {

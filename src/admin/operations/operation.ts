@@ -128,6 +128,11 @@ function define<B, Q>(method: Operation['method'], id: string, path: string, par
   return { id, method, path, answer: null, status: 200, ...parts } as unknown as Operation;
 }
 
+/** Whether the answer has an ETag. */
+export function hasTag({ resource, method, answer }: Operation): boolean {
+  return resource !== undefined && method !== 'post' && answer !== null;
+}
+
 /** A page of a list, and where the next one begins; null at the end. */
 export interface Page<T> {
   readonly data: readonly T[];

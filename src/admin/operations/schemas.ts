@@ -5,8 +5,12 @@ import type { ObjectSchema, Schema } from './operation.ts';
 
 /**
  * JSON Schemas of the things that administration over HTTP reads and writes: they check bodies and queries, and
- * openapi.json shows them. Their limits are those of `sql/`, so that the database accepts every value.
+ * openapi.json shows them. Their limits are those of `sql/`, so that the database accepts every value. Their patterns
+ * mean the same to JavaScript with and without the flag u, Python, Go, Java and Rust, for clients check values by them.
  */
+
+/** Control characters, within a class of a pattern. */
+export const CONTROL = '\\x00-\\x1f\\x7f-\\x9f';
 
 /** A text of some form. @param description what it is: a text of another form must be that */
 export function written(pattern: string, description: string, format?: string): Schema {
@@ -28,13 +32,13 @@ export const moment = written(
 );
 export const month = written(MONTH.source, 'a month such as 2026-11');
 export const name = written(
-  '^[^\\p{Cc}]{0,199}[^\\p{Cc}\\s]$',
+  `^[^${CONTROL}]{0,199}[^${CONTROL}\\s]$`,
   'one line of 1 to 200 characters that does not end in a space',
 );
 export const slug = written(SLUG.source, 'the name of a model: letters, digits and . _ : / @ + -');
 const eur = written(EUR.source, 'an amount in EUR as exact decimal text, such as "99.50"');
 export const price = written(PRICE.source, 'EUR per 1000 tokens as exact decimal text, such as "0.0025"');
-export const text = written('^[^\\u0000]*$', 'any text without NUL');
+export const text = written('^[^\\x00]*$', 'any text without NUL');
 export const string: Schema = { type: 'string' };
 export const textOrNull: Schema = { type: ['string', 'null'] };
 export const createdBy: Schema = {
@@ -86,9 +90,13 @@ export function pageOf(items: Schema): ObjectSchema {
   return object({ data: array(items), next_cursor: textOrNull });
 }
 
+/** A cursor that is a number, as text: `next_cursor` is one, too. */
+export const numberCursor: Schema = { type: 'string', pattern: '^[1-9]\\d{0,14}$' };
+
 /** The query of a list, with filters. */
 export function listQuery(filters: Readonly<Record<string, Schema>> = {}, cursor: Schema = id): ObjectSchema {
-  return object({ limit: { type: 'integer', minimum: 1, maximum: 200 }, cursor, ...filters }, []);
+  const next = { ...cursor, description: 'the next_cursor of the page before' };
+  return object({ limit: { type: 'integer', minimum: 1, maximum: 200 }, cursor: next, ...filters }, []);
 }
 
 const limits = {
@@ -110,7 +118,7 @@ export const companySettings = {
 export const ceilings = {
   credit_limit_eur: orNull({
     ...eur,
-    pattern: '^(?=.*[1-9])\\d{1,12}(\\.\\d{1,15})?$',
+    not: { type: 'string', pattern: '^0+(\\.0+)?$' },
     description: `${eur.description}: the most that the budget may be, above 0; null: no ceiling`,
   }),
   eu_locked: { ...boolean, description: 'models outside the EU are refused, whatever the company allows' },
@@ -182,7 +190,7 @@ export const assistantSettings = {
 export const assistant = object({ id, company_id: id, ...assistantSettings, created_at: instant });
 
 export const email = written(
-  '^[^\\s\\p{Cc}@<>"]{1,120}@[^\\s\\p{Cc}@<>"]{1,120}$',
+  `^[^\\s${CONTROL}@<>"]{1,120}@[^\\s${CONTROL}@<>"]{1,120}$`,
   'an address such as ada@example.com',
 );
 export const role = oneOf(ROLES);

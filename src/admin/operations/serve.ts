@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { FieldError } from '../../domain/field.ts';
@@ -18,7 +19,7 @@ import { tooManyChanges } from '../throttle.ts';
 import { checkBody, checkQuery } from './check.ts';
 import { OPERATIONS } from './list.ts';
 import { openApi } from './openapi.ts';
-import type { Call, Operation } from './operation.ts';
+import { type Call, hasTag, type Operation } from './operation.ts';
 import { answerProblem, Problem } from './problem.ts';
 
 /** An id in a path, where capital letters may be typed. */
@@ -153,19 +154,25 @@ async function requireUnchanged(sql: Sql, { resource }: Operation, call: Call, i
   const id = call.params[resource.param] as string;
   await lockRow(sql, resource.table, id);
   const etag = etagOf(await resource.find(sql, call));
-  const tags = ifMatch.split(',').map((tag) => tag.trim());
+  const tags = tagsOf(ifMatch);
   if (!tags.includes(etag) && !tags.includes('*'))
     throw new Problem(412, 'Read it again, and change what you read then.');
 }
 
-function answer(c: ApiContext, { status, resource, method }: Operation, result: object | null): Response {
+function answer(c: ApiContext, operation: Operation, result: object | null): Response {
   if (result === null) return c.body(null, 204);
-  if (resource !== undefined && method !== 'post') {
+  if (hasTag(operation)) {
     const etag = etagOf(result);
     c.header('etag', etag);
-    if (method === 'get' && c.req.header('if-none-match') === etag) return c.body(null, 304);
+    const known = tagsOf(c.req.header('if-none-match') ?? '').map((tag) => tag.replace(/^W\//, ''));
+    if (operation.method === 'get' && (known.includes(etag) || known.includes('*'))) return c.body(null, 304);
   }
-  return c.json(result, status as 200);
+  return c.json(result, operation.status as 200);
+}
+
+/** The tags of If-Match or If-None-Match. */
+function tagsOf(header: string): string[] {
+  return header.split(',').map((tag) => tag.trim());
 }
 
 function etagOf(thing: object): string {
@@ -191,8 +198,10 @@ function readJson(c: ApiContext): unknown {
   if (!/^application\/(\w+\+)?json\b/i.test(c.req.header('content-type') ?? '')) {
     throw new Problem(415, 'Send the body as application/json.');
   }
+  const { rawBody } = c.env.incoming;
+  if (!isUtf8(rawBody)) throw new Problem(400, 'The body is not in UTF-8.'); // names would lose their umlauts
   try {
-    return JSON.parse(c.env.incoming.rawBody.toString());
+    return JSON.parse(rawBody.toString());
   } catch {
     throw new Problem(400, 'The body is not JSON.'); // not the parser's words: they quote the body
   }

@@ -32,10 +32,10 @@ const statement = schema.object({
 const LIST = '/companies/{company}/statements';
 
 export const statementOperations: readonly Operation[] = [
-  get<Omit<PageQuery, 'cursor'> & { readonly cursor?: number }>('listStatements', LIST, {
+  get<PageQuery>('listStatements', LIST, {
     summary: 'List the statements of a company, the latest first, and the months that wait for one',
     action: 'statement.read',
-    query: schema.listQuery({}, { type: 'integer', minimum: 1 }),
+    query: schema.listQuery({}, schema.numberCursor),
     answer: schema.object({
       ...schema.pageOf(schema.object(row)).properties,
       open_months: {
@@ -43,10 +43,13 @@ export const statementOperations: readonly Operation[] = [
         description: 'months that are over, have calls and are not closed, whatever the page',
       },
     }),
-    async run(sql, { params, query: { limit = DEFAULT_LIMIT, cursor = null } }) {
+    async run(sql, { params, query: { limit = DEFAULT_LIMIT, cursor } }) {
       const company = params.company as string;
       await findCompany(sql, company);
-      const rows = await listStatements(sql, company, { before: cursor, limit: limit + 1 });
+      const rows = await listStatements(sql, company, {
+        before: cursor === undefined ? null : Number(cursor),
+        limit: limit + 1,
+      });
       const data = rows.slice(0, limit);
       const next_cursor = rows.length > limit ? String(data.at(-1)?.number) : null;
       return { data, next_cursor, open_months: await openMonths(sql, company) };

@@ -28,7 +28,7 @@ const query = schema.object(
     model: schema.slug,
     key: schema.id,
     endpoint: schema.oneOf(Object.keys(ENDPOINTS)),
-    cost_center: schema.written('^[^\\p{Cc}]{0,128}$', 'empty: calls that name none'),
+    cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
   },
   [],
 );

@@ -185,6 +185,27 @@ t.test('the end of a company', async (t) => {
   t.match(await call('getCompany', at), { name: /^company-/, erased_at: /^20/ });
 });
 
+t.test(
+  'what a page ends with is what the next one is asked by, and patterns are read alike by every client',
+  async (t) => {
+    type Described = { parameters?: { name: string; schema: { type: string } }[] };
+    for (const { get: list } of Object.values<{ get?: Described }>(document.paths)) {
+      const cursor = list?.parameters?.find(({ name }) => name === 'cursor');
+      t.match(cursor ?? { schema: { type: 'string' } }, { schema: { type: 'string' } }, 'as next_cursor');
+    }
+    const patterns = [...JSON.stringify(document).matchAll(/"pattern":("(?:[^"\\]|\\.)*")/g)].map(([, text]) => text);
+    const used = new Set(patterns.map((text) => JSON.parse(text as string) as string));
+    // without the flag u, \p{…} is the letters between; Python has none, Go and Rust have no (?=
+    t.same(
+      [...used].filter((pattern) => /\\[pPu]|\(\?/.test(pattern)),
+      [],
+    );
+    const matches = (flags: string) =>
+      [...used].filter((pattern) => new RegExp(pattern, flags).test('Pacific p{Cc} 1'));
+    t.same(matches(''), matches('u'));
+  },
+);
+
 t.test('every operation of the document was driven', async (t) => {
   const described = Object.values<Record<string, { operationId: string }>>(document.paths).flatMap((path) =>
     Object.values(path).map(({ operationId }) => operationId),

@@ -179,6 +179,12 @@ t.test('all mistakes of a body and a query are told at once, with pointers', asy
   t.match(await ask(companies, { key: token, body: 'name=x', headers: { 'content-type': 'text/plain' } }), {
     status: 415,
   });
+  const json = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
+  const latin = { method: 'POST', headers: json, body: Buffer.from('{"name":"Müller"}', 'latin1') };
+  t.match(await (await fetch(companies, latin)).json(), { status: 400, detail: 'The body is not in UTF-8.' });
+  t.match(await send(office, token, ['POST', '/companies'], { name: 'Half \ud83d' }), {
+    body: { errors: [{ pointer: '#/name', detail: 'has half a character' }] },
+  });
   const people = `/companies/${company}/invitations`;
   for (const email of ['a\0b@customer.example', 'a@customer\u0007.example']) {
     const refused = await send(office, token, ['POST', people], { email, role: 'member' });
@@ -202,6 +208,7 @@ t.test('what is refused before an operation is looked for has problem details to
     ...(await Promise.all(Array.from({ length: 100 }, () => send(office, busy, list)))),
   ].filter(({ status }) => status !== 200);
   t.same([...new Set(refused.map(({ status }) => status))].sort(), [405, 503]);
+  t.equal(refused[0]?.headers.get('allow'), 'GET, HEAD, POST, PATCH, DELETE');
   for (const { status, headers, body } of refused) {
     t.equal(headers.get('content-type'), 'application/problem+json');
     t.match(body, { type: 'about:blank', status, title: String, detail: /^[A-Z].*\.$/ });
@@ -213,6 +220,14 @@ t.test('If-Match: what somebody changed meanwhile is not overwritten', async (t)
   const { headers } = await send(office, token, ['GET', path]);
   const etag = headers.get('etag') as string;
   t.equal((await send(office, token, ['GET', path], undefined, { 'if-none-match': etag })).status, 304);
+  for (const [known, status] of [
+    [`W/${etag}`, 304],
+    [`"none", ${etag}`, 304],
+    ['*', 304],
+    ['"none"', 200],
+  ] as const) {
+    t.equal((await send(office, token, ['GET', path], undefined, { 'if-none-match': known })).status, status, known);
+  }
   const first = await send(office, token, ['PATCH', path], { monthly_budget_eur: '70' }, { 'if-match': etag });
   t.equal(first.status, 200);
   const stale = await send(office, token, ['PATCH', path], { monthly_budget_eur: '80' }, { 'if-match': etag });
