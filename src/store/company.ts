@@ -75,6 +75,18 @@ export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {
   return sql<CompanyRow[]>`select ${columns(sql)} from companies order by name, id`;
 }
 
+/** Companies of these ids, and of the names of those without one. Reads all companies, once. */
+export async function companiesOf(
+  sql: Sql,
+  wanted: readonly { readonly id?: string; readonly name: string }[],
+): Promise<CompanyRow[]> {
+  const ids = wanted.flatMap(({ id }) => id ?? []);
+  const names = wanted.filter(({ id }) => id === undefined).map(({ name }) => name);
+  return sql<CompanyRow[]>`
+    select ${columns(sql)} from companies
+    where id in (select unnest(${ids}::uuid[])) or name in (select unnest(${names}::text[]))`;
+}
+
 /** @throws RefusedChange not_found */
 export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
   const [row] = await sql<CompanyRow[]>`select ${columns(sql)} from companies where id = ${id}`;

@@ -9,7 +9,12 @@ import { until } from '../support/until.ts';
 
 const { db, url } = await testDatabase(t);
 const folder = t.testdir({ password: 'correct horse battery staple\n' });
-const env = { DATABASE_URL: url, WEBSITE_KEY: `svc_${'k'.repeat(32)}`, ZEROS: `svc_${'z'.repeat(32)}` };
+const env = {
+  DATABASE_URL: url,
+  OLD: `svc_${'o'.repeat(32)}`,
+  WEBSITE_KEY: `svc_${'k'.repeat(32)}`,
+  ZEROS: `svc_${'z'.repeat(32)}`,
+};
 const path = join(folder, 'tollgate.yml');
 const query = <T>(text: string) => db.run(5000, (sql) => sql.unsafe(text) as never as Promise<T[]>);
 
@@ -229,6 +234,8 @@ t.test('a file that cannot be meant is refused in one line, and nothing is done'
     ['\n\n', 'tollgate.yml is empty'],
     ['companies: *those\n', 'Unresolved alias (the anchor must be set before the alias): those'],
     ['companies:\n  - name: !env NAME\n', 'Unresolved tag: !env'],
+    ['companies: []\n---\nmodels: []\n', 'tollgate.yml:2:1: a second document begins here: apply takes one'],
+    ['companies: [{ name: "Half \\ud83d" }]\n', 'companies[0].name has half a character'],
     [Buffer.from('companies:\n  - name: Müller\n', 'latin1'), 'is not in UTF-8: save it with this encoding'],
     [Buffer.from('\ufeffcompanies:\n  - name: Müller\n', 'utf16le'), 'is not in UTF-8: save it with this encoding'],
   ] as const) {
@@ -359,6 +366,65 @@ t.test('a key or an assistant is renamed by its id', async (t) => {
     code: 1,
     err: /assistants\[0\]\.id is the id of no assistant of the company/,
   });
+});
+
+t.test(
+  'an entry without an id does not mean what another renames by its id: the second run changes nothing',
+  async (t) => {
+    await apply(`companies:
+  - name: Renaming
+    assistants: [{ name: Old, system_prompt: Sum up. }]
+    keys: [{ name: Old, scopes: [chat], value: { env: OLD } }]
+`);
+    const [ids] = await query<Record<string, string>>(`select c.id as company, k.id as key, a.id as assistant
+    from companies c join api_keys k on k.company_id = c.id join assistants a on a.company_id = c.id where c.name = 'Renaming'`);
+    const { company, key, assistant } = ids as Record<string, string>;
+    const renamed = `companies:
+  - { name: Renaming }
+  - id: ${company}
+    name: Renamed
+    assistants: [{ name: Old, system_prompt: Another. }, { id: ${assistant}, name: New }]
+    keys: [{ id: ${key}, name: New }, { name: Old, scopes: [chat], value: { env: WEBSITE_KEY } }]
+`;
+    const { code, err, out } = await apply(renamed);
+    t.same([code, err], [0, '']);
+    for (const made of [/\+ company Renaming/, /\+ assistant Old/, /\+ key Old/, /name: Renaming -> Renamed/])
+      t.match(out, made);
+    t.match(await apply(renamed), { code: 0, out: 'Nothing to change.\n' });
+
+    const twice = `companies:
+  - { name: Same }
+  - id: ${company}
+    name: Same
+    assistants: [{ name: Both }, { id: ${assistant}, name: Both }]
+`;
+    t.match(await apply(twice), {
+      code: 1,
+      err: /:2:5: companies\[0\] names "Same" a second time\n.*assistants\[0\] names "Both"/s,
+    });
+    const gone = `companies: [{ id: ${company}, name: Renamed, assistants: [{ id: ${assistant}, name: New, absent: true }] }]`;
+    t.match(await apply(gone), { code: 0, out: /- assistant New of Renamed/ });
+    t.match(await apply(gone), { code: 0, out: 'Nothing to change.\n' }, 'what is gone already is no change');
+  },
+);
+
+t.test('what the database refuses has a place, behind the mistakes before it', async (t) => {
+  const { code, err } = await apply(`
+companies:
+  - { id: 00000000-0000-0000-0000-000000000000, name: Nobody }
+  - { name: First, keys: [{ name: K, scopes: [chat] }] }
+  - name: Third
+    keys:
+      - { name: K, scopes: [chat], value: { env: ZEROS } }
+`);
+  t.equal(code, 1);
+  t.match(err.split('\n'), [
+    /tollgate\.yml:3:11: companies\[0\]\.id is the id of no company$/,
+    /companies\[1\]\.keys\[0\] does not exist yet, and needs value$/,
+    /tollgate\.yml:7:9: companies\[2\]\.keys\[0\] is refused: There is a key with this text already\.$/,
+    /^$/,
+  ]);
+  t.same(await query(`select from companies where name in ('First', 'Third')`), []);
 });
 
 t.test('one operator takes the place of the last one in one file, in whichever order', async (t) => {

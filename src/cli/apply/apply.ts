@@ -4,9 +4,8 @@ import { hashPassword, readPassword } from '../../domain/password.ts';
 import { RefusedChange } from '../../domain/refused-change.ts';
 import type { Scope } from '../../domain/scope.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
-import { companiesAfter } from '../../store/after.ts';
 import { createAssistant, listAssistants, removeAssistant, setAssistant } from '../../store/assistant.ts';
-import { type CompanyRow, createCompany, findCompany, setCompany } from '../../store/company.ts';
+import { type CompanyRow, companiesOf, createCompany, setCompany } from '../../store/company.ts';
 import { lockName } from '../../store/create-once.ts';
 import type { Sql } from '../../store/database.ts';
 import { databaseError } from '../../store/database-error.ts';
@@ -21,6 +20,7 @@ import { describe, type WantedFile } from './read.ts';
 import { readSecret } from './secrets.ts';
 import type {
   SecretReference,
+  Wanted,
   WantedAssistant,
   WantedCompany,
   WantedKey,
@@ -34,6 +34,13 @@ export interface Step {
   readonly done: 'create' | 'change' | 'remove';
   readonly what: string;
   readonly changes: readonly string[];
+}
+
+/** An entry of a list whose things have ids and names. */
+interface Named {
+  readonly id?: string;
+  readonly name: string;
+  readonly absent?: true;
 }
 
 interface ApplyOptions {
@@ -62,6 +69,8 @@ class Application {
   readonly #file: WantedFile;
   readonly #options: ApplyOptions;
   readonly #mistakes: string[] = [];
+  /** What is looked at, as a JSON Pointer. */
+  #at = '';
 
   constructor(sql: Sql, file: WantedFile, options: ApplyOptions) {
     this.#sql = sql;
@@ -72,18 +81,29 @@ class Application {
   async all(): Promise<void> {
     // of two files at once the second waits for the end of the first: both would create what is not there
     await lockName(this.#sql, 'tollgate apply');
-    const { models = [], companies = [], operators = [] } = this.#file.wanted;
-    await this.#models(models, null, '/models');
-    this.#unique(companies, ({ id, name }) => id ?? name, '/companies');
-    for (const [n, company] of companies.entries()) await this.#company(company, `/companies/${n}`);
-    await this.#users(operators, null, '/operators');
+    try {
+      await this.#everything(this.#file.wanted);
+    } catch (error) {
+      const refused = databaseError(error);
+      if (!(refused instanceof RefusedChange)) throw error;
+      this.#mistake(this.#at, `is refused: ${refused.message}`); // the last: the transaction has failed
+    }
     if (this.#mistakes.length > 0) throw new Failure(...this.#mistakes);
   }
 
-  async #company(wanted: WantedCompany, at: string): Promise<void> {
-    const { id, name } = wanted;
-    const row = id === undefined ? await this.#companyNamed(name, at) : await findCompany(this.#sql, id);
-    if (row === undefined) return;
+  async #everything({ models = [], companies = [], operators = [] }: Wanted): Promise<void> {
+    await this.#models(models, null, '/models');
+    const rows = await companiesOf(this.#sql, companies);
+    const find = this.#finder(companies, rows, ['company', 'companies'], '/companies');
+    for (const n of companies.keys()) {
+      this.#at = `/companies/${n}`;
+      const row = find(n);
+      if (row !== undefined) await this.#company(companies[n] as WantedCompany, row, this.#at);
+    }
+    await this.#users(operators, null, '/operators');
+  }
+
+  async #company(wanted: WantedCompany, row: CompanyRow | null, at: string): Promise<void> {
     if (row === null || row.closed_at === null) return this.#contents(wanted, row, at);
     // a file of export-config names closed companies too, and changes nothing of them
     await this.#sql`savepoint closed_company`;
@@ -108,6 +128,7 @@ class Application {
     } else if (this.#step('change', `company ${row.name}`, row, settings))
       await setCompany(this.#sql, row.id, settings);
     await this.#models(models, row, `${at}/models`);
+    this.#at = at;
     const disabled = row.disabled_model_slugs;
     if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
       await this.#known(row.id, slugs, disabled, `${at}/disabled_model_slugs`);
@@ -118,20 +139,13 @@ class Application {
     await this.#users(users, row, `${at}/users`);
   }
 
-  /** @returns null: there is none; undefined: there are several, which is a mistake */
-  async #companyNamed(name: string, at: string): Promise<CompanyRow | null | undefined> {
-    const [row, second] = await companiesAfter(this.#sql, name, { after: null, limit: 2 });
-    if (second === undefined) return row ?? null;
-    this.#mistake(`${at}/name`, 'is the name of several companies: give the id of the one that is meant');
-    return undefined;
-  }
-
   async #models(all: readonly WantedModel[], owner: CompanyRow | null, at: string): Promise<void> {
     if (all.length === 0) return;
     this.#unique(all, ({ slug }) => slug, at);
     const company = owner?.id ?? null;
     const rows = (await listModels(this.#sql, company)).filter((row) => row.company_id === company);
     for (const [n, wanted] of all.entries()) {
+      this.#at = `${at}/${n}`;
       const { absent, slug, prices, cost_prices, ...rest } = wanted;
       const row = rows.find((each) => each.slug === slug);
       const what = `model ${slug}${of(owner)}`;
@@ -188,12 +202,13 @@ class Application {
 
   async #assistants(all: readonly WantedAssistant[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ id, name }) => id ?? name, at);
     const rows = await listAssistants(this.#sql, owner.id);
-    for (const [n, { absent, id, ...settings }] of all.entries()) {
+    const find = this.#finder(all, rows, ['assistant of the company', 'assistants of the company'], at);
+    for (const [n, { absent, id: _, ...settings }] of all.entries()) {
+      this.#at = `${at}/${n}`;
       const { name } = settings;
       const what = `assistant ${name}${of(owner)}`;
-      const row = this.#find(rows, { id, name }, 'assistant', `${at}/${n}`);
+      const row = find(n);
       const slugs = settings.model_slug == null ? [] : [settings.model_slug];
       await this.#known(owner.id, slugs, [row?.model_slug], `${at}/${n}/model_slug`);
       if (row === undefined) continue;
@@ -212,10 +227,11 @@ class Application {
 
   async #keys(all: readonly WantedKey[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ id, name }) => id ?? name, at);
     const known = (await listKeys(this.#sql, owner.id)).filter(({ purpose }) => purpose === null);
     const rows = known.filter(({ state }) => state === 'active');
+    const find = this.#finder(all, rows, ['key of the company', 'keys of the company'], at);
     for (const [n, { absent, id, value, ...rest }] of all.entries()) {
+      this.#at = `${at}/${n}`;
       if (known.some((each) => each.id === id && each.state !== 'active')) continue; // the older of two ends by itself
 
       const { expires_at: expires, allowed_cidrs: cidrs } = rest;
@@ -226,7 +242,7 @@ class Application {
       };
       const { name } = settings;
       const what = `key ${name}${of(owner)}`;
-      const row = this.#find(rows, { id, name }, 'key', `${at}/${n}`);
+      const row = find(n);
       const slugs = settings.allowed_model_slugs ?? [];
       await this.#known(owner.id, slugs, row?.allowed_model_slugs ?? [], `${at}/${n}/allowed_model_slugs`);
       if (row === undefined) continue;
@@ -249,19 +265,39 @@ class Application {
     }
   }
 
-  /** @returns null: there is none of this name; undefined: several, or none of this id, which is a mistake */
-  #find<T extends { readonly id: string; readonly name: string }>(
+  /**
+   * What finds the row that an entry of a list means: by its id, or by its name among rows whose id no entry gives,
+   * for those may get another name.
+   * @returns null: there is none of this name; undefined: several, or none of this id, which is a mistake
+   */
+  #finder<T extends Named & { readonly id: string }>(
+    all: readonly Named[],
     rows: readonly T[],
-    { id, name }: { readonly id: string | undefined; readonly name: string },
-    noun: string,
+    [one, several]: readonly [string, string],
     at: string,
-  ): T | null | undefined {
-    const [row, second] = rows.filter((each) => (id === undefined ? each.name === name : each.id === id));
-    if (second !== undefined)
-      this.#mistake(`${at}/name`, `is the name of several ${noun}s of the company: give the id of one`);
-    else if (row === undefined && id !== undefined) this.#mistake(`${at}/id`, `is the id of no ${noun} of the company`);
-    else return row ?? null;
-    return undefined;
+  ): (n: number) => T | null | undefined {
+    this.#unique(all, ({ id, name }) => id ?? name, at);
+    const given = new Map(all.flatMap((each) => (each.id === undefined ? [] : [[each.id, each]])));
+    const renamed = new Set([...given.values()].filter(({ absent }) => !absent).map(({ name }) => name));
+    for (const [n, { id, name }] of all.entries()) {
+      if (id === undefined && renamed.has(name))
+        this.#mistake(`${at}/${n}`, `names ${JSON.stringify(name)} a second time`);
+    }
+    const byId = Map.groupBy(rows, ({ id }) => id);
+    const byName = Map.groupBy(
+      rows.filter(({ id }) => !given.has(id)),
+      ({ name }) => name,
+    );
+    return (n) => {
+      const { id, name, absent } = all[n] as Named;
+      const [row, second] = (id === undefined ? byName.get(name) : byId.get(id)) ?? [];
+      if (second !== undefined)
+        this.#mistake(`${at}/${n}/name`, `is the name of several ${several}: give the id of one`);
+      else if (row === undefined && id !== undefined && !absent)
+        this.#mistake(`${at}/${n}/id`, `is the id of no ${one}`);
+      else return row ?? null;
+      return undefined;
+    };
   }
 
   /** A key whose text is another now gets it: the old text stops working at once. */
@@ -277,6 +313,7 @@ class Application {
     // those who come first: the last operator stays
     const ordered = [...all.entries()].sort(([, a], [, b]) => Number(a.absent ?? false) - Number(b.absent ?? false));
     for (const [n, { absent, email: given, role: asked, password }] of ordered) {
+      this.#at = `${at}/${n}`;
       const email = given.toLowerCase();
       const role = asked ?? (owner === null ? 'operator' : undefined);
       const what = `user ${email}${of(owner)}`;

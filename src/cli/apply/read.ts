@@ -1,4 +1,4 @@
-import { type Document, LineCounter, parseDocument } from 'yaml';
+import { type Document, LineCounter, parseDocument, type YAMLError } from 'yaml';
 import { mistakesIn, type Validator } from '../../admin/operations/check.ts';
 import { Failure } from '../command.ts';
 import { CONFIGURATION } from './schema.ts';
@@ -31,9 +31,7 @@ export function readWanted(text: string, name: string): WantedFile {
   const faults = [...document.errors, ...document.warnings];
   if (text.trim() === '') throw new Failure(`${name} is empty`); // what should have written it failed
   if (faults.length > 0) {
-    // without the place, which is told before it, and the lines that quote the file
-    const told = (message: string) => message.split('\n', 1)[0]?.replace(/ at line \d+, column \d+:$/, '');
-    throw new Failure(...faults.map(({ message, pos }) => `${at(pos[0])}: ${told(message)}`));
+    throw new Failure(...faults.map((fault) => `${at(fault.pos[0])}: ${wordsOf(fault)}`));
   }
   const wanted = contentOf(document, name);
   const mistakes = mistakesIn(wanted, isWanted, CONFIGURATION);
@@ -43,6 +41,13 @@ export function readWanted(text: string, name: string): WantedFile {
     throw new Failure(...told.map(({ pointer, detail }) => describe(place, pointer, detail)));
   }
   return { wanted: wanted as Wanted, place };
+}
+
+/** The first line of what the parser says: the rest quotes the file. */
+function wordsOf({ code, message }: YAMLError): string {
+  if (code === 'MULTIPLE_DOCS') return 'a second document begins here: apply takes one'; // it names its own functions
+  // without the place, which is told before it, and the lines that quote the file
+  return (message.split('\n', 1)[0] as string).replace(/ at line \d+, column \d+:$/, '');
 }
 
 /** @throws Failure for an alias of nothing, or too many of them */
