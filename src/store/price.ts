@@ -58,7 +58,11 @@ export async function priceHistory(sql: Sql, slug: string, company: string | nul
     order by valid_from desc, p.company_id nulls first`;
 }
 
-/** Prices of one model, the latest first, at most so many. @param after the last price that was read; null: from the latest */
+/**
+ * Prices of one model, the latest first, at most so many.
+ * @param after the last price that was read; null: from the latest
+ * @throws RefusedChange not_found when it is gone
+ */
 export async function pricesOfModel(
   sql: Sql,
   { slug, company_id: company }: PricedModel,

@@ -3,7 +3,7 @@ import type { Database, Sql } from '../../store/database.ts';
 import type { Write } from '../../store/export.ts';
 import type { PageServices } from '../context.ts';
 import type { Action } from '../permission.ts';
-import { wrongAt } from './problem.ts';
+import { type Problem, wrongAt } from './problem.ts';
 
 /** A JSON Schema, as OpenAPI 3.1 and ajv read it. */
 export type Schema = Readonly<Record<string, unknown>>;
@@ -170,6 +170,11 @@ export async function pageOf<T extends { readonly id: string | number }>(
   return { data, next_cursor: rows.length > most ? String((data.at(-1) as T).id) : null };
 }
 
+/** The refusal of a cursor whose row must be there, because the list is not ordered by it. */
+export function goneCursor(): Problem {
+  return wrongAt('?cursor', 'is not known, or its row is gone: begin at the first page');
+}
+
 /**
  * A page of rows that are few enough to be read whole, in their own order.
  * @throws Problem 400 when the row of the cursor is gone
@@ -177,9 +182,7 @@ export async function pageOf<T extends { readonly id: string | number }>(
 export function pageOfAll<T extends { readonly id: string }>(query: PageQuery, all: readonly T[]): Promise<Page<T>> {
   return pageOf(query, async ({ after, limit }) => {
     const at = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
-    if (after !== null && at === 0) {
-      throw wrongAt('?cursor', 'is not known, or its row is gone: begin at the first page');
-    }
+    if (after !== null && at === 0) throw goneCursor();
     return all.slice(at, at + limit);
   });
 }

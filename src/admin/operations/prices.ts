@@ -1,11 +1,11 @@
 import { readMoment } from '../../domain/price.ts';
-import { throwNotFound } from '../../domain/refused-change.ts';
+import { RefusedChange, throwNotFound } from '../../domain/refused-change.ts';
 import type { Sql } from '../../store/database.ts';
 import { costPrices, removeCostPrice, setCostPrice } from '../../store/margin.ts';
 import { findModelById, type ModelRow } from '../../store/model.ts';
 import { findPrice, pricesOfModel, pricesOn, schedulePrice, withdrawPrice } from '../../store/price.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
-import { get, getOne, pageOf, pageOfAll, post, remove } from './operation.ts';
+import { get, getOne, goneCursor, pageOf, pageOfAll, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
 /** The prices of one model: since when, and from when on. What has begun is never changed. */
@@ -60,7 +60,10 @@ export const priceOperations: readonly Operation[] = [
     answer: schema.pageOf(price),
     async run(sql, call) {
       const model = await modelOf(sql, call);
-      return pageOf(call.query, ({ after, limit }) => pricesOfModel(sql, model, after, limit));
+      const page = pageOf(call.query, ({ after, limit }) => pricesOfModel(sql, model, after, limit));
+      return page.catch((error: unknown) => {
+        throw error instanceof RefusedChange ? goneCursor() : error;
+      });
     },
   }),
   post<{ readonly valid_from: string; readonly input?: string; readonly output?: string }>('addPrice', PATH, {

@@ -148,6 +148,12 @@ t.test('keys are looked for with a token that only reads; a price that has begun
   const path = `/models/${models.data[0].id}/prices`;
   const { body: prices } = await send(office, token, ['GET', path]);
   t.match(await send(office, token, ['DELETE', `${path}/${prices.data[0].id}`]), { status: 409 });
+  const gone = await send(office, token, ['POST', path], { valid_from: '2099-01-01', input: '1' });
+  t.equal((await send(office, token, ['DELETE', `${path}/${gone.body.id}`])).status, 204);
+  t.match(await send(office, token, ['GET', `${path}?cursor=${gone.body.id}`]), {
+    status: 400,
+    body: { errors: [{ pointer: '?cursor', detail: /begin at the first page/ }] },
+  });
   const past = await send(office, token, ['POST', path], { valid_from: '2020-01-01', input: '1' });
   t.match(past, { status: 409, body: { detail: /five seconds/ } });
   const wrong = await send(office, token, ['POST', path], { valid_from: '2027-02-30', input: '1e3' });
