@@ -74,6 +74,12 @@ export async function listAssistants(sql: Sql, company: string | null): Promise<
   return rowsOf(sql, company, rows);
 }
 
+/** Assistants of these companies. */
+export async function assistantsOf(sql: Sql, companies: readonly string[]): Promise<AssistantRow[]> {
+  return sql<AssistantRow[]>`
+    select ${columns(sql)} from assistants where company_id in (select unnest(${[...companies]}::uuid[]))`;
+}
+
 /** An assistant of a company. @throws RefusedChange not_found */
 export async function findAssistant(sql: Sql, company: string, id: string): Promise<AssistantRow> {
   const [row] = await sql<AssistantRow[]>`

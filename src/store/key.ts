@@ -130,6 +130,14 @@ export async function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
     select ${columns(sql)} from api_keys where purpose is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`;
 }
 
+/** Keys of these companies that work, and those of these ids, but none of playgrounds. */
+export async function keysOf(sql: Sql, companies: readonly string[], ids: readonly string[]): Promise<KeyRow[]> {
+  return sql<KeyRow[]>`
+    select ${columns(sql)} from api_keys
+    where company_id in (select unnest(${[...companies]}::uuid[])) and purpose is null
+      and (${sql.unsafe(IS_ACTIVE)} or id in (select unnest(${[...ids]}::uuid[])))`;
+}
+
 /** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
   const rows = await sql<KeyRow[]>`

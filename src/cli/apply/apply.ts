@@ -4,12 +4,18 @@ import { hashPassword, readPassword } from '../../domain/password.ts';
 import { RefusedChange } from '../../domain/refused-change.ts';
 import type { Scope } from '../../domain/scope.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
-import { createAssistant, listAssistants, removeAssistant, setAssistant } from '../../store/assistant.ts';
+import {
+  type AssistantRow,
+  assistantsOf,
+  createAssistant,
+  removeAssistant,
+  setAssistant,
+} from '../../store/assistant.ts';
 import { type CompanyRow, companiesOf, createCompany, setCompany } from '../../store/company.ts';
 import { lockName } from '../../store/create-once.ts';
 import type { Sql } from '../../store/database.ts';
 import { databaseError } from '../../store/database-error.ts';
-import { createKey, listKeys, revokeKey, setKey, setKeyText } from '../../store/key.ts';
+import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '../../store/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel, unknownSlugs } from '../../store/model.ts';
 import { createUser, findUser, removeUser, setRole } from '../../store/user.ts';
 import { Failure } from '../command.ts';
@@ -69,6 +75,9 @@ class Application {
   readonly #file: WantedFile;
   readonly #options: ApplyOptions;
   readonly #mistakes: string[] = [];
+  /** What there was at the beginning, by company. */
+  #assistantsOf = new Map<string, AssistantRow[]>();
+  #keysOf = new Map<string, KeyRow[]>();
   /** What is looked at, as a JSON Pointer. */
   #at = '';
 
@@ -94,6 +103,10 @@ class Application {
   async #everything({ models = [], companies = [], operators = [] }: Wanted): Promise<void> {
     await this.#models(models, null, '/models');
     const rows = await companiesOf(this.#sql, companies);
+    await this.#readContents(
+      companies,
+      rows.map(({ id }) => id),
+    );
     const find = this.#finder(companies, rows, ['company', 'companies'], '/companies');
     for (const n of companies.keys()) {
       this.#at = `/companies/${n}`;
@@ -101,6 +114,18 @@ class Application {
       if (row !== undefined) await this.#company(companies[n] as WantedCompany, row, this.#at);
     }
     await this.#users(operators, null, '/operators');
+  }
+
+  /** Reads assistants and keys of all companies at once: to ask for those of each would take a second for a thousand. */
+  async #readContents(wanted: readonly WantedCompany[], ids: readonly string[]): Promise<void> {
+    const owner = (row: { readonly company_id: string }) => row.company_id;
+    if (wanted.some(({ assistants = [] }) => assistants.length > 0)) {
+      this.#assistantsOf = Map.groupBy(await assistantsOf(this.#sql, ids), owner);
+    }
+    const keys = wanted.flatMap(({ keys = [] }) => keys);
+    if (keys.length === 0) return;
+    const given = keys.flatMap(({ id }) => id ?? []);
+    this.#keysOf = Map.groupBy(await keysOf(this.#sql, ids, given), owner);
   }
 
   async #company(wanted: WantedCompany, row: CompanyRow | null, at: string): Promise<void> {
@@ -202,7 +227,7 @@ class Application {
 
   async #assistants(all: readonly WantedAssistant[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
-    const rows = await listAssistants(this.#sql, owner.id);
+    const rows = this.#assistantsOf.get(owner.id) ?? [];
     const find = this.#finder(all, rows, ['assistant of the company', 'assistants of the company'], at);
     for (const [n, { absent, id: _, ...settings }] of all.entries()) {
       this.#at = `${at}/${n}`;
@@ -227,7 +252,7 @@ class Application {
 
   async #keys(all: readonly WantedKey[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
-    const known = (await listKeys(this.#sql, owner.id)).filter(({ purpose }) => purpose === null);
+    const known = this.#keysOf.get(owner.id) ?? [];
     const rows = known.filter(({ state }) => state === 'active');
     const find = this.#finder(all, rows, ['key of the company', 'keys of the company'], at);
     for (const [n, { absent, id, value, ...rest }] of all.entries()) {
