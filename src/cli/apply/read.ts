@@ -43,10 +43,9 @@ export function readWanted(text: string, name: string): WantedFile {
   return { wanted: wanted as Wanted, place };
 }
 
-/** The first line of what the parser says: the rest quotes the file. */
+/** The first line of what the parser says, without the place, which is told before it. The other lines quote the file. */
 function wordsOf({ code, message }: YAMLError): string {
   if (code === 'MULTIPLE_DOCS') return 'a second document begins here: apply takes one'; // it names its own functions
-  // without the place, which is told before it, and the lines that quote the file
   return (message.split('\n', 1)[0] as string).replace(/ at line \d+, column \d+:$/, '');
 }
 
