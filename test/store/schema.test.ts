@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { DatabaseRefused } from '../../src/store/database-error.ts';
-import { type TestDatabase, testDatabase } from '../support/postgres.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import { emptyDatabase, type TestDatabase, testDatabase } from '../support/postgres.ts';
 
 const MS = 10_000;
 
@@ -225,6 +226,68 @@ t.test('triggers find their tables whatever search_path the caller has', async (
     await sql`select public.ensure_api_usage_partitions('2040-01-01', 1)`;
   });
   await agrees(t, db);
+});
+
+t.test('a program with a user of its own needs rights to the tables that it writes, and to no others', async (t) => {
+  const { db } = await testDatabase(t);
+  const company = randomUUID();
+  const done = db.transaction(MS, async (sql) => {
+    await sql.unsafe(`create role application; grant select, insert, update, delete on companies, models, api_keys, assistants,
+      chat_usage, model_prices to application; set local role application`);
+    await sql`insert into companies (id, name) values (${company}, 'c')`;
+    await sql`insert into chat_usage (company_id, cost_eur) values (${company}, 3)`;
+    await sql`update chat_usage set cost_eur = 2`;
+    await sql`
+      insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+      values ('own', ${company}, 'u', 'chat', true, 1, 1)`;
+    await sql`insert into model_prices (slug, company_id, valid_from, input, output) values ('own', ${company}, now() + interval '1 hour', 2, 2)`;
+    await sql`
+      insert into api_keys (company_id, name, digest, prefix, scopes) values (${company}, 'k', sha256('key'), 'svc_abcd', '{chat}')`;
+    await sql`insert into assistants (company_id, name, system_prompt) values (${company}, 'a', 'p')`;
+    await sql`update companies set monthly_budget_eur = 5`;
+    await sql`select record_event(${company}, 'key.revoked', 'k', '{}')`;
+    await sql`set local role none`;
+    const [row] =
+      await sql`select chat_cost_eur, (select count(*)::integer from audit_log) as entries from monthly_spend`;
+    throw Object.assign(new Error('done'), row); // the role goes with it
+  });
+  await t.rejects(done, { message: 'done', chat_cost_eur: '2', entries: 6 });
+});
+
+t.test('a temporary table of the caller stands for none of ours', async (t) => {
+  const { db } = await emptyDatabase(t);
+  await migrate(db, { billingTimezone: 'UTC', upTo: '0049_erasure_and_audit.sql' });
+  const functions = (sql: Sql) => sql<{ name: string; path: string }[]>`
+    select oid::regprocedure::text as name, split_part(setting, '=', 2) as path from pg_proc, unnest(proconfig) as setting
+    where pronamespace = current_schema()::regnamespace and setting like 'search_path=%'`;
+  await db.run(MS, async (sql) => {
+    for (const { name } of await functions(sql)) await sql.unsafe(`alter function ${name} set search_path = public`); // as before
+  });
+  const asStranger = (call: string) =>
+    db.transaction(MS, async (sql) => {
+      await sql.unsafe(`create temp table changes (like public.changes); create temp table events (like public.events);
+        create role stranger; grant all on changes, events to public;
+        alter table changes owner to stranger; alter table events owner to stranger; set local role stranger;
+        create function pg_temp.tell() returns trigger language plpgsql as $$ begin raise 'trigger of %', current_user; end $$;
+        create trigger tell before insert on changes for each row execute function pg_temp.tell();
+        create trigger tell before insert on events for each row execute function pg_temp.tell()`);
+      await sql.unsafe(`select public.${call}`);
+      throw new Error('done');
+    });
+  const calls = ["announce_change('all', '')", `record_event('${randomUUID()}', 'key.revoked', '', '{}')`] as const;
+  const [{ owner }] = await db.run(MS, (sql) => sql<[{ owner: string }]>`select current_user::text as owner`);
+  for (const call of calls) await t.rejects(asStranger(call), { message: new RegExp(`trigger of ${owner}`) }, call);
+  await migrate(db, { billingTimezone: 'UTC' });
+  await t.rejects(asStranger(calls[0]), { message: 'done' });
+  await t.rejects(asStranger(calls[1]), { code: '23503' }, 'the event is one of ours, and names no company');
+
+  const made = await db.run(
+    MS,
+    (sql) => sql`
+    select proname from pg_proc where pronamespace = current_schema()::regnamespace and prosecdef
+      and not exists (select from unnest(proconfig) as setting where setting ~ '^search_path=.*, pg_temp$')`,
+  );
+  t.same([...made], []);
 });
 
 t.test('the billing month is the calendar month of the configured zone', async (t) => {
