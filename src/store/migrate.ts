@@ -128,16 +128,16 @@ async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<
 
 /**
  * Checks the encoding, because bounds of texts count characters of UTF-8, the language, in which "INSERT" must be
- * "insert" in small letters, and the isolation level: a strict budget is passed where a gateway that waited for a lock
- * does not see what another one reserved meanwhile.
+ * "insert" in small letters, the isolation level: a strict budget is passed where a gateway that waited for a lock
+ * does not see what another one reserved meanwhile, and that triggers fire.
  * @throws MigrationRefused
  */
 async function requireUsable(sql: Sql): Promise<void> {
-  const [{ encoding, level, role, database, dotless, version }] = await sql<
-    [Record<'encoding' | 'level' | 'role' | 'database', string> & { dotless: boolean; version: number }]
+  const [{ encoding, level, triggers, role, database, dotless, version }] = await sql<
+    [Record<'encoding' | 'level' | 'triggers' | 'role' | 'database', string> & { dotless: boolean; version: number }]
   >`
     select current_setting('server_encoding') as encoding, current_setting('transaction_isolation') as level,
-      quote_ident(session_user) as role, quote_ident(current_database()) as database,
+      current_setting('session_replication_role') as triggers, quote_ident(session_user) as role, quote_ident(current_database()) as database,
       lower('I') <> 'i' as dotless, current_setting('server_version_num')::integer as version`;
   if (encoding !== 'UTF8') {
     throw new MigrationRefused(
@@ -153,6 +153,11 @@ async function requireUsable(sql: Sql): Promise<void> {
   if (!['read committed', 'read uncommitted'].includes(level)) {
     throw new MigrationRefused(
       `the database begins transactions at "${level}", where budgets would be passed and records could not be booked: run "alter role ${role} in database ${database} set default_transaction_isolation = 'read committed'"`,
+    );
+  }
+  if (triggers === 'replica') {
+    throw new MigrationRefused(
+      `triggers are off (session_replication_role is replica), so calls would not be counted and changes not announced: let an administrator of the server run "alter role ${role} in database ${database} set session_replication_role = origin"`,
     );
   }
 }

@@ -142,6 +142,21 @@ t.test('a database is refused where who waits for a lock would not see what was 
   t.ok((await migrate(replica, { billingTimezone: 'UTC' })).length > 30, 'what the message says helps');
 });
 
+t.test('a database whose triggers are off for the user is refused', async (t) => {
+  const { url, db } = await emptyDatabase(t);
+  const database = (await db.run(MS, (sql) => sql`select current_database() as name`))[0]?.name;
+  await db.run(MS, (sql) => sql.unsafe(`alter database ${database} set session_replication_role = replica`));
+  const replica = openDatabase({ url });
+  t.teardown(() => replica.close());
+  const refusal = await migrate(replica, { billingTimezone: 'UTC' }).catch((error) => error);
+  const [, advised = ''] =
+    /^triggers are off .*: let an administrator of the server run "(.+)"$/.exec(refusal.message) ?? [];
+  await db.run(MS, (sql) => sql.unsafe(advised));
+  const mended = openDatabase({ url });
+  t.teardown(() => mended.close());
+  t.ok((await migrate(mended, { billingTimezone: 'UTC' })).length > 30, 'what the message says helps');
+});
+
 t.test('a database whose encoding cannot hold all texts is refused', async (t) => {
   const { url, db } = await emptyDatabase(t);
   for (const encoding of ['SQL_ASCII', 'LATIN1']) {
