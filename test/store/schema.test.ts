@@ -290,6 +290,25 @@ t.test('a temporary table of the caller stands for none of ours', async (t) => {
   t.same([...made], []);
 });
 
+t.test('looks of gateways for spend do not read the whole table', async (t) => {
+  const { db } = await testDatabase(t);
+  await db.run(MS, (sql) =>
+    sql.unsafe(`insert into monthly_spend (company_id, billing_month) select gen_random_uuid(), '2026-05-01' from generate_series(1, 20000);
+      analyze monthly_spend`),
+  );
+  await db.transaction(MS, async (sql) => {
+    const look = () => sql<[{ spent: boolean }]>`
+      select bool_or(has_spent_since(snapshot)) as spent from (select pg_current_snapshot() as snapshot from generate_series(1, 10)) as looks`;
+    t.same(await look(), [{ spent: false }]);
+    const [read] = await sql`select seq_tup_read from pg_stat_xact_user_tables where relname = 'monthly_spend'`;
+    t.same(read, { seq_tup_read: 0 });
+    const [{ before }] = await sql<[{ before: string }]>`select pg_current_snapshot()::text as before`;
+    await sql`insert into monthly_spend (company_id, billing_month) values (${randomUUID()}, '2026-05-01')`;
+    const [seen] = await sql`select has_spent_since(${before}::pg_snapshot) as spent`;
+    t.same(seen, { spent: true });
+  });
+});
+
 t.test('the billing month is the calendar month of the configured zone', async (t) => {
   const { db } = await testDatabase(t);
   const month = async (at: string) => {
