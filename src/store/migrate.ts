@@ -118,7 +118,7 @@ async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<
     select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
   if (count === 0) await sql`alter table schema_migrations add column needs text`;
   await changeTables(sql, async () => {
-    // functions of the file look among temporary tables last (sql/0050_rights.sql)
+    // functions of the file look among temporary tables last (sql/0052_rights.sql)
     await sql`select set_config('search_path', current_setting('search_path') || ', pg_temp', true)
       where current_schema() is not null`;
     await sql.unsafe(text);
