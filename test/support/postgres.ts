@@ -25,9 +25,10 @@ const ATTEMPTS = 20;
 const GUARD = `while kill -0 $0; do sleep 1; done
 pid=$(head -n 1 "$1/postgres/postmaster.pid") && kill -CONT $pid && kill -QUIT $pid
 rm -rf "$1"`;
-/** A file system in memory. That of a container often has 64 MiB, too little for the databases of six tests at once. */
 const MEMORY_DIR = '/dev/shm';
 const MEMORY_BYTES = 2 ** 31;
+/** A file system in memory. That of a container often has 64 MiB, too little for the databases of six tests at once. */
+export const HAS_MEMORY_DIR = hasRoom(MEMORY_DIR);
 const SHARED_DIR = sharedDir();
 
 /**
@@ -138,7 +139,7 @@ export function inDatabase(url: string, name: string): string {
  */
 function sharedDir(): string {
   const user = process.getuid?.() ?? 'shared';
-  if (!hasRoom(MEMORY_DIR)) return join(tmpdir(), `tollgate-test-${user}`);
+  if (!HAS_MEMORY_DIR) return join(tmpdir(), `tollgate-test-${user}`);
   const hash = createHash('sha256').update(tmpdir()).digest('hex').slice(0, 8);
   return join(MEMORY_DIR, `tollgate-test-${user}-${hash}`);
 }
