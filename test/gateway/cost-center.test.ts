@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { CostCenters } from '../../src/domain/cost-center.ts';
 import { RequestBody } from '../../src/gateway/body.ts';
 import { costCenterOf } from '../../src/gateway/cost-center.ts';
 import type { ParsedObject } from '../../src/json/members.ts';
@@ -255,13 +256,14 @@ t.test('a cost centre for each call is booked with the others of its company, an
   const { company, post, booked } = await caller();
   const call = (n: number) =>
     post('/embeddings', `{"model":"vectors","input":"x","metadata":{"cost_center":"call ${n}"}}`);
-  const lanes = Array.from({ length: 16 }, async (_, lane) => {
-    for (let n = lane; n < 10_000; n += 16) await call(n);
-  });
-  await Promise.all(lanes);
-  t.equal((await call(10_000)).status, 200);
-  t.equal((await call(0)).status, 200);
-  t.same((await booked(10_002)).slice(-2), ['(others)', 'call 0']);
+  const { of } = CostCenters.prototype;
+  CostCenters.prototype.of = function (id, month, name) {
+    CostCenters.prototype.of = of;
+    for (let n = 1; n < 9999; n++) of.call(this, id, month, `call ${n}`); // as if it had had so many calls before
+    return of.call(this, id, month, name);
+  };
+  for (const n of [0, 9999, 10_000, 0, 10_001]) t.equal((await call(n)).status, 200);
+  t.same(await booked(5), ['call 0', 'call 9999', '(others)', 'call 0', '(others)']);
   const told = gateway.logged.filter((line) => line.includes('very many cost centres'));
   t.match(
     told.map((line) => JSON.parse(line)),
