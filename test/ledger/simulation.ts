@@ -117,10 +117,18 @@ interface World {
   readonly violations: string[];
   readonly booked: Booked[];
   /** The same by the month and each id under which the ledger keeps its cost. */
-  readonly bookedBy: Map<string, Booked[]>;
+  readonly bookedBy: Map<string, Sums>;
   /** How many records each process said it had lost when it stopped. */
   readonly lost: Map<string, number>;
   clockOffset: number;
+}
+
+/** What was booked of a company or a key, kept since each look adding it up would be most of the work. */
+interface Sums {
+  requests: number;
+  cost: bigint;
+  /** By the process that booked them, without those that can never be booked. */
+  readonly own: Map<string, number>;
 }
 
 interface Booked {
@@ -328,9 +336,11 @@ class Replica {
     booked.push(one);
     for (const id of idsOf(admission.payer)) {
       const key = `${id} ${admission.month}`;
-      const same = bookedBy.get(key);
-      if (same === undefined) bookedBy.set(key, [one]);
-      else same.push(one);
+      const sums = bookedBy.get(key) ?? { requests: 0, cost: 0n, own: new Map() };
+      bookedBy.set(key, sums);
+      sums.requests += 1;
+      sums.cost += one.record.cost;
+      if (!poisoned) sums.own.set(one.life, (sums.own.get(one.life) ?? 0) + 1);
     }
     const ledger = this.#ledger as BatchLedger;
     ledger.book(one.record, {
@@ -369,7 +379,7 @@ class Replica {
 
   #compare(id: string, month: string, spent: bigint): void {
     const { database, time, violations } = this.#world;
-    const truth = this.#truth(id, month).reduce((sum, { record }) => sum + record.cost, 0n);
+    const truth = this.#booked(id, month)?.cost ?? 0n;
     if (spent > truth) violations.push(`at ${time.now} ${id} ${month}: ${formatEur(spent - truth)} too much`);
     const settled =
       Math.max(database.healthySince, database.wildUntil) < time.now - 3000 && this.#startedAt < time.now - 3000;
@@ -382,23 +392,21 @@ class Replica {
     const { database, time, violations } = this.#world;
     const life = this.#life;
     const id = `${payer.companyId}/${payer.id}`;
-    const own = this.#truth(id, month).filter(
-      (one) => one.life === life.name && one.record.admission.model.slug !== POISON,
-    );
+    const own = this.#booked(id, month)?.own.get(life.name) ?? 0;
     const old = database.spentBefore(`${id} ${month}`, time.now - 1000);
     const asked = (this.#ledger as BatchLedger).usageOf(payer, month);
     const used = asked instanceof Promise ? await asked.catch(() => null) : asked; // null: the database is away
     if (used === null || life.dead) return;
-    const { length } = this.#truth(id, month);
+    const requests = this.#booked(id, month)?.requests ?? 0;
     const wrong = (text: string): void => void violations.push(`at ${time.now} usage of ${id}: ${text}`);
-    if (used.requests > length) wrong(`${used.requests} requests of ${length}`);
+    if (used.requests > requests) wrong(`${used.requests} requests of ${requests}`);
     if (used.cost < old) wrong(`${formatEur(old - used.cost)} too little`);
-    if (used.requests < own.length) wrong(`${used.requests} requests, ${own.length} of them its own`);
+    if (used.requests < own) wrong(`${used.requests} requests, ${own} of them its own`);
   }
 
-  /** What was booked of a company or a key, see MonthSpend. */
-  #truth(id: string, month: string): readonly Booked[] {
-    return this.#world.bookedBy.get(`${id} ${month}`) ?? [];
+  /** @param id of a company or a key, see MonthSpend */
+  #booked(id: string, month: string): Sums | undefined {
+    return this.#world.bookedBy.get(`${id} ${month}`);
   }
 
   #ask(index: number): void {
@@ -585,7 +593,8 @@ class VirtualDatabase {
   wildUntil = 0;
   healthySince = 0;
   #version = 0;
-  #history: { at: number; key: string; femto: bigint }[] = [];
+  /** By key, what it had spent from each instant on. */
+  readonly #history = new Map<string, { at: number; femto: bigint }[]>();
   readonly #random: () => number;
   readonly #time: VirtualTime;
 
@@ -600,7 +609,7 @@ class VirtualDatabase {
   }
 
   spentBefore(key: string, at: number): bigint {
-    return this.#history.findLast((one) => one.key === key && one.at <= at)?.femto ?? 0n;
+    return this.#history.get(key)?.findLast((one) => one.at <= at)?.femto ?? 0n;
   }
 
   storeFor(life: Life): LedgerStore {
@@ -685,7 +694,9 @@ class VirtualDatabase {
     for (const [key, femto] of fresh) {
       const total = (this.spend.get(key)?.femto ?? 0n) + femto;
       this.spend.set(key, { femto: total, version: this.#version });
-      this.#history.push({ at: this.#time.now, key, femto: total });
+      const history = this.#history.get(key) ?? [];
+      history.push({ at: this.#time.now, femto: total });
+      this.#history.set(key, history);
     }
     const sums = [...fresh].filter(([key]) => !key.includes('/'));
     const sum = sums.reduce((all, [, femto]) => all + femto, 0n);
