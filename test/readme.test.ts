@@ -9,6 +9,7 @@ import { SECRETS_NOTE } from '../src/cli/help.ts';
 import { VARIABLES } from '../src/config.ts';
 import { ERROR_NAMES, GatewayError } from '../src/domain/errors.ts';
 import { STEERING_METADATA, STEERING_TABLE, type SteeringGroup } from '../src/domain/steering-table.ts';
+import { CHILD_ENV } from './support/child.ts';
 import { startWorld } from './support/world.ts';
 
 const run = promisify(execFile);
@@ -233,7 +234,7 @@ t.test('the TypeScript examples of the README print an answer when they are past
   for (const [i, code] of pasted.entries()) {
     const file = join(folder, `${i}.ts`);
     writeFileSync(file, code);
-    const { stdout } = await run(process.execPath, [file], { env: { PATH: process.env.PATH } });
+    const { stdout } = await run(process.execPath, [file], { env: CHILD_ENV });
     const answers = stdout.match(/\w+ from the Tollgate demo/g) ?? [];
     t.equal(answers.length, code.match(/console\.log|write\(/g)?.length, code);
   }

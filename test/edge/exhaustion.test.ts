@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { CHILD_ENV } from '../support/child.ts';
 import { ask } from '../support/client.ts';
 import { FAST_HTTP, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
@@ -33,7 +34,7 @@ async function serve(t: Test, shell: string, args: readonly string[], env: Recor
     [...args.slice(1), 'sh', '-c', shell, process.execPath, MAIN, 'serve', '--json'],
     {
       env: {
-        PATH: process.env.PATH,
+        ...CHILD_ENV,
         PORT: '0',
         ADMIN_PORT: '0',
         DATABASE_URL: other.databaseUrl,
