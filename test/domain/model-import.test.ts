@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { readModels } from '../../src/domain/model-import.ts';
+import { character } from '../support/character.ts';
 
 const HEADING = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k';
 const told = (text: string) =>
@@ -108,7 +109,7 @@ t.test('whatever a file holds, it is read or refused with lines, and never half'
   );
   const text = file.map(([heading, lines, end]) => [heading, ...lines].join(end));
   fc.assert(
-    fc.property(fc.oneof(text, fc.string({ unit: 'binary', maxLength: 200 })), (made) => {
+    fc.property(fc.oneof(text, fc.string({ unit: character, maxLength: 200 })), (made) => {
       const { models, mistakes } = readModels(made);
       const isSound = mistakes.every(({ line: at, message }) => Number.isInteger(at) && at >= 1 && message !== '');
       const isWhole = models.every(({ input, output, slug }) =>

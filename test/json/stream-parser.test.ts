@@ -19,6 +19,7 @@ import { letterSet, type WatchedNames } from '../../src/json/name-watcher.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { ObjectStreamParser } from '../../src/json/stream-parser.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
+import { character } from '../support/character.ts';
 
 function scan(chunks: readonly Buffer[]): ParsedObject | JsonFault {
   const scanner = new ObjectStreamParser();
@@ -456,8 +457,6 @@ t.test('names and texts mix escapes with characters of all lengths', (t) => {
   t.end();
 });
 
-/** Of all of Unicode. fast-check's own `binary` takes a second to make a table of them. */
-const character = fc.nat(0x10f7ff).map((n) => String.fromCodePoint(n < 0xd800 ? n : n + 0x800));
 const body = fc.oneof(
   // valid, written with random whitespace
   fc
