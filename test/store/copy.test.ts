@@ -44,9 +44,10 @@ t.test('a statement that fails while it is copied, early or late, is an error of
   for (const rows of [1, 3, 100, 1500, 2000, 2500, 3000, 3500]) {
     const read = one.run(MS, async (sql) => {
       const text = `copy (select 1 / (${rows} - i), repeat('x', 30) from generate_series(1, ${rows}) i) to stdout`;
+      let pieces = 0;
       for await (const _ of sql.copyOut(text)) {
         // meanwhile the rest has come, as in the first test
-        for (let n = 0; n < 10; n++) await db.run(MS, (other) => other`select 1`);
+        if (pieces++ === 0) for (let n = 0; n < 10; n++) await db.run(MS, (other) => other`select 1`);
       }
     });
     await t.rejects(read, { message: /division by zero/ }, `after ${rows - 1} rows`);

@@ -60,13 +60,15 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
   return made;
 }
 
-/** Tables and views, without partitions, and the column that says whose a row is. */
+/** Tables and views, without partitions and those of extensions, and the column that says whose a row is. */
 function tables(sql: Sql): PromiseLike<{ name: string; owner: string | null }[]> {
   return sql<{ name: string; owner: string | null }[]>`
     select relname as name, case relname when 'companies' then 'id' else
       (select attname from pg_attribute where attrelid = c.oid and attname = 'company_id' and not attisdropped) end as owner
     from pg_class c
-    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm') and not relispartition order by 1`;
+    where relnamespace = 'public'::regnamespace and relkind in ('r', 'p', 'v', 'm') and not relispartition
+      and not exists (select from pg_depend where classid = 'pg_class'::regclass and objid = c.oid and deptype = 'e')
+    order by 1`;
 }
 
 /** What the operator pays, even for a company's own models, is for operators only. */
