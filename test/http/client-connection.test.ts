@@ -151,11 +151,12 @@ async function say({ port, read }: Served, pieces: readonly Buffer[], last: stri
   return heard.reset ? null : `${plain(heard.text)}${heard.ended ? ' closed' : ' open'}`;
 }
 
-/** Resolves when nothing more has come for a while. */
+/** Resolves when nothing more has come for a while: for many turns of the event loop, each of which reads what has come. */
 async function silence(heard: { readonly text: string }): Promise<void> {
-  for (let length = -1; length !== heard.text.length; ) {
+  for (let length = -1, quiet = 0; quiet < 30; quiet++) {
+    if (length !== heard.text.length) quiet = 0;
     length = heard.text.length;
-    await sleep(60);
+    await sleep(2); // one long sleep would end before anything is read, where the machine was busy elsewhere
   }
 }
 
