@@ -75,6 +75,7 @@ async function run(options: Options): Promise<number> {
   const { signal } = interrupt;
   process.once('SIGINT', () => interrupt.abort());
 
+  await paced?.begun;
   const shown = json ? [] : parts;
   if (options.warmup > 0) {
     await progress('warm-up', options.warmup, shown, signal);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { type Address, Connection } from './connection.ts';
 import type { Pace } from './pacer.ts';
@@ -5,6 +6,8 @@ import type { Tally } from './tally.ts';
 
 /** Load that runs until it is stopped. */
 export interface Running {
+  /** Settles when the first requests can be due: a thread takes its time to start. */
+  readonly begun: Promise<unknown>;
   /** Requests that wait for an answer. */
   open(): number;
   /** Starts no more requests; those under way go on. */
@@ -44,7 +47,7 @@ export function closedLoop(
   const drain = (): void => {
     stopped = true;
   };
-  return { open: () => sent - ended, drain, stop: () => stop(drain, all) };
+  return { begun: Promise.resolve(), open: () => sent - ended, drain, stop: () => stop(drain, all) };
 }
 
 /**
@@ -88,7 +91,8 @@ export function openLoop(
     pacer.removeAllListeners('message');
     void pacer.terminate();
   };
-  return { open: () => all.size - idle.length + waiting.length, drain, stop: () => stop(drain, all) };
+  const open = (): number => all.size - idle.length + waiting.length;
+  return { begun: once(pacer, 'online'), open, drain, stop: () => stop(drain, all) };
 }
 
 function stop(drain: () => void, all: Iterable<Connection>): void {

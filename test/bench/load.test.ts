@@ -62,7 +62,7 @@ const baseUrl = (): string => `http://127.0.0.1:${(server.address() as AddressIn
 t.test(
   'sends requests to the first listed model at the given rate, opens streams beside them, and reports both',
   async (t) => {
-    const args = ['--rate', '50', '--streams', '3', '--duration', '1', '--max-tokens', '7'];
+    const args = ['--rate', '50', '--streams', '3', '--duration', '2', '--max-tokens', '7'];
     const { code, stdout } = await load('--base-url', baseUrl(), '--key', 'svc_test', ...args, '--json');
     t.equal(code, 0);
     const result = JSON.parse(stdout);
