@@ -1,11 +1,22 @@
 import t from 'tap';
-import { hashPassword } from '../../src/domain/password.ts';
 import { cheapHash, PASSWORD, Person, startOffice } from './people.ts';
 
 /** A browser in which somebody signed in before has attempts of its own: strangers lock nobody out of it. */
 
 const office = await startOffice(t, { ADMIN_URL: 'https://admin.example.com', ADMIN_PROXIES: '1' });
 const { owner, operator } = office.people;
+
+/** Long enough for a queue to form: dozens of requests come meanwhile. */
+const SLOW = cheapHash(PASSWORD, 15);
+
+/** People with passwords that are slow to check. @returns their e-mail addresses */
+async function slowPeople(name: string, count: number): Promise<string[]> {
+  const emails = Array.from({ length: count }, (_, i) => `${name}${i}@example.com`);
+  await office.sql`
+    insert into users (email, company_id, role, password_hash)
+    select email, ${office.customer.company}, 'member', ${SLOW} from unnest(${emails}::text[]) as email`;
+  return emails;
+}
 
 function attempt(person: Person, email: string, password: string, address: string) {
   return person.post('/sign-in', { email, password }, { 'x-forwarded-for': address });
@@ -61,8 +72,9 @@ t.test('a queue of guesses from many networks keeps nobody who is known waiting 
   const person = new Person(office.adminUrl);
   await attempt(person, member, PASSWORD, '192.0.2.5');
   const turnedAway = Promise.withResolvers<void>();
-  const guesses = Array.from({ length: 20 }, async (_, i) => {
-    const { status } = await attempt(new Person(office.adminUrl), `n${i}@example.com`, 'wrong', `203.0.113.${i}`);
+  const emails = await slowPeople('many', 20);
+  const guesses = emails.map(async (email, i) => {
+    const { status } = await attempt(new Person(office.adminUrl), email, 'wrong', `203.0.113.${i}`);
     if (status === 503) turnedAway.resolve();
   });
   await Promise.race([turnedAway.promise, Promise.all(guesses)]);
@@ -73,13 +85,9 @@ t.test('a queue of guesses from many networks keeps nobody who is known waiting 
 t.test('guesses from one block of IPv6 networks leave places to others', async (t) => {
   const turnedAway = Promise.withResolvers<void>();
   let refused = 0;
-  const guesses = Array.from({ length: 24 }, async (_, i) => {
-    const { status } = await attempt(
-      new Person(office.adminUrl),
-      `m${i}@example.com`,
-      'wrong',
-      `2001:db8:7:${i + 1}::1`,
-    );
+  const emails = await slowPeople('block', 24);
+  const guesses = emails.map(async (email, i) => {
+    const { status } = await attempt(new Person(office.adminUrl), email, 'wrong', `2001:db8:7:${i + 1}::1`);
     if (status === 503 && ++refused === 7) turnedAway.resolve(); // with a place for each network the queue is full now
   });
   await Promise.race([turnedAway.promise, Promise.all(guesses)]);
@@ -88,18 +96,16 @@ t.test('guesses from one block of IPv6 networks leave places to others', async (
 });
 
 t.test('many browsers of one account leave places to others', async (t) => {
-  const [email, password] = ['greedy@customer.example', 'a password that is known'];
-  await office.sql`insert into users (email, company_id, role, password_hash)
-    values (${email}, ${office.customer.company}, 'member', ${await hashPassword(password)})`;
+  const [email] = (await slowPeople('greedy', 1)) as [string];
   const other = new Person(office.adminUrl);
   await attempt(other, office.people.member, PASSWORD, '192.0.2.5');
   const browsers = Array.from({ length: 5 }, () => new Person(office.adminUrl));
-  for (const [i, browser] of browsers.entries()) await attempt(browser, email, password, `192.0.2.${100 + i}`);
+  for (const [i, browser] of browsers.entries()) await attempt(browser, email, PASSWORD, `192.0.2.${100 + i}`);
   const turnedAway = Promise.withResolvers<void>();
   let refused = 0;
   const again = browsers.flatMap((browser) =>
     Array.from({ length: 5 }, async () => {
-      const { status } = await attempt(browser, email, password, '192.0.2.110');
+      const { status } = await attempt(browser, email, PASSWORD, '192.0.2.110');
       if (status === 503 && ++refused === 8) turnedAway.resolve(); // with a part of the queue for each browser it is full now
     }),
   );
