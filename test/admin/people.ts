@@ -1,4 +1,5 @@
 import { scryptSync } from 'node:crypto';
+import type { Sql } from 'postgres';
 import type { Test } from 'tap';
 import type { Role } from '../../src/domain/user.ts';
 import { type Ask, ask } from '../support/client.ts';
@@ -12,9 +13,16 @@ export interface Office extends World {
   readonly people: Readonly<Record<Role, string>>;
 }
 
-/** A world with one user of each role, who signs in with PASSWORD. */
-export async function startOffice(t: Test, env: Record<string, string> = {}): Promise<Office> {
-  const world = await startWorld(t, env);
+/** For `startOffice`: the gateway sends no events and looks for none, as if another one did. */
+export const sendsNothing = (sql: Sql) => sql`update alert_lease set holder = null, expires_at = 'infinity'`;
+
+/** A world with one user of each role, who signs in with PASSWORD. @param prepare as for `startGateway` */
+export async function startOffice(
+  t: Test,
+  env: Record<string, string> = {},
+  prepare?: Parameters<typeof startWorld>[3],
+): Promise<Office> {
+  const world = await startWorld(t, env, undefined, prepare);
   const people = {
     operator: 'olga@tollgate.example',
     owner: 'owen@customer.example',

@@ -80,14 +80,20 @@ export interface LedgerRow {
   readonly occurred_at: Date;
 }
 
-/** Starts a gateway for the length of a test. `env` overrides the environment it is configured by. */
+/**
+ * Starts a gateway for the length of a test.
+ * @param env overrides the environment it is configured by
+ * @param prepare changes the database before the gateway sees it
+ */
 export async function startGateway(
   t: Test,
   upstreamUrl: string,
   env: Record<string, string> = {},
+  prepare?: (sql: Sql) => PromiseLike<unknown>,
 ): Promise<TestGateway> {
   const database = await testDatabase(t);
   const sql = connect(database.url);
+  await prepare?.(sql);
   const logged: string[] = [];
   const log = createLog(
     { level: 'trace' },

@@ -29,10 +29,15 @@ export interface Customer {
   run(assistant: string, more?: object): Promise<Answer>;
 }
 
-/** Starts a world for the length of a test; its upstream is the demo unless one is given. */
-export async function startWorld(t: Test, env: Record<string, string> = {}, given?: TestUpstream): Promise<World> {
+/** Starts a world for the length of a test; its upstream is the demo unless one is given. @param prepare as for `startGateway` */
+export async function startWorld(
+  t: Test,
+  env: Record<string, string> = {},
+  given?: TestUpstream,
+  prepare?: Parameters<typeof startGateway>[3],
+): Promise<World> {
   const upstream = given ?? (await demoUpstream(t));
-  const gateway = await startGateway(t, upstream.url, env);
+  const gateway = await startGateway(t, upstream.url, env, prepare);
   await gateway.model(CHAT, { upstream: upstream.parts.chat });
   await gateway.model(EMBED, { upstream: upstream.parts.embedding, kind: 'embedding', input: '0.1', output: '0' });
   await gateway.model(OVERSEAS, { upstream: upstream.parts.chat, eu: false });
