@@ -49,7 +49,7 @@ async function serve(t: Test, env: Record<string, string> = {}) {
   }
   const facts = JSON.parse(printed) as { base_url: string; admin_url: string; key: string; socket: string | null };
   const lines = (): { worker?: number; msg?: string; request_id?: string }[] =>
-    log.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line)]));
+    [...log.matchAll(/.+(?=\n)/g)].map(([line]) => JSON.parse(line)); // the last line may be half one
   const stop = (): Promise<number | null> => {
     child.kill('SIGTERM');
     return exited;
