@@ -34,7 +34,9 @@ export const REFERENCE: ReadonlySet<string> = new Set(REFERENCE_MEMBERS.split(/\
 const GOVERNED = ['stream_options', 'encoding_format', 'max_tokens', 'max_completion_tokens', 'tools', 'functions'];
 
 /** Members in which others are refused, besides `metadata` and tools. */
-export const REFUSED_WITHIN: readonly string[] = ['chat_template_kwargs', 'diagnostics', 'prompt_cache_options'];
+export const REFUSED_WITHIN: readonly string[] = [
+  ...new Set(STEERING_WITHIN.flatMap(namesOf).map((name) => name.split('.', 1)[0] as string)),
+];
 
 const METADATA = 'metadata.';
 const TOOLS = 'tools.';

@@ -68,7 +68,6 @@ function refuseSteering(
     if (name === 'metadata') validateMetadata(body, member, steering);
     else if (name === 'tools') validateTools(body, member, value.tools, { steering, untypedTool });
     else if (name === 'functions') validateTools(body, member, value.functions, { steering, untypedTool: 'function' });
-    else if (name === 'chat_template_kwargs') validateKwargs(value.chat_template_kwargs, steering);
     else if (REFUSED_WITHIN.includes(name)) validateWithin(body, member, steering);
   }
 }
@@ -87,15 +86,7 @@ function validateMetadata(body: RequestBody, member: Member, steering: SteeringF
   }
 }
 
-/** Refuses the chat template itself: it would run as code in the engine. */
-function validateKwargs(kwargs: unknown, steering: SteeringFilter): void {
-  if (typeof kwargs !== 'object' || kwargs === null) return;
-  for (const name in kwargs)
-    if (steering.refusesWithin('chat_template_kwargs', name))
-      throw unsupportedParameter(`chat_template_kwargs.${name}`);
-}
-
-/** Checks a member that may name another call: null names none. */
+/** Refuses members of one of REFUSED_WITHIN, unless they are null. */
 function validateWithin(body: RequestBody, member: Member, steering: SteeringFilter): void {
   const bytes = bytesWithin(body, member);
   for (const { name, valueStart } of membersWithin(bytes, member) ?? []) {

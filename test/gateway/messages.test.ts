@@ -86,6 +86,8 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     [{ fallback_credit_token: 'x' }, "'fallback_credit_token'"],
     [{ diagnostics: { previous_message_id: 'msg_1' } }, "'diagnostics.previous_message_id'"],
     [{ diagnostics: { 'Previous-Message-Id': 'msg_1' } }, "'diagnostics.Previous-Message-Id'"],
+    [{ chat_template_kwargs: { chat_template: 'x' } }, "'chat_template_kwargs.chat_template'"],
+    [{ chat_template_kwargs: { chatTemplate: { a: 1 } } }, "'chat_template_kwargs.chatTemplate'"],
     ...[
       'web_search_20250305',
       'web_fetch_20250910',
@@ -129,6 +131,7 @@ t.test("the caller's own toolsets, the effort of a system message and what is op
       ],
     },
     { diagnostics: { previous_message_id: null } },
+    { chat_template_kwargs: { enable_thinking: false, chat_template: null } },
     {
       diagnostics: null,
       compaction: { type: 'summarize' },
