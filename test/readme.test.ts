@@ -8,7 +8,12 @@ import { COMMANDS } from '../src/cli/commands.ts';
 import { SECRETS_NOTE } from '../src/cli/help.ts';
 import { VARIABLES } from '../src/config.ts';
 import { ERROR_NAMES, GatewayError } from '../src/domain/errors.ts';
-import { STEERING_METADATA, STEERING_TABLE, type SteeringGroup } from '../src/domain/steering-table.ts';
+import {
+  STEERING_METADATA,
+  STEERING_TABLE,
+  STEERING_WITHIN,
+  type SteeringGroup,
+} from '../src/domain/steering-table.ts';
 import { CHILD_ENV } from './support/child.ts';
 import { startWorld } from './support/world.ts';
 
@@ -86,7 +91,13 @@ t.test('the documents have every variable, refused member and replaced function 
     'src/cli/README.md': filled(
       filled(read('src/cli/README.md'), 'configuration', `${table(VARIABLES)}\n\n${SECRETS}`),
       'refused',
-      `${refused(STEERING_TABLE)}\n\nIn \`metadata\`, these too:\n\n${refused(STEERING_METADATA)}`,
+      [
+        refused(STEERING_TABLE),
+        'In `metadata`, these too:',
+        refused(STEERING_METADATA),
+        'Within other members, unless they are null:',
+        refused(STEERING_WITHIN),
+      ].join('\n\n'),
     ),
     'sql/README.md': filled(read('sql/README.md'), 'functions', functions()),
   };

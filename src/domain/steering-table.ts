@@ -4,17 +4,21 @@
  */
 export type SteeringGroup = readonly [names: string, obeyedBy: string, effect: string];
 
-/** Members of the reference format, separated by blanks. */
+/** Members of the reference format, separated by blanks; without `web_search_options`, by which the provider searches. */
 export const REFERENCE_MEMBERS = `model messages input stream stream_options temperature top_p max_tokens
   max_completion_tokens tools tool_choice parallel_tool_calls functions function_call response_format
   reasoning_effort verbosity encoding_format dimensions seed stop user n frequency_penalty presence_penalty
   logit_bias logprobs top_logprobs metadata modalities audio prediction store service_tier safety_identifier
-  prompt_cache_key prompt_cache_retention web_search_options`;
+  prompt_cache_key prompt_cache_retention`;
 
 /**
- * Request members with which routers and engines let a caller reach beyond the own call, as read in
- * their sources in November 2026. Every one is refused at the top level, and in `metadata` unless
- * its value is a string: the reference format allows only strings there, and they are labels.
+ * Request members with which routers and engines let a caller reach beyond the own call. They were gathered in
+ * November 2026 from what the sources read of a body, which is more than their documents name: LiteLLM, Portkey,
+ * Bifrost, TensorZero, Envoy AI Gateway, one-api, new-api; llama.cpp, ik_llama.cpp, KoboldCpp, llamafile,
+ * llama-cpp-python, LocalAI, Ollama, Lemonade, vLLM, Aphrodite, SGLang, TensorRT-LLM, Dynamo, TGI, LMDeploy, TabbyAPI,
+ * mistral.rs, MLX, Xinference, text-generation-webui; of providers, whose sources are not public, the documents.
+ * Every one is refused at the top level, and in `metadata` unless its value is a string: the reference format
+ * allows only strings there, and they are labels.
  */
 export const STEERING_TABLE: readonly SteeringGroup[] = [
   // other models, and adapters for one
@@ -35,8 +39,8 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
   ['compound_custom', 'Groq', 'choose the models of a compound system'],
   ['moderation', 'OpenAI', 'run another model beside the own one'],
   [
-    'adapter adapters adapter_id lora lora*',
-    'TGI, vLLM, SGLang, llama.cpp',
+    'adapter adapters adapter_* lora lora*',
+    'TGI, vLLM, SGLang, llama.cpp, KoboldCpp, MLX',
     'choose an adapter, which makes it another model',
   ],
   // other providers and hosts
@@ -53,7 +57,7 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'send the call to another host, or by another way',
   ],
   [
-    `azure azure* aws_* vertex_* sagemaker_* watsonx_* databricks_* oci_* region region_name organization project
+    `azure azure* aws_* vertex_* sagemaker_* watsonx_* databricks_* oci_* region region_name allowed_model_region organization project
       project_id space_id`,
     'LiteLLM',
     "choose another account, project or place of the operator's cloud",
@@ -64,12 +68,21 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     "choose a part of the operator's account, who pays the provider, or what the account was admitted to",
   ],
   ['agent_id', 'Mistral', 'run an agent, which has a model and a prompt of its own'],
-  ['bootstrap_* *_dp_rank data_parallel_rank', 'SGLang', 'choose the host or worker that runs the prefill'],
-  ['*_transfer_params vllm_xargs', 'vLLM', 'fetch the cache of a prompt from another host'],
+  [
+    'bootstrap_* *_dp_rank data_parallel_rank disaggregated_params conversation_params nvext',
+    'SGLang, TensorRT-LLM, Dynamo',
+    'choose the host or worker that runs the prefill',
+  ],
+  ['*_transfer_params *_xargs', 'vLLM, Aphrodite', 'fetch the cache of a prompt from another host'],
   [
     'extra_headers extra_body extra_query headers proxy_server_request override_provider',
     'LiteLLM',
     'put headers, members or a provider into the call behind the router',
+  ],
+  [
+    'generation_config sampling_params parameters venice_parameters additional_model_request_fields',
+    'Envoy AI Gateway, SGLang, Portkey, Venice, Bedrock',
+    'set in an object of its own what was not checked, such as another number of answers',
   ],
   [
     `config override_params targets strategy custom_host virtual_key portkey_* forward_headers url_to_fetch
@@ -104,14 +117,31 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'change the prices or the list of models, for the whole process',
   ],
   [
-    'priority request_id rid speculative.*',
-    'vLLM, SGLang, llama.cpp',
+    'priority request_id rid genkey agent_hierarchy speculative.* draft_* num_draft_tokens',
+    'vLLM, SGLang, TensorRT-LLM, llama.cpp, KoboldCpp, MLX',
     'go before others, take the identifier of their request, or change how batches are run',
   ],
+  // the engine, for everybody
   [
-    'keep_alive options num_ctx num_gpu num_thread main_gpu',
-    'Ollama',
+    'system_prompt',
+    'ik_llama.cpp, llamafile',
+    'set the system prompt of the whole server: the answers of others change, and their streams stop',
+  ],
+  [
+    `keep_alive options num_ctx num_gpu num_thread num_batch num_keep use_mmap main_gpu max_context_length
+      rope_freq_* tokenizer`,
+    'Ollama, KoboldCpp, LocalAI',
     'unload the model or load it again with other settings, for everybody',
+  ],
+  [
+    'n_keep n_discard n_cache_reuse',
+    'llama.cpp, ik_llama.cpp, LocalAI',
+    'end the process by an impossible number, or make the context end in an error',
+  ],
+  [
+    'prompt_logprob* echo',
+    'vLLM, Aphrodite',
+    'have the logits of a whole prompt computed, for which the memory of all others does not suffice',
   ],
   // caches, sessions and stores that companies share
   [
@@ -121,19 +151,21 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
   ],
   ['cache_salt extra_key id_slot slot_id', 'vLLM, SGLang, llama.cpp', "use or evict what is cached of others' prompts"],
   [
-    'session_id session_params previous_response_id conversation thread background deferred',
+    `session_id session_params previous_response_id previous_response previous_input_messages conversation thread
+      background deferred`,
     'SGLang, vLLM, OpenRouter, LiteLLM, Anthropic, xAI',
     "continue another caller's session, or run without an answer that is metered",
   ],
   [
-    `vector_store_ids knowledge_bases data_sources search_tools search_tool_name skills mcp_servers container
-      file_id file_ids *_file_id *_file_ids cached_content ngram_corpus_id`,
-    'LiteLLM, Azure, SGLang',
+    `vector_store_ids knowledge_bases data_sources skills mcp_* localai_* container file_id file_ids *_file_id
+      *_file_ids files ref_images image_data audio_data video_data cached_content ngram_corpus_id`,
+    'LiteLLM, Azure, SGLang, LocalAI, LMDeploy, mistral.rs',
     'read stores and files, or use servers, of the operator or of others',
   ],
   [
-    'prompt_id prompt_version prompt_label prompt_variables prompt_spec dotprompt_* gitlab_* bitbucket_*',
-    'LiteLLM',
+    `prompt_id prompt_version prompt_label prompt_variables prompt_spec dotprompt_* gitlab_* bitbucket_* character
+      character_*`,
+    'LiteLLM, text-generation-webui',
     "run a prompt of the operator's",
   ],
   // guardrails, and prompts that go past them
@@ -148,24 +180,71 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'LiteLLM',
     'remove or add members of the call that was checked, such as the request for its usage',
   ],
-  ['prompt_embeds *_embeds input_ids prompt_token_ids', 'vLLM, SGLang', 'run something other than the messages'],
+  [
+    'prompt_embeds *_embeds embed_override* input_ids prompt_token_ids prompt_token_ids_*',
+    'vLLM, SGLang, TensorRT-LLM, LMDeploy',
+    'run something other than the messages',
+  ],
   ['n_predict n_cmpl best_of', 'llama.cpp, vLLM', 'generate more than n and max_tokens say'],
-  // code, templates and the engine
+  // failures behind delivered text, and work that no token counts
+  [
+    `ignore_eos min_tokens min_new_tokens min_length min_completion_tokens min_output_tokens ban_eos_token bypass_eos
+      use_default_badwordsids eos_token_id eos_token_ids suppress_tokens bad_words bad_words_ids allowed_token_ids allowed_tokens allowlist_*
+      custom_token_bans expiring_logit_bias shift context_shift`,
+    'vLLM, SGLang, TensorRT-LLM, llama.cpp, ik_llama.cpp, KoboldCpp, TabbyAPI, LMDeploy, LocalAI, mistral.rs',
+    'keep the answer from ending before the context does, which some engines call an error: the call would be free',
+  ],
+  [
+    'banned_* rewind_* banbuffer_size saturate_predict',
+    'ik_llama.cpp, KoboldCpp, TabbyAPI',
+    'have tokens generated and taken back, again and again, that nobody counts; regexes among them stop the engine',
+  ],
+  [
+    'num_beams num_return_sequences negative_prompt negative_prompt_* guidance_scale cfg_scale',
+    'KoboldCpp, LocalAI, text-generation-webui',
+    'run more beside the answer than its tokens tell',
+  ],
+  [
+    `web_search_* search_* *_search enable_search_* *_search_results *_search_enhancement enable_web_* websearch
+      enable_enhancement enable_deep_read enable_multimedia enable_recommended_questions media_response
+      include_domains exclude_domains last_updated_* connectors grounding grounding_* research browsing url_context`,
+    'OpenAI, xAI, Perplexity, Groq, Qwen, Hunyuan, Qianfan, Cohere, LiteLLM, mistral.rs, new-api',
+    'have the provider search, which no token counts',
+  ],
+  [
+    `enable_code_* code_execution code_execution_* enable_shell shell_* agent_permission max_tool_rounds file_parser
+      pdf_engine
+      include_server_side_tool_invocations`,
+    'Qwen, mistral.rs, Bifrost, OpenRouter',
+    'have tools of the provider or the engine run, which no token counts',
+  ],
+  // programs, templates and the engine
+  [
+    `grammar grammar_* regex regex_* *_regex ebnf guided_grammar guided_decoding guided_decoding_* *_pattern structural_tag lark gbnf
+      chat_parser chat_format generation_prompt preserved_tokens`,
+    'vLLM, SGLang, llama.cpp, ik_llama.cpp, KoboldCpp, TabbyAPI, LocalAI, mistral.rs, llama-cpp-python',
+    'run a pattern or a program in the engine, which can stop it for everybody; a schema in response_format passes',
+  ],
   [
     'logits_processors custom_logit_processor custom_params logger_fn',
     'vLLM, SGLang, LiteLLM',
     'run code in the engine or the router',
   ],
-  ['chat_template chat_template_path template raw', 'vLLM, TGI, Ollama', 'run a template, or none'],
+  [
+    `chat_template chat_template_path chat_template_str chat_template_tool_use template prompt_template
+      instruction_template instruction_template_str raw`,
+    'vLLM, TGI, Ollama, TabbyAPI, text-generation-webui',
+    'run a template, or none',
+  ],
   [
     'custom_prompt_dict roles bos_token eos_token initial_prompt_value final_prompt_value custom_tokenizer',
     'LiteLLM',
     'register a template or a tokenizer, for the whole process',
   ],
   [
-    'mm_processor_kwargs media_io_kwargs guided_decoding_backend',
-    'vLLM',
-    "change the engine's readers of media and grammars, whose memory all share",
+    'mm_processor_kwargs media_io_kwargs',
+    'vLLM, TensorRT-LLM, LMDeploy',
+    "change the engine's readers of media, whose memory all share",
   ],
   [
     '_agentic_loop_* _code_interpreter_* max_agentic_loops',
@@ -181,8 +260,8 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
   ],
   ['trace no_log custom_labels', 'OpenRouter, LiteLLM, SGLang', "write into the operator's traces and metrics, or not"],
   [
-    'debug verbose return_*',
-    'OpenRouter, llama.cpp, vLLM, SGLang',
+    'debug debug_* _debug_* verbose return_* enable_response_messages',
+    'OpenRouter, Ollama, llama.cpp, vLLM, SGLang, Perplexity',
     'show the prompt as it was sent, settings and internal states',
   ],
   ['mock_*', 'LiteLLM', 'answer without a model'],
@@ -196,6 +275,18 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
 /** Members that are refused within another one. */
 export const STEERING_WITHIN: readonly SteeringGroup[] = [
   ['chat_template_kwargs.chat_template', 'vLLM, SGLang', 'run a template in the engine'],
+  [
+    `chat_template_kwargs.tokenize chat_template_kwargs.padding chat_template_kwargs.truncation
+      chat_template_kwargs.max_length chat_template_kwargs.return_* chat_template_kwargs.*_kwargs`,
+    'SGLang, mlx-lm',
+    'give the tokenizer arguments instead of the template variables, such as a length of padding',
+  ],
+  [
+    `structured_outputs.regex structured_outputs.grammar structured_outputs.structural_tag
+      structured_outputs.*_pattern structured_outputs._backend*`,
+    'vLLM, Aphrodite',
+    'run a pattern or a program in the engine; json and choice pass',
+  ],
   [
     'diagnostics.previous_message_id prompt_cache_options.comparison_response_id',
     'Anthropic, OpenAI',
@@ -235,8 +326,15 @@ export const STEERING_METADATA: readonly SteeringGroup[] = [
     'LiteLLM',
     "write into the operator's spend logs and metrics",
   ],
+  ['mcp_* localai_*', 'LocalAI', 'use servers and prompts of the operator, named by texts'],
   ['mock_*', 'LiteLLM', 'answer without a model'],
 ];
+
+/**
+ * Types of the form of an answer that are no programs. Others are patterns and grammars, such as `regex` and `ebnf` of
+ * TensorRT-LLM, `structural_tag` of vLLM and SGLang, `regex_schema` of LMDeploy, `grammar` of Fireworks.
+ */
+export const PLAIN_FORMATS: readonly string[] = ['text', 'json', 'json_object', 'json_schema'];
 
 /** Types of tools that the caller runs. Tools of other types run at the router or the provider. */
 export const CALLERS_TOOLS: readonly string[] = ['function', 'custom'];
@@ -257,24 +355,27 @@ export const HARMLESS: readonly (readonly [names: string, why: string])[] = [
   ['cache_prompt', "reuses what is cached of the own prompt; off, it spends the caller's time"],
   ['chat_template_kwargs', 'variables of the template; a template among them is refused'],
   ['usage', 'asks for the usage, whose price is removed'],
-  ['image_config', 'size and shape of generated images'],
+  ['modalities audio image_config', 'sound and images are generated as tokens, which are counted'],
+  ['logit_bias', 'the reference has it, so it passes, though it can forbid the end of an answer too'],
   // sampling
   ['top_k top_a min_p typical_p repetition_penalty length_penalty mirostat', 'sampling'],
   ['use_beam_search', 'sampling; the beams are counted by n'],
   ['stop_token_ids', 'ends the own answer'],
-  ['ignore_eos min_tokens', 'lengthens the own answer, within max_tokens'],
-  ['bad_words allowed_token_ids', 'forbids words in the own answer'],
+  [
+    't_max_predict_ms max_time repetition_detection loop_detect_window',
+    'ends the own answer early, as its regular end',
+  ],
   // the form of the answer
-  ['echo', "repeats the caller's last message"],
   ['add_generation_prompt continue_final_message', "continues the caller's last message"],
   ['documents', "texts of the caller's, for the template"],
-  ['grammar json_schema regex ebnf structured_outputs', 'the form of the own answer'],
-  ['guided_json guided_regex guided_choice guided_grammar', 'the form of the own answer'],
+  ['response_format text output_config output_format', 'the form of the answer; types that are programs are refused'],
+  ['json_schema guided_json guided_choice', 'the form of the own answer, as a schema or a list'],
+  ['structured_outputs', 'the same; patterns and programs in it are refused'],
   ['skip_special_tokens', 'the form of the own answer'],
   ['truncate_prompt_tokens', 'shortens the own prompt'],
-  // searches and filters of the provider
-  ['return_citations return_images return_related_questions', 'Perplexity: what the answer shows of its search'],
-  ['search_domain_filter search_parameters', 'Perplexity and xAI: what the search looks at'],
+  // of providers
+  ['return_citations disable_search', 'Perplexity: what the answer shows of a search, or none'],
+  ['vl_high_resolution_images', 'Qwen: more tokens of the own images, which are counted'],
   ['safe_prompt', 'Mistral: a stricter prompt'],
   ['safety_settings', "Gemini: the provider's filter, for the own call"],
 ];

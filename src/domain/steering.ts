@@ -4,6 +4,7 @@ import {
   CALLERS_TOOLS,
   CALLERS_UNNAMED_TOOLS,
   HARMLESS,
+  PLAIN_FORMATS,
   REFERENCE_MEMBERS,
   STEERING_METADATA,
   STEERING_TABLE,
@@ -13,12 +14,14 @@ import {
 /**
  * The standard list of refused members: `x` at the top level, and in `metadata` unless it is a string
  * there; `metadata.x` there alone, `metadata.x[]` there unless it is a string; `tools.x` a type of
- * tool; `y.x` within one of REFUSED_WITHIN. `*` is as in NameSet. The table says who obeys them and what they would do.
+ * tool; `formats.x` a type of the answer's form; `y.x` within one of REFUSED_WITHIN. `*` is as in NameSet. The table
+ * says who obeys them and what they would do.
  */
 export const STEERING: readonly string[] = [
   ...STEERING_TABLE.flatMap(namesOf),
   ...STEERING_WITHIN.flatMap(namesOf),
   'tools.*',
+  'formats.*',
   ...STEERING_METADATA.flatMap(namesOf).map((name) => `metadata.${name}`),
 ];
 
@@ -40,7 +43,8 @@ export const REFUSED_WITHIN: readonly string[] = [
 
 const METADATA = 'metadata.';
 const TOOLS = 'tools.';
-const PARENTS = [METADATA, TOOLS, ...REFUSED_WITHIN.map((parent) => `${parent}.`)];
+const FORMATS = 'formats.';
+const PARENTS = [METADATA, TOOLS, FORMATS, ...REFUSED_WITHIN.map((parent) => `${parent}.`)];
 const NOT_A_STRING = '[]';
 
 /** A list in the form of STEERING, prepared for look-ups: each takes as long as the longest entry at most. */
@@ -54,6 +58,8 @@ export class SteeringFilter {
   readonly #tools: NameSet;
   readonly #callersTools: readonly string[];
   readonly #exemptTools: ReadonlySet<string>;
+  readonly #formats: NameSet;
+  readonly #plainFormats: ReadonlySet<unknown>;
 
   /** @param names entries that begin with `-` are exempt from the patterns */
   constructor(names: readonly string[]) {
@@ -75,6 +81,12 @@ export class SteeringFilter {
     this.#tools = new NameSet(tools);
     this.#callersTools = CALLERS_TOOLS.filter((type) => !tools.includes(type));
     this.#exemptTools = new Set(within(exempt, TOOLS));
+    const formats = within(listed, FORMATS);
+    this.#formats = new NameSet(formats);
+    this.#plainFormats = new Set([
+      ...PLAIN_FORMATS.filter((type) => !formats.includes(type)),
+      ...within(exempt, FORMATS),
+    ]);
   }
 
   /** Whether a top-level member is refused. */
@@ -91,6 +103,12 @@ export class SteeringFilter {
   /** Whether a member within one of REFUSED_WITHIN is refused. */
   refusesWithin(parent: string, name: string): boolean {
     return this.#within.get(parent)?.has(name) === true;
+  }
+
+  /** Whether a form of the answer of this type is refused. One without a type is text, or a schema. */
+  refusesFormat(type: unknown): boolean {
+    if (type === undefined || type === null || this.#plainFormats.has(type)) return false;
+    return this.#formats.has(typeof type === 'string' ? type : 'null');
   }
 
   /** Whether a tool of this type is refused. A tool of the caller's own has a name, and a type that is a string. */

@@ -1,5 +1,5 @@
-import { GatewayError } from '../domain/errors.ts';
-import { MAX_MEMBERS, MAX_NAMES, type Member, type Members, type ParsedObject } from '../json/members.ts';
+import { GatewayError, twoReadings } from '../domain/errors.ts';
+import { ambiguous, MAX_MEMBERS, MAX_NAMES, type Member, type Members, type ParsedObject } from '../json/members.ts';
 import { parseObject } from '../json/parser.ts';
 import type { RequestBody } from './body.ts';
 
@@ -45,4 +45,9 @@ export function objectWithin(value: Buffer, name: string): ParsedObject | null {
   const most = object === 'too_many_members' ? MAX_MEMBERS : object === 'too_many_names' ? MAX_NAMES : null;
   if (most === null) return null;
   throw new GatewayError('invalid_request', `'${name}' has more than ${most} members.`, name);
+}
+
+/** @throws GatewayError 400 if two readers could take different members for the one of this name */
+export function requireOnce(members: Members, name: string, at: string): void {
+  if (ambiguous(members, [name]) !== null) throw twoReadings(`${at}.${name}`);
 }

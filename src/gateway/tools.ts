@@ -2,18 +2,9 @@ import { GatewayError, twoReadings, unsupportedParameter } from '../domain/error
 import type { ResponsesRequest } from '../domain/request.ts';
 import { isCallersUnnamedTool, type SteeringFilter } from '../domain/steering.ts';
 import { OPEN_BRACKET } from '../json/bytes.ts';
-import {
-  ambiguous,
-  foldsTo,
-  itemsOf,
-  type Member,
-  type Members,
-  memberNamed,
-  type ParsedObject,
-  type Span,
-} from '../json/members.ts';
+import { foldsTo, itemsOf, type Member, memberNamed, type ParsedObject, type Span } from '../json/members.ts';
 import type { RequestBody, ValidBody } from './body.ts';
-import { bytesWithin, objectWithin, tooLarge } from './members-within.ts';
+import { bytesWithin, objectWithin, requireOnce, tooLarge } from './members-within.ts';
 
 /** A group of the caller's tools under one name. */
 const TOOL_GROUP = 'namespace';
@@ -112,10 +103,6 @@ function itemsWithin(list: Buffer, name: string): Span[] {
   const items = itemsOf(list, MOST_LISTED);
   if (items !== null) return items;
   throw new GatewayError('invalid_request', `'${name}' has more than ${MOST_LISTED} bytes outside of strings.`, name);
-}
-
-function requireOnce(members: Members, name: string, at: string): void {
-  if (ambiguous(members, [name]) !== null) throw twoReadings(`${at}.${name}`);
 }
 
 const HOSTED =

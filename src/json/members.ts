@@ -130,8 +130,9 @@ export function setMember(object: Record<string, unknown>, name: string, value: 
 export function ambiguous(members: Members, governed: readonly string[]): string | null {
   for (let i = 0; i < members.length; i++) {
     const { name } = members[i] as Member;
+    const first = FOLDED[name.charCodeAt(0)];
     for (const plain of governed) {
-      if (!foldsTo(name, plain)) continue;
+      if (plain.charCodeAt(0) !== first || !foldsTo(name, plain)) continue;
       if (name !== plain) return plain;
       for (let j = 0; j < i; j++) if ((members[j] as Member).name === name) return name;
     }
