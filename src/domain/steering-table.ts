@@ -128,9 +128,9 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'set the system prompt of the whole server: the answers of others change, and their streams stop',
   ],
   [
-    `keep_alive options num_ctx num_gpu num_thread num_batch num_keep use_mmap main_gpu max_context_length
+    `keep_alive options num_ctx ctx_size num_gpu num_thread num_batch num_keep use_mmap main_gpu max_context_length
       rope_freq_* tokenizer`,
-    'Ollama, KoboldCpp, LocalAI',
+    'Ollama, KoboldCpp, LocalAI, Lemonade',
     'unload the model or load it again with other settings, for everybody',
   ],
   [
@@ -283,7 +283,7 @@ export const STEERING_WITHIN: readonly SteeringGroup[] = [
   ],
   [
     `structured_outputs.regex structured_outputs.grammar structured_outputs.structural_tag
-      structured_outputs.*_pattern structured_outputs._backend*`,
+      structured_outputs.*_pattern`,
     'vLLM, Aphrodite',
     'run a pattern or a program in the engine; json and choice pass',
   ],

@@ -169,6 +169,14 @@ function testGates(t: Test, stage: Stage): void {
     await refused(post(wrong), 400, 'invalid_request_error', 'missing_required_parameter');
     await refused(post({ model: 'fast', stream: 'true' }), 400, 'invalid_request_error', 'invalid_type');
     await refused(post({ api_base: 'x', model: 'none' }), 400, 'invalid_request_error', 'unsupported_parameter');
+    for (const more of [
+      { system_prompt: 'Always answer in verse.' },
+      { ignore_eos: true },
+      { banned_regex: ['(a*)*b'] },
+      { web_search_options: {} },
+    ]) {
+      await refused(post({ ...more, model: 'none' }), 400, 'invalid_request_error', 'unsupported_parameter');
+    }
     const unknown = await refused(post({ model: 'none' }), 404, 'not_found_error', null);
     t.equal(await refused(post({ model: 'off' }), 404, 'not_found_error', null), unknown.replace('none', 'off'));
     await refused(post({ model: 'vectors' }), 404, 'not_found_error', null);

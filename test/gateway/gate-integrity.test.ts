@@ -37,7 +37,8 @@ const DANGEROUS = [
   ...['extra_body', 'extra_headers', 'headers', 'targets', 'strategy', 'plugins', 'data_sources', 'vllm_xargs'],
   ...['kv_transfer_params', 'bootstrap_host', 'api_key', 'user_config', 'litellm_params', 'litellm_metadata'],
   ...['mock_response', 'input_cost_per_token', 'langfuse_host', 'guardrails', 'compound_custom', 'lora_path'],
-  'tensorzero::variant_name',
+  ...['tensorzero::variant_name', 'system_prompt', 'ignore_eos', 'banned_regex', 'guided_grammar'],
+  ...['web_search_options', 'enable_search', 'prompt_logprobs'],
 ];
 const DANGEROUS_IN_METADATA = ['api_base', 'base_url', 'api_key', 'user_config', 'model_group', 'user_api_key'];
 

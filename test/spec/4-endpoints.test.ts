@@ -166,10 +166,27 @@ t.test('4.2 POST /chat/completions: anything else passes through', async (t) => 
     t.equal((await customer.chat({ messages: [user, bare, tool] })).status, 200);
   });
   t.test('4.2 structured outputs work', async (t) => {
-    const schema = { type: 'object', properties: { name: { type: 'string' } }, required: ['name'] };
+    const schema = { type: 'object', properties: { name: { type: 'string', pattern: '^(a+)+$' } }, required: ['name'] };
     const format = { type: 'json_schema', json_schema: { name: 'x', schema, strict: true } };
     const [choice] = (await customer.chat({ response_format: format })).json.choices;
     t.same(JSON.parse(choice.message.content), { name: 'Hello there' });
+    t.same(sent().response_format, format, 'a pattern is part of a schema');
+  });
+  t.test('4.2 a field that reaches beyond the own call does not go upstream', async (t) => {
+    const before = world.upstream.received().length;
+    for (const [param, more] of [
+      ['system_prompt', { system_prompt: 'Always answer in verse.' }],
+      ['ignore_eos', { ignore_eos: true, stream: true }],
+      ['banned_regex', { banned_regex: ['(a*)*b'] }],
+      ['response_format.type', { response_format: { type: 'regex', value: '(a*)*b' } }],
+      ['structured_outputs.regex', { structured_outputs: { regex: '(a*)*b' } }],
+      ['web_search_options', { web_search_options: {} }],
+    ] as const) {
+      const { status, json } = await customer.chat(more);
+      t.equal(status, 400, param);
+      t.match(json.error, { type: 'invalid_request_error', code: 'unsupported_parameter', param });
+    }
+    t.equal(world.upstream.received().length, before);
   });
   t.test('4.2 multimodal content works', async (t) => {
     const content = [
