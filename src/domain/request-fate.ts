@@ -79,11 +79,11 @@ const broken = (cost: string | null): Text => [
   'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
 ];
 const stalled = (cost: string | null): Text => [
-  `The stream began, and then the upstream sent nothing for too long. ${toldInStream(cost)}`,
+  `The stream began, and then the upstream sent nothing for too long, or went on for longer than a call may. ${toldInStream(cost)}`,
   'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.',
 ];
 
-/** A stream that failed is booked only if the upstream had told a usage after some text. */
+/** A stream that failed is booked only if there was text, and a usage was told or a limit of the gateway ended it. */
 function toldInStream(cost: string | null): string {
   return `The client was told so in the stream. ${cost === null ? 'Nothing was charged.' : 'What it had got is charged.'}`;
 }

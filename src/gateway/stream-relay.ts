@@ -18,6 +18,9 @@ import type { Reply } from './reply.ts';
 const READ_ON_MS = 3000;
 const READ_ON_BYTES = 256 * 1024;
 
+/** A usage of which all is estimated. */
+const UNTOLD: ToldUsage = { prompt: null, completion: null, details: null };
+
 /** Makes the scanner of a stream in one dialect. */
 export type OpenStream = (options: StreamOptions) => DialectStream;
 
@@ -86,7 +89,7 @@ export class StreamRelay extends Relay implements SpanSink {
     // charged like a client that leaves: else one that reads slowly enough would pay for nothing it read
     if (deadline === 'reading') this.#settle('client_aborted', null);
     else this.meter.upstreamFailed(`too slow: ${deadline}`);
-    this.#fail(deadlineFailure(deadline));
+    this.#fail(deadlineFailure(deadline), deadline === 'total');
   }
 
   /** Takes bytes that may be sent; called by the scanner. */
@@ -109,7 +112,7 @@ export class StreamRelay extends Relay implements SpanSink {
   #finish(last: boolean): void {
     if (this.#scanner.state !== 'done') {
       this.meter.upstreamFailed(`stream broken: ${this.#scanner.reason}`);
-      return this.#fail(brokenAnswer());
+      return this.#fail(brokenAnswer(), this.#scanner.isTooLarge);
     }
     if (!last) this.#readOn(); // an answer that ends by itself leaves its connection usable
     this.#settle(this.clientGone ? 'client_aborted' : 'completed', this);
@@ -120,9 +123,14 @@ export class StreamRelay extends Relay implements SpanSink {
     if (!this.clientGone) this.#out.end();
   }
 
-  /** What the client sees fail costs nothing, unless it got generated text before (spec sections 2.8 and 8, rule 3). */
-  #fail(error: GatewayError): void {
-    this.#settle('upstream_failed', null, this.#scanner.textEvents > 0 ? this.#scanner.usage() : null);
+  /**
+   * What the client sees fail costs nothing (spec sections 2.8 and 8, rule 3), unless it got generated text before, and
+   * the upstream had told a usage or a limit of our own ended the call: a caller could reach that on purpose.
+   * @param limited whether it was a limit of our own
+   */
+  #fail(error: GatewayError, limited = false): void {
+    const usage = this.#scanner.textEvents > 0 ? (this.#scanner.usage() ?? (limited ? UNTOLD : null)) : null;
+    this.#settle('upstream_failed', null, usage);
     this.call?.abort(this);
     if (this.clientGone) return;
     // whole events that came before the failure still go to the client

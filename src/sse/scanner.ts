@@ -37,6 +37,8 @@ export abstract class EventScanner {
   state: StreamState = 'open';
   /** Why the stream is broken, for the operator's log only: it may quote the upstream's error. */
   reason = '';
+  /** Whether it is broken because an event is larger than this gateway takes. */
+  isTooLarge = false;
   /** The event being read. */
   protected readonly lines = new EventLines();
   /** Whether `event` lines are kept: for dialects whose events have names. */
@@ -144,6 +146,11 @@ export abstract class EventScanner {
     this.state = 'broken';
   }
 
+  #failTooLarge(): void {
+    this.isTooLarge = true;
+    this.fail('an event larger than allowed');
+  }
+
   #flush(): void {
     this.relay(NONE, 0, 0);
   }
@@ -201,7 +208,7 @@ export abstract class EventScanner {
     }
     this.#size += end - start;
     if (this.#size > this.#maxEventBytes) {
-      this.fail('an event larger than allowed');
+      this.#failTooLarge();
       return NOTHING;
     }
     const { lines } = this;
@@ -256,7 +263,7 @@ export abstract class EventScanner {
       this.#partial = lines.copyLength;
     }
     if (this.#size + lines.copyLength - this.#partial + chunk.length - i > this.#maxEventBytes) {
-      this.fail('an event larger than allowed');
+      this.#failTooLarge();
       return;
     }
     lines.append(chunk, i, chunk.length);

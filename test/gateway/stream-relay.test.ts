@@ -110,6 +110,66 @@ t.test('a client that reads until the time for the call is over pays for what wa
   t.ok(Number(row?.completion_tokens) > words / 2, `${row?.completion_tokens} tokens for ${words} words`);
 });
 
+/** A gateway of its own, and a stream of it that is read whole. */
+async function limitedStream(settings: Readonly<Record<string, string>>) {
+  const limited = await startGateway(t, upstream.url, settings);
+  await limited.model('fast', { upstream: 'internal-fast', input: '1', output: '2' });
+  const company = await limited.company();
+  const key = await limited.key(company);
+  const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true };
+  const again = async () => (await open(`${limited.url}/chat/completions`, { key, body })).text();
+  const text = await again();
+  return {
+    text,
+    words: text.split('word ').length - 1,
+    again,
+    ledger: (rows: number) => limited.ledger(company, rows),
+  };
+}
+
+t.test("text that ends at a limit of the gateway's own is charged: a caller could reach it on purpose", async (t) => {
+  const text = event('word '.repeat(20)).repeat(20);
+  for (const [name, settings, rest, code] of [
+    ['the time of a call', { TOTAL_SECONDS: '1' }, null, 'upstream_timeout'],
+    ['the size of an event', { MAX_EVENT_BYTES: '2000' }, event('x'.repeat(4000)), 'upstream_error'],
+    ['the size of an event without an end', { MAX_EVENT_BYTES: '2000' }, `data: ${'x'.repeat(4000)}`, 'upstream_error'],
+  ] as const) {
+    upstream.answer(async (res) => {
+      res.writeHead(200, HEAD);
+      res.write(text + (rest ?? ''));
+      for (; rest === null && !res.destroyed; await sleep(50)) res.write(event('word ')); // paced traffic
+    });
+    const { text: got, words, ledger } = await limitedStream(settings);
+    t.match(got.slice(-300), new RegExp(`"code":"${code}"`), name);
+    const [row] = await ledger(1);
+    t.match(row, { outcome: 'upstream_failed', usage_source: 'estimated' }, name);
+    const tokens = Number(row?.completion_tokens);
+    t.ok(tokens > words / 2 && tokens < words * 2, `${name}: ${tokens} tokens for ${words} words`);
+  }
+});
+
+t.test(
+  'what the upstream itself breaks is free, whatever text came before, and so is a limit before any text',
+  async (t) => {
+    const text = event('word '.repeat(20)).repeat(20);
+    for (const [name, answer] of [
+      ['an error event', `${text}data: {"error":{"message":"an event larger than allowed"}}\n\n`],
+      ['an end without a sign', text],
+      ['an event too large before any text', `data: {"a":"${'x'.repeat(4000)}"}\n\n`],
+    ] as const) {
+      upstream.answer((res) => {
+        res.writeHead(200, HEAD).end(answer);
+      });
+      const { again, ledger } = await limitedStream({ MAX_EVENT_BYTES: '2000' });
+      upstream.answer((res) => {
+        res.writeHead(200, HEAD).end(`${event('x')}${USAGE}data: [DONE]\n\n`);
+      });
+      await again();
+      t.match(await ledger(1), [{ outcome: 'completed' }], name);
+    }
+  },
+);
+
 t.test('a client that leaves: the upstream is read on for the usage, then let go', async (t) => {
   let closed: Promise<unknown> | null = null;
   const left = Promise.withResolvers<void>();
