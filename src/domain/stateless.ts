@@ -1,6 +1,6 @@
 import { foldsTo, SHORTENED } from '../json/members.ts';
-import { letterSet, type WatchedNames } from '../json/name-watcher.ts';
-import { GatewayError, twoReadings } from './errors.ts';
+import { letterSet, pairSet, type WatchedNames } from '../json/name-watcher.ts';
+import { GatewayError, twoReadings, unsupportedParameter } from './errors.ts';
 import { NameSet } from './name-set.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
 
@@ -20,38 +20,45 @@ export const STORED_MEMBERS = [
 ] as const;
 
 /** The member that names a stored file. */
-export const FILE_ID = 'file_id';
+const FILE_ID = 'file_id';
 const FILE_IDS = new NameSet([FILE_ID]);
 /** Members with the address of a file. */
 const ADDRESSES = new NameSet(
   'url uri image_url video_url audio_url document_url file_url file_uri file_data'.split(' '),
 );
+/** Members with tensors in place of media: vLLM loads them as they are. */
+const TENSORS = new NameSet(['image_embeds', 'audio_embeds', 'video_embeds']);
 const ANY = /^/;
 /**
  * An address that routers and providers read with the operator's account, such as `gs://bucket/file`: one with another
  * scheme than http, https and data, or with 64 blanks before it, which readers skip. Base64 has no scheme.
  */
 const OF_ACCOUNT = /^[\0- ]*(?:[\0- ]{64}|(?!https?:|data:)[a-z][a-z\d+.\-\s]*:)/i;
-/** Looks for file ids and such addresses in parts of messages; below a tool's `input` they are the caller's arguments. */
+/** Looks for file ids, tensors and such addresses in parts of messages; below a tool's `input` they are the caller's arguments. */
 export const STORED_FILES: WatchedNames = {
   first: letterSet('adfiuv'),
-  last: letterSet('adil'),
-  counts: (key) => (FILE_IDS.has(key) ? ANY : ADDRESSES.has(key) ? OF_ACCOUNT : null),
+  ends: pairSet('id', 'rl', 'ri', 'ta', 'ds'),
+  counts: (key) => (FILE_IDS.has(key) || TENSORS.has(key) ? ANY : ADDRESSES.has(key) ? OF_ACCOUNT : null),
   notBelow: 'input',
 };
 /** The members that hold messages or their parts. */
 const WITH_PARTS = ['messages', 'input', 'system', 'instructions'];
 
 /**
- * @param found members in which a file is named
+ * @param found members in which a file is named, or a tensor
+ * @param refuses whether the list refuses a member: `file_id` stands for all files and addresses
  * @throws GatewayError 400 if one of them holds messages
  */
-export function requireNoFiles(found: readonly { readonly name: string; readonly key: string }[]): void {
+export function requireNoFiles(
+  found: readonly { readonly name: string; readonly key: string }[],
+  refuses: (member: string) => boolean,
+): void {
   for (const { name, key } of found) {
     const list = WITH_PARTS.find((plain) => foldsTo(name, plain));
-    if (list === undefined) continue;
+    if (list === undefined || !refuses(TENSORS.has(key) ? key : FILE_ID)) continue;
     if (FILE_IDS.has(key)) throw stored(`${list}[].${FILE_ID}`);
     const param = `${list}[].${key}`;
+    if (TENSORS.has(key)) throw unsupportedParameter(param, ' Media are sent as they are, not as tensors.');
     const text = `'${param}' has an address that is read with the operator's account: use https, or data.`;
     throw new GatewayError('unsupported_parameter', text, param);
   }

@@ -1,5 +1,5 @@
 import { type ErrorName, GatewayError, twoReadings, unsupportedParameter } from '../domain/errors.ts';
-import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
+import { requireNoFiles } from '../domain/stateless.ts';
 import { REFUSED_WITHIN, type SteeringFilter } from '../domain/steering.ts';
 import { LETTER_N, QUOTE } from '../json/bytes.ts';
 import {
@@ -43,8 +43,9 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
     const { name } = members[index] as Member;
     if (WITH_TYPES.includes(name)) throw twoReadings(`${name}[].type`);
   }
-  if (watched.length > 0 && steering?.refuses(FILE_ID) !== false) {
-    requireNoFiles(watched.map(({ member, key }) => ({ name: (members[member] as Member).name, key })));
+  if (watched.length > 0) {
+    const found = watched.map(({ member, key }) => ({ name: (members[member] as Member).name, key }));
+    requireNoFiles(found, (member) => steering?.refuses(member) !== false);
   }
   if (steering !== null) refuseSteering(body, object, steering, rules);
   return { request: rules.check(object.value), body, members };

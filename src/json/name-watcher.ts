@@ -3,9 +3,9 @@ import { beginning, type WatchedMember } from './members.ts';
 
 /** Names that are looked for at all levels from the third on, where their value is a string. */
 export interface WatchedNames {
-  /** Letters with which the names begin, and end: other keys without escapes are not decoded. */
+  /** Letters with which the names begin, and the two with which they end: other keys without escapes are not decoded. */
   readonly first: LetterSet;
-  readonly last: LetterSet;
+  readonly ends: PairSet;
   /** Which string values of this key count; null if no reader takes the key for one of the names. */
   counts(key: string): RegExp | null;
   /** A name does not count below a member of this name in a part of a message. */
@@ -19,6 +19,19 @@ type LetterSet = Uint8Array;
 export function letterSet(letters: string): LetterSet {
   const set = new Uint8Array(256).fill(1, 0x80);
   for (const text of [letters, letters.toUpperCase(), '\\']) for (const c of Buffer.from(text)) set[c] = 1;
+  return set;
+}
+
+/** The same of two bytes, by the first of them times 256 and the second. */
+type PairSet = Uint8Array;
+
+/** @param pairs of letters in lower case; those of the set are in upper case as well */
+export function pairSet(...pairs: readonly string[]): PairSet {
+  const set = new Uint8Array(65_536);
+  for (const [one = '', two = ''] of pairs) {
+    const [before, last] = [letterSet(one), letterSet(two)];
+    for (let pair = 0; pair < set.length; pair++) if (before[pair >> 8] === 1 && last[pair & 255] === 1) set[pair] = 1;
+  }
   return set;
 }
 
@@ -54,11 +67,11 @@ export class NameWatcher {
   key(b: Buffer, start: number, end: number, level: number): void {
     this.#counts = null;
     if (level < ITEM_LEVEL) return;
-    const { first, last, notBelow } = this.#watch;
+    const { first, ends, notBelow } = this.#watch;
     if (level === ITEM_LEVEL && isKey(b, start, end, TYPE)) this.#types++;
     else if (level === PART_LEVEL) this.#isExempt = isKey(b, start, end, notBelow);
     if (level > PART_LEVEL && this.#isExempt) return;
-    if (first[b[start] as number] === 0 || !mayBeName(b, start, end, last)) return;
+    if (first[b[start] as number] === 0 || !mayBeName(b, start, end, ends)) return;
     this.#key = textOf(b, start, end);
     this.#counts = this.#watch.counts(this.#key);
   }
@@ -90,8 +103,8 @@ export class NameWatcher {
 }
 
 /** Whether the key with the content [start, end), which begins like one of the names, may be one. */
-function mayBeName(b: Buffer, start: number, end: number, last: LetterSet): boolean {
-  if (last[b[end - 1] as number] === 1) return true;
+function mayBeName(b: Buffer, start: number, end: number, ends: PairSet): boolean {
+  if (ends[((b[end - 2] as number) << 8) | (b[end - 1] as number)] === 1) return true;
   for (let i = start; i < end; i++) if (b[i] === BACKSLASH || (b[i] as number) >= 0x80) return true;
   return false;
 }

@@ -118,12 +118,35 @@ for (const text of ['short', LONG]) {
   );
 }
 
+t.test('tensors in place of media are refused: engines load them as they are', async (t) => {
+  const before = upstream.received.length;
+  for (const text of ['short', LONG]) {
+    for (const part of [
+      { type: 'image_embeds', image_embeds: 'AAAA' },
+      { type: 'image_embeds', image_embeds: { image_embeds: 'AAAA', image_grid_thw: 'AAAA' } },
+      { type: 'audio_embeds', audio_embeds: 'AAAA' },
+      { type: 'video_embeds', Video_Embeds: 'AAAA' },
+    ]) {
+      for (const [path, body] of [
+        ['/chat/completions', messages({ type: 'text', text }, part)],
+        ['/responses', input({ type: 'input_text', text }, part)],
+        ['/messages', messages({ type: 'text', text }, part)],
+      ] as const) {
+        const answer = await ask(`${gateway.url}${path}`, { key, body });
+        t.equal(answer.status, 400, `${path} ${JSON.stringify(part)}`);
+        t.match(answer.text, /Unsupported parameter: '\w+\[\]\.(image|audio|video)_embeds'/i);
+      }
+    }
+  }
+  t.equal(upstream.received.length, before);
+});
+
 t.test('a tool may have a parameter of that name', async (t) => {
   upstream.answer((res) => {
     res.writeHead(200, { 'content-type': 'application/json' });
     res.end('{"model":"internal-fast","choices":[],"output":[],"content":[]}');
   });
-  const use = { type: 'tool_use', id: 't', name: 'read', input: { file_id: 'file-1' } };
+  const use = { type: 'tool_use', id: 't', name: 'read', input: { file_id: 'file-1', image_embeds: 'x' } };
   const used = { ...messages({ type: 'text', text: 'file_id' }, use), tools: [{ name: 'read', input_schema: SCHEMA }] };
   t.equal((await ask(`${gateway.url}/messages`, { key, body: used })).status, 200);
   const tools = [{ type: 'function', function: { name: 'read', parameters: SCHEMA } }];

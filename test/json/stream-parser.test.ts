@@ -15,7 +15,7 @@ import {
   REDUCED_NUMBER,
   SHORT_STRING,
 } from '../../src/json/members.ts';
-import { letterSet, type WatchedNames } from '../../src/json/name-watcher.ts';
+import { letterSet, pairSet, type WatchedNames } from '../../src/json/name-watcher.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { ObjectStreamParser } from '../../src/json/stream-parser.ts';
 import { cutAt, fuzz, places } from '../sse/fuzz.ts';
@@ -325,7 +325,7 @@ t.test('so many names below the top level and no more', (t) => {
 t.test('a watched name is found from the third level on, with a string that counts, however it is written', (t) => {
   const watch: WatchedNames = {
     first: letterSet('fu'),
-    last: letterSet('dl'),
+    ends: pairSet('id', 'rl'),
     counts: (key) => (key.toLowerCase() === 'file_id' ? /^/ : key === 'url' ? /^x:/ : null),
     notBelow: 'input',
   };
@@ -370,7 +370,7 @@ t.test('a watched name is found from the third level on, with a string that coun
 
 t.test('of a long key the watched name may be the beginning, wherever an escape or a character is cut', (t) => {
   const counts = (key: string) => (key.startsWith('file_id\0') ? /^/ : null);
-  const watch: WatchedNames = { first: letterSet('f'), last: letterSet('d'), counts, notBelow: 'input' };
+  const watch: WatchedNames = { first: letterSet('f'), ends: pairSet('id'), counts, notBelow: 'input' };
   for (const filler of ['\\u00e9', '\\n', '\u00e9', '\u20ac', '\u{1f600}', 'x']) {
     for (let pad = 0; pad < 7; pad++) {
       const key = `file_id\\u0000${'y'.repeat(pad)}${filler.repeat(300)}`;
