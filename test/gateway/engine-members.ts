@@ -72,8 +72,7 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
   },
   KoboldCpp: {
     refused: `adapter grammar grammar_retain_state genkey ban_eos_token bypass_eos use_default_badwordsids
-      banned_strings banned_tokens custom_token_bans max_context_length negative_prompt guidance_scale
-      chat_template_kwargs.chat_template`,
+      banned_strings banned_tokens custom_token_bans max_context_length negative_prompt guidance_scale`,
     passed: `${SAMPLING} memory top_a tfs nsigma rep_pen rep_pen_range rep_pen_slope sampler_order sampler_seed
       stop_sequence trim_stop render_special replace_instruct_placeholders images audio`,
   },
@@ -98,7 +97,7 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
       bad_words prompt_logprobs echo previous_input_messages previous_response enable_response_messages
       guided_regex guided_grammar guided_decoding_backend guided_whitespace_pattern logits_processors prompt_embeds
       structured_outputs.regex structured_outputs.grammar structured_outputs.structural_tag
-      structured_outputs.whitespace_pattern best_of lora_request`,
+      structured_outputs.whitespace_pattern chat_template_kwargs.chat_template best_of lora_request`,
     passed: `${SAMPLING} thinking_token_budget include_reasoning use_beam_search length_penalty stop_token_ids
       include_stop_str_in_output skip_special_tokens spaces_between_special_tokens truncate_prompt_tokens
       truncation_side logprob_token_ids add_generation_prompt continue_final_message add_special_tokens documents
