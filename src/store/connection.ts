@@ -90,7 +90,7 @@ export function connectorTo(address: Address, isFast: boolean) {
   const rounds = role === 'prefer-standby' ? 2 : 1;
   let first = 0;
 
-  return async (deadline: QueryDeadline, onNotice = (_payload: string) => {}, onClose = () => {}) => {
+  return async (deadline: QueryDeadline, onNotice = (_channel: string, _payload: string) => {}, onClose = () => {}) => {
     if (isBalanced) first = Math.floor(Math.random() * targets.length);
     for (let tried = 1; ; tried++) {
       const at = first;
@@ -132,7 +132,7 @@ const FITS: Readonly<Record<Address['role'], { test: (server: ServerState) => bo
 
 /** Called for notifications, and when the connection is gone. */
 interface Listeners {
-  readonly onNotice: (payload: string) => void;
+  readonly onNotice: (channel: string, payload: string) => void;
   readonly onClose: () => void;
 }
 
@@ -157,7 +157,7 @@ export class DatabaseConnection {
     const options = {
       ...driverOptions(address, target),
       socket: () => this.#connect(),
-      onnotify: (_channel: string, payload: string) => onNotice(payload),
+      onnotify: onNotice,
       onclose: () => {
         this.#alive = false;
         // refuses at once whatever is still asked of it; not earlier, or the driver would write to a destroyed socket
