@@ -90,7 +90,10 @@ export class Oidc {
     const isWhole = claims?.email !== undefined && claims.email_verified !== undefined;
     const isAsked = !isWhole && claims !== undefined && provider.serverMetadata().userinfo_endpoint !== undefined;
     // of one source: an address of the one is not confirmed by the other
-    const address = isAsked ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub) : (claims ?? {});
+    const told: Record<string, unknown> = isAsked
+      ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
+      : { ...claims };
+    const address: Address = { email: told.email, email_verified: told.email_verified };
     const lack = lackOf(address, isAsked ? 'userinfo' : 'the identity token');
     // the sign of kelvin becomes a k, which would be somebody else's address
     const email = lack === '' ? (address.email as string).replaceAll('\u212a', '\ufffd').toLowerCase() : null;

@@ -1,9 +1,10 @@
 import { Hono } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { NO_OPERATOR } from '../domain/overview.ts';
 import { actingAs } from '../store/actor.ts';
 import { acceptInvitation, findInvitation } from '../store/invitation.ts';
-import { findUser } from '../store/user.ts';
+import { findUser, hasOperator } from '../store/user.ts';
 import type { PageContext, PageEnv, PageServices } from './context.ts';
 import { field, formState } from './field.ts';
 import { Form, readForm } from './form.ts';
@@ -100,11 +101,13 @@ function refuse(c: PageContext, status: ContentfulStatusCode, message: string, f
   return signInPage(c, form, status);
 }
 
-function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
-  const { oidc } = c.var.services;
+async function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
+  const { oidc, db } = c.var.services;
+  const isBegun = await db.run(READ_MS, hasOperator).catch(() => true); // the page itself needs no database
   const state = formState(form, '/sign-in');
   const next = state.value('next', '');
   const body = html`<div class="narrow"><h1>Sign in</h1>
+${isBegun ? '' : html`<p class="notice">${NO_OPERATOR.text} Make one with the command <code>${NO_OPERATOR.command}</code></p>`}
 ${state.summary}
 <form method="post" action="/sign-in" class="card stack">
 <input type="hidden" name="next" value="${next}">

@@ -143,7 +143,7 @@ t.test('its name, scopes and end cannot be changed, by whatever face; its limits
   t.match(changed, { name, expires_at, max_concurrent: 2 }, 'as a form sends what it showed');
   await t.rejects(
     run((sql) => setKey(sql, id, { name: 'x' }, other)),
-    { reason: 'not_found' },
+    { reason: 'not_found', message: /no key/ },
   );
 });
 
