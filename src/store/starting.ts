@@ -7,8 +7,8 @@ const PAUSE_MS = 250;
 const ASK_MS = 1000;
 /** What Postgres says while it starts, recovers or stops. */
 const STARTING = '57P03';
-/** What is met where Postgres does not listen yet: nobody, no socket, or the proxy of a container that lets go. */
-const REFUSED = ['ECONNREFUSED', 'ENOENT', 'ECONNRESET', 'CONNECTION_CLOSED', 'EAI_AGAIN'];
+/** What is met where Postgres does not listen yet: nobody, no socket, a proxy of containers that lets go, or no name. */
+const REFUSED = ['ECONNREFUSED', 'ENOENT', 'ECONNRESET', 'CONNECTION_CLOSED', 'EAI_AGAIN', 'ENOTFOUND'];
 
 interface Waiting {
   /** Whether a database that nobody answers for is waited for too: it is being started beside us. */
