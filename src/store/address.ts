@@ -142,16 +142,21 @@ function settingsOf(take: Take, query: ReadonlyMap<string, string>): Record<stri
 
 /** The servers of the address. @param authority those between @ and path */
 function targetsOf(take: Take, authority: string) {
-  const [names, addresses, ports] = [take('host') ?? authority, take('hostaddr'), take('port')].map(
-    (text) => text?.split(',') ?? [],
-  ) as [string[], string[], string[]];
+  const list = (text: string | undefined): string[] => text?.split(',') ?? [];
+  const named = take('host');
+  const names = list(named ?? authority);
+  const addresses = list(take('hostaddr'));
+  // a host of the query takes the place of that between @ and path, and leaves its port
+  const given = take('port');
+  const ports = list(given ?? (named === undefined ? undefined : portsOf(authority)));
   const hosts = names.length === 1 && names[0] === '' && addresses.length > 1 ? addresses.map(() => '') : names;
   if (addresses.length > 0 && addresses.length !== hosts.length)
     throw new TypeError(`the database URL has ${hosts.length} hosts, and hostaddr for ${addresses.length}`);
   if (ports.length > 1 && ports.length !== hosts.length)
     throw new TypeError(`the database URL has ${hosts.length} hosts, and port for ${ports.length}`);
   return hosts.map((text, i) => {
-    const { host, port } = hostAndPort(text, ports[i] ?? ports[0] ?? '');
+    const other = ports[i] ?? ports[0] ?? '';
+    const { host, port } = hostAndPort(text, given === undefined ? '' : other, other);
     const address = addresses[i] ?? '';
     if (address !== '' && isIP(address) === 0)
       throw new TypeError("the database URL's hostaddr must be an IP address, without brackets and port");
@@ -162,9 +167,16 @@ function targetsOf(take: Take, authority: string) {
   });
 }
 
-function hostAndPort(text: string, fallbackPort: string): { host: string; port: number } {
+/** The ports among the servers of the address, separated by commas; undefined: there are none. */
+function portsOf(authority: string): string | undefined {
+  const ports = authority.split(',').map((text) => /:(\d+)$/.exec(text.replace(/^\[[^\]]*\]/, ''))?.[1] ?? '');
+  return ports.every((port) => port === '') ? undefined : ports.join(',');
+}
+
+/** @param first the port that goes before that of the text @param last the one that it has otherwise */
+function hostAndPort(text: string, first: string, last: string): { host: string; port: number } {
   const [, host = '', ownPort = ''] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(text) ?? [];
-  const port = Number(ownPort || fallbackPort || 5432);
+  const port = Number(first || ownPort || last || 5432);
   if ((host === '' && text !== '' && !/^:\d+$/.test(text)) || !(port >= 1 && port <= 65535))
     throw new TypeError(
       'the database URL must name host, host:port or [IPv6 address]:port, with a port from 1 to 65535',

@@ -38,6 +38,19 @@ t.test('a Unix-socket folder', async (t) => {
   t.match(parseAddress('postgres:///db?host=/tmp'), { targets: [{ path: '/tmp/.s.PGSQL.5432' }], user: undefined });
 });
 
+t.test('a host of the query leaves the port of the other one', async (t) => {
+  const of = (text: string) => parseAddress(`postgres://${text}`).targets;
+  t.match(of('u@h:6000/db?host=/run/own'), [{ path: '/run/own/.s.PGSQL.6000' }]);
+  t.match(of('u@h:6000/db?host=a,b'), [
+    { host: 'a', port: 6000 },
+    { host: 'b', port: 6000 },
+  ]);
+  t.match(of('u@[::1]:6000/db?host=a'), [{ host: 'a', port: 6000 }]);
+  t.match(of('u@[::1]/db?host=a'), [{ host: 'a', port: 5432 }]);
+  t.match(of('u@h:6000/db?host=a&port=7000'), [{ host: 'a', port: 7000 }]);
+  t.match(of('u@h:6000/db?port=7000'), [{ host: 'h', port: 7000 }], 'a port of the query goes first');
+});
+
 t.test('the address of a host is given, and its name is for the certificate', async (t) => {
   const of = (text: string) => parseAddress(`postgres://${text}`).targets;
   t.match(of('u@db.example:6543/db?hostaddr=10.0.0.5'), [{ host: 'db.example', port: 6543, address: '10.0.0.5' }]);
