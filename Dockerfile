@@ -7,7 +7,7 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc tsconfig.json ./
 RUN npm ci --ignore-scripts
 COPY src src
-RUN node_modules/.bin/tsc
+RUN node_modules/.bin/tsc && chmod +x dist/main.js
 RUN npm ci --ignore-scripts --omit=dev
 
 FROM ${NODE_IMAGE}
@@ -19,6 +19,8 @@ COPY sql sql
 COPY package.json LICENSE ./
 # the only folder that is written to; the root file system may be read-only
 RUN mkdir /spool && chown node:node /spool
+# docker exec CONTAINER tollgate status
+RUN ln -s /app/dist/main.js /usr/local/bin/tollgate
 VOLUME /spool
 ENV NODE_ENV=production HOST=0.0.0.0 ADMIN_HOST=0.0.0.0 SPOOL_DIR=/spool
 USER 1000:1000

@@ -73,6 +73,10 @@ const DATABASE_REMEDIES: readonly (readonly [codes: RegExp, remedy: string])[] =
     'DATABASE_URL leads to a standby, or to a database or user that may only read: name the server that takes changes',
   ],
   [/^57014$/, 'try again; where its reason is a timeout, raise statement_timeout of the user in DATABASE_URL'],
+  [
+    /^(?:42704|55P02|22023)$/,
+    'DATABASE_URL has a parameter that Postgres does not take as a setting of the session: check its name and value',
+  ],
   [/^28/, 'check user and password in DATABASE_URL, and what pg_hba.conf of the server allows'],
   [
     /^53[1-4]00$/,

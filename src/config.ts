@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readSecretFile } from './runtime/regular-file.ts';
 
 /** The environment of the program (contract section 2): one table, read once into one frozen value. */
 
@@ -240,10 +240,9 @@ function readVariable<T>(variable: Variable<T>, env: Environment, checkDatabaseU
 function readSecret(name: string, path: string): string {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8').replace(/\r?\n$/, '');
+    text = readSecretFile(path);
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new Error(`${name}: cannot read ${JSON.stringify(path)}: ${code}`);
+    throw new Error(`${name}: cannot read ${JSON.stringify(path)}: ${(error as Error).message}`);
   }
   if (text === '') throw new Error(`${name}: ${JSON.stringify(path)} is empty`);
   return text;

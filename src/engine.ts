@@ -40,6 +40,7 @@ import { limitStore } from './store/limits.ts';
 import { migrate } from './store/migrate.ts';
 import { PriceDates } from './store/price-dates.ts';
 import { trailStore } from './store/request-trail.ts';
+import { awaitStart } from './store/starting.ts';
 import { ensureTenantRole } from './store/tenant-role.ts';
 import { TrailWriter } from './trail/writer.ts';
 import { openUpstream } from './upstream/open.ts';
@@ -283,6 +284,7 @@ export async function openBase(
   stop?.addEventListener('abort', giveUp);
   if (stop?.aborted) giveUp();
   try {
+    await awaitStart(db, (line) => log.warn({}, line));
     await prepare?.(db);
     if (config.upstreamUrl === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
     return { db, databaseUrl, embedded, demo, close };

@@ -1,4 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -177,7 +178,22 @@ t.test('a mistake about a file names the variable and the path, never the conten
   const of = (env: Record<string, string> = {}) => mistakes({ UPSTREAM_URL, UPSTREAM_API_KEY_FILE: path, ...env });
   t.same(of(), [`UPSTREAM_API_KEY_FILE: cannot read "${path}": ENOENT`]);
   t.same(mistakes({ UPSTREAM_URL, UPSTREAM_API_KEY_FILE: folder }), [
-    `UPSTREAM_API_KEY_FILE: cannot read "${folder}": EISDIR`,
+    `UPSTREAM_API_KEY_FILE: cannot read "${folder}": it is a folder, not a regular file`,
+  ]);
+  const pipe = join(folder, 'pipe');
+  execFileSync('mkfifo', [pipe]);
+  const kinds = [
+    [pipe, 'it is a named pipe, not a regular file'],
+    ['/dev/zero', 'it is a device, not a regular file'],
+  ] as const;
+  for (const [file, why] of kinds) {
+    t.same(of({ UPSTREAM_API_KEY_FILE: file }), [`UPSTREAM_API_KEY_FILE: cannot read "${file}": ${why}`]);
+  }
+  const huge = join(folder, 'huge');
+  writeFileSync(huge, '');
+  truncateSync(huge, 17_000_000);
+  t.same(of({ UPSTREAM_API_KEY_FILE: huge }), [
+    `UPSTREAM_API_KEY_FILE: cannot read "${huge}": it is larger than 16 MiB`,
   ]);
   for (const nothing of ['', '\n']) {
     writeFileSync(path, nothing);

@@ -6,8 +6,8 @@ import { STEERING } from '../src/domain/steering.ts';
 
 /** The house: imports point to a lower floor, or within the same folder; never to a sibling adapter, never in a circle. */
 const FLOORS: readonly (readonly string[])[] = [
-  ['json', 'runtime', 'config.ts', 'log.ts', 'metrics.ts'],
-  ['sse', 'http'],
+  ['json', 'runtime', 'log.ts', 'metrics.ts'],
+  ['sse', 'http', 'config.ts'],
   ['domain'],
   ['store', 'ledger', 'limits', 'upstream', 'tracing', 'events', 'trail'],
   ['gateway', 'admin'],

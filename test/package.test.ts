@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
+import { readConfig, VARIABLES } from '../src/config.ts';
 import { compile, tsc } from './support/compile.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
@@ -135,4 +136,26 @@ t.test('versions and paths that stand in several files agree', async (t) => {
     t.ok(allowed.includes(`!${path.split('/')[0]}`), `${path} is sent to the builder`);
   }
   for (const [, path] of dockerfile.matchAll(/\/app\/dist\/(\S+)\.js/g)) t.ok(existsSync(join(ROOT, `src/${path}.ts`)));
+  t.match(
+    dockerfile,
+    /chmod \+x dist\/main\.js[\s\S]*^RUN ln -s \/app\/dist\/main\.js \/usr\/local\/bin\/tollgate$/m,
+    'in its PATH',
+  );
+  t.match(read('src/main.ts'), /^#!\/usr\/bin\/env node\n/);
+});
+
+t.test('the unit for systemd starts the gateway itself, and gives it the time that it takes to stop', async (t) => {
+  const unit = read('.deploy/tollgate.service');
+  const of = (name: string) => new RegExp(`^${name}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
+  t.match(of('ExecStart'), /\bnode \S+\/node_modules\/tollgate\/dist\/main\.js serve$/);
+  t.notMatch(of('ExecStart'), /np[mx]/);
+  const { drainSeconds, maxConnections } = readConfig({});
+  t.ok(Number(of('TimeoutStopSec')) > drainSeconds + 10);
+  t.ok(Number(of('LimitNOFILE')) > maxConnections);
+  const names = [...unit.matchAll(/^Environment=(.*)$/gm)].flatMap(([, pairs]) => pairs?.split(' ') ?? []);
+  const known = VARIABLES.map(({ name }) => name);
+  for (const pair of names) {
+    const name = pair.split('=')[0]?.replace(/_FILE$/, '') as string;
+    t.ok(name === 'NODE_ENV' || known.includes(name), name);
+  }
 });

@@ -4,6 +4,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, syml
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { compile } from './support/compile.ts';
@@ -114,4 +115,18 @@ t.test('a sidecar writes only to its spool and its socket, and opens three conne
     });
   }
   t.equal((await world.ledger(customer.company, 40)).length, 40);
+});
+
+t.test('without DATABASE_URL the image says in one line what to set, and makes no folder', async (t) => {
+  const program = image(t);
+  const cwd = mkdtempSync(join(tmpdir(), 'tollgate-cwd-'));
+  t.teardown(() => rmSync(cwd, { recursive: true, force: true }));
+  for (const command of [['serve'], ['status']]) {
+    const env = { SPOOL_DIR: '', PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'error' };
+    const child = spawn(process.execPath, [join(program, 'dist/main.js'), ...command], { cwd, env, stdio: 'pipe' });
+    const said = text(child.stderr);
+    t.equal(await exitOf(child), 1);
+    t.match(await said, /^tollgate: [^\n]*DATABASE_URL is not set[^\n]*set DATABASE_URL\n$/);
+    t.same(readdirSync(cwd), []);
+  }
 });

@@ -49,13 +49,18 @@ ${
     ? html`${state.summary}<p><a href="${base}">All keys</a></p>`
     : html`<section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, key, LABELS)}
-${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}
-${scopeFields(state, key.scopes)}
+${key.purpose === null ? html`${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}${scopeFields(state, key.scopes)}` : ofPlayground(key)}
 <h2>Limits and restrictions</h2>
 ${restrictionFields(state, company, key)}
 <div class="actions"><button class="primary">Save key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`
 }`;
   return page(c, `Key ${key.name}`, body);
+}
+
+/** What belongs to the person of a playground, and is not changed. */
+function ofPlayground({ name, scopes }: KeyRow): Html {
+  return html`<p>Its name and scopes are those of the playground, and it ends with its person.</p>
+<input type="hidden" name="name" value="${name}">${scopes.map((scope) => html`<input type="hidden" name="scope" value="${scope}">`)}`;
 }
 
 /** When a key was made, used and ended. */

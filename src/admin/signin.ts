@@ -1,23 +1,25 @@
 import { Hono } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { reasonOf } from '../log.ts';
+import { NO_OPERATOR } from '../domain/overview.ts';
 import { actingAs } from '../store/actor.ts';
 import { acceptInvitation, findInvitation } from '../store/invitation.ts';
-import { findUser } from '../store/user.ts';
+import { findUser, hasOperator } from '../store/user.ts';
 import type { PageContext, PageEnv, PageServices } from './context.ts';
 import { field, formState } from './field.ts';
 import { Form, readForm } from './form.ts';
 import { html } from './html.ts';
 import { joined } from './invitation.ts';
 import { plainPage } from './layout.ts';
-import { Oidc } from './oidc.ts';
+import { failureOf, Oidc } from './oidc.ts';
 import { passwordSignIn } from './sign-in-attempt.ts';
 
 const MAX_FORM_BYTES = 8192;
 const READ_MS = 2000;
 const WRITE_MS = 5000;
 const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
+const UNCONFIRMED =
+  'The identity provider knows you, but confirms no e-mail address of yours. The log of this service says what it lacks.';
 
 /** The sign-in page, for a password and for OpenID Connect. It leads to the address that was asked for. */
 export function signInRoutes(services: PageServices): Hono<PageEnv> {
@@ -48,8 +50,8 @@ async function passwordSent(c: PageContext): Promise<Response> {
 async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const asked = c.req.query('invitation') ?? '';
   const invitation = /^[\w-]{43}$/.test(asked) ? asked : '';
-  const to = await oidc.begin(c, localAddress(c.req.query('next')), invitation).catch((error: Error) => {
-    c.var.services.log.warn({ reason: error.stack }, 'admin: the identity provider cannot be reached');
+  const to = await oidc.begin(c, localAddress(c.req.query('next')), invitation).catch(async (error: unknown) => {
+    c.var.services.log.warn({ reason: await failureOf(error) }, 'admin: the identity provider cannot be reached');
     const message = 'The identity provider cannot be reached. Try again, or sign in with a password.';
     throw new HTTPException(503, { message });
   });
@@ -63,14 +65,16 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   try {
     found = await oidc.finish(c);
   } catch (error) {
-    log.warn({ reason: reasonOf(error) }, 'admin: single sign-on failed');
+    log.warn({ reason: await failureOf(error) }, 'admin: single sign-on failed');
     return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
   }
-  const { email, next, invitation } = found;
+  const { email, lack, next, invitation } = found;
   const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
   if (user === null) {
     const joining = email === null || invitation === '' ? null : await join(c, email, invitation);
-    return joining === null ? refuse(c, 403, UNKNOWN, form) : joined(c, joining);
+    if (joining !== null) return joined(c, joining);
+    log.warn({ reason: lack || 'no user has the address' }, 'admin: single sign-on found no account');
+    return refuse(c, 403, email === null ? UNCONFIRMED : UNKNOWN, form);
   }
   await sessions.begin(c, user.id);
   return c.redirect(localAddress(next), 303);
@@ -97,11 +101,13 @@ function refuse(c: PageContext, status: ContentfulStatusCode, message: string, f
   return signInPage(c, form, status);
 }
 
-function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
-  const { oidc } = c.var.services;
+async function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
+  const { oidc, db } = c.var.services;
+  const isBegun = await db.run(READ_MS, hasOperator).catch(() => true); // the page itself needs no database
   const state = formState(form, '/sign-in');
   const next = state.value('next', '');
   const body = html`<div class="narrow"><h1>Sign in</h1>
+${isBegun ? '' : html`<p class="notice">${NO_OPERATOR.text} Make one with the command <code>${NO_OPERATOR.command}</code></p>`}
 ${state.summary}
 <form method="post" action="/sign-in" class="card stack">
 <input type="hidden" name="next" value="${next}">

@@ -16,6 +16,8 @@ export interface Command<O extends Options = Options, T = unknown> {
   readonly notes?: string | undefined;
   /** Runs on a database that is not migrated. */
   readonly unmigrated?: boolean | undefined;
+  /** Prepares a database that may be starting beside it: it waits while nobody answers. */
+  readonly awaitsDatabase?: boolean | undefined;
   run(context: Context, values: Values<O>, operand: T): Promise<Outcome>;
 }
 

@@ -27,6 +27,7 @@ const migrate = command({
   summary: 'migrate the database; many replicas may do so at once',
   options: {},
   unmigrated: true,
+  awaitsDatabase: true,
   async run({ migrate }) {
     const applied = await migrate();
     const lines = applied.map((name) => `Applied ${name}`);

@@ -26,6 +26,7 @@ export const configurationCommands: readonly Command[] = [
     operand: { shown: 'FILE', meaning: 'a YAML or JSON file; - for standard input', read: readText },
     options: { dryRun: flag('--dry-run', 'only print what would be done') },
     unmigrated: true,
+    awaitsDatabase: true,
     notes: `Migrates the database first, but not with --dry-run. What the file does not name stays as it is; "absent: true" removes. A second run changes nothing.
 Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
 "tollgate export-config" prints such a file from what is there.`,

@@ -3,6 +3,7 @@ import { actingAs } from '../store/actor.ts';
 import { openDatabase } from '../store/database.ts';
 import { type Embedded, startEmbedded } from '../store/embedded.ts';
 import { migrate, pendingMigrations } from '../store/migrate.ts';
+import { whenStarted } from '../store/starting.ts';
 import { snapshot, within } from '../store/tenant-role.ts';
 import { type Command, type Context, Failure } from './command.ts';
 import { beforeSignal } from './signals.ts';
@@ -32,7 +33,8 @@ export async function withDatabase<T>(
   const db = openDatabase({ url: databaseUrl ?? (embedded as Embedded).url });
   const applyPending = () => migrate(db, { billingTimezone, limitMs: FOREVER, onProgress });
   try {
-    const pending = await pendingMigrations(db);
+    const waiting = { whileRefused: command.awaitsDatabase === true, onWait: onProgress };
+    const pending = await whenStarted(() => pendingMigrations(db), waiting);
     if (pending.length > 0 && !command.unmigrated) {
       if (embedded === null) throw new Failure('the database is not at this version; run "tollgate migrate"');
       // not without need: a migration also fixes the billing time zone

@@ -1,14 +1,17 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import { prepareDemo, type Welcome, welcome } from '../demo/first-run.ts';
+import { NO_OPERATOR } from '../domain/overview.ts';
 import type { EngineOptions } from '../engine.ts';
 import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 import { DatabaseUnavailable } from '../store/database-error.ts';
+import { hasOperator } from '../store/user.ts';
 import type { Output } from './command.ts';
 
 const DEFAULT_DATA_DIR = './data';
+const OPERATOR_MS = 5000;
 
 /**
  * `tollgate serve`: runs until SIGTERM or SIGINT, then lets open requests finish and returns. With several workers
@@ -46,6 +49,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
     await app.close();
     throw error;
   }
+  await tellOfOperator(app, log);
   reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
   const signal = await stop;
@@ -57,6 +61,13 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   log.info({ signal, lost }, 'stopped');
   await flushLog(log);
   return lost === 0 ? 0 : 1;
+}
+
+/** Says where there are pages, and nobody who could sign in to them. */
+async function tellOfOperator(app: App, log: Logger): Promise<void> {
+  if (app.adminUrl === null) return;
+  const found = await app.db.run(OPERATOR_MS, hasOperator).catch(() => true); // the log tells of the database otherwise
+  if (!found) log.warn({ command: NO_OPERATOR.command }, `${NO_OPERATOR.text} Make one with the command`);
 }
 
 /** Opens several workers; null: there is one, and this process is it. The code for several is loaded only where they are. */

@@ -1,4 +1,4 @@
-import { duration, type GatewayRow, type Overview, type Period, problemsOf } from '../domain/overview.ts';
+import { duration, type GatewayRow, NO_OPERATOR, type Overview, type Period, problemsOf } from '../domain/overview.ts';
 import { readOverview } from '../store/overview.ts';
 import { command } from './command.ts';
 import { listing, minute, yesNo } from './text.ts';
@@ -13,7 +13,8 @@ export const statusCommand = command({
     const overview = await readOverview((query) => read(async (sql) => query(sql)));
     const problems = problemsOf(overview);
     const wrong = problems.map(({ text, remedy }) => `- ${text} ${remedy}`).join('\n');
-    const parts = [wrong || 'All is well.', ...facts(overview)];
+    const notice = overview.has_operator ? [] : [`${NO_OPERATOR.text} Make one: ${NO_OPERATOR.command}`];
+    const parts = [wrong || 'All is well.', ...notice, ...facts(overview)];
     const ok = problems.length === 0;
     return { json: { ok, problems, ...overview }, text: parts.join('\n\n'), exit: ok ? 0 : 1 };
   },

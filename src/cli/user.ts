@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline';
 import { type Readable, Writable } from 'node:stream';
 import type { ReadStream } from 'node:tty';
 import type { Config } from '../config.ts';
-import { oneOf, readEmail, readUuid } from '../domain/field.ts';
+import { oneOf, readEmail, readPresentEmail, readUuid } from '../domain/field.ts';
 import { INVITATION_PATH } from '../domain/invitation.ts';
 import { hashPassword, readPassword } from '../domain/password.ts';
 import { throwNotFound } from '../domain/refused-change.ts';
@@ -48,7 +48,7 @@ const INVITATION_CELLS = {
 /** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
 
-const email = required('--email ADDRESS', readEmail, 'e-mail address that the user signs in with');
+const email = required('--email ADDRESS', readPresentEmail, 'e-mail address that the user signs in with');
 const password = flag(
   '--password-stdin',
   'read the password from standard input; a newline at its end is no part of it',
@@ -60,7 +60,7 @@ export const userCommands: readonly Command[] = [
     name: 'user create',
     summary: 'create a user who can sign in to the administration area',
     options: {
-      email,
+      email: required('--email ADDRESS', readEmail, 'e-mail address that the user signs in with'),
       role: required('--role ROLE', oneOf(...ROLES), 'operator, owner, administrator or member'),
       company: optional('--company ID', readUuid, 'company of the role; an operator has none'),
       password,
@@ -189,7 +189,7 @@ export const userCommands: readonly Command[] = [
     name: 'user erase',
     summary: "erase one person's address from every table and from the audit log",
     options: {
-      email: required('--email ADDRESS', readEmail, 'e-mail address of the person'),
+      email: required('--email ADDRESS', readPresentEmail, 'e-mail address of the person'),
       yes: flag('--yes', 'erase; without it the command only counts what would be erased'),
     },
     notes:

@@ -1,10 +1,11 @@
 import { GatewayError } from './errors.ts';
+import { unseenIn } from './visible-text.ts';
 
 /**
  * Cost centres: the label of a call that says who shares its cost. At most 64 characters, counted as SQL counts them.
  * Printable, so that two that look alike are alike; and no spreadsheet takes one for a formula.
  */
-const COST_CENTER = /^(?![=+\-@])[^\p{C}\p{Zl}\p{Zp}]{1,64}$/u;
+const COST_CENTER = /^(?![=+\-@]).{1,64}$/u;
 /** As long as a name can be before its accents are one with their letters; a longer text is not worth the work. */
 const LONGEST = 512;
 const BLANKS = /\p{Zs}+/gu;
@@ -22,7 +23,7 @@ export function readCostCenter(json: string, param: string): string {
   if (!/^["\d-]/.test(json)) return '';
   const text = (json.startsWith('"') ? (JSON.parse(json) as string) : json).trim();
   const name = text.length > LONGEST ? text : text.normalize().replace(BLANKS, ' ');
-  if (name === '' || COST_CENTER.test(name)) return name;
+  if (name === '' || (COST_CENTER.test(name) && unseenIn(name) === null)) return name;
   throw new GatewayError('invalid_request', `Invalid value for '${param}': ${WANT}.`, param);
 }
 

@@ -1,6 +1,7 @@
 import type { Visibility } from './assistant.ts';
 import type { ModelKind, TokenInput } from './model.ts';
 import { SCOPES, type Scope } from './scope.ts';
+import { unseenIn, unseenInAddress } from './visible-text.ts';
 
 /**
  * Parses what people type on a command line or into a form: each reader returns the value of a text,
@@ -15,6 +16,7 @@ export class FieldError extends Error {
 }
 
 const MAX_LINES = 1000;
+const UNSEEN = 'it is invisible, or looks like another character';
 /** An id, in lower case. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 export const SLUG = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/;
@@ -39,11 +41,30 @@ export function readUuid(text: string): string {
   return id;
 }
 
-/** A display name: one line, 1 to 200 characters. */
+/** The name that something gets: one line of 1 to 200 characters that can be seen. */
 export function readName(text: string): string {
+  return checkVisible(readPresentName(text));
+}
+
+/** A name that something has already. */
+export function readPresentName(text: string): string {
   const name = text.trim();
   if (name === '' || name.length > 200 || /\p{Cc}/u.test(name)) refuse('must be one line of 1 to 200 characters', text);
   return name;
+}
+
+/** Refuses a name that looks like another one, whoever gives it and by whatever way. @throws FieldError */
+export function checkVisible(name: string): string {
+  const unseen = unseenIn(name);
+  if (unseen !== null) throw new FieldError(`must not hold ${unseen}: ${UNSEEN}`);
+  return name;
+}
+
+/** As `checkVisible`, for an e-mail address. */
+export function checkAddress(email: string): string {
+  const unseen = unseenInAddress(email);
+  if (unseen !== null) throw new FieldError(`must not hold ${unseen}: ${UNSEEN}`);
+  return email;
 }
 
 /** Any text without NUL, which Postgres cannot store. */
@@ -100,7 +121,13 @@ export const readTokenInput: Read<TokenInput> = oneOf('accept', 'refuse');
 
 export const readVisibility: Read<Visibility> = oneOf('company', 'private', 'persons', 'teams', 'projects');
 
+/** The address that somebody gets. */
 export function readEmail(text: string): string {
+  return checkAddress(readPresentEmail(text.normalize()));
+}
+
+/** An address that somebody has already. */
+export function readPresentEmail(text: string): string {
   const email = text.trim().toLowerCase();
   if (!EMAIL.test(email) || email.length > 254) refuse('must be an address such as ada@example.com', text);
   return email;

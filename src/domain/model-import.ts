@@ -1,4 +1,13 @@
-import { FieldError, type Read, readBoolean, readKind, readName, readSlug, readTokenInput } from './field.ts';
+import {
+  FieldError,
+  type Read,
+  readBoolean,
+  readKind,
+  readName,
+  readPresentName,
+  readSlug,
+  readTokenInput,
+} from './field.ts';
 import type { ModelKind, TokenInput } from './model.ts';
 import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from './price.ts';
 import { CsvError, type CsvLine, readCsv } from './read-csv.ts';
@@ -140,7 +149,7 @@ function readModel(
   const model = {
     line,
     slug: required('slug', readSlug),
-    company: optional('company', readName),
+    company: optional('company', readPresentName),
     upstream_model: required('upstream_model', readName),
     kind: required('kind', readKind),
     eu_hosted: required('eu_hosted', readBoolean),

@@ -99,6 +99,8 @@ export interface Overview {
   readonly tenant_role_advice: string | null;
   /** Newest first. */
   readonly changes: readonly RecentChange[];
+  /** Whether anybody can sign in to see all companies. */
+  readonly has_operator: boolean;
 }
 
 /** Something that is wrong, in a sentence, and what to do about it. */
@@ -127,6 +129,12 @@ export function problemsOf(overview: Overview): Problem[] {
     ...ofDeliveries(overview),
   ];
 }
+
+/** Nothing is wrong where programs alone administer; but nobody would look for the command. */
+export const NO_OPERATOR = {
+  text: 'There is no operator: nobody can sign in to see all companies.',
+  command: 'tollgate user create --role operator --email YOU@EXAMPLE.COM',
+};
 
 export const NO_TENANT_ROLE = {
   text: 'Row-level security between companies is off: the database user may not take the role tollgate_tenant.',

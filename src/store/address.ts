@@ -1,10 +1,20 @@
-import { readFileSync } from 'node:fs';
-import { type ConnectionOptions, createSecureContext } from 'node:tls';
+import { isIP } from 'node:net';
+import { oneOf, readEncryption, type Take } from './address-tls.ts';
+import { passwordsOf } from './password-file.ts';
 
-export type Target = { readonly host: string; readonly port: number } | { readonly path: string };
-
-/** false: plain; "prefer": TLS where the server has it; an object: TLS. */
-export type Tls = false | 'prefer' | ConnectionOptions;
+/** A server. */
+export type Target = (
+  | {
+      readonly host: string;
+      readonly port: number;
+      /** Where the host is, so that its name is not looked up. */
+      readonly address?: string;
+    }
+  | { readonly path: string }
+) & {
+  /** Of the password file, for this server. */
+  readonly password?: string | undefined;
+};
 
 export type Address = Readonly<ReturnType<typeof parseAddress>>;
 
@@ -13,32 +23,40 @@ const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const CONTROL = /[\0-\x1f\x7f]/;
 
-/** Which of several servers to use. */
-const ROLES: Readonly<Record<string, 'any' | 'primary' | 'standby'>> = {
-  any: 'any',
-  primary: 'primary',
-  'read-write': 'primary',
-  standby: 'standby',
-  'read-only': 'standby',
-};
+const KEEPALIVE_SECONDS = 30;
 
-/** Parameters of libpq that are ignored: there are deadlines for everything, and the rest concerns the driver. */
+/** Which of several servers to use. */
+const ROLES = ['any', 'primary', 'read-write', 'standby', 'read-only', 'prefer-standby'] as const;
+
+/** Parameters that are ignored: they concern another driver, or GSSAPI where it is not used, or have a deadline of ours. */
 const IGNORED = [
-  ...[
-    'connect_timeout',
-    'tcp_user_timeout',
-    'keepalives',
-    'keepalives_idle',
-    'keepalives_interval',
-    'keepalives_count',
-  ],
-  ...['channel_binding', 'gssencmode', 'load_balance_hosts', 'pgbouncer'],
+  ...['tcp_user_timeout', 'keepalives_interval', 'keepalives_count', 'pgbouncer'],
+  ...['krbsrvname', 'gsslib', 'sslcompression'],
 ];
 
 /**
- * Parses a libpq connection URI, with several hosts (target_session_attrs then defaults to primary), Unix-socket folders,
- * IPv6 in brackets, sslmode, sslrootcert, sslcert and sslkey. Other parameters become settings of the session. The driver's own parser
- * supports neither folders nor IPv6 among several hosts.
+ * Parameters of which the driver can do one part: it speaks protocol 3.0 in UTF-8, without GSSAPI and without binding
+ * passwords to the channel. The rest is refused, for it may be what protects the connection.
+ */
+const LIMITED: Readonly<Record<string, readonly string[]>> = {
+  channel_binding: ['disable', 'prefer'],
+  gssencmode: ['disable', 'prefer'],
+  gssdelegation: ['0'],
+  replication: ['false', 'off', 'no', '0'],
+  min_protocol_version: ['3.0'],
+  max_protocol_version: ['3.0', '3.2', 'latest'],
+};
+
+/** Parameters of libpq that would change with whom or how we speak, and which the driver does not have. */
+const UNSUPPORTED = [
+  ...['require_auth', 'requirepeer', 'service', 'servicefile', 'sslkeylogfile', 'scram_client_key', 'scram_server_key'],
+  ...['oauth_issuer', 'oauth_client_id', 'oauth_client_secret', 'oauth_scope', 'oauth_ca_file'],
+];
+
+/**
+ * Parses a libpq connection URI with all its parameters, as psql takes it, but for two defaults: of several hosts the
+ * primary is used, and there is no TLS unless it is asked for. What libpq does not know becomes a setting of the session. The
+ * driver's own parser supports neither socket folders nor IPv6 among several hosts.
  * @throws TypeError that does not repeat the URL, which may contain a password
  */
 export function parseAddress(url: string) {
@@ -46,101 +64,124 @@ export function parseAddress(url: string) {
   if (match === null)
     throw new TypeError('the database URL must look like postgres://user:password@host:port/database');
   if (CONTROL.test(url)) throw new TypeError('the database URL has a line break or another control character in it');
+  if (url.includes('%00')) throw new TypeError('the database URL has a NUL character in it');
   const [, userinfo = '', authority = '', path = '', search = ''] = match;
   const query = new Map(new URLSearchParams(search.replaceAll('+', '%2B'))); // as in libpq, + is no blank
-  const take = (name: string): string | undefined => {
+  const take: Take = (name) => {
     const value = query.get(name);
     query.delete(name);
     return value || undefined;
   };
   for (const name of IGNORED) query.delete(name);
+  refuseUnsupported(take);
 
-  const [user, ...password] = userinfo.split(':');
-  const hosts = (take('host') ?? decode(authority)).split(',');
-  const ports = (take('port') ?? '').split(',');
-  const targets = hosts.map((host, i) => target(host, ports[i] ?? ports[0] ?? ''));
-  const attrs = take('target_session_attrs') ?? (targets.length > 1 ? 'primary' : 'any');
-  const role = ROLES[attrs];
-  if (role === undefined) {
-    throw new TypeError(`the database URL's target_session_attrs must be one of ${Object.keys(ROLES).join(', ')}`);
-  }
+  const [name, ...secret] = userinfo.split(':');
+  const user = take('user') ?? (decode(name ?? '') || undefined);
+  const password = take('password') ?? (decode(secret.join(':')) || undefined);
+  const database = take('dbname') ?? (decode(path) || undefined);
+  const found = targetsOf(take, decode(authority));
+  const passfile = take('passfile');
+  const isNeeded = password === undefined && !process.env.PGPASSWORD;
+  const lookUp = passfile === undefined || !isNeeded ? () => undefined : passwordsOf(passfile);
+  const role = oneOf(
+    'target_session_attrs',
+    take('target_session_attrs') ?? (found.length > 1 ? 'primary' : 'any'),
+    ROLES,
+  );
   return {
     /** Tried in this order, beginning with the last one that worked. */
-    targets,
+    targets: found.map(({ host, port, target }) => ({ ...target, password: lookUp({ host, port, database, user }) })),
     role,
-    user: take('user') ?? (decode(user ?? '') || undefined),
-    password: take('password') ?? (decode(password.join(':')) || undefined),
-    database: take('dbname') ?? (decode(path) || undefined),
-    tls: withClientCertificate(
-      tlsOf(take('sslmode') ?? take('ssl') ?? 'disable', take('sslrootcert')),
-      take('sslcert'),
-      take('sslkey'),
-    ),
+    /** Whether each connection begins with another one. */
+    isBalanced:
+      oneOf('load_balance_hosts', take('load_balance_hosts') ?? 'disable', ['disable', 'random']) === 'random',
+    user,
+    password,
+    database,
+    encryption: readEncryption(take),
+    ...timesOf(take),
     /** Settings of the session, `application_name` among them. */
-    settings: { application_name: 'tollgate', ...Object.fromEntries(query) },
+    settings: settingsOf(take, query),
   };
 }
 
-function target(text: string, fallbackPort: string): Target {
+function refuseUnsupported(take: Take): void {
+  for (const name of UNSUPPORTED) {
+    if (take(name) !== undefined) throw new TypeError(`the database URL's ${name} is not supported: leave it out`);
+  }
+  for (const [name, values] of Object.entries(LIMITED)) {
+    const value = take(name);
+    if (value !== undefined) oneOf(name, value, values);
+  }
+  const encoding = take('client_encoding');
+  if (encoding !== undefined && !/^(?:auto|utf[-_]?8|unicode)$/i.test(encoding))
+    throw new TypeError("the database URL's client_encoding must be UTF8: no other value is supported");
+}
+
+/** How long to wait for a server, and when to ask whether it lives. */
+function timesOf(take: Take) {
+  const seconds = (name: string): number | undefined => {
+    const text = take(name);
+    if (text !== undefined && !/^\s*[+-]?\d{1,9}\s*$/.test(text))
+      throw new TypeError(`the database URL's ${name} must be a whole number`);
+    return text === undefined ? undefined : Number(text);
+  };
+  const wait = seconds('connect_timeout') ?? 0;
+  return {
+    /** Milliseconds for each server; undefined: as it suits us. Less than two seconds are two, as in libpq. */
+    connectMs: wait > 0 ? Math.max(wait, 2) * 1000 : undefined,
+    keepsAlive: seconds('keepalives') !== 0,
+    keepaliveMs: (seconds('keepalives_idle') || KEEPALIVE_SECONDS) * 1000,
+  };
+}
+
+function settingsOf(take: Take, query: ReadonlyMap<string, string>): Record<string, string> {
+  const [name, otherwise] = [take('application_name'), take('fallback_application_name')];
+  return { application_name: name ?? otherwise ?? 'tollgate', ...Object.fromEntries(query) };
+}
+
+/** The servers of the address. @param authority those between @ and path */
+function targetsOf(take: Take, authority: string) {
+  const list = (text: string | undefined): string[] => text?.split(',') ?? [];
+  const named = take('host');
+  const names = list(named ?? authority);
+  const addresses = list(take('hostaddr'));
+  // a host of the query takes the place of that between @ and path, and leaves its port
+  const given = take('port');
+  const ports = list(given ?? (named === undefined ? undefined : portsOf(authority)));
+  const hosts = names.length === 1 && names[0] === '' && addresses.length > 1 ? addresses.map(() => '') : names;
+  if (addresses.length > 0 && addresses.length !== hosts.length)
+    throw new TypeError(`the database URL has ${hosts.length} hosts, and hostaddr for ${addresses.length}`);
+  if (ports.length > 1 && ports.length !== hosts.length)
+    throw new TypeError(`the database URL has ${hosts.length} hosts, and port for ${ports.length}`);
+  return hosts.map((text, i) => {
+    const other = ports[i] ?? ports[0] ?? '';
+    const { host, port } = hostAndPort(text, given === undefined ? '' : other, other);
+    const address = addresses[i] ?? '';
+    if (address !== '' && isIP(address) === 0)
+      throw new TypeError("the database URL's hostaddr must be an IP address, without brackets and port");
+    if (address === '' && host.startsWith('/'))
+      return { host, port, target: { path: `${host}/.s.PGSQL.${port}` } satisfies Target };
+    const named = host || address || 'localhost';
+    return { host: named, port, target: { host: named, port, ...(address !== '' && { address }) } satisfies Target };
+  });
+}
+
+/** The ports among the servers of the address, separated by commas; undefined: there are none. */
+function portsOf(authority: string): string | undefined {
+  const ports = authority.split(',').map((text) => /:(\d+)$/.exec(text.replace(/^\[[^\]]*\]/, ''))?.[1] ?? '');
+  return ports.every((port) => port === '') ? undefined : ports.join(',');
+}
+
+/** @param first the port that goes before that of the text @param last the one that it has otherwise */
+function hostAndPort(text: string, first: string, last: string): { host: string; port: number } {
   const [, host = '', ownPort = ''] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(text) ?? [];
-  const port = Number(ownPort || fallbackPort || 5432);
-  if ((host === '' && text !== '') || !(port >= 1 && port <= 65535))
+  const port = Number(first || ownPort || last || 5432);
+  if ((host === '' && text !== '' && !/^:\d+$/.test(text)) || !(port >= 1 && port <= 65535))
     throw new TypeError(
       'the database URL must name host, host:port or [IPv6 address]:port, with a port from 1 to 65535',
     );
-  if (host.startsWith('/')) return { path: `${host}/.s.PGSQL.${port}` };
-  return { host: host.replace(/^\[|\]$/g, '') || 'localhost', port };
-}
-
-function tlsOf(mode: string, rootcert: string | undefined): Tls {
-  const ca = rootcert === undefined || rootcert === 'system' ? {} : { ca: read('sslrootcert', rootcert) };
-  switch (mode) {
-    case 'disable':
-    case 'false':
-    case 'allow':
-    case 'prefer':
-      if (rootcert !== undefined)
-        throw new TypeError("the database URL's sslrootcert needs sslmode=require, verify-ca or verify-full");
-      return mode === 'allow' || mode === 'prefer' ? 'prefer' : false;
-    case 'require':
-    case 'true':
-      // as in libpq: encrypted, and verified only if there is a root certificate
-      return rootcert === undefined ? { rejectUnauthorized: false } : { ...ca, checkServerIdentity: () => undefined };
-    case 'verify-ca':
-      return { ...ca, checkServerIdentity: () => undefined };
-    case 'verify-full':
-      return ca;
-    default:
-      throw new TypeError(
-        "the database URL's sslmode must be disable, allow, prefer, require, verify-ca or verify-full",
-      );
-  }
-}
-
-/** Adds the certificate by which the server knows the user. */
-function withClientCertificate(tls: Tls, cert: string | undefined, key: string | undefined): Tls {
-  if (cert === undefined && key === undefined) return tls;
-  if (cert === undefined || key === undefined)
-    throw new TypeError("the database URL's sslcert and sslkey are set together");
-  if (typeof tls !== 'object')
-    throw new TypeError("the database URL's sslcert needs sslmode=require, verify-ca or verify-full");
-  const pair = { cert: read('sslcert', cert), key: read('sslkey', key) };
-  try {
-    createSecureContext(pair);
-  } catch (error) {
-    throw new TypeError(`the database URL's sslcert and sslkey cannot be used: ${(error as Error).message}`);
-  }
-  return { ...tls, ...pair };
-}
-
-/** The file that a parameter names. */
-function read(parameter: string, path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new TypeError(`the database URL's ${parameter} ${JSON.stringify(path)} cannot be read: ${code}`);
-  }
+  return { host: host.replace(/^\[|\]$/g, ''), port };
 }
 
 function decode(text: string): string {

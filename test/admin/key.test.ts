@@ -116,6 +116,29 @@ t.test('the page of a key tells its history and leads to what ends it; a revoked
   await sql`delete from api_keys where id = ${id}`;
 });
 
+t.test("the key of a person's playground gets limits on its page, and no other name or scopes", async (t) => {
+  const [key] = await sql<[{ id: string }]>`
+    insert into api_keys (company_id, name, purpose, created_by, scopes, digest, prefix, expires_at)
+    values (${company}, 'Playground of ada', 'playground', ${office.people.administrator}, '{chat,assistants}',
+      sha256('trial'), 'svc_tria', now() + interval '10 minutes') returning id`;
+  const { text } = await owner.get(`${base}/${key.id}`);
+  t.match(text, '<input type="hidden" name="name" value="Playground of ada">');
+  t.notMatch(text, 'type="checkbox" name="scope"');
+  const post = async (name: string, max_concurrent: string) => {
+    const page = (await owner.get(`${base}/${key.id}`)).text;
+    const seen = /name="seen" value="([^"]*)"/.exec(page)?.[1] as string;
+    return owner.post(`${base}/${key.id}`, { seen, name, scope: ['chat', 'assistants'], max_concurrent });
+  };
+  t.equal((await post('Playground of ada', '2')).status, 303);
+  const refused = await post('Mine', '3');
+  t.equal(refused.status, 422);
+  t.match(refused.text, /of a person(?:&#39;|’|')s playground/);
+  t.match(await sql`select name, max_concurrent from api_keys where id = ${key.id}`, [
+    { name: 'Playground of ada', max_concurrent: 2 },
+  ]);
+  await sql`delete from api_keys where id = ${key.id}`;
+});
+
 t.test('keys that work come first, the others are behind a filter that search and pages keep', async (t) => {
   const { form } = await create('Long gone');
   await owner.post(`${base}/${form.id}/revoke`);

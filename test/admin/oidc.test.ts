@@ -2,6 +2,7 @@ import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
 import { createInvitation } from '../../src/store/invitation.ts';
 import { freePort } from '../faults/pooler.ts';
+import { until } from '../support/until.ts';
 import { Person, startOffice } from './people.ts';
 
 /** Signing in with OpenID Connect, against a provider in this process. */
@@ -103,21 +104,142 @@ t.test('a form whose session ended waits in its tab while another one signs in',
 
 t.test('an unverified or unknown address does not', async (t) => {
   await office.sql`insert into users (email, role) values ('kim@tollgate.example', 'operator')`;
-  for (const wrong of [
-    { email: office.people.owner, email_verified: false },
-    { email: office.people.owner },
-    { email: office.people.owner, email_verified: 'true' },
-    { email: 'stranger@example.com', email_verified: true },
-    { email: '\u212aim@tollgate.example', email_verified: true }, // the sign of kelvin, whose small letter is k
-    { email_verified: true },
-  ]) {
+  const none = 'confirms no e-mail address';
+  const unknown = 'there is no account for your verified e-mail address';
+  for (const [wrong, said, logged] of [
+    [{ email: office.people.owner, email_verified: false }, none, 'not say email_verified: true in the identity token'],
+    [{ email: office.people.owner }, none, 'tells no e-mail address in userinfo'],
+    [
+      { email: office.people.owner, email_verified: 'true' },
+      none,
+      'not say email_verified: true in the identity token',
+    ],
+    [{ email: 'stranger@example.com', email_verified: true }, unknown, 'no user has the address'],
+    // the sign of kelvin, whose small letter is k
+    [{ email: '\u212aim@tollgate.example', email_verified: true }, unknown, 'no user has the address'],
+    [{ email_verified: true }, none, 'tells no e-mail address in userinfo'],
+  ] as const) {
     claims = wrong;
     const person = new Person(office.adminUrl);
+    office.logged.length = 0;
     const { status, text } = await through(person);
     t.equal(status, 403, JSON.stringify(wrong));
-    t.match(text, 'there is no account for your verified e-mail address');
+    t.match(text, said);
+    await until(
+      async () => office.logged.join(),
+      'a line of the log',
+      (lines) => lines.includes(logged),
+    );
+    t.match(office.logged.join(), 'single sign-on found no account');
+    t.notMatch(office.logged.join(), '@', 'without the address');
     t.equal((await person.get('/account')).status, 303);
   }
+});
+
+t.test('an address that is at userinfo alone signs in, as the userinfo of the same person', async (t) => {
+  let told: Record<string, unknown> = {};
+  let status = 200;
+  const answer = (response: { body: unknown; statusCode: number }) => {
+    response.statusCode = status;
+    response.body = told;
+  };
+  provider.service.on('beforeUserinfo', answer);
+  t.teardown(() => provider.service.off('beforeUserinfo', answer));
+  claims = {};
+  const verified = { sub: 'johndoe', email: office.people.owner.toUpperCase(), email_verified: true };
+  told = verified;
+  const person = new Person(office.adminUrl);
+  t.equal((await through(person)).status, 303);
+  t.match((await person.get('/account')).text, office.people.owner);
+
+  for (const [token, userinfo, expected] of [
+    [{ email: office.people.owner }, { ...verified, email: undefined }, 403],
+    [{ email_verified: true }, { ...verified, email_verified: undefined }, 403],
+    [{ email: office.people.owner, email_verified: false }, verified, 403],
+    [{}, { ...verified, sub: 'somebody else' }, 401],
+    [{}, { ...verified, sub: undefined }, 401],
+  ] as const) {
+    claims = token;
+    told = userinfo;
+    t.equal((await through(new Person(office.adminUrl))).status, expected, JSON.stringify([token, userinfo]));
+  }
+  claims = {};
+  told = { error: 'insufficient_scope', error_description: 'no e-mail for you' };
+  status = 403;
+  office.logged.length = 0;
+  t.equal((await through(new Person(office.adminUrl))).status, 401);
+  const words = 'HTTP 403: insufficient_scope: no e-mail for you';
+  await until(
+    async () => office.logged.join(),
+    'the words of the provider',
+    (lines) => lines.includes(words),
+  );
+});
+
+t.test('the secret is given as the provider wants it', async (t) => {
+  const seen: (string | undefined)[] = [];
+  let methods: string[] | undefined;
+  const own = new OAuth2Server();
+  await own.issuer.keys.generate('RS256');
+  await own.start(0, '127.0.0.1');
+  t.teardown(() => own.stop());
+  own.issuer.url = `http://127.0.0.1:${own.address().port}`;
+  own.service.on('beforeWellKnownOpenIdConfiguration', (response) => {
+    Object.assign(response.body, { token_endpoint_auth_methods_supported: methods });
+  });
+  own.service.on('beforeTokenSigning', ({ payload }) => Object.assign(payload, HONEST));
+  own.service.on('beforeResponse', (response, { headers, body }) => {
+    const { client_secret, client_assertion } = body as Record<string, string>;
+    seen.push(headers.authorization ?? client_secret ?? (client_assertion && 'jwt'));
+    if (client_secret !== 'wrong') return;
+    response.statusCode = 401;
+    response.body = { error: 'invalid_client', error_description: 'who are you?' } as never;
+  });
+  const HONEST = { email: office.people.owner, email_verified: true };
+  const secret = 'a: b%ü';
+  const basic = `Basic ${Buffer.from('tollgate:a%3A+b%25%C3%BC').toString('base64')}`;
+  const signIn = async (of: string) => {
+    const adminPort = String(await freePort());
+    const other = await startOffice(t, {
+      ...{ ADMIN_PORT: adminPort, ADMIN_URL: `http://127.0.0.1:${adminPort}` },
+      ...{ OIDC_ISSUER: own.issuer.url as string, OIDC_CLIENT_ID: 'tollgate', OIDC_CLIENT_SECRET: of },
+    });
+    return { other, ...(await through(new Person(other.adminUrl))) };
+  };
+  for (const [supported, used] of [
+    [['client_secret_basic'], basic],
+    [undefined, basic],
+    [['client_secret_basic', 'client_secret_post'], secret],
+    [['private_key_jwt', 'client_secret_jwt'], 'jwt'],
+  ] as const) {
+    methods = supported as string[] | undefined;
+    t.equal((await signIn(secret)).status, 303, JSON.stringify(supported));
+    t.same(seen.splice(0), [used]);
+  }
+  methods = ['client_secret_post'];
+  const { status, other } = await signIn('wrong');
+  t.equal(status, 401);
+  const words = 'invalid_client: who are you?';
+  await until(
+    async () => other.logged.join(),
+    'the words of the provider',
+    (lines) => lines.includes(words),
+  );
+});
+
+t.test('a provider that says no is quoted in the log', async (t) => {
+  const person = new Person(office.adminUrl);
+  const { headers } = await person.get('/sign-in/oidc');
+  const state = new URL(headers.get('location') as string).searchParams.get('state') as string;
+  const answer = new URLSearchParams({ state, error: 'access_denied', error_description: 'not in the group' });
+  office.logged.length = 0;
+  t.equal((await person.get(`/sign-in/oidc/callback?${answer}`)).status, 401);
+  const words = 'access_denied: not in the group';
+  await until(
+    async () => office.logged.join(),
+    'the words of the provider',
+    (lines) => lines.includes(words),
+  );
 });
 
 t.test('an invitation is accepted by whoever the provider knows by its address, and by nobody else', async (t) => {

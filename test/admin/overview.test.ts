@@ -3,6 +3,7 @@ import t from 'tap';
 import { openDatabase } from '../../src/store/database.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
 import { tollgate } from '../support/cli.ts';
+import { testDatabase } from '../support/postgres.ts';
 import { addRequests } from '../support/requests.ts';
 import { until } from '../support/until.ts';
 import { signedIn, startOffice } from './people.ts';
@@ -126,4 +127,14 @@ t.test('who begins is told what is missing before anybody can call the API', asy
   const form = { id: randomUUID(), claim: randomBytes(32).toString('base64url'), name: 'First', scope: 'chat' };
   const shown = await owner.post(`/companies/${company}/access/create`, form);
   t.match(shown.text, /can call no model yet: see the <a href="[^"]+\/models">/);
+});
+
+t.test('status says that there is no operator, and which command makes one', async (t) => {
+  const { url, db: empty } = await testDatabase(t);
+  const run = () => tollgate(['status'], { env: { DATABASE_URL: url } });
+  const said =
+    'There is no operator: nobody can sign in to see all companies. Make one: tollgate user create --role operator';
+  t.match((await run()).out, said);
+  await empty.run(10_000, (sql) => sql`insert into users (email, role) values ('o@tollgate.example', 'operator')`);
+  t.notMatch((await run()).out, 'no operator');
 });

@@ -291,3 +291,16 @@ t.test('who has a session guesses its password no more often than at sign-in', a
   t.equal(right.status, 422);
   t.match(right.text, 'Current password was wrong too often. Try again in 15 minutes.');
 });
+
+t.test('the page tells how the first operator is made, until there is one', async (t) => {
+  const { sql, adminUrl } = await startOffice(t);
+  const page = async () => (await new Person(adminUrl).get('/sign-in')).text;
+  t.notMatch(await page(), 'There is no operator');
+  await sql`delete from users where role = 'operator'`;
+  t.match(
+    await page(),
+    /There is no operator.*<code>tollgate user create --role operator --email YOU@EXAMPLE.COM<\/code>/s,
+  );
+  await sql`insert into users (email, role) values ('new@tollgate.example', 'operator')`;
+  t.notMatch(await page(), 'There is no operator');
+});

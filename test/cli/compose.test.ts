@@ -17,6 +17,7 @@ interface Service {
   readonly entrypoint?: readonly string[];
   readonly command?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  readonly healthcheck?: { readonly test?: readonly string[] };
 }
 
 const page = readFileSync(new URL('src/cli/README.md', ROOT), 'utf8');
@@ -48,6 +49,12 @@ t.test('Postgres, a router, the gateway, its pages, a first operator and a key, 
   t.match((await operator.get('/companies')).text, /Acme/);
   gateway.child.kill('SIGTERM');
   t.equal(await gateway.exit, 0, gateway.output());
+});
+
+t.test('Postgres counts as healthy when it answers by TCP, as the others ask it', async (t) => {
+  const [kind, program, ...args] = services.postgres?.healthcheck?.test ?? [];
+  t.same([kind, program], ['CMD', 'pg_isready']);
+  t.match(args.join(' '), /-h 127\.0\.0\.1\b/, 'its socket answers while it is being set up');
 });
 
 /** Starts a service with the names of hosts and files that hold without containers. */

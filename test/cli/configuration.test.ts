@@ -298,6 +298,27 @@ companies:
   },
 );
 
+t.test('names and addresses with characters that nobody sees are refused, with their places', async (t) => {
+  const { err } = await apply(String.raw`
+models: [{ slug: fast, upstream_model: "up\u200bstream" }]
+companies:
+  - name: "Ac\u00adme"
+    keys: [{ name: "web\u202esite", scopes: [chat] }]
+    assistants: [{ name: "\u3164" }]
+    users: [{ email: "op\u200b@gate.example", role: owner }]
+operators: [{ email: "\u212aim@gate.example" }]
+`);
+  for (const [at, code] of [
+    ['models[0].upstream_model', 'U+200B'],
+    ['companies[0].name', 'U+00AD'],
+    ['companies[0].keys[0].name', 'U+202E'],
+    ['companies[0].assistants[0].name', 'U+3164'],
+    ['companies[0].users[0].email', 'U+200B'],
+    ['operators[0].email', 'U+212A'],
+  ])
+    t.match(err, `${at} must not hold ${code}: it is invisible`);
+});
+
 t.test('all that the present state does not allow is told at once, and nothing is done', async (t) => {
   const { code, err } = await apply(`
 models: [{ slug: new }, { slug: new }]

@@ -189,3 +189,31 @@ t.test(
     });
   },
 );
+
+t.test('a start says that there is no operator, and which command makes one', async (t) => {
+  const { url, db } = await testDatabase(t);
+  const logOf = async () => {
+    const env = {
+      ...process.env,
+      DATABASE_URL: url,
+      DATA_DIR: newFolder(t),
+      PORT: '0',
+      ADMIN_PORT: '0',
+      LOG_LEVEL: 'info',
+    };
+    const child = spawn(process.execPath, [MAIN, 'serve'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+    t.teardown(() => child.kill('SIGKILL'));
+    let log = '';
+    for await (const piece of child.stderr) {
+      log += piece;
+      if (log.includes('"msg":"serving"')) child.kill('SIGTERM');
+    }
+    return log;
+  };
+  t.match(
+    await logOf(),
+    /"command":"tollgate user create --role operator --email YOU@EXAMPLE.COM","msg":"There is no operator/,
+  );
+  await db.run(10_000, (sql) => sql`insert into users (email, role) values ('o@tollgate.example', 'operator')`);
+  t.notMatch(await logOf(), 'There is no operator');
+});

@@ -28,6 +28,7 @@ const WELL: Overview = {
   dead_deliveries: 0,
   failing_deliveries: 0,
   tenant_role_advice: null,
+  has_operator: true,
   changes: [],
 };
 const texts = (changes: Partial<Overview>) => problemsOf({ ...WELL, ...changes }).map(({ text }) => text);

@@ -137,10 +137,61 @@ t.test('a new certificate is used without a restart, a broken one is not', { ski
   const files = new TlsFiles(cert, key, { failed: (error) => errors.push(error), ends: () => {} });
   files.keepFresh({ setSecureContext: (options: unknown) => contexts.push(options) } as never);
   rmSync(key);
-  files.check();
+  await files.check();
   t.equal(errors.length, 1);
   t.same(contexts, [], 'the certificate before stays in use');
   files.close();
+});
+
+t.test('a named pipe in place of a certificate is told of, and stops no request', { skip }, async (t) => {
+  const folder = newFolder(t);
+  const { cert, key } = makeCertificate(folder, 'piped');
+  const gateway = await startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key });
+  const name = () =>
+    new Promise((resolve, reject) => {
+      const agent = new Agent({ rejectUnauthorized: false });
+      request(`${gateway.url}/models`, { agent }, (res) => {
+        resolve((res.socket as ReturnType<typeof connect>).getPeerCertificate().subject.CN);
+        res.resume().on('end', () => agent.destroy());
+      })
+        .on('error', reject)
+        .end();
+    });
+  const told: string[] = [];
+  const contexts: unknown[] = [];
+  const files = new TlsFiles(cert, key, { failed: ({ message }) => told.push(message), ends: () => {} });
+  files.keepFresh({ setSecureContext: (options: unknown) => contexts.push(options) } as never);
+  t.teardown(() => files.close());
+  for (const path of [cert, key]) {
+    renameSync(path, `${path}.kept`);
+    execFileSync('mkfifo', [path]);
+    await files.check();
+    t.same(told.splice(0), [`"${path}" cannot be read: it is a named pipe, not a regular file`]);
+    t.equal(await name(), 'piped');
+    rmSync(path);
+    renameSync(`${path}.kept`, path);
+  }
+  await files.check();
+  t.same(contexts, [], 'the same files are back');
+  const second = makeCertificate(folder, 'second');
+  renameSync(second.cert, cert);
+  renameSync(second.key, key);
+  await files.check();
+  t.equal(contexts.length, 1, 'a good pair is taken again');
+  t.same(told, []);
+  await until(name, 'the new certificate', (name) => name === 'second');
+});
+
+t.test('a start refuses what is no regular file', { skip }, async (t) => {
+  const { cert, key } = makeCertificate(newFolder(t), 'no');
+  const pipe = `${cert}.pipe`;
+  execFileSync('mkfifo', [pipe]);
+  const start = (env: Record<string, string>) =>
+    startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: key, ...env });
+  await t.rejects(start({ TLS_CERT: pipe }), {
+    message: /pipe" cannot be read: it is a named pipe, not a regular file/,
+  });
+  await t.rejects(start({ TLS_KEY: '/dev/zero' }), { message: /"\/dev\/zero" cannot be read: it is a device/ });
 });
 
 t.test('a certificate that ends soon, or has ended, is told of once', { skip }, async (t) => {
@@ -152,13 +203,13 @@ t.test('a certificate that ends soon, or has ended, is told of once', { skip }, 
   t.teardown(() => files.close());
   t.same(told, []);
   const hour = 3_600_000;
-  for (const hours of [40, 44, 45, 49, 50]) files.check(Date.now() + hours * hour);
+  for (const hours of [40, 44, 45, 49, 50]) await files.check(Date.now() + hours * hour);
   t.same(told, [false, true]);
   const second = makeCertificate(folder, 'next');
   renameSync(second.cert, cert);
   renameSync(second.key, key);
-  files.check();
-  files.check(Date.now() + 44 * hour);
+  await files.check();
+  await files.check(Date.now() + 44 * hour);
   t.same(told, [false, true, false], 'a new one is looked at anew');
 });
 
@@ -240,7 +291,7 @@ t.test('files that cannot be used stop the start, and say which', { skip }, asyn
   const { cert } = makeCertificate(newFolder(t), 'alone');
   await t.rejects(
     startGateway(t, upstream.url, { TLS_CERT: cert, TLS_KEY: '/no/such/file' }),
-    /TLS_CERT, TLS_KEY: .*no such file/,
+    /TLS_CERT, TLS_KEY: "\/no\/such\/file" cannot be read: ENOENT/,
   );
   await t.rejects(startGateway(t, upstream.url, { TLS_CERT: cert }), /TLS_KEY: is needed with TLS_CERT/);
   await t.rejects(

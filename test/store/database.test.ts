@@ -415,12 +415,34 @@ t.test('several hosts', async (t) => {
     'a silent host is passed over within the deadline',
   );
 
-  const standby = openDatabase({ url: both('?target_session_attrs=standby') });
-  t.teardown(() => standby.close());
   await one.restore();
+  const readOnly = '&options=-cdefault_transaction_read_only%3Don';
+  for (const [role, fits] of [
+    ['standby', false],
+    ['prefer-standby', true],
+    ['read-only', false],
+    ['read-write', true],
+    [`read-only${readOnly}`, true],
+    [`read-write${readOnly}`, false],
+    [`primary${readOnly}`, true],
+    ['any&load_balance_hosts=random', true],
+  ] as const) {
+    const chosen = openDatabase({ url: both(`?target_session_attrs=${role}`) });
+    t.teardown(() => chosen.close());
+    const asked = chosen.run(MS, (sql) => sql`select 1`);
+    if (fits) await t.resolves(asked, role);
+    else await t.rejects(asked, { code: 'WRONG_ROLE', unavailable: true }, role);
+  }
+});
+
+t.test('a server that does not answer is given up after connect_timeout', async (t) => {
+  const silent = await startProxy(t, url);
+  silent.freeze();
+  const db = openDatabase({ url: `${silent.url}?connect_timeout=1` });
+  t.teardown(() => db.close());
   await t.rejects(
-    standby.run(MS, (sql) => sql`select 1`),
-    { code: 'WRONG_ROLE', unavailable: true },
+    db.run(Number.POSITIVE_INFINITY, (sql) => sql`select 1`),
+    { code: 'DEADLINE', message: /no answer within 2000 ms/ },
   );
 });
 

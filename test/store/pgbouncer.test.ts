@@ -20,7 +20,7 @@ import { CHAT, startWorld } from '../support/world.ts';
 
 /** PgBouncer in transaction mode: each transaction may run on another server connection. */
 
-const PROGRAM = ['/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer'].find(
+const PROGRAM = ['pgbouncer', '/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', '/usr/local/bin/pgbouncer'].find(
   (path) => spawnSync(path, ['--version']).status === 0,
 );
 const skip = PROGRAM === undefined && 'pgbouncer is not installed';
@@ -29,7 +29,7 @@ const CALLS = 40;
 const SERVERS = 3; // fewer than its clients want at once
 
 /** A PgBouncer in front of a database. @returns the database's address by way of it */
-async function startBouncer(t: Test, url: string): Promise<string> {
+async function startBouncer(t: Test, url: string, mode = 'transaction'): Promise<string> {
   const { targets, user, database } = parseAddress(url);
   const [target] = targets;
   if (target === undefined) throw new Error('no server');
@@ -46,7 +46,7 @@ async function startBouncer(t: Test, url: string): Promise<string> {
     listen_port: listenPort,
     unix_socket_dir: '',
     auth_type: 'any',
-    pool_mode: 'transaction',
+    pool_mode: mode,
     default_pool_size: SERVERS,
     max_client_conn: 200,
   };
@@ -245,3 +245,36 @@ t.test('replicas may migrate at once through PgBouncer', { skip }, async (t) => 
     'each file once',
   );
 });
+
+t.test(
+  'a listener is ready where notifications arrive, and never behind a pooler of transactions',
+  { skip },
+  async (t) => {
+    const { url, db } = await emptyDatabase(t);
+    const events: string[] = [];
+    const note = (event: string) => void events.push(event);
+    const listen = async (mode: string) => {
+      const through = openDatabase({ url: await startBouncer(t, url, mode) });
+      t.teardown(() => through.close());
+      const handlers = { onReady: () => note('ready'), onLost: () => note('lost'), onNotice: note };
+      return { through, listening: through.listen('news', handlers) };
+    };
+    const isListening = (at: Database) => at.run(MS, (sql) => sql`select from pg_listening_channels()`);
+    const sent = (payload: string) => db.run(MS, (sql) => sql`select pg_notify('news', ${payload})`);
+
+    const session = await listen('session');
+    await until(() => events.includes('ready'), 'a listener of its own server connection');
+    await sent('arrives');
+    await until(() => events.includes('arrives'), 'the notification');
+    session.listening.close();
+
+    events.length = 0;
+    const { through } = await listen('transaction');
+    await until(async () => (await isListening(through)).count > 0, 'the pooler has taken both');
+    for (let n = 0; n < 10; n++) {
+      await sent(`lost ${n}`);
+      await isListening(through); // a turn of the pooler's server connections
+    }
+    t.same(events, []);
+  },
+);

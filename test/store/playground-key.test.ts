@@ -2,10 +2,20 @@ import t from 'tap';
 import { digestOf } from '../../src/domain/key.ts';
 import { createCompany } from '../../src/store/company.ts';
 import type { Sql } from '../../src/store/database.ts';
-import { createKey, idsOfDigests, listKeys, revokeKey, rotateKey } from '../../src/store/key.ts';
+import {
+  createKey,
+  findKey,
+  idsOfDigests,
+  type KeyRow,
+  listKeys,
+  revokeKey,
+  rotateKey,
+  setKey,
+} from '../../src/store/key.ts';
 import { countKeys, pageOfKeys, playgroundKeys } from '../../src/store/page.ts';
 import { allowPlayground, isPlaygroundRevoked, mintPlaygroundKey } from '../../src/store/playground-key.ts';
 import { enterCompany } from '../../src/store/tenant-role.ts';
+import { removeUser } from '../../src/store/user.ts';
 import { testDatabase } from '../support/postgres.ts';
 
 /** The key of a person who tries models on the pages. */
@@ -104,4 +114,75 @@ t.test('the wall keeps the digest unreadable, and the keys of others unchanged',
   );
   const changed = await behind(acme, (sql) => sql`update api_keys set prefix = 'changed' where company_id = ${other}`);
   t.equal(changed.count, 0);
+});
+
+t.test('its name, scopes and end cannot be changed, by whatever face; its limits can', async (t) => {
+  const id = (await idOf(await mint('fix@example.com'))) as string;
+  const before = await keysOf('fix@example.com');
+  const { expires_at, scopes, name } = before[0] as unknown as KeyRow;
+  const later = new Date(Date.now() + 86_400_000);
+  for (const changes of [
+    { name: 'nice' },
+    { scopes: ['chat'] },
+    { scopes: ['chat', 'embeddings'] },
+    { scopes: ['chat', 'assistants', 'embeddings'] },
+    { scopes: [] },
+    { expires_at: null },
+    { expires_at: later },
+    { expires_at: later, max_concurrent: 2 },
+  ] as const) {
+    await t.rejects(
+      behind(acme, (sql) => setKey(sql, id, changes, acme)),
+      { name: 'RefusedChange', reason: 'conflict', message: /of a person's playground/ },
+      JSON.stringify(changes),
+    );
+  }
+  t.same(await keysOf('fix@example.com'), before);
+  const same = { name, expires_at, scopes: [...scopes].reverse() };
+  const changed = await behind(acme, (sql) => setKey(sql, id, { ...same, max_concurrent: 2 }, acme));
+  t.match(changed, { name, expires_at, max_concurrent: 2 }, 'as a form sends what it showed');
+  await t.rejects(
+    run((sql) => setKey(sql, id, { name: 'x' }, other)),
+    { reason: 'not_found', message: /no key/ },
+  );
+});
+
+t.test('it ends with its person', async (t) => {
+  const addUser = (email: string, company: string | null) =>
+    run(
+      (sql) => sql<[{ id: string }]>`
+        insert into users (email, company_id, role) values (${email}, ${company}, ${company === null ? 'operator' : 'owner'})
+        returning id`,
+    );
+  const alive = async (email: string) =>
+    (
+      await run(
+        (sql) => sql<{ company_id: string }[]>`
+          select company_id from api_keys where created_by = ${email} and revoked_at is null and purpose is not null`,
+      )
+    ).map(({ company_id }) => company_id);
+  await addUser('stays@example.com', acme);
+  const [leaver] = await addUser('leaves@example.com', acme);
+  const [mover] = await addUser('moves@example.com', acme);
+  const [operator] = await addUser('serves@example.com', null);
+  await addUser('rules@example.com', null);
+  for (const email of ['stays', 'leaves', 'moves', 'serves']) await mint(`${email}@example.com`);
+  await mint('serves@example.com', other);
+  const program = { company_id: acme, name: 'ci', scopes: ['chat'] as const, created_by: 'leaves@example.com' };
+  const { id: kept } = await run((sql) => createKey(sql, 'svc_', program));
+
+  await behind(acme, (sql) => removeUser(sql, leaver.id));
+  t.same(await alive('leaves@example.com'), []);
+  t.match(await run((sql) => findKey(sql, kept)), { state: 'active' }, 'a key for programs stays');
+  await run((sql) => sql`update users set role = 'administrator' where id = ${mover.id}`);
+  t.same(await alive('moves@example.com'), [acme], 'with another role too');
+  await run((sql) => sql`update users set company_id = ${other} where id = ${mover.id}`);
+  t.same(await alive('moves@example.com'), []);
+  t.equal((await alive('serves@example.com')).length, 2);
+  await run((sql) => removeUser(sql, operator.id));
+  t.same(await alive('serves@example.com'), [], 'an operator, in all companies');
+  t.same(await alive('stays@example.com'), [acme]);
+
+  await addUser('leaves@example.com', acme);
+  await t.rejects(mint('leaves@example.com'), { message: /was revoked/ }, 'who comes back allows it anew');
 });

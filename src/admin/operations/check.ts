@@ -1,5 +1,5 @@
 import { readCidr } from '../../domain/cidr.ts';
-import { FieldError, readInstant } from '../../domain/field.ts';
+import { checkAddress, checkVisible, FieldError, readInstant } from '../../domain/field.ts';
 import type { Violation } from '../../domain/request.ts';
 import type { ObjectSchema, Operation, Schema } from './operation.ts';
 import { type Mistake, Problem } from './problem.ts';
@@ -54,6 +54,8 @@ const FORMATS: Readonly<Record<string, (text: string) => unknown>> = {
   date: readInstant,
   moment: readInstant,
   cidr: readCidr,
+  email: checkAddress,
+  name: checkVisible,
 };
 
 function formatMistakes(value: unknown, schema: Schema, pointer: string): Mistake[] {

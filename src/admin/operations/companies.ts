@@ -43,7 +43,7 @@ export const companyOperations: readonly Operation[] = [
   get<PageQuery & { readonly name?: string }>('listCompanies', '/companies', {
     summary: 'List companies, ordered by id',
     action: 'company.list',
-    query: schema.listQuery({ name: schema.companySettings.name }),
+    query: schema.listQuery({ name: schema.presentName }),
     answer: schema.pageOf(schema.company),
     run(sql, { query }) {
       const name = query.name ?? null;

@@ -53,7 +53,9 @@ export const companyEndOperations: readonly Operation[] = [
     summary:
       'Erase the names and addresses of a closed company and its people. The ledger stays. This cannot be undone: export it first',
     action: 'company.erase',
-    body: schema.object({ name: { ...schema.name, description: "the company's present name, as a confirmation" } }),
+    body: schema.object({
+      name: { ...schema.presentName, description: "the company's present name, as a confirmation" },
+    }),
     answer: erased,
     isLong: true,
     run: (sql, call) => asOperator(sql, call, (id) => eraseCompany(sql, id, call.body.name)),

@@ -46,7 +46,7 @@ export const keyOperations: readonly Operation[] = [
   get<PageQuery & KeyFilter>('listKeys', LIST, {
     summary: 'List the keys of a company, dead ones included, ordered by id',
     action: 'key.read',
-    query: schema.listQuery({ name: schema.keySettings.name, state: schema.oneOf(['active', 'expired', 'revoked']) }),
+    query: schema.listQuery({ name: schema.presentName, state: schema.oneOf(['active', 'expired', 'revoked']) }),
     answer: schema.pageOf(schema.key),
     run(sql, { params, query }) {
       const company = params.company as string;

@@ -31,10 +31,13 @@ export const moment = written(
   'moment',
 );
 export const month = written(MONTH.source, 'a month such as 2026-11');
-export const name = written(
+/** A name that something has already. */
+export const presentName = written(
   `^[^${CONTROL}]{0,199}[^${CONTROL}\\s]$`,
   'one line of 1 to 200 characters that does not end in a space',
 );
+/** A name that something is given: without characters that nobody sees. */
+export const name = { ...presentName, format: 'name' };
 export const slug = written(SLUG.source, 'the name of a model: letters, digits and . _ : / @ + -');
 const eur = written(EUR.source, 'an amount in EUR as exact decimal text, such as "99.50"');
 export const price = written(PRICE.source, 'EUR per 1000 tokens as exact decimal text, such as "0.0025"');
@@ -192,6 +195,7 @@ export const assistant = object({ id, company_id: id, ...assistantSettings, crea
 export const email = written(
   `^[^\\s${CONTROL}@<>"]{1,120}@[^\\s${CONTROL}@<>"]{1,120}$`,
   'an address such as ada@example.com',
+  'email',
 );
 export const role = oneOf(ROLES);
 export const user = object({ id, email, company_id: orNull(id), role, created_at: instant });

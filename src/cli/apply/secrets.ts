@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readSecretFile } from '../../runtime/regular-file.ts';
 import type { SecretReference } from './wanted.ts';
 
 const MAX_BYTES = 8192;
@@ -12,9 +12,9 @@ export function readSecret(reference: SecretReference, env: NodeJS.ProcessEnv): 
   }
   let text: string;
   try {
-    text = readFileSync(reference.file, 'utf8').replace(/\r?\n$/, '');
+    text = readSecretFile(reference.file);
   } catch (error) {
-    throw new Error(`needs the file ${reference.file}, which cannot be read: ${(error as { code?: string }).code}`);
+    throw new Error(`needs the file ${reference.file}, which cannot be read: ${(error as Error).message}`);
   }
   if (text === '' || text.length > MAX_BYTES)
     throw new Error(`needs a secret of 1 to ${MAX_BYTES} bytes in ${reference.file}`);

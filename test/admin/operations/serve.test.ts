@@ -192,7 +192,7 @@ t.test('all mistakes of a body and a query are told at once, with pointers', asy
     body: { errors: [{ pointer: '#/name', detail: 'has half a character' }] },
   });
   const people = `/companies/${company}/invitations`;
-  for (const email of ['a\0b@customer.example', 'a@customer\u0007.example']) {
+  for (const email of ['a\0b@customer.example', 'a@customer\u0007.example', 'op\u200b@customer.example']) {
     const refused = await send(office, token, ['POST', people], { email, role: 'member' });
     t.match(refused, { status: 400, body: { errors: [{ pointer: '#/email' }] } });
   }

@@ -1,0 +1,51 @@
+/**
+ * Characters that nobody sees, by Unicode's own classes: controls, formats (bidirectional ones among them), private,
+ * unassigned and ignorable characters, separators but the usual blank; and the Braille pattern without dots.
+ * Two names that differ by one of them look alike.
+ */
+const UNSEEN = /[\p{C}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\u2800]|(?! )\p{Zs}/u;
+/** Most names, and no work for them. */
+const ASCII = /^[\x20-\x7e]*$/;
+
+/** Signs that take the vowel from the letter before. */
+const VIRAMA = /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d3b\u0d3c\u0d4d\u0dca\u1039\u17d2]/.source;
+/** Letters of Arabic that join no letter after them: a non-joiner there changes nothing. */
+const ENDS_JOINED =
+  '\\u0621-\\u0625\\u0627\\u0629\\u062f-\\u0632\\u0648\\u0671-\\u0673\\u0675-\\u0677\\u0688-\\u0699\\u06c0\\u06c3-\\u06cb\\u06cd\\u06cf\\u06d2\\u06d3\\u06d5\\u06ee\\u06ef';
+const PICTURE = '\\p{Extended_Pictographic}';
+
+/**
+ * Joiners and variation selectors where they change what is seen: as Unicode allows them in identifiers (UAX 31, rules A1,
+ * A2 and B), in the reph of Bengali and Kannada, and within pictures.
+ */
+const MEANT = new RegExp(
+  [
+    `(?<=(?![${ENDS_JOINED}])\\p{Script=Arabic}\\p{M}*)\\u200c(?=\\p{Script=Arabic})`,
+    `(?<=${VIRAMA})[\\u200c\\u200d](?=\\p{L})`,
+    '(?<=[\\u09b0\\u0cb0])\\u200d(?=[\\u09cd\\u0ccd])',
+    `(?<=${PICTURE}[\\ufe0f\\p{Emoji_Modifier}]?)\\u200d(?=${PICTURE})`,
+    `(?<=${PICTURE})\\ufe0f`,
+  ].join('|'),
+  'gu',
+);
+
+/** The first character that nobody sees, as "U+200B"; null where all can be seen. */
+export function unseenIn(text: string): string | null {
+  if (ASCII.test(text)) return null;
+  const [found] = UNSEEN.exec(text.replaceAll(MEANT, '')) ?? [];
+  return found === undefined ? null : codeOf(found);
+}
+
+/**
+ * As `unseenIn`, for an address: there joiners have no place, and each character has one form, that of NFKC. So the sign
+ * of Kelvin is no K.
+ */
+export function unseenInAddress(address: string): string | null {
+  const [found] = UNSEEN.exec(address) ?? [...address].filter((each) => each.normalize('NFKC') !== each);
+  if (found !== undefined) return codeOf(found);
+  return address.normalize('NFKC') === address ? null : 'an accent apart from its letter';
+}
+
+function codeOf(character: string): string {
+  return `U+${(character.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')}`;
+}
