@@ -58,7 +58,7 @@ export const messagesRequest = {
   properties: {
     model: { type: 'string' },
     messages: { type: 'array', minItems: 1, items: messagesMessage },
-    max_tokens: { type: 'integer', minimum: 1 },
+    max_tokens: { type: 'integer', minimum: 0 }, // with 0 the provider writes its cache and generates nothing
     stream: { type: ['boolean', 'null'] },
   },
 };

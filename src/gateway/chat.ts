@@ -1,5 +1,6 @@
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
-import { boundChat } from '../domain/budget.ts';
+import { boundChat, isTextAlone } from '../domain/budget.ts';
+import { CHAT_LIMITS, completionLimit } from '../domain/completion-limit.ts';
 import { REFERENCE_ERRORS, twoReadings } from '../domain/errors.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import { ambiguous, type Member, type Members, memberNamed } from '../json/members.ts';
@@ -47,6 +48,8 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
     slug: request.model,
     slugParam: 'model',
     costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
+    limit: completionLimit(request, CHAT_LIMITS, body.length, valid.limiting),
+    isTextAlone: () => isTextAlone(request),
     bound: (model) => boundChat(request, body.length, model.prices),
     forward(upstream) {
       const model = modelEdit(valid.members, upstream);

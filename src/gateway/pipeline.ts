@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { admitBudget, budgetReached } from '../domain/budget.ts';
+import { admitBudget, type Bound, budgetReached } from '../domain/budget.ts';
 import { clientAddress } from '../domain/client-address.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -173,10 +173,22 @@ class ApiRequest implements BodyListener, ReplyListener {
       const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
-      const meter = new CallMeter(services, { admission, company, sent, hold, memory: this.#memory, load: this.#load });
+      const { limit } = call;
+      const memory = this.#memory;
+      const isTextAlone = (): boolean => call.isTextAlone();
+      const meter = new CallMeter(services, {
+        admission,
+        company,
+        sent,
+        hold,
+        memory,
+        load: this.#load,
+        limit,
+        isTextAlone,
+      });
       if (endpoint !== FREE_ENDPOINT) {
-        if (hold?.countsTokens) await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
-        if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
+        if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
+        if (company.strict && company.budget !== null) meter.reserved = await reserve(services, admission, call); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       summary.meter = meter;
@@ -276,10 +288,12 @@ class ApiRequest implements BodyListener, ReplyListener {
 }
 
 /** Reserves what the call can cost at most: a strict budget holds whatever is in flight. */
-async function reserve({ ledger, calendar }: Services, admission: Admission, call: Call): Promise<void> {
+async function reserve({ ledger, calendar }: Services, admission: Admission, call: Call): Promise<Bound> {
   const { requestId, payer, at, month, model } = admission;
-  const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...call.bound(model) });
+  const bound = call.bound(model);
+  const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...bound });
   if (!fits) throw budgetReached(calendar, at).by('company.budget_mode');
+  return bound;
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {

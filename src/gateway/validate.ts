@@ -1,3 +1,4 @@
+import { isLimit, mayLimit } from '../domain/completion-limit.ts';
 import { type ErrorName, GatewayError, twoReadings, unsupportedParameter } from '../domain/errors.ts';
 import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
 import { REFUSED_WITHIN, type SteeringFilter } from '../domain/steering.ts';
@@ -9,6 +10,7 @@ import {
   MAX_NAMES,
   MAX_VALUES,
   type Member,
+  type Members,
   type ParsedObject,
 } from '../json/members.ts';
 import type { RequestBody, ValidBody } from './body.ts';
@@ -46,10 +48,22 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
     requireNoFiles(watched.map(({ member, key }) => ({ name: (members[member] as Member).name, key })));
   }
   if (steering !== null) refuseSteering(body, object, steering, rules);
-  return { request: rules.check(object.value), body, members };
+  return { request: rules.check(object.value), body, members, limiting: limitingNames(members) };
 }
 
 const NONE: readonly string[] = [];
+
+/** Names of the members that may limit the answer. @throws GatewayError 400 for a limit that occurs twice */
+function limitingNames(members: Members): readonly string[] {
+  let names: string[] | null = null;
+  for (const { name } of members) {
+    if (!mayLimit(name)) continue;
+    names ??= [];
+    if (names.includes(name) && isLimit(name)) throw twoReadings(name);
+    names.push(name);
+  }
+  return names ?? NONE;
+}
 
 /** Members whose items are checked by their type. */
 const WITH_TYPES = ['tools', 'functions', 'input'];
