@@ -39,7 +39,7 @@ export const responsesRequest = {
   required: ['model', 'input'],
   properties: {
     model: { type: 'string' },
-    input: { type: ['string', 'array'], minItems: 1, items: { type: 'object' } },
+    input: { type: ['string', 'array'], items: { type: 'object' } },
     stream: { type: ['boolean', 'null'] },
     include: { type: ['array', 'null'], items: { type: 'string' } },
   },

@@ -280,6 +280,24 @@ t.test('a request that is shed is told so in the shape of this dialect', async (
   await first;
 });
 
+t.test('a message of no tokens warms the cache: it passes, and a strict budget reserves its prompt', async (t) => {
+  const { company, post } = await newClient({ budget: '1' });
+  await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
+  const reserved: unknown[] = [];
+  upstream.answer(async (res) => {
+    reserved.push(
+      ...(await gateway.sql`select amount_eur::text from budget_reservations where company_id = ${company}`),
+    );
+    const usage = { input_tokens: 7, output_tokens: 0, cache_creation_input_tokens: 5 };
+    const answer = JSON.stringify({ ...MESSAGE, content: [], usage, stop_reason: 'max_tokens' });
+    res.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+  });
+  t.equal((await post({ max_tokens: 0 })).status, 200);
+  t.match(await gateway.ledger(company, 1), [{ prompt_tokens: 12, completion_tokens: 0, usage_source: 'upstream' }]);
+  t.match(reserved, [{ amount_eur: /^0\.0\d\d/ }], 'its bytes, and nothing for an answer');
+  for (const max_tokens of [-1, 0.5, '0', null]) t.equal((await post({ max_tokens })).status, 400, `${max_tokens}`);
+});
+
 t.test('counting tokens waits for no reservation of a strict budget', async (t) => {
   const { company, key, post } = await newClient({ budget: '1' });
   await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
