@@ -176,7 +176,7 @@ function taught(lessons: readonly (readonly [Generated, completion: number, reas
 const FIVE: Generated = { ...answer(' the river runs through town'), textEvents: 0 };
 
 t.test('hidden reasoning is learned as tokens of its own, not as a weight of words', async (t) => {
-  for (const reasoning of [null, undefined, 0, 3995]) {
+  for (const reasoning of [null, 0, 3995]) {
     const estimator = taught(Array.from({ length: 3 }, () => [FIVE, 4000, reasoning] as const));
     near(t, estimator.estimate(call(), SHORT, answer(...words(500))).completion, 4495);
     near(t, estimator.estimate(call(), SHORT, answer(...words(3000))).completion, 6995);
@@ -193,7 +193,7 @@ t.test('reasoning that was sent is text like any other', async (t) => {
 
 t.test('one figure that is false teaches nothing that lasts', async (t) => {
   const text = answer(...words(100));
-  const honest = [text, 100] as const;
+  const honest: readonly [Generated, number] = [text, 100];
   for (const lie of [1e7, 9e6, 5000]) {
     for (const at of [0, 1, 2, 3]) {
       const lessons = [honest, honest, honest].toSpliced(at, 0, [text, lie]);

@@ -7,8 +7,8 @@ import { note } from './results.ts';
 import { LIES, type ThinkingCall, toldUpstream } from './told-upstream.ts';
 import { faultWorld, LONG } from './world.ts';
 
-const EACH = LONG ? 40 : 5; // clients that leave, of each dialect and kind
-const ROUNDS = LONG ? 12 : 2; // calls of each lie, dialect and manner
+const EACH = LONG ? 15 : 5; // clients that leave, of each dialect and kind
+const ROUNDS = LONG ? 6 : 2; // budgets that are used up
 const LIMIT = 300;
 /** A limit that no answer reaches. */
 const ROOM = 12_000;
@@ -177,6 +177,21 @@ t.test('what was told and what was learned stay within what a call allows', asyn
       );
     });
   }
+
+  await t.test('every amount is the tokens at their price, and sums are those of the rows', async (t) => {
+    const counted = await world.sql<{ rows: number; wrong: number; apart: number }[]>`
+      select count(*)::integer as rows,
+        (count(*) filter (where cost_eur <> (prompt_tokens * price_input + completion_tokens * price_output) / 1000))::integer as wrong,
+        (select count(*)::integer from monthly_spend m where m.api_cost_eur <>
+          (select sum(cost_eur) from api_usage u where u.company_id = m.company_id and u.billing_month = m.billing_month)) as apart
+      from api_usage`;
+    t.match(counted, [{ wrong: 0, apart: 0 }]);
+    note(
+      'Money is exact',
+      `${counted[0]?.rows} calls of models that think or tell false usages, at a price of 1 EUR for 1000 tokens`,
+      'every amount is the tokens at their price; 0 differences between rows and sums',
+    );
+  });
 
   await t.test('a strict budget holds whatever the upstream tells', async (t) => {
     let highest = 0n;
