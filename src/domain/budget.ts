@@ -71,9 +71,13 @@ export function isTextAlone(request: RequestMembers): boolean {
 }
 
 /** Types of parts, and of items in the input of a response, that have no more tokens than bytes. */
-const TEXT_PARTS: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text']);
+const TEXT_PARTS: ReadonlySet<unknown> = new Set([
+  ...['text', 'input_text', 'output_text', 'refusal', 'reasoning_text', 'thinking', 'redacted_thinking'],
+  ...['tool_use', 'tool_result'],
+]);
 const TEXT_ITEMS: ReadonlySet<unknown> = new Set([
   'message',
+  'reasoning',
   'function_call',
   'function_call_output',
   'custom_tool_call',
@@ -89,8 +93,14 @@ function isText(messages: unknown): boolean {
 }
 
 function isTextContent(content: unknown): boolean {
-  if (Array.isArray(content)) return content.every((part) => TEXT_PARTS.has((part as { type?: unknown } | null)?.type));
+  if (Array.isArray(content)) return content.every(isTextPart);
   return content == null || typeof content === 'string';
+}
+
+/** The result of a tool has parts of its own. */
+function isTextPart(part: unknown): boolean {
+  const { type, content } = (part ?? {}) as Readonly<Record<string, unknown>>;
+  return TEXT_PARTS.has(type) && isTextContent(content);
 }
 
 /** Whether a company's `monthly_budget_eur` limits it: null and 0 mean unlimited (spec section 2.9). */

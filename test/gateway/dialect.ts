@@ -121,6 +121,17 @@ export function testBounds(t: Test, stage: Stage): void {
     t.match((await post(twice)).status, 400, 'engines may read the first');
   });
 
+  t.test('a strict budget knows what a call in parts of text costs at most, and not one with an image', async (t) => {
+    const { company, post } = await newClient({ budget: '1' });
+    await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
+    answerJson(stage, answer);
+    const name = 'messages' in dialect.body ? 'messages' : 'input';
+    const type = name === 'input' ? 'input_text' : 'text';
+    const of = (...content: object[]) => ({ [limit]: 600, [name]: [{ role: 'user', content }] }); // more than is left
+    t.equal((await post(of({ type, text: 'Hello' }))).status, 402);
+    t.equal((await post(of({ type, text: 'Hello' }, { type: 'image' }))).status, 200, 'no bound is known');
+  });
+
   t.test('a usage above what the call allows is booked within it, and marked', async (t) => {
     const { company, post } = await newClient();
     const cases = [
