@@ -73,44 +73,59 @@ export function isLimit(name: string): boolean {
  */
 export function completionLimit(
   request: RequestMembers,
-  { own, least }: LimitFormat,
+  format: LimitFormat,
   bytes: number,
   names: readonly string[] = Object.keys(request),
 ): number | null {
-  const found: Found = { limit: -1, choices: 1, isClear: true };
-  let isLimited = false;
-  for (const name of names) {
-    const value = request[name];
-    if (value === undefined || value === null || !mayLimit(name)) continue;
-    if (!own.includes(name)) note(found, name, value, 1);
-    else if (isCount(value, least)) {
-      isLimited = true;
-      found.limit = Math.max(found.limit, value);
-    } else return null;
-  }
-  if (!isLimited || !found.isClear || mayRunAgain(request)) return null;
+  const found = limitsOf(request, format, names);
+  if (!found.isLimited || found.unclear !== null || mayRunAgain(request)) return null;
   const predicted = request.prediction == null ? 0 : bytes;
   const limit = (found.limit + predicted) * found.choices;
   return limit <= MAX_TOKENS ? limit : null;
 }
 
+/**
+ * The member that makes the limit of a request unclear, as one that says "none" where another says 10; null: none.
+ * A request that sets no limit is clear, and so is one whose only limit nobody can read: the upstream judges it.
+ */
+export function unclearLimit(request: RequestMembers, format: LimitFormat, names: readonly string[]): string | null {
+  const { isLimited, unclear } = limitsOf(request, format, names);
+  return isLimited ? unclear : null;
+}
+
 interface Found {
   limit: number;
   choices: number;
-  /** Nothing was found that could be read in two ways. */
-  isClear: boolean;
+  /** Whether the format's own limit is set. */
+  isLimited: boolean;
+  /** A member that readers may take for no limit, or for another one. */
+  unclear: string | null;
 }
 
-function note(found: Found, name: string, value: unknown, depth: number): void {
+function limitsOf(request: RequestMembers, { own, least }: LimitFormat, names: readonly string[]): Found {
+  const found: Found = { limit: -1, choices: 1, isLimited: false, unclear: null };
+  for (const name of names) {
+    const value = request[name];
+    if (value === undefined || value === null || !mayLimit(name)) continue;
+    if (!own.includes(name)) note(found, name, value, name, 1);
+    else if (isCount(value, least)) {
+      found.isLimited = true;
+      found.limit = Math.max(found.limit, value);
+    } else found.unclear = name;
+  }
+  return found;
+}
+
+function note(found: Found, name: string, value: unknown, path: string, depth: number): void {
   if (LIMITS.has(name)) {
     if (isCount(value, 1)) found.limit = Math.max(found.limit, value);
-    else found.isClear = false;
+    else found.unclear = path;
   } else if (CHOICES.has(name)) {
     if (isCount(value, 1)) found.choices = Math.max(found.choices, value);
-    else found.isClear = false;
+    else found.unclear = path;
   } else if (depth < MOST_DEPTH && typeof value === 'object' && !Array.isArray(value)) {
     for (const [inner, part] of Object.entries(value as RequestMembers)) {
-      if (part !== undefined && part !== null) note(found, inner, part, depth + 1);
+      if (part !== undefined && part !== null) note(found, inner, part, `${path}.${inner}`, depth + 1);
     }
   }
 }

@@ -31,6 +31,7 @@ export const chat: Operation = {
 
 const RULES: BodyRules<ChatRequest> = {
   check: checkChat,
+  limits: CHAT_LIMITS,
   governed: ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'],
 };
 const OPTIONS = Buffer.from(',"stream_options":{"include_usage":true}');

@@ -19,6 +19,7 @@ import { type BodyRules, validateBody } from './validate.ts';
 const DIALECT = { scope: 'chat', kind: 'chat', errors: MESSAGES_ERRORS, takesApiKeyHeader: true } as const;
 const RULES: BodyRules<MessagesRequest> = {
   check: checkMessages,
+  limits: MESSAGES_LIMITS,
   governed: ['model', 'messages', 'stream', 'max_tokens', ...STORED_MEMBERS],
   own: STORED_MEMBERS,
   untypedTool: 'custom',

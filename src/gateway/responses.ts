@@ -47,6 +47,7 @@ export const responses: Operation = {
 
 const RULES: BodyRules<ResponsesRequest> = {
   check: checkResponses,
+  limits: RESPONSES_LIMITS,
   governed: ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', 'n', ...STORED_MEMBERS],
   own: STORED_MEMBERS,
 };

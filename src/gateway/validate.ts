@@ -1,4 +1,4 @@
-import { isLimit, mayLimit } from '../domain/completion-limit.ts';
+import { isLimit, type LimitFormat, mayLimit, unclearLimit } from '../domain/completion-limit.ts';
 import { type ErrorName, GatewayError, twoReadings, unsupportedParameter } from '../domain/errors.ts';
 import { FILE_ID, requireNoFiles } from '../domain/stateless.ts';
 import { REFUSED_WITHIN, type SteeringFilter } from '../domain/steering.ts';
@@ -21,6 +21,8 @@ import { validateTools } from './tools.ts';
 export interface BodyRules<T> {
   /** Checks the schema. @throws GatewayError 400 */
   check(value: unknown): T;
+  /** How the format limits an answer; undefined: it does not. */
+  readonly limits?: LimitFormat;
   /** Members that the gateway decides by: refused where two readers could disagree about them. */
   readonly governed: readonly string[];
   /** Steering members that the endpoint checks itself. */
@@ -48,7 +50,11 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
     requireNoFiles(watched.map(({ member, key }) => ({ name: (members[member] as Member).name, key })));
   }
   if (steering !== null) refuseSteering(body, object, steering, rules);
-  return { request: rules.check(object.value), body, members, limiting: limitingNames(members) };
+  const request = rules.check(object.value);
+  const limiting = limitingNames(members);
+  const unclear = rules.limits === undefined ? null : unclearLimit(object.value, rules.limits, limiting);
+  if (unclear !== null) throw twoReadings(unclear);
+  return { request, body, members, limiting };
 }
 
 const NONE: readonly string[] = [];

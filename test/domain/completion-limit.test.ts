@@ -6,6 +6,7 @@ import {
   type LimitFormat,
   MESSAGES_LIMITS,
   RESPONSES_LIMITS,
+  unclearLimit,
 } from '../../src/domain/completion-limit.ts';
 
 const BYTES = 1000;
@@ -112,6 +113,20 @@ t.test('what readers may take for another number is no limit', async (t) => {
     t.equal(chat({ max_tokens: 10, max_new_tokens: odd }), null, `${odd} by another name`);
   }
   t.equal(chat({ max_tokens: 2 ** 52, n: 2 ** 52 }), null, 'more than a row can hold');
+});
+
+t.test('a limit that others may read as none is unclear; one that everybody reads as none is not', async (t) => {
+  const unclear = (request: object) =>
+    unclearLimit(request as Record<string, unknown>, CHAT_LIMITS, Object.keys(request));
+  for (const odd of ['100000', '', -1, 0, 1.5, true, [], Number.NaN]) {
+    t.equal(unclear({ max_tokens: 10, max_new_tokens: odd }), 'max_new_tokens', String(odd));
+    t.equal(unclear({ max_tokens: 10, max_completion_tokens: odd }), 'max_completion_tokens', String(odd));
+    t.equal(unclear({ max_tokens: 10, generation_config: { numPredict: odd } }), 'generation_config.numPredict');
+    t.equal(unclear({ max_tokens: 10, n: odd }), 'n', String(odd));
+    t.equal(unclear({ max_new_tokens: odd }), null, 'there is no limit to be believed');
+  }
+  for (const alone of ['100000', 1.5, {}, 0, -1, null]) t.equal(unclear({ max_tokens: alone }), null, String(alone));
+  t.equal(unclear({ max_tokens: 10, max_completion_tokens: null, max_new_tokens: 99, n: 2 }), null);
 });
 
 t.test('members that hold texts and schemas are not looked into', async (t) => {

@@ -118,7 +118,14 @@ export function testBounds(t: Test, stage: Stage): void {
     }
     t.equal((await post({ [limit]: 10, max_length: 20 })).status, 200);
     const twice = `{"model":"fast","max_new_tokens":9,"max_new_tokens":100000,${JSON.stringify({ ...dialect.body, [limit]: 9 }).slice(1)}`;
-    t.match((await post(twice)).status, 400, 'engines may read the first');
+    t.equal((await post(twice)).status, 400, 'engines may read the first');
+    for (const more of [{ max_length: '100000' }, { num_predict: -1 }, { generation_config: { max_tokens: 1.5 } }]) {
+      t.match(
+        await post({ [limit]: 10, ...more }),
+        { status: 400 },
+        `engines read it in two ways: ${JSON.stringify(more)}`,
+      );
+    }
   });
 
   t.test('a strict budget knows what a call in parts of text costs at most, and not one with an image', async (t) => {
