@@ -54,6 +54,7 @@ export function answerTo(question: Question, length: number | null): Answer {
   };
 
   const called = toolsFor(question, said);
+  if (limit === 0) return { ...counts, parts: [], finish: 'length', stop: null };
   if (called.length > 0) {
     const parts = called.map((tool) => ({
       tool,

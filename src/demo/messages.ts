@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
-import { choiceOf, limitOf, messagesOf, type Question, type Turn, textOf, toolsOf } from './question.ts';
+import { choiceOf, limitFrom, messagesOf, type Question, type Turn, textOf, toolsOf } from './question.ts';
 import { type DemoError, type DemoRequest, type Json, reportedModel } from './request.ts';
 
 /** The Messages API. */
@@ -41,7 +41,7 @@ function read(body: Json): Question {
     choice: choiceOf(choice),
     parallel: choice?.disable_parallel_tool_use !== true,
     format: (body.output_config as { format?: Question['format'] } | undefined)?.format ?? {},
-    limit: limitOf(body, 'max_tokens'),
+    limit: limitFrom(0, body, ['max_tokens']),
     stops: (body.stop_sequences ?? []) as string[],
     choices: 1,
   };

@@ -84,9 +84,14 @@ function flat(tool: Json | null | undefined): Json {
  * @throws DemoError unless it is a positive integer
  */
 export function limitOf(body: Json, ...names: string[]): number | null {
+  return limitFrom(1, body, names);
+}
+
+/** The same, for a format in which 0 is a limit: nothing is generated. */
+export function limitFrom(least: number, body: Json, names: readonly string[]): number | null {
   const name = names.find((name) => (body[name] ?? null) !== null);
   if (name === undefined) return null;
   const limit = body[name];
-  if (Number.isInteger(limit) && (limit as number) >= 1) return limit as number;
-  throw new DemoError(400, `'${name}' must be a positive integer.`, null, name);
+  if (Number.isInteger(limit) && (limit as number) >= least) return limit as number;
+  throw new DemoError(400, `'${name}' must be an integer of at least ${least}.`, null, name);
 }

@@ -1,4 +1,4 @@
-import { MAX_TOKENS } from '../json/usage.ts';
+import { CHAT_LIMITS, completionLimit, mayRunAgain, type RequestMembers } from './completion-limit.ts';
 import { GatewayError } from './errors.ts';
 import { costOf, type Femto, type Prices } from './money.ts';
 import type { Calendar } from './month.ts';
@@ -42,24 +42,16 @@ export interface Bound {
   readonly completion: number | null;
 }
 
-/** The members of a chat request that bound its answer; nobody has checked their types. */
-interface Bounding {
-  readonly max_tokens?: unknown;
-  readonly max_completion_tokens?: unknown;
-  readonly n?: unknown;
-  readonly best_of?: unknown;
-  readonly messages?: unknown;
-}
-
 /**
  * What a chat request can cost at most. A token is at least one byte of text, and JSON only makes
  * text longer, so a prompt has no more tokens than its body has bytes. Without a limit on the answer,
  * or with parts other than text, such as images, the amount is that of the prompt and not a bound.
+ * @param request parsed as JSON; a response's items stand in its `input`
  * @param bytes of the body as it goes upstream
  */
-export function boundChat(request: Bounding, bytes: number, prices: Prices): Bound {
-  const limit = completionLimit(request);
-  const bounded = limit !== null && isText(request.messages);
+export function boundChat(request: RequestMembers, bytes: number, prices: Prices, format = CHAT_LIMITS): Bound {
+  const limit = completionLimit(request, format, bytes);
+  const bounded = limit !== null && isTextAlone(request);
   return { amount: costOf(prices, bytes, limit ?? 0), bounded, completion: limit };
 }
 
@@ -68,22 +60,24 @@ export function boundEmbedding(bytes: number, prices: Prices): Bound {
   return { amount: costOf(prices, bytes, 0), bounded: true, completion: 0 };
 }
 
-function completionLimit({ max_tokens, max_completion_tokens, n, best_of }: Bounding): number | null {
-  const limits = [max_tokens, max_completion_tokens].filter((limit) => limit !== undefined && limit !== null);
-  const choices = [n, best_of].filter((count) => count !== undefined && count !== null);
-  if (limits.length === 0 || ![...limits, ...choices].every(isCount)) return null;
-  const limit = Math.max(...(limits as number[])) * Math.max(1, ...(choices as number[]));
-  return limit <= MAX_TOKENS ? limit : null;
-}
+/** Members with which the provider adds to the prompt what it found elsewhere. */
+const ADDING = ['web_search_options', 'search_parameters'];
 
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 1;
+/** Whether the prompt of a request is the text in it and nothing else, so that it has no more tokens than bytes. */
+export function isTextAlone(request: RequestMembers): boolean {
+  if (mayRunAgain(request) || ADDING.some((name) => request[name] != null)) return false;
+  const { messages, input, system } = request;
+  return isText(messages ?? (typeof input === 'string' ? [] : input)) && isTextContent(system);
 }
 
 /** Types of parts, and of items in the input of a response, that have no more tokens than bytes. */
-const TEXT_PARTS: ReadonlySet<unknown> = new Set(['text', 'input_text', 'output_text']);
+const TEXT_PARTS: ReadonlySet<unknown> = new Set([
+  ...['text', 'input_text', 'output_text', 'refusal', 'reasoning_text', 'thinking', 'redacted_thinking'],
+  ...['tool_use', 'tool_result'],
+]);
 const TEXT_ITEMS: ReadonlySet<unknown> = new Set([
   'message',
+  'reasoning',
   'function_call',
   'function_call_output',
   'custom_tool_call',
@@ -94,13 +88,19 @@ function isText(messages: unknown): boolean {
   if (!Array.isArray(messages)) return false;
   return messages.every((message) => {
     const { type, content, output } = (message ?? {}) as Readonly<Record<string, unknown>>;
-    return TEXT_ITEMS.has(type ?? 'message') && isTextAlone(content) && isTextAlone(output);
+    return TEXT_ITEMS.has(type ?? 'message') && isTextContent(content) && isTextContent(output);
   });
 }
 
-function isTextAlone(content: unknown): boolean {
-  if (Array.isArray(content)) return content.every((part) => TEXT_PARTS.has((part as { type?: unknown } | null)?.type));
+function isTextContent(content: unknown): boolean {
+  if (Array.isArray(content)) return content.every(isTextPart);
   return content == null || typeof content === 'string';
+}
+
+/** The result of a tool has parts of its own. */
+function isTextPart(part: unknown): boolean {
+  const { type, content } = (part ?? {}) as Readonly<Record<string, unknown>>;
+  return TEXT_PARTS.has(type) && isTextContent(content);
 }
 
 /** Whether a company's `monthly_budget_eur` limits it: null and 0 mean unlimited (spec section 2.9). */

@@ -14,11 +14,14 @@ const DECAY = 0.9; // weight of all earlier samples against the last
 const MAX_SPLIT = 0.02; // share of events with several words up to which an event is one token
 const MAX_PER_EVENT = 1.5; // the same for the tokens of the mean event
 /**
- * What calls teach changes a count of ours within these bounds: languages differ by no more. Small images, for which a
- * model takes far less than we count, would else make the text of later calls nearly free, and large files far too dear.
+ * What calls teach changes a count of ours within these bounds: languages and vocabularies differ by no more. Small
+ * images, for which a model takes far less than we count, would else make the text of later calls nearly free, and large
+ * files far too dear. What is beyond them is no text that we saw: of an answer it is hidden reasoning, learned by itself.
  */
 const LEAST_RATE = 0.5;
-const MOST_PROMPT_RATE = 4;
+const MOST_RATE = 4;
+/** Calls whose hidden tokens are remembered: their median counts, so that one figure that is false counts for nothing. */
+const HIDDEN_SAMPLES = 9;
 
 /** What the gateway saw of an answer. */
 export interface Generated {
@@ -32,10 +35,17 @@ export interface Generated {
 /** An answer without generated text, or of which none was seen. */
 export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sample: null };
 
+/** What an estimate says of a call. */
+export interface Estimate extends TokenCounts {
+  /** The tokens of the generated text that was seen, by nothing that was told or learned. */
+  readonly seen: number;
+}
+
 /**
  * Estimates token counts when the upstream reports none. Counts the text of an answer (tokens.ts) or its events, often
- * one token each: whichever predicted better where the usage is known, in calls of the same company and model. Calls
- * of other companies teach nothing: what one asks for must not change what another pays.
+ * one token each: whichever predicted better where the usage is known, in calls of the same company and model. Tokens
+ * that nobody sees are added where the model thinks before it answers. Calls of other companies teach nothing: what one
+ * asks for must not change what another pays.
  */
 export class Estimator {
   /** By company, then by internal model name. */
@@ -45,26 +55,38 @@ export class Estimator {
   /**
    * Calibrates with a call whose usage is known. Counting takes as long as the rest of a request, so
    * most calls cost one comparison of times.
+   * @param reasoning how many of the completion tokens are reasoning; null: not told
    */
-  learn({ payer, model, at }: Admission, prompt: Prompt, generated: Generated, tokens: TokenCounts): void {
+  learn(
+    { payer, model, at }: Admission,
+    prompt: Prompt,
+    generated: Generated,
+    tokens: TokenCounts,
+    reasoning: number | null = null,
+  ): void {
     if (Math.abs(at - this.#sampledAt) < PAUSE_MS) return;
     const rates = this.#ratesFor(payer.companyId, model.upstream);
     if (rates === null || (rates.samples >= FIRST_SAMPLES && Math.abs(at - rates.sampledAt) < SAMPLE_MS)) return;
     rates.samples++;
     rates.sampledAt = at;
     this.#sampledAt = at;
-    rates.prompt.learn(promptTokens(prompt), tokens.prompt);
-    if (tokens.completion < MIN_TOKENS) return; // a short answer is mostly framing
-    const { textEvents, generatedBytes, sample } = generated;
-    if (textEvents >= MIN_TOKENS) rates.perEvent.learn(textEvents, tokens.completion);
-    if (sample !== null) rates.counted.learn(countWeighted(sample.read(generatedBytes)), tokens.completion);
+    const counted = promptTokens(prompt);
+    // more is a file, a page that was searched, or a false figure, and says nothing of text
+    if (tokens.prompt <= MOST_RATE * counted) rates.prompt.learn(counted, tokens.prompt);
+    if (tokens.completion >= MIN_TOKENS) rates.learn(generated, tokens.completion, reasoning); // a short answer is mostly framing
   }
 
-  estimate({ payer, model }: Admission, prompt: Prompt, generated: Generated): TokenCounts {
+  /** @param limit the most tokens that the call lets the model generate; null: no limit */
+  estimate({ payer, model }: Admission, prompt: Prompt, generated: Generated, limit: number | null = null): Estimate {
     const rates = this.#companies.get(payer.companyId)?.get(model.upstream) ?? UNKNOWN_RATES;
+    const counted = promptTokens(prompt);
+    const learned = Math.min(counted * (rates.prompt.rate ?? 1), Math.max(counted, prompt.bytes));
+    const seen = visible(generated, UNKNOWN_RATES);
+    const whole = seen === 0 ? 0 : visible(generated, rates) + rates.hidden;
     return {
-      prompt: Math.max(1, rounded(promptTokens(prompt) * (rates.prompt.rate ?? 1))),
-      completion: rounded(completion(generated, rates)),
+      prompt: Math.max(1, rounded(learned)),
+      completion: rounded(Math.min(whole, limit ?? whole)),
+      seen: rounded(seen),
     };
   }
 
@@ -125,22 +147,56 @@ class Rate {
 }
 
 class Rates {
-  readonly prompt = new Rate(LEAST_RATE, MOST_PROMPT_RATE);
+  readonly prompt = new Rate(LEAST_RATE, MOST_RATE);
   readonly perEvent = new Rate();
-  readonly counted = new Rate(LEAST_RATE); // hidden reasoning may be many times the text
+  readonly counted = new Rate(LEAST_RATE, MOST_RATE);
   samples = 0;
   sampledAt = 0;
+  /** Tokens of the last answers that nobody saw, the newest last. */
+  #hidden: readonly number[] = [];
+
+  /** The tokens of an answer that nobody sees: the median; of an even number the lower one, so that of two both agree. */
+  get hidden(): number {
+    const sorted = this.#hidden.toSorted((a, b) => a - b);
+    return sorted.length < 2 ? 0 : (sorted[(sorted.length - 1) >> 1] as number);
+  }
+
+  /** @param completion tokens of an answer @param reasoning how many of them are reasoning; null: not told */
+  learn({ textEvents, generatedBytes, sample }: Generated, completion: number, reasoning: number | null): void {
+    const text = sample === null || generatedBytes === 0 ? 0 : countWeighted(sample.read(generatedBytes));
+    const hidden = hiddenOf(text * (this.counted.rate ?? 1), text, completion, reasoning);
+    this.#hidden = [...this.#hidden.slice(1 - HIDDEN_SAMPLES), hidden];
+    const shown = completion - hidden;
+    if (shown <= 0) return;
+    if (textEvents >= MIN_TOKENS) this.perEvent.learn(textEvents, shown);
+    this.counted.learn(text, shown);
+  }
+}
+
+/**
+ * How many tokens of an answer are in no text that was sent. Reasoning that is told may be in the text, as DeepSeek and
+ * vLLM send it, or not: whichever fits the text better.
+ * @param expected tokens of the text, as the model's calls taught @param counted the same by our own count
+ */
+function hiddenOf(expected: number, counted: number, completion: number, reasoning: number | null): number {
+  if (reasoning !== null && reasoning > 0) {
+    const shown = completion - reasoning;
+    if (Math.abs(shown - expected) < Math.abs(completion - expected) && shown <= MOST_RATE * counted) return reasoning;
+  }
+  return completion <= MOST_RATE * counted ? 0 : Math.round(completion - expected);
 }
 
 const UNKNOWN_RATES = new Rates();
 
-function completion({ textEvents, generatedBytes, sample }: Generated, { perEvent, counted }: Rates): number {
+/** The tokens of the text that was seen: no more than events and text can be of each other. */
+function visible({ textEvents, generatedBytes, sample }: Generated, { perEvent, counted }: Rates): number {
   if (generatedBytes === 0 || sample === null) return 0;
-  if (textEvents > 0 && perEvent.error < counted.error) return textEvents * (perEvent.rate ?? 1);
   const pieces = sample.read(generatedBytes);
+  const byText = countWeighted(pieces);
   const undecided = perEvent.error === counted.error; // fewer than two samples
-  if (textEvents > 0 && undecided && areSingleTokens(pieces)) return textEvents * (perEvent.rate ?? 1);
-  return countWeighted(pieces) * (counted.rate ?? 1);
+  const isByEvents = textEvents > 0 && (undecided ? areSingleTokens(pieces) : perEvent.error < counted.error);
+  if (!isByEvents) return byText * (counted.rate ?? 1);
+  return Math.min(textEvents * (perEvent.rate ?? 1), Math.max(MOST_RATE * byText, textEvents));
 }
 
 /** Whether events bring one token each: then hardly any has several words or counts as several tokens. */

@@ -1,3 +1,4 @@
+import type { RequestMembers } from './completion-limit.ts';
 import { GatewayError } from './errors.ts';
 import {
   assistantRunRequest as validateAssistantRun,
@@ -13,30 +14,27 @@ import {
  * others pass through unchanged.
  */
 
-export interface ChatRequest {
+export interface ChatRequest extends RequestMembers {
   readonly model: string;
   readonly messages: readonly unknown[];
   readonly stream?: boolean | null;
   readonly stream_options?: { readonly include_usage?: boolean | null } | null;
 }
 
-export interface ResponsesRequest {
+export interface ResponsesRequest extends RequestMembers {
   readonly model: string;
   readonly input: string | readonly { readonly type?: unknown; readonly role?: unknown }[];
   readonly stream?: boolean | null;
   readonly include?: readonly string[] | null;
-  readonly max_output_tokens?: unknown;
-  readonly n?: unknown;
   readonly previous_response_id?: unknown;
   readonly conversation?: unknown;
   readonly prompt?: unknown;
   readonly background?: unknown;
 }
 
-export interface MessagesRequest {
+export interface MessagesRequest extends RequestMembers {
   readonly model: string;
   readonly messages: readonly unknown[];
-  readonly max_tokens?: number;
   readonly stream?: boolean | null;
   readonly container?: unknown;
   readonly thread?: unknown;
@@ -49,7 +47,7 @@ interface EmbeddingRequest {
   readonly encoding_format?: 'float' | 'base64' | null;
 }
 
-export interface AssistantRunRequest {
+export interface AssistantRunRequest extends RequestMembers {
   readonly messages: readonly unknown[];
   readonly model_slug?: string | null;
   readonly temperature?: number | null;

@@ -39,7 +39,7 @@ export const responsesRequest = {
   required: ['model', 'input'],
   properties: {
     model: { type: 'string' },
-    input: { type: ['string', 'array'], minItems: 1, items: { type: 'object' } },
+    input: { type: ['string', 'array'], items: { type: 'object' } },
     stream: { type: ['boolean', 'null'] },
     include: { type: ['array', 'null'], items: { type: 'string' } },
   },
@@ -58,7 +58,7 @@ export const messagesRequest = {
   properties: {
     model: { type: 'string' },
     messages: { type: 'array', minItems: 1, items: messagesMessage },
-    max_tokens: { type: 'integer', minimum: 1 },
+    max_tokens: { type: 'integer', minimum: 0 }, // with 0 the provider writes its cache and generates nothing
     stream: { type: ['boolean', 'null'] },
   },
 };

@@ -1,5 +1,5 @@
 import { type Assistant, dateText } from '../domain/assistant.ts';
-import { boundChat } from '../domain/budget.ts';
+import { boundChat, isTextAlone } from '../domain/budget.ts';
 import { GatewayError, REFERENCE_ERRORS } from '../domain/errors.ts';
 import { type AssistantRunRequest, checkAssistantRun, unsupportedInRun } from '../domain/request.ts';
 import { memberNamed } from '../json/members.ts';
@@ -54,12 +54,15 @@ function runCall(
   const { request, body } = valid;
   const slug = request.model_slug ?? assistant.modelSlug;
   if (slug === null) throw new GatewayError('model_required');
+  const limit = request.max_tokens ?? assistant.maxTokens;
   return {
     slug,
     slugParam: request.model_slug == null ? null : 'model_slug',
     costCenter,
+    limit,
+    isTextAlone: () => isTextAlone(request),
     bound(model) {
-      const limits = { max_tokens: request.max_tokens ?? assistant.maxTokens, messages: request.messages };
+      const limits = { max_tokens: limit, messages: request.messages };
       const promptBytes = assistant.prompt.reduce((sum, piece) => sum + piece.length, 0);
       return boundChat(limits, body.length + promptBytes + DATE_BYTES, model.prices);
     },

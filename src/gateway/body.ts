@@ -90,6 +90,8 @@ export interface ValidBody<T> {
   readonly request: T;
   readonly body: RequestBody;
   readonly members: Members;
+  /** Names of the members that may have a part in how long the answer can get. */
+  readonly limiting: readonly string[];
 }
 
 /** Receives a request body: `onBody` or `onNoBody` is called, once. */

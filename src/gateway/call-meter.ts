@@ -1,5 +1,7 @@
+import type { Bound } from '../domain/budget.ts';
+import { type Charge, chargeOf, detailsOf } from '../domain/charged-tokens.ts';
 import type { Company } from '../domain/company.ts';
-import type { Generated } from '../domain/estimate.ts';
+import type { Estimate, Generated } from '../domain/estimate.ts';
 import { formatEur } from '../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../domain/ports.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../domain/prompt.ts';
@@ -30,6 +32,10 @@ interface MeteredCall {
   readonly memory: RequestMemory | null;
   /** The company's use of the event loop. */
   readonly load: CompanyLoad;
+  /** The most tokens that it lets the model generate; null: no limit. */
+  readonly limit: number | null;
+  /** Whether its prompt is the text of the body alone; asked where the body is not kept. */
+  isTextAlone(): boolean;
 }
 
 /** Turns one admitted call into its ledger record and its metrics. Its relay settles it exactly once. */
@@ -40,8 +46,12 @@ export class CallMeter {
   readonly #services: Services;
   readonly #company: Company;
   readonly #prompt: Prompt;
+  readonly #limit: number | null;
+  readonly #isTextAlone: boolean | null;
   readonly #hold: Hold | null;
   readonly #memory: RequestMemory | null;
+  /** What a strict budget reserved for it; null: nothing. */
+  reserved: Bound | null = null;
   /** What was booked; null before, and where nothing is. */
   tokens: TokenCounts | null = null;
   /** In EUR, as decimal text. */
@@ -52,7 +62,8 @@ export class CallMeter {
   /** Why the upstream failed; null: it did not. */
   failure: UpstreamFailure | null = null;
 
-  constructor(services: Services, { admission, company, sent, hold, memory, load }: MeteredCall) {
+  constructor(services: Services, call: MeteredCall) {
+    const { admission, company, sent, hold, memory, load } = call;
     this.#services = services;
     this.admission = admission;
     this.load = load;
@@ -60,6 +71,8 @@ export class CallMeter {
     this.#hold = hold;
     this.#memory = memory;
     this.#prompt = keepPrompt(sent);
+    this.#limit = call.limit;
+    this.#isTextAlone = this.keepsSent ? null : call.isTextAlone();
   }
 
   /** A quick estimate before the call runs: token limits reserve by it. */
@@ -120,16 +133,28 @@ export class CallMeter {
     this.#services.log.error({ request_id: this.admission.requestId, err: error }, 'request failed');
   }
 
-  /** The token counts of a call: what the upstream told, and an estimate of what it did not. */
+  /** The token counts that a call is charged for. */
   tokensOf(usage: ToldUsage | null, generated: Generated): TokenCounts {
-    if (isWhole(usage)) return usage;
-    const { prompt, completion } = this.#services.estimator.estimate(this.admission, this.#prompt, generated);
-    return { prompt: usage?.prompt ?? prompt, completion: usage?.completion ?? completion };
+    return this.#chargeOf(usage, generated).tokens;
+  }
+
+  #chargeOf(usage: ToldUsage | null, generated: Generated): Charge {
+    const { estimator } = this.#services;
+    const estimate = (): Estimate => estimator.estimate(this.admission, this.#prompt, generated, this.#limit);
+    const { prices } = this.admission.model;
+    const bounds = {
+      limit: this.#limit,
+      prompt: this.#prompt,
+      isTextAlone: this.#isTextAlone,
+      reserved: this.reserved,
+      prices,
+    };
+    return chargeOf(bounds, usage, estimate);
   }
 
   /**
-   * Books the call. Counts that the upstream did not tell are estimated, and the row says so. A call that failed
-   * before any usage was known is not booked, nor is one of the endpoint that only counts tokens.
+   * Books the call. Counts that the upstream did not tell, or told above what the call allows, are estimated, and the
+   * row says so. A call that failed before any usage was known is not booked, nor is one of the endpoint that only counts tokens.
    * @param usage as the upstream told it, even if it is zero; else null
    * @param listener called once when the end of the answer may be sent; perhaps before this returns
    */
@@ -142,16 +167,24 @@ export class CallMeter {
       return listener?.onBooked();
     }
     const { estimator, metrics, ledger, settings } = this.#services;
-    const isTold = isWhole(usage);
-    if (isTold && outcome === 'completed') estimator.learn(this.admission, this.#prompt, generated, usage);
-    this.tokens = this.tokensOf(usage, generated);
-    const source = isTold ? 'upstream' : 'estimated';
-    const details = withCost(usage === null ? null : usage.details, this.toldCost);
+    const charge = this.#chargeOf(usage, generated);
+    this.tokens = charge.tokens;
+    if (charge.isBeyond) this.#noteBeyond(usage as ToldUsage);
+    else if (isWhole(usage) && outcome === 'completed') {
+      estimator.learn(this.admission, this.#prompt, generated, usage, usage.details?.reasoning);
+    }
+    const source = charge.isPromptTold && charge.isCompletionTold ? 'upstream' : 'estimated';
+    const details = withCost(usage === null ? null : detailsOf(charge, usage.details), this.toldCost);
     const record = usageRecord(this.admission, this.tokens, source, outcome, details, settings.upstreamCurrency);
     this.#hold?.settle(this.tokens.prompt + this.tokens.completion);
     this.cost = formatEur(record.cost);
     metrics.booked(record);
     ledger.book(record, listener);
+  }
+
+  #noteBeyond({ prompt, completion }: ToldUsage): void {
+    const fields = { request_id: this.admission.requestId, prompt_tokens: prompt, completion_tokens: completion };
+    this.#services.log.warn(fields, 'the upstream told more tokens than the call allows');
   }
 
   /** Ends the call without booking it. */

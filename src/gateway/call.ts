@@ -50,6 +50,10 @@ export interface Call {
   readonly costCenter: string;
   /** Checks that the model takes what the request holds. @throws GatewayError 400 */
   readonly check?: (model: Model) => void;
+  /** The most tokens that the call lets the model generate; null: no limit. */
+  readonly limit: number | null;
+  /** Whether the prompt has no more tokens than the body has bytes; needed only where the body is not kept. */
+  isTextAlone(): boolean;
   /** The most that the call can use; needed only where the budget is strict or tokens are limited. */
   bound(model: Model): Bound;
   /**

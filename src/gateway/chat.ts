@@ -1,5 +1,6 @@
 import { CHAT_ANSWER } from '../domain/answer-members.ts';
-import { boundChat } from '../domain/budget.ts';
+import { boundChat, isTextAlone } from '../domain/budget.ts';
+import { CHAT_LIMITS, completionLimit } from '../domain/completion-limit.ts';
 import { REFERENCE_ERRORS, twoReadings } from '../domain/errors.ts';
 import { type ChatRequest, checkChat } from '../domain/request.ts';
 import { ambiguous, type Member, type Members, memberNamed } from '../json/members.ts';
@@ -30,6 +31,7 @@ export const chat: Operation = {
 
 const RULES: BodyRules<ChatRequest> = {
   check: checkChat,
+  limits: CHAT_LIMITS,
   governed: ['model', 'messages', 'stream', 'stream_options', 'max_tokens', 'max_completion_tokens', 'n'],
 };
 const OPTIONS = Buffer.from(',"stream_options":{"include_usage":true}');
@@ -47,6 +49,8 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
     slug: request.model,
     slugParam: 'model',
     costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
+    limit: completionLimit(request, CHAT_LIMITS, body.length, valid.limiting),
+    isTextAlone: () => isTextAlone(request),
     bound: (model) => boundChat(request, body.length, model.prices),
     forward(upstream) {
       const model = modelEdit(valid.members, upstream);

@@ -32,6 +32,8 @@ export const embeddings: Operation = {
       slugParam: 'model',
       costCenter: name,
       ...(hasTokenIds ? { check: admitTokenIds } : {}),
+      limit: 0,
+      isTextAlone: () => true,
       bound: (model) => boundEmbedding(body.length, model.prices),
       // the format has no metadata: providers refuse it
       forward: (upstream) => body.edited([modelEdit(valid.members, upstream), ...removal]),

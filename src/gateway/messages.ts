@@ -1,6 +1,7 @@
 import { MESSAGES_ANSWER, MESSAGES_EVENT } from '../domain/answer-members.ts';
 import { allowedBetas } from '../domain/betas.ts';
-import { boundChat } from '../domain/budget.ts';
+import { boundChat, isTextAlone } from '../domain/budget.ts';
+import { completionLimit, MESSAGES_LIMITS } from '../domain/completion-limit.ts';
 import { MESSAGES_ERRORS } from '../domain/errors.ts';
 import { checkCountTokens, checkMessages, type MessagesRequest } from '../domain/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
@@ -18,6 +19,7 @@ import { type BodyRules, validateBody } from './validate.ts';
 const DIALECT = { scope: 'chat', kind: 'chat', errors: MESSAGES_ERRORS, takesApiKeyHeader: true } as const;
 const RULES: BodyRules<MessagesRequest> = {
   check: checkMessages,
+  limits: MESSAGES_LIMITS,
   governed: ['model', 'messages', 'stream', 'max_tokens', ...STORED_MEMBERS],
   own: STORED_MEMBERS,
   untypedTool: 'custom',
@@ -42,7 +44,7 @@ export const messages: Operation = {
     const { request, ...call } = messagesCall(services, body, head, RULES);
     return {
       ...call,
-      bound: (model) => boundChat(request, body.length, model.prices),
+      bound: (model) => boundChat(request, body.length, model.prices, MESSAGES_LIMITS),
       answer: (reply, meter) =>
         request.stream === true
           ? new StreamRelay(reply, meter, openMessage)
@@ -66,7 +68,7 @@ export const countTokens: Operation = {
 /** What both endpoints have in common. */
 function messagesCall(services: Services, body: RequestBody, head: RequestHead, rules: BodyRules<MessagesRequest>) {
   const valid = validateBody(body, rules, services.steering);
-  const { request, members } = valid;
+  const { request, members, limiting } = valid;
   requireStateless(request);
   const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
   return {
@@ -74,6 +76,8 @@ function messagesCall(services: Services, body: RequestBody, head: RequestHead, 
     slug: request.model,
     slugParam: 'model' as const,
     costCenter: name,
+    limit: completionLimit(request, MESSAGES_LIMITS, body.length, limiting),
+    isTextAlone: () => isTextAlone(request),
     headers: headersOf(head),
     // the format has no metadata but a user's id, and providers refuse other members
     forward: (upstream: Buffer) => body.edited([modelEdit(members, upstream), ...removal]),

@@ -1,5 +1,5 @@
 import { performance } from 'node:perf_hooks';
-import { admitBudget, budgetReached } from '../domain/budget.ts';
+import { admitBudget, type Bound, budgetReached, isTextAlone } from '../domain/budget.ts';
 import { clientAddress } from '../domain/client-address.ts';
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
@@ -25,6 +25,8 @@ import type { Services } from './services.ts';
 import { errorsAt } from './unknown-path.ts';
 
 const NO_HEADERS: readonly string[] = [];
+/** The largest body, in bytes, that is parsed whole for a strict budget: one millisecond, of small values three. */
+const MOST_PARSED = 262_144;
 
 /**
  * Answers one API request. Never throws: every failure is answered and logged.
@@ -173,10 +175,21 @@ class ApiRequest implements BodyListener, ReplyListener {
       const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
-      const meter = new CallMeter(services, { admission, company, sent, hold, memory: this.#memory, load: this.#load });
+      const { limit } = call;
+      const memory = this.#memory;
+      const meter = new CallMeter(services, {
+        admission,
+        company,
+        sent,
+        hold,
+        memory,
+        load: this.#load,
+        limit,
+        isTextAlone: () => call.isTextAlone(),
+      });
       if (endpoint !== FREE_ENDPOINT) {
-        if (hold?.countsTokens) await hold.reserve(meter.promptTokens, call.bound(model).completion); // 429
-        if (company.strict && company.budget !== null) await reserve(services, admission, call); // 402
+        if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
+        if (company.strict && company.budget !== null) meter.reserved = await reserve(services, admission, call, sent); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       summary.meter = meter;
@@ -276,10 +289,25 @@ class ApiRequest implements BodyListener, ReplyListener {
 }
 
 /** Reserves what the call can cost at most: a strict budget holds whatever is in flight. */
-async function reserve({ ledger, calendar }: Services, admission: Admission, call: Call): Promise<void> {
+async function reserve(
+  { ledger, calendar }: Services,
+  admission: Admission,
+  call: Call,
+  sent: readonly Buffer[],
+): Promise<Bound> {
   const { requestId, payer, at, month, model } = admission;
-  const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...call.bound(model) });
+  const bound = wholeBound(call.bound(model), sent);
+  const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...bound });
   if (!fits) throw budgetReached(calendar, at).by('company.budget_mode');
+  return bound;
+}
+
+/** The bound of a call by all of its body: parts of messages lie deeper than the parsed value reaches. */
+function wholeBound(bound: Bound, sent: readonly Buffer[]): Bound {
+  if (bound.bounded || bound.completion === null) return bound;
+  const bytes = sent.reduce((sum, piece) => sum + piece.length, 0);
+  if (bytes > MOST_PARSED) return bound;
+  return { ...bound, bounded: isTextAlone(JSON.parse(Buffer.concat(sent).toString())) };
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {

@@ -1,5 +1,6 @@
 import { RESPONSES_ANSWER, RESPONSES_EVENT } from '../domain/answer-members.ts';
-import { boundChat } from '../domain/budget.ts';
+import { boundChat, isTextAlone } from '../domain/budget.ts';
+import { completionLimit, RESPONSES_LIMITS } from '../domain/completion-limit.ts';
 import { RESPONSES_ERRORS } from '../domain/errors.ts';
 import { checkResponses, type ResponsesRequest } from '../domain/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
@@ -32,7 +33,9 @@ export const responses: Operation = {
       slug: request.model,
       slugParam: 'model',
       costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
-      bound: (model) => boundChat(bounding(request), body.length, model.prices),
+      limit: completionLimit(request, RESPONSES_LIMITS, body.length, valid.limiting),
+      isTextAlone: () => isTextAlone(request),
+      bound: (model) => boundChat(request, body.length, model.prices, RESPONSES_LIMITS),
       forward: (upstream) => body.edited([modelEdit(valid.members, upstream), storeEdit(valid)]),
       answer: (reply, meter) =>
         request.stream === true
@@ -44,6 +47,7 @@ export const responses: Operation = {
 
 const RULES: BodyRules<ResponsesRequest> = {
   check: checkResponses,
+  limits: RESPONSES_LIMITS,
   governed: ['model', 'input', 'stream', 'store', 'include', 'max_output_tokens', 'n', ...STORED_MEMBERS],
   own: STORED_MEMBERS,
 };
@@ -66,9 +70,4 @@ function storeEdit({ members }: ValidBody<ResponsesRequest>): Edit {
   if (store !== undefined) return { start: store.valueStart, end: store.valueEnd, bytes: FALSE };
   const end = memberNamed(members, 'model')?.valueEnd as number;
   return { start: end, end, bytes: STORE_FALSE };
-}
-
-/** The format has no `n`, but routers that turn a response into a chat completion pass it on. */
-function bounding({ input, max_output_tokens, n }: ResponsesRequest): Parameters<typeof boundChat>[0] {
-  return { max_tokens: max_output_tokens, n, messages: typeof input === 'string' ? [] : input };
 }

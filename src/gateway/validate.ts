@@ -1,3 +1,4 @@
+import { isLimit, type LimitFormat, mayLimit, unclearLimit } from '../domain/completion-limit.ts';
 import { type ErrorName, GatewayError, twoReadings, unsupportedParameter } from '../domain/errors.ts';
 import { requireNoFiles } from '../domain/stateless.ts';
 import { REFUSED_WITHIN, type SteeringFilter } from '../domain/steering.ts';
@@ -9,6 +10,7 @@ import {
   MAX_NAMES,
   MAX_VALUES,
   type Member,
+  type Members,
   memberNamed,
   type ParsedObject,
 } from '../json/members.ts';
@@ -20,6 +22,8 @@ import { validateTools } from './tools.ts';
 export interface BodyRules<T> {
   /** Checks the schema. @throws GatewayError 400 */
   check(value: unknown): T;
+  /** How the format limits an answer; undefined: it does not. */
+  readonly limits?: LimitFormat;
   /** Members that the gateway decides by: refused where two readers could disagree about them. */
   readonly governed: readonly string[];
   /** Steering members that the endpoint checks itself. */
@@ -48,10 +52,26 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
     requireNoFiles(found, (member) => steering?.refuses(member) !== false);
   }
   if (steering !== null) refuseSteering(body, object, steering, rules);
-  return { request: rules.check(object.value), body, members };
+  const request = rules.check(object.value);
+  const limiting = limitingNames(members);
+  const unclear = rules.limits === undefined ? null : unclearLimit(object.value, rules.limits, limiting);
+  if (unclear !== null) throw twoReadings(unclear);
+  return { request, body, members, limiting };
 }
 
 const NONE: readonly string[] = [];
+
+/** Names of the members that may limit the answer. @throws GatewayError 400 for a limit that occurs twice */
+function limitingNames(members: Members): readonly string[] {
+  let names: string[] | null = null;
+  for (const { name } of members) {
+    if (!mayLimit(name)) continue;
+    names ??= [];
+    if (names.includes(name) && isLimit(name)) throw twoReadings(name);
+    names.push(name);
+  }
+  return names ?? NONE;
+}
 
 /** Members whose items are checked by their type. */
 const WITH_TYPES = ['tools', 'functions', 'input'];

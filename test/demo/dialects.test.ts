@@ -298,6 +298,14 @@ t.test('messages: counted tokens are those of the call, cached ones apart', asyn
   t.equal(demo.journal.at(-1)?.usage?.prompt_tokens, input_tokens);
 });
 
+t.test('a message of no tokens is whole and empty, as it warms the cache of a provider', async (t) => {
+  const message = JSON.parse((await post('/messages', { ...hello, max_tokens: 0 })).text);
+  t.match(message, { content: [], stop_reason: 'max_tokens', usage: { output_tokens: 0 } });
+  const { status, text } = await post('/messages', { ...hello, max_tokens: 0, stream: true });
+  t.equal(status, 200);
+  t.match(text, /event: message_stop/);
+});
+
 t.test('each dialect refuses in its own shape', async (t) => {
   const cases: [string, object, string][] = [
     ['/responses', {}, 'input'],
@@ -305,6 +313,7 @@ t.test('each dialect refuses in its own shape', async (t) => {
     ['/responses', { input: 'x', max_output_tokens: 0 }, 'max_output_tokens'],
     ['/messages', { max_tokens: 9 }, 'messages'],
     ['/messages', { ...hello, max_tokens: 'many' }, 'max_tokens'],
+    ['/messages', { ...hello, max_tokens: -1 }, 'max_tokens'],
     ['/messages/count_tokens', { messages: [{}] }, 'messages[0]'],
   ];
   for (const [path, body, param] of cases) {

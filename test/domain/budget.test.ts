@@ -42,6 +42,17 @@ t.test('parts that are no text say nothing of their tokens', async (t) => {
   t.equal(boundChat({ messages: 'x', max_tokens: 5 }, 100, PRICES).bounded, false);
 });
 
+t.test('the calls of tools and their results are text, unless a result holds an image', async (t) => {
+  const parts = (...content: unknown[]) =>
+    boundChat({ messages: [{ role: 'user', content }], max_tokens: 5 }, 100, PRICES).bounded;
+  t.equal(parts({ type: 'tool_use', id: 't', name: 'f', input: { a: 1 } }), true);
+  t.equal(parts({ type: 'thinking', thinking: 'Hm', signature: 'abc' }, { type: 'text', text: 'Hello' }), true);
+  t.equal(parts({ type: 'tool_result', tool_use_id: 't', content: 'x' }), true);
+  t.equal(parts({ type: 'tool_result', content: [{ type: 'text', text: 'x' }] }), true);
+  t.equal(parts({ type: 'tool_result', content: [{ type: 'image', source: {} }] }), false);
+  t.equal(boundChat({ messages, max_tokens: 5, web_search_options: {} }, 100, PRICES).bounded, false, 'brings pages');
+});
+
 t.test('items of a response are bounded if all they hold is text', async (t) => {
   const items = (...messages: unknown[]) => boundChat({ messages, max_tokens: 5 }, 100, PRICES).bounded;
   t.equal(items({ role: 'user', content: [{ type: 'input_text', text: 'Hello' }] }), true);

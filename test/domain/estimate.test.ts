@@ -164,3 +164,56 @@ t.test('files that are far larger than they look make the text of later calls no
 t.test('a prompt of any size has a token at least', async (t) => {
   t.equal(new Estimator().estimate(call(), keepPrompt([Buffer.from('{"input":""}')]), NOTHING_SEEN).prompt, 1);
 });
+
+/** Teaches a model by calls 10 ms apart. */
+function taught(lessons: readonly (readonly [Generated, completion: number, reasoning?: number | null])[]): Estimator {
+  const estimator = new Estimator();
+  for (const [n, [generated, completion, reasoning]] of lessons.entries()) {
+    estimator.learn(call('m', n * 10), SHORT, generated, { prompt: 9, completion }, reasoning);
+  }
+  return estimator;
+}
+const FIVE: Generated = { ...answer(' the river runs through town'), textEvents: 0 };
+
+t.test('hidden reasoning is learned as tokens of its own, not as a weight of words', async (t) => {
+  for (const reasoning of [null, 0, 3995]) {
+    const estimator = taught(Array.from({ length: 3 }, () => [FIVE, 4000, reasoning] as const));
+    near(t, estimator.estimate(call(), SHORT, answer(...words(500))).completion, 4495);
+    near(t, estimator.estimate(call(), SHORT, answer(...words(3000))).completion, 6995);
+    t.equal(estimator.estimate(call(), SHORT, answer(...words(500)), 300).completion, 300, 'no more than the limit');
+    t.equal(estimator.estimate(call(), SHORT, NOTHING_SEEN).completion, 0, 'nothing seen is nothing');
+  }
+});
+
+t.test('reasoning that was sent is text like any other', async (t) => {
+  const thought = answer(...words(500));
+  const estimator = taught(Array.from({ length: 5 }, () => [thought, 500, 450] as const));
+  near(t, estimator.estimate(call(), SHORT, answer(...words(200))).completion, 200);
+});
+
+t.test('one figure that is false teaches nothing that lasts', async (t) => {
+  const text = answer(...words(100));
+  const honest: readonly [Generated, number] = [text, 100];
+  for (const lie of [1e7, 9e6, 5000]) {
+    for (const at of [0, 1, 2, 3]) {
+      const lessons = [honest, honest, honest].toSpliced(at, 0, [text, lie]);
+      near(t, taught(lessons).estimate(call(), SHORT, text).completion, 100);
+      near(t, taught(lessons.slice(0, at + 2)).estimate(call(), SHORT, text).completion, 100);
+    }
+  }
+});
+
+t.test('events tell no more tokens than their text can have', async (t) => {
+  const estimator = new Estimator();
+  for (let n = 0; n < 8; n++) {
+    estimator.learn(call('m', n * 10), SHORT, answer(...chunks(20, 200)), { prompt: 9, completion: 4000 });
+  }
+  t.ok(estimator.estimate(call(), SHORT, answer(...words(1000))).completion <= 4000 * 1.2);
+});
+
+t.test('a prompt that was told far above its text teaches nothing of prompts', async (t) => {
+  const estimator = new Estimator();
+  for (let n = 0; n < 8; n++) estimator.learn(call('m', n * 10), SHORT, NOTHING_SEEN, { prompt: 1e6, completion: 0 });
+  const untaught = new Estimator().estimate(call(), HUNDRED, NOTHING_SEEN).prompt;
+  t.equal(estimator.estimate(call(), HUNDRED, NOTHING_SEEN).prompt, untaught);
+});

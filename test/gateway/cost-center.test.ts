@@ -146,7 +146,7 @@ t.test('a large body is not copied to remove it', async (t) => {
     }
   }
   const body = new Body([text.subarray(0, 99), text.subarray(99)], text.length, object);
-  const { removal } = costCenterOf({ request: null, body, members: object.members }, 'cost_center');
+  const { removal } = costCenterOf({ request: null, body, members: object.members, limiting: [] }, 'cost_center');
   t.equal(`${Buffer.concat(body.edited(removal))}`, `${text}`.replace(',"metadata":{"cost_center":"a"}', ''));
   t.ok(copied < 100, `${copied} bytes`);
 });

@@ -88,6 +88,92 @@ export function testDialect(t: Test, stage: Stage): void {
   testGates(t, stage);
   testFailures(t, stage);
   testAborts(t, stage);
+  testBounds(t, stage);
+}
+
+/** What a call can use at most, whatever it calls its limit and whatever the upstream tells. */
+export function testBounds(t: Test, stage: Stage): void {
+  const { dialect, gateway, newClient } = stage;
+  const { answer, events, limit } = dialect;
+  /** The answer as the upstream would tell another usage of it. */
+  const telling = (text: string, prompt: string, completion: string): string =>
+    text
+      .replace(/"(prompt|input)_tokens":\d/g, `"$1_tokens":${prompt}`)
+      .replace(/"(completion|output)_tokens":3/g, `"$1_tokens":${completion}`);
+
+  t.test('a strict budget reserves the largest limit that an engine may read, in any spelling', async (t) => {
+    const { company, post } = await newClient({ budget: '1' }); // 500 tokens of an answer
+    await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
+    answerJson(stage, answer);
+    const others: object[] = [
+      ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'max_new_tokens', 'num_predict', 'max_length']
+        .filter((name) => name !== limit)
+        .map((name) => ({ [name]: 100_000 })),
+      { maxOutputTokens: 100_000 },
+      { generation_config: { max_new_tokens: 100_000 } },
+      { num_return_sequences: 100 },
+    ];
+    for (const more of others) {
+      t.equal((await post({ [limit]: 10, ...more })).status, 402, JSON.stringify(more));
+    }
+    t.equal((await post({ [limit]: 10, max_length: 20 })).status, 200);
+    const twice = `{"model":"fast","max_new_tokens":9,"max_new_tokens":100000,${JSON.stringify({ ...dialect.body, [limit]: 9 }).slice(1)}`;
+    t.equal((await post(twice)).status, 400, 'engines may read the first');
+    for (const more of [{ max_length: '100000' }, { num_predict: -1 }, { generation_config: { max_tokens: 1.5 } }]) {
+      t.match(
+        await post({ [limit]: 10, ...more }),
+        { status: 400 },
+        `engines read it in two ways: ${JSON.stringify(more)}`,
+      );
+    }
+  });
+
+  t.test('a strict budget knows what a call in parts of text costs at most, and not one with an image', async (t) => {
+    const { company, post } = await newClient({ budget: '1' });
+    await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
+    answerJson(stage, answer);
+    const name = 'messages' in dialect.body ? 'messages' : 'input';
+    const type = name === 'input' ? 'input_text' : 'text';
+    const of = (...content: object[]) => ({ [limit]: 600, [name]: [{ role: 'user', content }] }); // more than is left
+    t.equal((await post(of({ type, text: 'Hello' }))).status, 402);
+    t.equal((await post(of({ type, text: 'Hello' }, { type: 'image' }))).status, 200, 'no bound is known');
+  });
+
+  t.test('a usage above what the call allows is booked within it, and marked', async (t) => {
+    const { company, post } = await newClient();
+    const cases = [
+      ['1000000000000', '1000000000000'],
+      ['7', '4000'],
+      ['900000', '3'],
+    ] as const;
+    for (const [prompt, completion] of cases) {
+      answerJson(stage, JSON.parse(telling(JSON.stringify(answer), prompt, completion)));
+      const { status, headers } = await post({ [limit]: 300 });
+      t.equal(status, 200);
+      t.ok(Number(headers.get('x-cost-eur')) < 1, `${headers.get('x-cost-eur')} EUR`);
+      answerEvents(
+        stage,
+        events.map((event) => telling(event, prompt, completion)),
+      );
+      t.equal((await post({ [limit]: 300, stream: true })).status, 200);
+    }
+    for (const row of await gateway.ledger(company, 2 * cases.length)) {
+      t.equal(row.usage_source, 'estimated');
+      t.ok(row.completion_tokens <= 300 && row.prompt_tokens < 100, JSON.stringify(row));
+    }
+  });
+
+  t.test('a strict budget books no more than was reserved, whatever the upstream tells', async (t) => {
+    const { company, post } = await newClient({ budget: '1' });
+    await gateway.sql`update companies set budget_mode = 'strict' where id = ${company}`;
+    for (let n = 0; n < 3; n++) {
+      answerJson(stage, JSON.parse(telling(JSON.stringify(answer), '16000', '1000000000000')));
+      t.equal((await post({ [limit]: 100 })).status, 200);
+    }
+    const rows = await gateway.ledger(company, 3);
+    for (const { cost_eur } of rows)
+      t.ok(Number(cost_eur) <= 0.2 + 0.2, `${cost_eur} EUR for 100 tokens and a short prompt`);
+  });
 }
 
 function testAnswers(t: Test, stage: Stage): void {

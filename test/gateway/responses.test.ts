@@ -307,3 +307,10 @@ t.test('x-api-key is no key here, and changes nothing', async (t) => {
   t.equal((await post({}, { key: undefined, headers: { 'x-api-key': key } })).status, 401);
   t.equal((await post({}, { key, headers: { 'x-api-key': 'another' } })).status, 200);
 });
+
+t.test('a response with an empty input is for the provider to judge', async (t) => {
+  const { post } = await newClient();
+  answerJson(stage, RESPONSE);
+  t.equal((await post({ input: [], instructions: 'Say a word.' })).status, 200);
+  for (const input of [7, {}, true, null]) t.equal((await post({ input })).status, 400, JSON.stringify(input));
+});

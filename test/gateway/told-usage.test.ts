@@ -3,6 +3,7 @@ import { dataOf } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
 import { customerWith } from '../support/world.ts';
+import { openStage, testBounds } from './dialect.ts';
 
 /** What a call costs where the upstream tells its usage in part, or tells it and then fails. */
 
@@ -139,4 +140,47 @@ t.test('speech of a stream that breaks off is counted by its transcript', async 
   const [row] = await gateway.ledger(customer.company, 1);
   t.match(row, { prompt_tokens: 1000, usage_source: 'estimated', outcome: 'upstream_failed' });
   t.ok((row?.completion_tokens ?? 0) > 20, `${row?.completion_tokens} tokens for four times eight words`);
+});
+
+const CHAT_USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
+testBounds(
+  t,
+  await openStage(t, {
+    endpoint: 'chat.completions',
+    path: '/chat/completions',
+    body: { messages: [{ role: 'user', content: 'Hello' }] },
+    limit: 'max_tokens',
+    answer: { model: 'internal-fast', ...completion({ usage: CHAT_USAGE }) },
+    events: [token, finish, { choices: [], usage: CHAT_USAGE }, '[DONE]'].map(
+      (event) => `data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`,
+    ),
+    toldPrompt: null,
+    error: (type, code) => ({ error: { message: String, type, code } }),
+    errorEvent: /upstream_error/,
+  }),
+);
+
+t.test(
+  'a run is charged, and tells, no more than its limit; so is an embedding, which generates nothing',
+  async (t) => {
+    const customer = await customerOf();
+    const usage = { prompt_tokens: 31, completion_tokens: 1e12, completion_tokens_details: { reasoning_tokens: 1e11 } };
+    answerWith(completion({ usage }));
+    const { json } = await customer.run(customer.assistant, { max_tokens: 50 });
+    t.same(json.usage, { prompt_tokens: 31, completion_tokens: 50 });
+    answerWith({ data: [{ index: 0, embedding: [0.5] }], usage: { ...usage, prompt_tokens: 1e12 } });
+    t.equal((await customer.embed({ model: 'brand-embed' })).status, 200);
+    const [run, embedding] = await gateway.ledger(customer.company, 2);
+    t.match(run, { completion_tokens: 50, usage_source: 'estimated', reasoning_tokens: null });
+    t.match(embedding, { completion_tokens: 0, usage_source: 'estimated' });
+    t.ok((embedding?.prompt_tokens ?? 0) < 100);
+  },
+);
+
+t.test('an image may have more tokens than its address has bytes', async (t) => {
+  const customer = await customerOf();
+  answerWith(completion({ usage: { prompt_tokens: 90_000, completion_tokens: 2 } }));
+  const content = [{ type: 'image_url', image_url: { url: 'https://pictures.example/a.png' } }];
+  t.equal((await customer.chat({ messages: [{ role: 'user', content }] })).status, 200);
+  t.match(await gateway.ledger(customer.company, 1), [{ prompt_tokens: 90_000, usage_source: 'upstream' }]);
 });
