@@ -11,7 +11,7 @@ import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } f
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums } from './usage-export.ts';
-import { detailsTable, MAX_LINES, usageTables } from './usage-tables.ts';
+import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
@@ -46,9 +46,10 @@ ${usageCards(usage, format)}
       : chart(usage, address, quality.hasTrail, format)
   }</section>
 ${usageTables(usage, { format, address, quality })}
+${reasonsTable({ format, address, quality })}
 ${detailsTable(details, format)}
-${quality.isTooMuch ? html`<p class="muted">Latency and error rates are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
-<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
+${quality.isTooMuch ? html`<p class="muted">Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
+<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.</p>`;
   if (form.messages.size > 0) c.status(422);
   return page(c, `Usage of ${usage.company_name}`, body);
 }
