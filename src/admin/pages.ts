@@ -140,6 +140,9 @@ export function startPages(given: Given): RequestListener {
     c.header('cache-control', 'no-store');
     c.set('services', services);
     await next();
+    // the answer to a form, which Back and Forward could not show again without asking for the form once more
+    if (c.req.method === 'POST' && c.res.headers.get('content-type')?.startsWith('text/html') === true)
+      c.header('cache-control', 'private, no-cache');
   });
   for (const { path, type, body } of [STYLE, SCRIPT]) {
     const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };

@@ -1,6 +1,6 @@
-import { ERROR_NAMES, type ErrorStatus } from '../domain/errors.ts';
+import type { ErrorStatus } from '../domain/errors.ts';
 import { FieldError, oneOf, readSlug, readUuid } from '../domain/field.ts';
-import { fateOf, reasonOfCode, RESULTS, type Result } from '../domain/request-fate.ts';
+import { fateOf, RESULTS, type Result, reasonOfCode } from '../domain/request-fate.ts';
 import type { FREE_ENDPOINT, LookupEndpoint } from '../domain/usage.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import { findCompany } from '../store/company.ts';
@@ -125,7 +125,7 @@ function readQuery(form: Form, company: string | null, timeZone: string): Reques
     model: form.optional('model', readSlug),
     endpoint: form.optional('endpoint', oneOf(...Object.keys(ENDPOINTS))),
     status: form.optional('status', readStatus),
-    code: form.optional('code', oneOf(...ERROR_NAMES)),
+    code: form.optional('code', readCode),
     from: form.optional('from', time),
     to: form.optional('to', time),
     before: form.optional('before', readCursor),
@@ -135,6 +135,12 @@ function readQuery(form: Form, company: string | null, timeZone: string): Reques
 function readStatus(text: string): Result | number {
   if (/^[1-5]\d\d$/.test(text)) return Number(text);
   return oneOf(...RESULTS)(text);
+}
+
+/** Those of other versions too. */
+function readCode(text: string): string {
+  if (!/^[a-z_]{1,60}$/.test(text)) throw new FieldError('must be the code of an error');
+  return text;
 }
 
 function readCursor(text: string): RequestCursor {

@@ -37,7 +37,8 @@ export const UPSTREAM_FAILED = `(coalesce(upstream_status::text, upstream_reason
   and (coalesce(nullif(status, 0), upstream_status, 0) not between 400 and 499 or coalesce(nullif(status, 0), upstream_status) = 429))`;
 
 /** What an hour is counted by. */
-const GROUP = "company_id, date_trunc('hour', occurred_at, 'UTC') as hour, coalesce(model_slug, '') as model_slug, api_key_id, endpoint";
+const GROUP =
+  "company_id, date_trunc('hour', occurred_at, 'UTC') as hour, coalesce(model_slug, '') as model_slug, api_key_id, endpoint";
 
 /**
  * Inserts rows, each at most once, and counts those that are new. Hours are taken in the order of their key, so that

@@ -1,6 +1,13 @@
 import t from 'tap';
 import { describeChange } from '../../src/domain/change-text.ts';
-import { duration, firstHour, type GatewayRow, type Overview, problemsOf, wellText } from '../../src/domain/overview.ts';
+import {
+  duration,
+  firstHour,
+  type GatewayRow,
+  type Overview,
+  problemsOf,
+  wellText,
+} from '../../src/domain/overview.ts';
 
 const NOTHING = { requests: 0, tokens: 0, cost_eur: '0' };
 const QUIET = { refused: 0, recent_requests: 0, recent_upstream_failed: 0 };
@@ -125,10 +132,7 @@ t.test('who says that all is well says of what, and how many requests were refus
   const well =
     'All is well with gateways, usage records, upstreams and deliveries of events. Refused requests and budgets are not judged here: ';
   for (const [last_day, rest] of [
-    [
-      { ...day, reasons },
-      '345 of 359 requests were refused in the last 24 hours, 340 of them for “Budget reached”.',
-    ],
+    [{ ...day, reasons }, '345 of 359 requests were refused in the last 24 hours, 340 of them for “Budget reached”.'],
     [{ ...day, reasons: [] }, '345 of 359 requests were refused in the last 24 hours.'],
     [{ ...day, refused: 0, reasons: [] }, 'none of 359 requests was refused in the last 24 hours.'],
     [WELL.last_day, 'no request of the last 24 hours is known.'],

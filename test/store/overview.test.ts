@@ -34,7 +34,12 @@ t.test('of a new installation everything is nothing', async (t) => {
   t.match(month, { ...NONE, before: NONE, spenders: [], chat_eur: '0' });
   t.match(month.begins, /^\d{4}-\d\d-01$/);
   t.match(rest, {
-    ...{ budgets: { total: 0, used_up: 0, nearest: [] }, last_day: { requests: 0, refused: 0, failed: 0, reasons: [] }, models: [], gateways: [] },
+    ...{
+      budgets: { total: 0, used_up: 0, nearest: [] },
+      last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
+      models: [],
+      gateways: [],
+    },
     ...{ set_aside: 0, dead_deliveries: 0, failing_deliveries: 0, tenant_role_advice: null, changes: [] },
   });
 });

@@ -53,7 +53,13 @@ const status = schema.object({
   },
   models: schema.array(
     schema.object({
-      ...{ slug: schema.string, requests: schema.count, refused: schema.count, failed: schema.count, upstream_failed: schema.count },
+      ...{
+        slug: schema.string,
+        requests: schema.count,
+        refused: schema.count,
+        failed: schema.count,
+        upstream_failed: schema.count,
+      },
       recent_requests: { ...schema.count, description: 'in the present hour and the one before' },
       recent_upstream_failed: schema.count,
       mean_ms: { type: ['number', 'null'] },
