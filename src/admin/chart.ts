@@ -49,14 +49,54 @@ export function costChart(chart: CostChart, format: Format): Html {
   const named = chart.models.slice(0, MAX_SERIES);
   const series = chart.models.length > named.length ? [...named, OTHER] : named;
   const stacks = stack(chart, series);
-  return html`<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(`s${at}`, name))}</figcaption>
+  return html`${patterns(PATTERNS)}<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(`s${at}`, name, patternOf(at)))}</figcaption>
 ${SIZES.map((size) => draw(size, stacks, format, chart))}</figure>
 ${figures(stacks, series, format, chart)}`;
 }
 
-/** A colour of a chart and what it stands for. */
-export function legendEntry(className: string, text: string): Html {
-  return html`<span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="${className}" width="10" height="10" rx="2"/></svg>${text}</span>`;
+/**
+ * What is drawn over the colours of a chart, so that parts are told apart without them: the colour of the background,
+ * in tiles of 8 units. The first series has none.
+ */
+const PATTERNS: Readonly<Record<string, Html>> = {
+  1: hatch('M-2 2l4-4M0 8l8-8M6 10l4-4'),
+  2: hatch('M1 2h2M5 6h2'),
+  3: hatch('M0 2h8M0 6h8'),
+  4: hatch('M-2 6l4 4M0 0l8 8M6-2l4 4'),
+  5: hatch('M0 4h8M4 0v8'),
+  6: hatch('M2 0v8M6 0v8'),
+};
+
+/** Those of a bar of a budget. */
+const BUDGET_PATTERNS: Readonly<Record<string, Html>> = {
+  chat: hatch('M-2 2l4-4M0 8l8-8M6 10l4-4'),
+  forecast: hatch('M-2 6l4 4M0 0l8 8M6-2l4 4', 'ahead'),
+  over: hatch('M0 4h8M4 0v8'),
+};
+
+function hatch(path: string, more = ''): Html {
+  return html`<path class="${`hatch ${more}`.trim()}" d="${path}"/>`;
+}
+
+/** The definitions that the parts of a page refer to; each once in a page. */
+function patterns(tiles: Readonly<Record<string, Html>>): Html {
+  return html`<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>${Object.entries(
+    tiles,
+  ).map(
+    ([name, tile]) =>
+      html`<pattern id="pattern-${name}" width="8" height="8" patternUnits="userSpaceOnUse">${tile}</pattern>`,
+  )}</defs></svg>`;
+}
+
+/** @param at the number of a series */
+function patternOf(at: number): string | null {
+  return PATTERNS[at] === undefined ? null : String(at);
+}
+
+/** A colour of a chart, the pattern over it, and what they stand for. */
+export function legendEntry(className: string, text: string, pattern: string | null = null): Html {
+  const over = pattern && html`<rect fill="url(#pattern-${pattern})" width="14" height="14" rx="2"/>`;
+  return html`<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><rect class="${className}" width="14" height="14" rx="2"/>${over}</svg>${text}</span>`;
 }
 
 type Stack = ReturnType<typeof stack>[number];
@@ -117,7 +157,9 @@ ${stacks.map((bar, at) => {
     base += each;
     if (each === 0) return '';
     const tall = Math.max(0.5, y(from) - y(base));
-    return html`<rect class="s${series}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
+    const place = html`x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"`;
+    const pattern = patternOf(series);
+    return html`<rect class="s${series}" ${place}/>${pattern && html`<rect fill="url(#pattern-${pattern})" ${place}/>`}`;
   });
   const inside = html`${hasTips ? html`<title>${costsOf(bar, format)}</title>` : ''}<rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${parts}`;
   // without calls there is nothing to open, and one stop less for the keyboard
@@ -159,18 +201,25 @@ function px(value: number): string {
 }
 
 /**
- * A bar of a budget: spent by in-app chat, then by API calls, and the forecast. All in percent.
+ * A bar of a budget, with its legend: spent by in-app chat, then by API calls, what of it is beyond the budget, and the
+ * forecast. All in percent.
  * @param total spent by both
  */
 export function budgetBar(chat: number, total: number, forecast: number | null): Html {
   const most = Math.max(100, total, forecast ?? 0);
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
-  const state = total >= 100 ? ' over' : total >= 80 ? ' near' : '';
-  return html`<svg class="budget${state}" role="img" aria-label="${`${total} percent of the budget is spent, ${chat} percent by in-app chat`}" width="100%" height="22">
+  const part = (from: number, to: number, paint: Html) =>
+    to <= from ? '' : html`<rect ${paint} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
+  const label = `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `; ${forecast} percent at the end of the month at this pace`}`;
+  return html`${patterns(BUDGET_PATTERNS)}<svg class="budget" role="img" aria-label="${label}" width="100%" height="22">
 <rect class="track" width="100%" height="14" y="4" rx="3"/>
-${forecast === null ? '' : html`<rect class="forecast" width="${at(forecast)}" height="14" y="4" rx="3"/>`}
-<rect class="spent" width="${at(total)}" height="14" y="4" rx="3"/>
-<rect class="chat" width="${at(Math.min(chat, total))}" height="14" y="4" rx="3"/>
+${part(0, forecast ?? 0, html`class="forecast"`)}${part(0, forecast ?? 0, html`fill="url(#pattern-forecast)"`)}
+${part(0, total, html`class="spent"`)}
+${part(0, Math.min(chat, total), html`class="chat"`)}${part(0, Math.min(chat, total), html`fill="url(#pattern-chat)"`)}
+${part(100, total, html`fill="url(#pattern-over)"`)}
 <line class="limit" x1="${at(100)}" x2="${at(100)}" y1="0" y2="22"/>
-</svg>`;
+</svg>
+<p class="legend small">${legendEntry('chat', 'In-app chat', 'chat')}${legendEntry('spent', 'API')}${
+    total > 100 ? legendEntry('spent', 'Beyond the budget', 'over') : ''
+  }${forecast !== null && forecast > total ? legendEntry('forecast', 'Forecast', 'forecast') : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>Budget</span></p>`;
 }
