@@ -49,7 +49,7 @@ t.test('what is shown once is there again for its minute, and then a page that s
     ],
     [
       'a token',
-      /Bearer \w{20,}/,
+      /Bearer tga-\w{20,}/,
       async () => {
         await page.goto(`${ofCompany}/tokens`);
         await page.getByLabel('Name').fill('Terraform');
