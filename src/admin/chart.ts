@@ -210,7 +210,7 @@ export function budgetBar(chat: number, total: number, forecast: number | null):
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
   const part = (from: number, to: number, paint: Html) =>
     to <= from ? '' : html`<rect ${paint} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
-  const label = `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `; ${forecast} percent at the end of the month at this pace`}`;
+  const label = `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`;
   return html`${patterns(BUDGET_PATTERNS)}<svg class="budget" role="img" aria-label="${label}" width="100%" height="22">
 <rect class="track" width="100%" height="14" y="4" rx="3"/>
 ${part(0, forecast ?? 0, html`class="forecast"`)}${part(0, forecast ?? 0, html`fill="url(#pattern-forecast)"`)}

@@ -34,6 +34,19 @@ export interface Quality {
   readonly by_endpoint: ReadonlyMap<string, QualityGroup>;
 }
 
+/** Requests and what became of them, as programs read it. */
+export interface Answers {
+  readonly requests: number;
+  readonly refused: number;
+  readonly failed: number;
+  readonly reasons: readonly ReasonCount[];
+}
+
+/** null: none is known, such as where they are too many to add up. */
+export function answersOf({ all, reasons }: Quality): Answers | null {
+  return all.requests === 0 ? null : { ...all, reasons };
+}
+
 /** Rows of `request_hours` that are added up; each takes about 10 µs. */
 const MAX_HOURS = 5000;
 
