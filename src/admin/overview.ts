@@ -59,7 +59,10 @@ function chatNote(chat: string, format: Format): Html | string {
 
 /** What is wrong, or that nothing is of what was judged. */
 function state(problems: readonly Problem[], day: LastDay, format: Format): Html {
-  if (problems.length === 0) return html`<p class="notice" role="status">${wellText(day, format.count)}</p>`;
+  if (problems.length === 0) {
+    const why = day.refused === 0 ? '' : html` <a href="#reasons">Why</a>`;
+    return html`<p class="notice" role="status">${wellText(day, format.count)}${why}</p>`;
+  }
   return html`<section class="problem" aria-labelledby="wrong"><h2 id="wrong">${problems.length === 1 ? 'One thing is wrong' : `${problems.length} things are wrong`}</h2>
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
 }

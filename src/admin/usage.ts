@@ -59,7 +59,7 @@ ${quality.isTooMuch ? html`<p class="muted">Latency, refused and failed requests
 function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
   if (refused + failed === 0) return '';
   const share = format.percent((refused / requests) * 100);
-  return html`<p>Besides, ${format.count(refused)} of ${format.count(requests)} requests (${share}) were refused, and ${format.count(failed)} failed: <a href="#reasons">why</a>.</p>`;
+  return html`<p>Of all ${format.count(requests)} requests, ${format.count(refused)} (${share}) were refused, and ${format.count(failed)} failed: <a href="#reasons">why</a>.</p>`;
 }
 
 /** What the axis of time is called. */
