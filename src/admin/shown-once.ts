@@ -1,4 +1,5 @@
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { CookieOptions } from 'hono/utils/cookie';
 import { decryptText, encryptText } from '../domain/encrypted-text.ts';
 import { REVEAL_SECONDS } from '../store/key-reveal.ts';
 import type { PageContext } from './context.ts';
@@ -11,7 +12,7 @@ import { cookieOptions } from './session.ts';
  * in no table.
  */
 
-const COOKIE = 'shown';
+const COOKIE = 'tollgate-shown';
 
 /**
  * Redirects to the page that shows the secret.
@@ -20,8 +21,7 @@ const COOKIE = 'shown';
  * @param query of the page's address
  */
 export function redirectToSecret(c: PageContext, path: string, text: string | null, since: Date, query = ''): Response {
-  const { prefix: _, ...rest } = cookieOptions(c.var.services.isSecure); // with that prefix every page would get it
-  const options = { ...rest, path, sameSite: 'Strict' } as const;
+  const options = { ...optionsOf(c), path };
   if (text === null) deleteCookie(c, COOKIE, options);
   else {
     const until = since.getTime() + REVEAL_SECONDS * 1000;
@@ -31,9 +31,15 @@ export function redirectToSecret(c: PageContext, path: string, text: string | nu
   return c.redirect(path + query, 303);
 }
 
+/** Without the prefix of other cookies, with which every page would get it. */
+function optionsOf(c: PageContext): CookieOptions {
+  const { prefix, ...options } = cookieOptions(c.var.services.isSecure);
+  return { ...options, sameSite: 'Strict', ...(prefix && { prefix: 'secure', secure: true }) };
+}
+
 /** The secret that the page may show to this session; null: its time is over, or it never was there. */
 export function secretOf(c: PageContext): string | null {
-  const bytes = Buffer.from(getCookie(c, COOKIE) ?? '', 'base64url');
+  const bytes = Buffer.from(getCookie(c, COOKIE, optionsOf(c).prefix) ?? '', 'base64url');
   const text = decryptText(bytes, c.var.session.csrf, c.req.path);
   const at = text?.indexOf(' ') ?? -1;
   return text === null || Number(text.slice(0, at)) < c.var.services.clock() ? null : text.slice(at + 1);

@@ -82,7 +82,7 @@ t.test('what is shown once is there again for its minute, and then a page that s
     t.match(before, secret, name);
     t.equal(after, before, name);
     t.notMatch(page.url(), secret, 'which is in no address');
-    await page.context().clearCookies({ name: 'shown' });
+    await page.context().clearCookies({ name: 'tollgate-shown' });
     const [late] = await backAndForward(page);
     t.equal((await page.reload())?.status(), 410, name);
     t.match(await page.locator('main').innerText(), 'can no longer be shown');
@@ -148,7 +148,7 @@ t.test('the page of a secret shows it to the session that made it alone', async 
   await page.getByLabel('Name').fill('Mine');
   await press(page, 'Create token');
   const token = await page.locator('#token').innerText();
-  const [cookie] = (await page.context().cookies(page.url())).filter(({ name }) => name === 'shown');
+  const [cookie] = (await page.context().cookies(page.url())).filter(({ name }) => name === 'tollgate-shown');
   t.match(cookie, { httpOnly: true, sameSite: 'Strict', path: new URL(page.url()).pathname });
   t.notMatch(
     Buffer.from(cookie?.value ?? '', 'base64url').toString('latin1'),

@@ -35,7 +35,7 @@ t.test('the page shows the secret, to its session, for a minute', async (t) => {
   t.equal(await read(pages({ now: MADE + 60_001 })), 'gone', 'whatever the browser keeps');
   t.equal(await read(pages({ csrf: 'of another' })), 'gone');
   t.equal(await read(pages(), '/b/shown'), 'gone', 'a page of another thing');
-  for (const header of ['', 'shown=', 'shown=AAAA', `${sent.slice(0, -2)}AA`]) {
+  for (const header of ['', 'tollgate-shown=', 'tollgate-shown=AAAA', `${sent.slice(0, -2)}AA`]) {
     t.equal(await read(pages(), undefined, header), 'gone', header);
   }
 });
@@ -43,10 +43,10 @@ t.test('the page shows the secret, to its session, for a minute', async (t) => {
 t.test('the cookie is sent to that page alone, and scripts cannot read it', async (t) => {
   t.match(cookie, /; Max-Age=60; Path=\/a\/shown; HttpOnly; SameSite=Strict$/);
   const [secure = ''] = (await pages({ isSecure: true }).request('/make', { method: 'POST' })).headers.getSetCookie();
-  t.match(secure, /^shown=.*; Path=\/a\/shown; .*Secure/);
+  t.match(secure, /^__Secure-tollgate-shown=.*; Path=\/a\/shown; .*Secure/);
 });
 
 t.test('where nothing can be shown, nothing of before is', async (t) => {
   const gone = await pages().request('/gone', { method: 'POST' });
-  t.match(gone.headers.getSetCookie(), [/^shown=; Max-Age=0; Path=\/a\/shown/]);
+  t.match(gone.headers.getSetCookie(), [/^tollgate-shown=; Max-Age=0; Path=\/a\/shown/]);
 });
