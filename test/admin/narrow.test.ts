@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { signedInTab, startBrowser } from './browser.ts';
+import { brokenWords, signedInTab, startBrowser } from './browser.ts';
 import { startOffice } from './people.ts';
 
 /** The narrowest phones, 320 px wide, and paper, with names of 120 letters without a space on every page that links lead to. */
@@ -41,29 +41,6 @@ const widths = [1280, 1200, 1040, 800, 375, 320];
 /** A4 between its margins. */
 const PAPER = 680;
 
-/** Words of no more letters have room on every phone; longer ones are names, which may break. */
-const MOST_LETTERS = 14;
-
-/** Words that are broken over two lines. Names in code and addresses have no words. */
-const BROKEN = `(() => {
-  const found = [];
-  const hides = (each) => each !== null && (each.offsetWidth === 1 || hides(each.parentElement)); // for screen readers alone
-  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) {
-    const { currentNode: text } = texts;
-    const { parentElement: of } = text;
-    if (!of.checkVisibility() || of.closest('code, pre, .typed, script, .sr') || hides(of)) continue;
-    for (const { 0: word, index } of text.data.matchAll(/(?<![^\\s(“"])[\\p{L}’']{2,${MOST_LETTERS}}(?![^\\s).,:;!?”"])/gu)) {
-      const range = document.createRange();
-      range.setStart(text, index);
-      range.setEnd(text, index + word.length);
-      const tops = [...range.getClientRects()].filter(({ width }) => width > 0).map(({ bottom }) => Math.round(bottom));
-      if (Math.max(...tops) - Math.min(...tops) > 4) found.push(innerWidth + ': "' + word + '" is broken in ' + of.outerHTML.slice(0, 120));
-    }
-  }
-  return found.slice(0, 8);
-})()`;
-
 /** How much a page is wider than its window, and what is; and the words that it breaks. */
 async function overflow(page: Page): Promise<string[]> {
   const found: string[] = [];
@@ -77,7 +54,7 @@ async function overflow(page: Page): Promise<string[]> {
       ...(await page.evaluate<string[]>(`[...document.querySelectorAll('table')]
         .filter((each) => ${width} > 1024 && each.getBoundingClientRect().right > each.parentElement.getBoundingClientRect().right + 1)
         .map((each) => '${width}: wider than its frame: ' + each.caption.textContent)`)),
-      ...(await page.evaluate<string[]>(BROKEN)),
+      ...(await brokenWords(page)),
     );
   }
   await page.emulateMedia({ media: 'print' });
