@@ -54,6 +54,7 @@ export class Metrics {
   #completionTokens = 0;
   #eur = 0;
   #dropped = 0;
+  #upstreamFailed = 0;
   #overshoot = { month: '', by: 0n };
 
   constructor() {
@@ -70,6 +71,8 @@ export class Metrics {
     const firstByte = 'Time from request to the first byte of a streamed answer; others leave whole';
     this.#histogram('tollgate_first_byte_seconds', firstByte, this.#firstByte);
     this.gauge('tollgate_open_streams', 'Streamed answers whose clients are still there', () => this.openStreams);
+    const upstream = 'Requests the upstream failed, streams too; not those it refused because of what the client sent';
+    this.counter('tollgate_upstream_failures_total', upstream, () => this.#upstreamFailed);
     this.counter('tollgate_dropped_connections_total', 'Connections refused: MAX_CONNECTIONS', () => this.#dropped);
     this.counter('tollgate_tokens_total', 'Tokens booked', (add) => {
       add({ direction: 'prompt' }, this.#promptTokens);
@@ -102,6 +105,11 @@ export class Metrics {
     this.#seconds.observe(all / 1000);
     this.#added.observe(added / 1000);
     if (firstByte >= 0) this.#firstByte.observe(firstByte / 1000);
+  }
+
+  /** Counts a request that the upstream failed. */
+  upstreamFailed(): void {
+    this.#upstreamFailed++;
   }
 
   /** Counts a connection refused because there are too many. */

@@ -73,5 +73,6 @@ async function hashIfRight(c: PageContext, email: string, password: string): Pro
 
 async function signOut(c: PageContext): Promise<Response> {
   await c.var.services.sessions.end(c, c.var.session);
+  c.header('clear-site-data', '"cache"'); // answers to forms, which browsers keep for Back and Forward
   return c.redirect('/sign-in?done=signed-out', 303);
 }

@@ -6,6 +6,7 @@ const FOLDER = new URL('../../src/admin/assets/', import.meta.url);
 
 export const STYLE = read('style.css', 'text/css');
 export const SCRIPT = read('pages.js', 'text/javascript');
+export const ICON = read('icon.svg', 'image/svg+xml');
 
 /** A file that pages refer to. Its path has a hash of its content, so browsers may keep it for ever. */
 function read(name: string, type: string) {

@@ -49,14 +49,58 @@ export function costChart(chart: CostChart, format: Format): Html {
   const named = chart.models.slice(0, MAX_SERIES);
   const series = chart.models.length > named.length ? [...named, OTHER] : named;
   const stacks = stack(chart, series);
-  return html`<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(`s${at}`, name))}</figcaption>
+  return html`${definitions(SERIES_TILES)}<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(paintOf(at), name))}</figcaption>
 ${SIZES.map((size) => draw(size, stacks, format, chart))}</figure>
 ${figures(stacks, series, format, chart)}`;
 }
 
-/** A colour of a chart and what it stands for. */
-export function legendEntry(className: string, text: string): Html {
-  return html`<span><svg class="key" viewBox="0 0 10 10" aria-hidden="true"><rect class="${className}" width="10" height="10" rx="2"/></svg>${text}</span>`;
+/**
+ * How parts of a chart are painted besides the first: a colour, and over it a pattern in that of the background, so
+ * that they are told apart without colours. Tiles of 8 units, by the ids that `fill` refers to.
+ */
+const SERIES_TILES: Readonly<Record<string, Html>> = {
+  p1: tile('s1', 'M-2 2l4-4M0 8l8-8M6 10l4-4'),
+  p2: tile('s2', 'M1 2h2M5 6h2'),
+  p3: tile('s3', 'M0 2h8M0 6h8'),
+  p4: tile('s4', 'M-2 6l4 4M0 0l8 8M6-2l4 4'),
+  p5: tile('s5', 'M0 4h8M4 0v8'),
+  p6: tile('s6', 'M2 0v8M6 0v8'),
+};
+
+/** Those of a bar of a budget; the last is drawn over others. */
+const BUDGET_TILES: Readonly<Record<string, Html>> = {
+  chat: tile('chat', 'M-2 2l4-4M0 8l8-8M6 10l4-4'),
+  ahead: tile('ahead', 'M-2 6l4 4M0 0l8 8M6-2l4 4'),
+  beyond: tile('none', 'M0 4h8M4 0v8'),
+};
+
+function tile(className: string, pattern: string): Html {
+  return html`<rect class="${className}" width="8" height="8"/><path class="hatch" d="${pattern}"/>`;
+}
+
+/** The definitions that the parts of a chart refer to; each once in a page. */
+function definitions(tiles: Readonly<Record<string, Html>>): Html {
+  return html`<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>${Object.entries(
+    tiles,
+  ).map(
+    ([id, tile]) => html`<pattern id="${id}" width="8" height="8" patternUnits="userSpaceOnUse">${tile}</pattern>`,
+  )}</defs></svg>`;
+}
+
+/** How a part is painted: by its class, or by the tile with this id. */
+function paint(className: string, tile: string | null = null): Html {
+  return tile === null ? html`class="${className}"` : html`class="${className}" fill="url(#${tile})"`;
+}
+
+/** @param at the number of a series */
+function paintOf(at: number): Html {
+  return paint(`s${at}`, at === 0 ? null : `p${at}`);
+}
+
+/** What a part of a chart looks like, and what it stands for. @param over what is drawn over it */
+function legendEntry(painted: Html, text: string, over: Html | null = null): Html {
+  const rects = [painted, over].map((each) => each && html`<rect ${each} width="14" height="14" rx="2"/>`);
+  return html`<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true">${rects}</svg>${text}</span>`;
 }
 
 type Stack = ReturnType<typeof stack>[number];
@@ -117,7 +161,7 @@ ${stacks.map((bar, at) => {
     base += each;
     if (each === 0) return '';
     const tall = Math.max(0.5, y(from) - y(base));
-    return html`<rect class="s${series}" x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
+    return html`<rect ${paintOf(series)} x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
   });
   const inside = html`${hasTips ? html`<title>${costsOf(bar, format)}</title>` : ''}<rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${parts}`;
   // without calls there is nothing to open, and one stop less for the keyboard
@@ -159,18 +203,27 @@ function px(value: number): string {
 }
 
 /**
- * A bar of a budget: spent by in-app chat, then by API calls, and the forecast. All in percent.
+ * A bar of a budget, with its legend: spent by in-app chat, then by API calls, what of it is beyond the budget, and the
+ * forecast. All in percent.
  * @param total spent by both
  */
 export function budgetBar(chat: number, total: number, forecast: number | null): Html {
   const most = Math.max(100, total, forecast ?? 0);
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
-  const state = total >= 100 ? ' over' : total >= 80 ? ' near' : '';
-  return html`<svg class="budget${state}" role="img" aria-label="${`${total} percent of the budget is spent, ${chat} percent by in-app chat`}" width="100%" height="22">
+  const part = (from: number, to: number, painted: Html) =>
+    to <= from ? '' : html`<rect ${painted} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
+  const label = `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`;
+  const [byChat, byCalls, ahead] = [paint('chat', 'chat'), paint('spent'), paint('forecast', 'ahead')];
+  const beyond = html`fill="url(#beyond)"`;
+  return html`${definitions(BUDGET_TILES)}<svg class="budget" role="img" aria-label="${label}" width="100%" height="22">
 <rect class="track" width="100%" height="14" y="4" rx="3"/>
-${forecast === null ? '' : html`<rect class="forecast" width="${at(forecast)}" height="14" y="4" rx="3"/>`}
-<rect class="spent" width="${at(total)}" height="14" y="4" rx="3"/>
-<rect class="chat" width="${at(Math.min(chat, total))}" height="14" y="4" rx="3"/>
+${part(0, forecast ?? 0, ahead)}
+${part(0, total, byCalls)}
+${part(0, Math.min(chat, total), byChat)}
+${part(100, total, beyond)}
 <line class="limit" x1="${at(100)}" x2="${at(100)}" y1="0" y2="22"/>
-</svg>`;
+</svg>
+<p class="legend small">${legendEntry(byChat, 'In-app chat')}${legendEntry(byCalls, 'API')}${
+    total > 100 ? legendEntry(byCalls, 'Beyond the budget', beyond) : ''
+  }${forecast !== null && forecast > total ? legendEntry(ahead, 'Forecast') : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>Budget</span></p>`;
 }

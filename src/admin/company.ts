@@ -11,7 +11,7 @@ import { change, mayNow, type PageContext, param, type Route, read } from './con
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
-import { invitedPage } from './invite.ts';
+import { redirectToInvitation } from './invite.ts';
 import { badge, companyHeading, page } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { onceId, onceInput } from './once.ts';
@@ -88,7 +88,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
       return owner === null ? null : createInvitation(sql, { ...asked, email: owner });
     }),
   );
-  if (invitation !== null) return invitedPage(c, invitation);
+  if (invitation !== null) return redirectToInvitation(c, invitation);
   // an invitation whose link was shown to nobody can be renewed there
   return c.redirect(`/companies/${id}/${owner === null ? 'access' : 'people'}?done=created`, 303);
 }

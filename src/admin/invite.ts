@@ -1,11 +1,13 @@
-import { INVITATION_PATH, invitationMail } from '../domain/invitation.ts';
+import { INVITATION_PATH, instantText, invitationMail } from '../domain/invitation.ts';
 import { reasonOf } from '../log.ts';
 import { findCompany } from '../store/company.ts';
 import type { InvitationRow, MadeInvitation } from '../store/invitation.ts';
-import { type PageContext, read } from './context.ts';
+import { REVEAL_SECONDS } from '../store/key-reveal.ts';
+import { type PageContext, param, type Route, read } from './context.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 import { companyHeading, copyable, page } from './layout.ts';
+import { redirectToSecret, secretOf } from './shown-once.ts';
 import { waitText } from './throttle.ts';
 
 const MAIL_MS = 8000;
@@ -22,18 +24,54 @@ export function countInvitation(c: PageContext, form: Form, company: string): vo
   invitations.attempt(company);
 }
 
-/** Sends an invitation that was just made, where that is set up, and answers with the only page that shows its link. */
-export async function invitedPage(c: PageContext, { token, ...invitation }: MadeInvitation): Promise<Response> {
-  const { email, role, company_id, expires_at } = invitation;
+/** The page that shows the link of an invitation. */
+export const invitedRoute: Route = {
+  ...{ method: 'GET', path: '/companies/:company/invitations/:invitation/shown', action: 'people.write' },
+  ...{ whileClosed: true, handle: invitedPage },
+};
+
+/** What the page shows besides. */
+type Shown = Pick<InvitationRow, 'email' | 'role'> & {
+  readonly until: string;
+  readonly link: string;
+  readonly sent: Sent;
+};
+
+/** Sends an invitation that was just made, where that is set up, and redirects to the only page that shows its link. */
+export async function redirectToInvitation(
+  c: PageContext,
+  { token, ...invitation }: MadeInvitation,
+): Promise<Response> {
+  const { id, email, role, company_id, expires_at } = invitation;
   const company = await read(c, (sql) => findCompany(sql, company_id));
   const { adminUrl } = c.var.services;
   const link = new URL(INVITATION_PATH + token, adminUrl ?? c.req.url).href;
   const sent = await send(c, company.name, invitation, link);
+  const shown: Shown = { email, role, until: expires_at.toISOString(), link, sent };
+  const path = `/companies/${company_id}/invitations/${id}/shown`;
+  return redirectToSecret(c, path, JSON.stringify(shown), new Date(c.var.services.clock()));
+}
+
+async function invitedPage(c: PageContext): Promise<Response> {
+  const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
+  const people = html`<p><a class="button primary" href="/companies/${company.id}/people">To the people of the company</a></p>`;
+  const shown = secretOf(c);
+  if (shown === null) {
+    const title = 'This link can no longer be shown';
+    c.status(410);
+    return page(
+      c,
+      title,
+      html`${companyHeading(c, company)}<h1>${title}</h1>
+<section class="card"><p>The link of an invitation is shown to whoever made it only, and for ${REVEAL_SECONDS} seconds. If nobody has it, renew the invitation: the old link then ends, and the new one is shown.</p></section>${people}`,
+    );
+  }
+  const { email, role, until, link, sent } = JSON.parse(shown) as Shown;
   const body = html`${companyHeading(c, company)}<h1>${email} is invited</h1>
-<div class="notice strong" role="status"><strong>This is the only time the link is shown.</strong> A lost one is renewed.</div>
-<section class="card reveal"><p>${sentText(sent, email)} With the link ${email} becomes ${role} of ${company.name}. It works once, until ${c.var.format.instant(expires_at)}.</p>
+<div class="notice strong" role="status"><strong>This is the only time the link is shown.</strong> A lost one is renewed. For ${REVEAL_SECONDS} seconds a reload of this page shows it again.</div>
+<section class="card reveal"><p>${sentText(sent, email)} With the link ${email} becomes ${role} of ${company.name}. It works once, until ${c.var.format.instant(new Date(until))}.</p>
 ${copyable('link', 'Invitation link', link)}</section>
-<p><a class="button primary" href="/companies/${company.id}/people">To the people of the company</a></p>`;
+${people}`;
   return page(c, 'Invitation', body);
 }
 
@@ -46,12 +84,12 @@ function sentText(sent: Sent, email: string): Html | string {
 
 /** Only with ADMIN_URL: the address of a request could lead whoever gets the e-mail elsewhere. */
 async function send(c: PageContext, company: string, invitation: InvitationRow, link: string): Promise<Sent> {
-  const { mail, adminUrl, log } = c.var.services;
+  const { mail, adminUrl, log, calendar } = c.var.services;
   if (mail === null || adminUrl === null) return null;
   const { role, email: to, expires_at } = invitation;
   const { user } = c.var.session;
   const by = user.role === 'operator' ? null : user.email;
-  const until = `${expires_at.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
+  const until = instantText(expires_at, calendar.timeZone);
   try {
     const { mailer } = await import('../events/mail.ts');
     await mailer(mail, MAIL_MS)({ to, ...invitationMail({ company, by, role, link, until }) });

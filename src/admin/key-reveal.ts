@@ -1,18 +1,26 @@
 import { randomBytes } from 'node:crypto';
+import type { Company } from '../domain/company.ts';
 import { FieldError, readUuid } from '../domain/field.ts';
 import { listModels } from '../domain/gate.ts';
 import type { Model } from '../domain/model.ts';
 import { readCompany } from '../store/directory.ts';
-import type { MintedKey } from '../store/key.ts';
+import { findKey, type KeyRow, type MintedKey } from '../store/key.ts';
 import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../store/key-reveal.ts';
-import { type PageContext, read } from './context.ts';
+import { type PageContext, param, type Route, read } from './context.ts';
 import { csrfInput } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 import { companyHeading, copyable, page } from './layout.ts';
 import { onceInput } from './once.ts';
+import { redirectToSecret, secretOf } from './shown-once.ts';
 
-/** A key is shown by the answer to the form that made it; for a minute the same form gets the same answer again. */
+/** A key is shown by the page that follows the form that made it: for a minute, also where the same form is sent again. */
+
+/** Below the page of the key. `?old=` is the key that it replaces. */
+export const revealRoute: Route = {
+  ...{ method: 'GET', path: '/companies/:company/access/:key/shown', action: 'key.write' },
+  ...{ whileClosed: true, handle: revealPage },
+};
 
 /** Hidden fields of a form that makes a key: the id of the key, and a secret that only the form knows. */
 export function onceInputs(): Html {
@@ -36,17 +44,32 @@ export function replaceForm(c: PageContext, key: { readonly id: string; readonly
   return html`<form method="post" action="/companies/${key.company_id}/access/${key.id}/rotate" class="inline">${csrfInput(c)}${onceInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
 }
 
-/** The answer to a form that made a key. */
-export function revealPage(c: PageContext, key: RevealedKey, replaced: Html | string = ''): Promise<Response> {
-  return key.key === null ? gonePage(c, key) : shownPage(c, { ...key, key: key.key }, replaced);
+/** The answer to a form that made a key. @param old the key that it replaces */
+export function redirectToKey(
+  c: PageContext,
+  { id, company_id, key, created_at }: RevealedKey,
+  old?: string,
+): Response {
+  const path = `/companies/${company_id}/access/${id}/shown`;
+  return redirectToSecret(c, path, key, created_at, old === undefined ? '' : `?old=${old}`);
 }
 
-/** The form came again too late, from another session, or with other settings. */
-async function gonePage(c: PageContext, key: RevealedKey): Promise<Response> {
-  const company = await read(c, (sql) => readCompany(sql, key.company_id));
+async function revealPage(c: PageContext): Promise<Response> {
+  const old = c.req.query('old');
+  const { company, key, replaced } = await read(c, async (sql) => ({
+    company: await readCompany(sql, param(c, 'company')),
+    key: await findKey(sql, param(c, 'key'), param(c, 'company')),
+    replaced: old === undefined ? null : await findKey(sql, readUuid(old), param(c, 'company')),
+  }));
+  const text = key.state === 'active' ? secretOf(c) : null;
+  return text === null ? gonePage(c, company, key) : shownPage(c, company, { ...key, key: text }, replaced);
+}
+
+/** The page is opened too late, or the form came again from another session or with other settings. */
+function gonePage(c: PageContext, company: Company, key: KeyRow): Promise<Response> {
   const isActive = key.state === 'active';
   const body = html`${companyHeading(c, company)}<h1>This key can no longer be shown</h1>
-<section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code> was made by this form ${c.var.format.instant(key.created_at)}, and was shown then. A key is shown again to the same form only, and for ${REVEAL_SECONDS} seconds: after that nobody can read it.</p>
+<section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code> was made ${c.var.format.instant(key.created_at)}, and was shown then. A key is shown to whoever made it only, and for ${REVEAL_SECONDS} seconds: after that nobody can read it.</p>
 <p>${isActive ? 'If nobody stored it, replace it: it stops at once, and a new key with the same settings is shown.' : `It is ${key.state}.`}</p>
 <div class="actions">${isActive ? replaceForm(c, key, 'Replace the key') : ''}
 <a class="button quiet" href="/companies/${key.company_id}/access">All keys</a></div></section>`;
@@ -54,13 +77,12 @@ async function gonePage(c: PageContext, key: RevealedKey): Promise<Response> {
   return page(c, 'This key can no longer be shown', body);
 }
 
-async function shownPage(c: PageContext, key: MintedKey, replaced: Html | string): Promise<Response> {
-  const company = await read(c, (sql) => readCompany(sql, key.company_id));
+function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
   const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
   const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, callable);
   const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
 <div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is replaced by a new one. For ${REVEAL_SECONDS} seconds a reload of this page shows it again.</div>
-${replaced}
+${old === null ? '' : html`<p>The old key <code>${old.prefix}…</code> ${endOf(c, old)}.</p>`}
 ${callable.length > 0 ? '' : html`<p class="notice warn-notice">This key can call no model yet: see the <a href="/companies/${key.company_id}/models">models</a> of the company.</p>`}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable('key', 'API key', key.key)}
@@ -69,6 +91,13 @@ ${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
 </section>
 <p><a class="button primary" href="/companies/${key.company_id}/access">I have stored the key</a></p>`;
   return page(c, 'Your new key', body);
+}
+
+/** How long a key that is replaced still works. */
+function endOf(c: PageContext, { expires_at, revoked_at }: KeyRow): Html | string {
+  return expires_at === null || revoked_at !== null
+    ? 'has stopped working'
+    : html`works until ${c.var.format.instant(expires_at)}`;
 }
 
 /** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */

@@ -5,7 +5,7 @@ import { change, type PageContext, param, type Route, readOfCompany } from './co
 import { csrfInput, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import { html } from './html.ts';
-import { onceInputs, readOnce, replaceForm, revealPage } from './key-reveal.ts';
+import { onceInputs, readOnce, redirectToKey, replaceForm } from './key-reveal.ts';
 import { companyHeading, page } from './layout.ts';
 
 const PATH = '/companies/:company/access/:key/rotate';
@@ -44,19 +44,14 @@ ${select(state, { name: 'overlap', label: 'Overlap', choices: Object.entries(OVE
 }
 
 async function rotate(c: PageContext, form: Form): Promise<Response> {
-  const { services, session, format } = c.var;
+  const { services, session } = c.var;
   const company_id = param(c, 'company');
   const { id: new_id, claim } = readOnce(c, form);
   const overlap = Number(form.required('overlap', oneOf('0', ...Object.keys(OVERLAPS))));
   form.check();
   const asked = { id: param(c, 'key'), company_id, overlap, created_by: session.user.email, new_id };
   const created = await change(c, (sql) => rotateKeyOnce(sql, services.keyPrefix, asked, claim));
-  const [, old] = await find(c);
-  const end =
-    old.expires_at === null || old.revoked_at !== null
-      ? 'has stopped working'
-      : html`works until ${format.instant(old.expires_at)}`;
-  return revealPage(c, created, html`<p>The old key <code>${old.prefix}…</code> ${end}.</p>`);
+  return redirectToKey(c, created, asked.id);
 }
 
 function find(c: PageContext) {

@@ -13,7 +13,7 @@ import { checkboxes, createCard, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import { type Html, html, raw } from './html.ts';
-import { onceInputs, readOnce, revealPage } from './key-reveal.ts';
+import { onceInputs, readOnce, redirectToKey, revealRoute } from './key-reveal.ts';
 import { badge, companyHeading, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';
 import { readLastDay } from './local-time.ts';
@@ -26,6 +26,7 @@ const BASE = '/companies/:company/access';
 export const keyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
   { method: 'POST', path: `${BASE}/create`, action: 'key.write', long: true, handle: create, page: accessPage },
+  revealRoute,
 ];
 
 const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
@@ -172,5 +173,5 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const restrictions = await readRestrictions(c, form);
   form.check();
   const asked = { id, company_id, name, scopes, expires_at, created_by: session.user.email, ...restrictions };
-  return revealPage(c, await change(c, (sql) => createKeyOnce(sql, services.keyPrefix, asked, claim)));
+  return redirectToKey(c, await change(c, (sql) => createKeyOnce(sql, services.keyPrefix, asked, claim)));
 }

@@ -1,6 +1,6 @@
 import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { UUID } from '../domain/field.ts';
-import { SCRIPT, STYLE } from './assets.ts';
+import { ICON, SCRIPT, STYLE } from './assets.ts';
 import { budgetNotices } from './budget-notice.ts';
 import type { PageContext } from './context.ts';
 import { csrfInput } from './field.ts';
@@ -94,7 +94,7 @@ function document(c: PageContext, title: string, header: Html, body: Html, foote
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${c.var.isRefused ? 'Error: ' : ''}${title} · Tollgate</title>
-<link rel="icon" href="data:,">
+<link rel="icon" type="image/svg+xml" href="${ICON.path}">
 <link rel="stylesheet" href="${STYLE.path}">
 <script src="${SCRIPT.path}" defer></script>
 </head>

@@ -1,13 +1,17 @@
 import {
   duration,
+  firstHour,
   type GatewayRow,
+  type LastDay,
   type ModelHealth,
   type NearBudget,
   type Overview,
   type Period,
   type Problem,
   problemsOf,
+  type Reason,
   type Spender,
+  wellText,
 } from '../domain/overview.ts';
 import { readBeginnings, readOverview } from '../store/overview.ts';
 import { type PageContext, type Route, read } from './context.ts';
@@ -15,8 +19,8 @@ import type { Format } from './format.ts';
 import { type Html, html } from './html.ts';
 import { badge, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
+import { reasonCells, shareOf } from './reason.ts';
 
-const HOUR_MS = 3_600_000;
 const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
 
 /** The first page of everybody: operators see the whole installation, others what is theirs. */
@@ -32,14 +36,16 @@ function start(c: PageContext): Response | Promise<Response> {
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readBeginnings)]);
-  const { today, month, models } = overview;
+  const { today, month, models, last_day } = overview;
+  const since = firstHour(c.var.services.clock());
   const body = html`<h1>Overview</h1>
-${state(problemsOf(overview))}
+${state(problemsOf(overview), last_day, format)}
 ${firstSteps(begun)}
-${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, 'API calls, without in-app chat.', format)}
-${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, chatNote(month.chat_eur, format), format)}
+${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, `?from=${today.begins}&to=${today.begins}`, 'API calls, without in-app chat.', format)}
+${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, `?month=${month.begins.slice(0, 7)}`, chatNote(month.chat_eur, format), format)}
 ${budgets(overview.budgets, format)}
-<section><h2>Models in the last 24 hours</h2>${modelTable(models, format, dayBefore(c.var.services.clock()))}</section>
+<section><h2>Models in the last 24 hours</h2>${modelTable(models, format, since)}</section>
+${reasonSection(last_day, format, since)}
 <section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format)}</section>
 <section><h2>Latest changes</h2>${changes(overview, format)}</section>
 <p class="muted foot"><code>tollgate status</code> prints the same.</p>`;
@@ -51,9 +57,12 @@ function chatNote(chat: string, format: Format): Html | string {
   return html`API calls. In-app chat cost ${format.amount(chat)} more; the top spenders and budgets contain it.`;
 }
 
-/** What is wrong, or that nothing is. */
-function state(problems: readonly Problem[]): Html {
-  if (problems.length === 0) return html`<p class="notice" role="status">All is well.</p>`;
+/** What is wrong, or that nothing is of what was judged. */
+function state(problems: readonly Problem[], day: LastDay, format: Format): Html {
+  if (problems.length === 0) {
+    const why = day.refused === 0 ? '' : html` <a href="#reasons">Why</a>`;
+    return html`<p class="notice" role="status">${wellText(day, format.count)}${why}</p>`;
+  }
   return html`<section class="problem" aria-labelledby="wrong"><h2 id="wrong">${problems.length === 1 ? 'One thing is wrong' : `${problems.length} things are wrong`}</h2>
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
 }
@@ -67,12 +76,17 @@ ${companies ? '' : html`<li><a href="/companies">Create a company</a>, and invit
 <li>Create a key on the Access page of the company. It shows a call that works.</li></ol></section>`;
 }
 
-/** A day or month so far: its sums beside those of the one before, and who spends most. @param other the one before */
+/**
+ * A day or month so far: its sums beside those of the one before, and who spends most.
+ * @param other the one before
+ * @param query by which the usage page of a company shows the same days
+ */
 function period(
   title: string,
   caption: string,
   other: string,
   sums: Period,
+  query: string,
   note: Html | string,
   format: Format,
 ): Html {
@@ -85,7 +99,7 @@ ${card('Spent', format.amount(sums.cost_eur), format.eurText(before.cost_eur), c
 ${card('Requests', format.count(sums.requests), format.count(before.requests), changed(sums.requests, before.requests, format))}
 ${card('Tokens', format.count(sums.tokens), format.count(before.tokens), changed(sums.tokens, before.tokens, format))}
 </div>
-${spenders.length === 0 ? emptyText('Nobody has spent anything yet.') : topSpenders(caption, spenders, format)}
+${spenders.length === 0 ? emptyText('Nobody has spent anything yet.') : topSpenders(caption, spenders, query, format)}
 <p class="muted">${note}</p></section>`;
 }
 
@@ -97,9 +111,9 @@ function changed(now: number, before: number, format: Format): string {
   return percent > 0 ? `, ${format.percent(percent)} more` : `, ${format.percent(-percent)} less`;
 }
 
-function topSpenders(caption: string, spenders: readonly Spender[], format: Format): Html {
+function topSpenders(caption: string, spenders: readonly Spender[], query: string, format: Format): Html {
   const cells = {
-    Company: ({ id, name }: Spender) => companyLink({ company_id: id, company_name: name }),
+    Company: ({ id, name }: Spender) => companyLink({ company_id: id, company_name: name }, `usage${query}`),
     Spent: ({ cost_eur }: Spender) => format.amount(cost_eur),
     Share: ({ share }: Spender) => (share === null ? '' : format.percent(share)),
   };
@@ -109,7 +123,7 @@ function topSpenders(caption: string, spenders: readonly Spender[], format: Form
 function budgets({ total, used_up, nearest }: Overview['budgets'], format: Format): Html {
   const cells = {
     Budget: ({ company, key }: NearBudget) =>
-      html`<a href="/companies/${company.id}/usage">${company.name}</a>${
+      html`<a href="/companies/${company.id}/usage${key === null ? '' : `?key=${key.id}`}">${company.name}</a>${
         key === null ? '' : html`, key ${key.name} <code>${key.prefix}…</code>`
       }`,
     Used: ({ percent }: NearBudget) =>
@@ -133,24 +147,22 @@ ${table('Budgets near their end', nearest, { cells, figures }, true)}`
   }</section>`;
 }
 
-/** The first whole hour of the last 24, as the figures have it. */
-function dayBefore(now: number): string {
-  return new Date(Math.ceil(now / HOUR_MS - 24) * HOUR_MS).toISOString();
-}
-
 /** @param since where the requests begin that the figures lead to */
 function modelTable(models: readonly ModelHealth[], format: Format, since: string): Html {
   if (models.length === 0) return emptyText(UNKNOWN);
   const requestsOf = (slug: string, more: Record<string, string> = {}) =>
     `/requests?${new URLSearchParams({ model: slug, from: since, ...more })}`;
-  const share = (count: number, requests: number) =>
-    html`${format.count(count)}${count === 0 ? '' : html` ${muted(format.percent((count / requests) * 100))}`}`;
+  const share = (count: number, requests: number) => shareOf(count, requests, format);
   const cells = {
     Model: ({ slug }: ModelHealth) => (slug === '' ? muted('without a model') : html`<code>${slug}</code>`),
     Requests: ({ slug, requests }: ModelHealth) =>
       slug === ''
         ? format.count(requests)
         : html`<a href="${requestsOf(slug)}">${format.count(requests)}<span class="sr"> requests for ${slug}</span></a>`,
+    Refused: ({ slug, refused, requests }: ModelHealth) =>
+      slug === '' || refused === 0
+        ? share(refused, requests)
+        : html`<a href="${requestsOf(slug, { status: 'refused' })}">${share(refused, requests)}<span class="sr"> of the requests for ${slug} were refused</span></a>`,
     Failed: ({ slug, failed, requests }: ModelHealth) =>
       slug === '' || failed === 0
         ? share(failed, requests)
@@ -158,8 +170,25 @@ function modelTable(models: readonly ModelHealth[], format: Format, since: strin
     'Upstream failed': ({ upstream_failed, requests }: ModelHealth) => share(upstream_failed, requests),
     'Mean time': ({ mean_ms }: ModelHealth) => (mean_ms === null ? '' : `${format.count(Math.round(mean_ms))} ms`),
   };
-  const figures = ['Requests', 'Failed', 'Upstream failed', 'Mean time'];
+  const figures = ['Requests', 'Refused', 'Failed', 'Upstream failed', 'Mean time'];
   return table('Models in the last 24 hours', models, { cells, figures }, true);
+}
+
+/** Why requests of the last 24 hours were refused or failed. @param since where the requests begin that the figures lead to */
+function reasonSection(day: LastDay, format: Format, since: string): Html | string {
+  if (day.requests === 0) return '';
+  const sum = `${format.count(day.refused)} of ${format.count(day.requests)} requests were refused, and ${format.count(day.failed)} failed.`;
+  const cells = {
+    ...reasonCells<Reason>(day.requests, format, (code) => `/requests?${new URLSearchParams({ code, from: since })}`),
+    Companies: ({ companies }: Reason) => format.count(companies),
+    'Most often': ({ code, most }: Reason) =>
+      most === null
+        ? muted('without a valid key')
+        : html`${companyLink({ company_id: most.id, company_name: most.name }, `requests?${new URLSearchParams({ code, from: since })}`)} ${muted(format.count(most.requests))}`,
+  };
+  const title = 'Refused and failed in the last 24 hours';
+  return html`<section id="reasons"><h2>${title}</h2><p>${sum}</p>
+${day.reasons.length === 0 ? '' : table(title, day.reasons, { cells, figures: ['Requests', 'Share', 'Companies'] }, true)}</section>`;
 }
 
 function gatewayTable({ gateways, set_aside }: Overview, format: Format): Html {

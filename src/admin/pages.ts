@@ -13,7 +13,7 @@ import type { Logger } from '../log.ts';
 import { readClosing } from '../store/company.ts';
 import { DatabaseUnavailable } from '../store/database-error.ts';
 import { accountRoutes } from './account.ts';
-import { SCRIPT, STYLE } from './assets.ts';
+import { ICON, SCRIPT, STYLE } from './assets.ts';
 import { assistantRoutes } from './assistant.ts';
 import { auditRoutes } from './audit.ts';
 import { companyRoutes } from './company.ts';
@@ -140,8 +140,11 @@ export function startPages(given: Given): RequestListener {
     c.header('cache-control', 'no-store');
     c.set('services', services);
     await next();
+    // the answer to a form, which Back and Forward could not show again without asking for the form once more
+    if (c.req.method === 'POST' && c.res.headers.get('content-type')?.startsWith('text/html') === true)
+      c.header('cache-control', 'private, no-cache');
   });
-  for (const { path, type, body } of [STYLE, SCRIPT]) {
+  for (const { path, type, body } of [STYLE, SCRIPT, ICON]) {
     const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
     app.get(path, (c) => c.body(body, 200, headers));
   }

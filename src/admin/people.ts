@@ -15,7 +15,7 @@ import { change, mayNow, type PageContext, param, type Route, read, readOfCompan
 import { csrfInput, field, formState, select } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
-import { countInvitation, invitedPage } from './invite.ts';
+import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from './layout.ts';
 import { list, listQuery } from './list.ts';
 
@@ -34,6 +34,7 @@ export const peopleRoutes: readonly Route[] = [
   { method: 'POST', path: `${PERSON}/remove`, ...WRITE, handle: remove, page: removePage },
   { method: 'POST', path: `${INVITATION}/renew`, ...WRITE, permits: 'mails', handle: renew, page: listPage },
   { method: 'POST', path: `${INVITATION}/withdraw`, ...WRITE, handle: withdraw },
+  invitedRoute,
 ];
 
 const SORTS = { role: 'Role', email: 'E-mail address', '-seen': 'Last sign-in' };
@@ -109,14 +110,17 @@ async function invite(c: PageContext, form: Form): Promise<Response> {
   form.check();
   countInvitation(c, form, company_id);
   const asked = { company_id, email, role, created_by: c.var.session.user.email };
-  return invitedPage(c, await change(c, (sql) => createInvitation(sql, asked)));
+  return redirectToInvitation(c, await change(c, (sql) => createInvitation(sql, asked)));
 }
 
 async function renew(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   countInvitation(c, form, company);
   const { email } = c.var.session.user;
-  return invitedPage(c, await change(c, (sql) => renewInvitation(sql, company, param(c, 'invitation'), email)));
+  return redirectToInvitation(
+    c,
+    await change(c, (sql) => renewInvitation(sql, company, param(c, 'invitation'), email)),
+  );
 }
 
 async function withdraw(c: PageContext): Promise<Response> {

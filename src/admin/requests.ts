@@ -1,6 +1,6 @@
 import type { ErrorStatus } from '../domain/errors.ts';
 import { FieldError, oneOf, readSlug, readUuid } from '../domain/field.ts';
-import { fateOf, RESULTS, type Result } from '../domain/request-fate.ts';
+import { fateOf, RESULTS, type Result, reasonOfCode } from '../domain/request-fate.ts';
 import type { FREE_ENDPOINT, LookupEndpoint } from '../domain/usage.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import { findCompany } from '../store/company.ts';
@@ -56,7 +56,7 @@ const STATUSES: Readonly<Record<ErrorStatus, string>> = {
   504: 'upstream too slow',
 };
 const TONES = { success: 'good', refused: 'warn', failed: 'bad', left: 'plain' } as const;
-const FILTERS = ['key', 'model', 'endpoint', 'status', 'from', 'to'];
+const FILTERS = ['key', 'model', 'endpoint', 'status', 'code', 'from', 'to'];
 const MS_OF_SECONDS = 10_000; // longer times are shown in seconds
 
 /**
@@ -66,6 +66,7 @@ const MS_OF_SECONDS = 10_000; // longer times are shown in seconds
  *   model     slug of the model that was found
  *   endpoint  as the ledger names it; also models, usage, shed, unknown
  *   status    success, refused, failed, left, or a status such as 429
+ *   code      of an error, or its name where it has no code, such as insufficient_quota
  *   from, to  ISO times, or times without an offset on the clock of the billing time zone
  *   before    id of a request: those that came before it
  *   id        an x-request-id, whose page is opened
@@ -90,8 +91,9 @@ export async function requestsPage(c: PageContext): Promise<Response> {
 <div class="title-row"><h1>Requests</h1>${idForm(formState(search, path), path)}</div>
 <p class="lead">${keptText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
 ${filters(c, form, query, path)}
-${['key', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
+${['key', 'code', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${query.key === null ? '' : html`<p>Of the key ${keyLink(keys[0], query.key)} alone. <a href="${filteredAddress(form, FILTERS, { key: null })}">All keys</a></p>`}
+${query.code == null ? '' : html`<p>With the error “${reasonOfCode(query.code).text}” <code>${query.code}</code> alone. <a href="${filteredAddress(form, FILTERS, { code: null })}">All errors</a></p>`}
 <p class="actions"><a class="button quiet" href="${filteredAddress(form, FILTERS, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
     isNewest ? html` <button type="button" class="quiet" data-pause hidden>Pause</button>` : ''
   }</p>
@@ -123,6 +125,7 @@ function readQuery(form: Form, company: string | null, timeZone: string): Reques
     model: form.optional('model', readSlug),
     endpoint: form.optional('endpoint', oneOf(...Object.keys(ENDPOINTS))),
     status: form.optional('status', readStatus),
+    code: form.optional('code', readCode),
     from: form.optional('from', time),
     to: form.optional('to', time),
     before: form.optional('before', readCursor),
@@ -132,6 +135,12 @@ function readQuery(form: Form, company: string | null, timeZone: string): Reques
 function readStatus(text: string): Result | number {
   if (/^[1-5]\d\d$/.test(text)) return Number(text);
   return oneOf(...RESULTS)(text);
+}
+
+/** Those of other versions too. */
+function readCode(text: string): string {
+  if (!/^[a-z_]{1,60}$/.test(text)) throw new FieldError('must be the code of an error');
+  return text;
 }
 
 function readCursor(text: string): RequestCursor {
@@ -164,6 +173,7 @@ function filters(c: PageContext, form: Form, query: RequestsQuery, path: string)
   return html`<details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>Filters${set.map((words, at) => html`${at === 0 ? ': ' : ', '}${words}`)}</summary>
 <form method="get" action="${path}" class="filters">
 ${query.key === null ? '' : html`<input type="hidden" name="key" value="${query.key}">`}
+${query.code == null ? '' : html`<input type="hidden" name="code" value="${query.code}">`}
 ${select(state, { name: 'status', label: 'Result', choices: [['', 'All'], ...results, ...codes], value: '' })}
 ${field(state, { name: 'model', label: 'Model' })}
 ${select(state, { name: 'endpoint', label: 'Endpoint', choices: endpoints, value: '' })}
@@ -205,7 +215,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
     Cost: ({ cost_eur: cost }: RequestRow) => (cost === null ? muted('–') : format.eur(cost)),
     Duration: ({ duration_ms: ms }: RequestRow) => (ms === null ? muted('–') : durationText(ms, format)),
   };
-  const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value === null);
+  const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value == null);
   const none = isAll ? 'No requests are kept.' : 'There are no such requests.';
   const empty = next === null ? none : 'None of the requests looked at matches. Older ones may.';
   const more = next === null ? '' : filteredAddress(form, FILTERS, { before: next.id });

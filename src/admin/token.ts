@@ -11,6 +11,7 @@ import {
 } from '../store/admin-token.ts';
 import { findCompany } from '../store/company.ts';
 import { createOnce } from '../store/create-once.ts';
+import { REVEAL_SECONDS } from '../store/key-reveal.ts';
 import { PAGE_ROWS } from '../store/page.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from './context.ts';
 import { createCard, type FormState, field, select } from './field.ts';
@@ -32,6 +33,7 @@ import { toNext } from './list.ts';
 import { readLastDay } from './local-time.ts';
 import { onceId, onceInput } from './once.ts';
 import { may } from './permission.ts';
+import { redirectToSecret, secretOf } from './shown-once.ts';
 
 const OPERATORS = '/tokens';
 const COMPANYS = '/companies/:company/tokens';
@@ -45,6 +47,7 @@ export const tokenRoutes: readonly Route[] = [OPERATORS, COMPANYS].flatMap((base
   return [
     { method: 'GET', path: base, action: reads, handle: listPage },
     { method: 'POST', path: base, action: writes, handle: create, page: listPage },
+    { method: 'GET', path: `${base}/:token/shown`, action: writes, whileClosed: true, handle: shownPage },
     { method: 'GET', path: `${base}/:token/revoke`, action: writes, whileClosed: true, handle: revokePage },
     { method: 'POST', path: `${base}/:token/revoke`, action: writes, whileClosed: true, handle: revoke },
   ];
@@ -91,7 +94,7 @@ ${next === null ? '' : toNext(`${base}?before=${next}`, 'Older tokens')}`;
 }
 
 async function create(c: PageContext, form: Form): Promise<Response> {
-  const { base, heading, company } = await placeOf(c);
+  const { base, company } = await placeOf(c);
   const { services, session } = c.var;
   const name = form.required('name', readName);
   const access = form.required('access', oneOf('read', 'write'));
@@ -108,11 +111,30 @@ async function create(c: PageContext, form: Form): Promise<Response> {
     const text = `This form was sent twice. The token “${name}” was created the first time, and shown then: if nobody stored it, revoke it and send the form again.`;
     throwConflict('token', text);
   }
+  return redirectToSecret(c, `${base}/${id}/shown`, created.token, created.created_at);
+}
+
+async function shownPage(c: PageContext): Promise<Response> {
+  const { base, heading, company } = await placeOf(c);
+  const { name } = await read(c, (sql) => findTokenById(sql, param(c, 'token'), company));
+  const token = secretOf(c);
+  if (token === null) {
+    const title = 'This token can no longer be shown';
+    c.status(410);
+    return page(
+      c,
+      title,
+      html`${heading}<h1>${title}</h1>
+<section class="card"><p>The token <strong>${name}</strong> is shown to whoever made it only, and for ${REVEAL_SECONDS} seconds. If nobody stored it, revoke it and create another one.</p></section>
+<p><a class="button quiet" href="${base}">All tokens</a></p>`,
+    );
+  }
+  const { services } = c.var;
   const body = html`${heading}<h1>Your new token</h1>
-<div class="notice strong" role="status"><strong>This is the only time the token is shown.</strong> Store it now; a lost token is revoked and replaced by a new one.</div>
+<div class="notice strong" role="status"><strong>This is the only time the token is shown.</strong> Store it now; a lost token is revoked and replaced by a new one. For ${REVEAL_SECONDS} seconds a reload of this page shows it again.</div>
 <section class="card reveal"><h2>${name}</h2>
-${copyable('token', 'Token', created.token)}
-${copyable('curl', 'Try it with curl', `curl ${services.adminUrl ?? new URL(c.req.url).origin}/api/v1/companies${company === null ? '' : `/${company}`} \\\n  -H 'Authorization: Bearer ${created.token}'`)}
+${copyable('token', 'Token', token)}
+${copyable('curl', 'Try it with curl', `curl ${services.adminUrl ?? new URL(c.req.url).origin}/api/v1/companies${company === null ? '' : `/${company}`} \\\n  -H 'Authorization: Bearer ${token}'`)}
 </section>
 <p><a class="button primary" href="${base}">I have stored the token</a></p>`;
   return page(c, 'Your new token', body);

@@ -98,6 +98,11 @@ export function requestsOf(address: UsageAddress, more: Partial<UsageFilters>, h
   return `requests${queryOf(address, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
 }
 
+/** The page of the requests of these days and filters that got an error. */
+export function requestsWith(address: UsageAddress, code: string): string {
+  return `${requestsOf(address, {})}&code=${encodeURIComponent(code)}`;
+}
+
 /** A filter as the address and forms have it. */
 export function inAddress(filter: string): string {
   return filter === '' ? UNLABELLED : filter;

@@ -1,5 +1,5 @@
 import type { BudgetState, UsageTotals } from '../store/company-usage.ts';
-import { budgetBar, legendEntry } from './chart.ts';
+import { budgetBar } from './chart.ts';
 import type { Format } from './format.ts';
 import { type Html, html } from './html.ts';
 import { badge } from './layout.ts';
@@ -35,10 +35,7 @@ function budget(
   return html`<p class="big">${format.percent(total_percent)} <span class="of">of ${format.amount(budget_eur)}</span>${
     total_percent >= 100 ? html` ${badge('bad', 'reached: calls get 402')}` : ''
   }</p>
-${budgetBar(chat_percent, total_percent, forecast_percent)}
-<p class="legend small">${legendEntry('chat', 'In-app chat')}${legendEntry('spent', 'API')}${
-    forecast_percent === null ? '' : legendEntry('forecast', 'Forecast')
-  }</p>`;
+${budgetBar(chat_percent, total_percent, forecast_percent)}`;
 }
 
 function forecast({ forecast_eur, forecast_percent }: BudgetState, format: Format): Html {

@@ -1,4 +1,5 @@
 import { formatEur, parseEur } from '../domain/money.ts';
+import type { ReasonCount } from '../domain/request-fate.ts';
 import type { UsageSums } from '../domain/usage.ts';
 import type { Groups, Usage, UsageFilters, UsageGroup } from '../store/company-usage.ts';
 import type { Quality, QualityGroup } from '../store/quality.ts';
@@ -6,7 +7,8 @@ import type { DetailSums, UsageDetails } from '../store/usage-details.ts';
 import type { Format } from './format.ts';
 import { type Html, html, raw } from './html.ts';
 import { badge, type Columns, muted, table } from './layout.ts';
-import { ENDPOINTS, queryOf, requestsOf, type UsageAddress } from './usage-address.ts';
+import { reasonCells, shareOf } from './reason.ts';
+import { ENDPOINTS, queryOf, requestsOf, requestsWith, type UsageAddress } from './usage-address.ts';
 
 /** The tables of a usage page: what is shown, by model, key, endpoint, cost centre, by how calls ended, and what tokens consist of. */
 
@@ -19,7 +21,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
 /** Lines of each table; the rest is one line. */
 export const MAX_LINES = 50;
 
-const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'p50', 'p95', 'Errors'];
+const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'p50', 'p95', 'Refused', 'Failed'];
 
 /** Where the figures lead to, and what was measured besides. */
 interface Surroundings {
@@ -134,7 +136,8 @@ function measurements(format: Format): Columns<Line>['cells'] {
   return {
     p50: ({ measured }) => time(measured?.p50),
     p95: ({ measured }) => time(measured?.p95),
-    Errors: ({ measured }) => (measured === undefined ? '–' : format.percent(measured.error_rate * 100)),
+    Refused: ({ measured }) => (measured === undefined ? '–' : shareOf(measured.refused, measured.requests, format)),
+    Failed: ({ measured }) => (measured === undefined ? '–' : format.percent(measured.error_rate * 100)),
   };
 }
 
@@ -149,6 +152,19 @@ function endings({ by_ending }: Usage, format: Format): Html | string {
     ...sumCells(format),
   };
   return table('How calls ended', by_ending, { cells, figures: FIGURES });
+}
+
+/** Why requests were refused or failed; nothing where none is known. They cost nothing, and are not in the ledger. */
+export function reasonsTable({ format, address, quality }: Surroundings): Html | string {
+  const { requests, refused, failed } = quality.all;
+  if (requests === 0) return '';
+  const leads = quality.hasTrail && address.filters.cost_center === null;
+  const cells = reasonCells<ReasonCount>(requests, format, (code) => (leads ? requestsWith(address, code) : null));
+  const title = 'Refused and failed requests';
+  const known = quality.reasons.length > 0;
+  return html`<section id="reasons"><h2>${title}</h2>
+<p>${format.count(refused)} of ${format.count(requests)} requests were refused, and ${format.count(failed)} failed.</p>
+${known ? table(title, quality.reasons, { cells, figures: ['Requests', 'Share'] }, true) : ''}</section>`;
 }
 
 type DetailLine = DetailSums & { readonly model: string | null };

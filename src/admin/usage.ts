@@ -1,17 +1,17 @@
 import { type DayRange, type Step, stepOf, stepsOf, wholeMonth } from '../domain/day-range.ts';
 import { readUsage, type Usage } from '../store/company-usage.ts';
-import { readQuality } from '../store/quality.ts';
+import { type Quality, readQuality } from '../store/quality.ts';
 import { readUsageDetails } from '../store/usage-details.ts';
 import { type Bar, costChart } from './chart.ts';
 import { type PageContext, param, type Route, read } from './context.ts';
 import type { Format } from './format.ts';
-import { html } from './html.ts';
+import { type Html, html } from './html.ts';
 import { companyHeading, emptyText, page } from './layout.ts';
 import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums } from './usage-export.ts';
-import { detailsTable, MAX_LINES, usageTables } from './usage-tables.ts';
+import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
@@ -40,17 +40,26 @@ async function usagePage(c: PageContext): Promise<Response> {
 <a class="button quiet" href="/companies/${id}/ledger.csv${query}" download>Export ledger rows</a></div>
 ${usageBar(c, base, address, usage)}
 ${usageCards(usage, format)}
+${refusedText(quality, format)}
 <section class="card"><h2>Cost per ${stepOf(range)}</h2>${
     usage.by_time.length === 0
       ? emptyText(`No API calls ${when}${isFiltered ? ' with these filters' : ''}.`)
       : chart(usage, address, quality.hasTrail, format)
   }</section>
 ${usageTables(usage, { format, address, quality })}
+${reasonsTable({ format, address, quality })}
 ${detailsTable(details, format)}
-${quality.isTooMuch ? html`<p class="muted">Latency and error rates are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
-<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
+${quality.isTooMuch ? html`<p class="muted">Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
+<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.</p>`;
   if (form.messages.size > 0) c.status(422);
   return page(c, `Usage of ${usage.company_name}`, body);
+}
+
+/** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */
+function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
+  if (refused + failed === 0) return '';
+  const share = format.percent((refused / requests) * 100);
+  return html`<p>Of all ${format.count(requests)} requests, ${format.count(refused)} (${share}) were refused, and ${format.count(failed)} failed: <a href="#reasons">why</a>.</p>`;
 }
 
 /** What the axis of time is called. */

@@ -1,4 +1,13 @@
-import { duration, type GatewayRow, NO_OPERATOR, type Overview, type Period, problemsOf } from '../domain/overview.ts';
+import {
+  duration,
+  type GatewayRow,
+  NO_OPERATOR,
+  type Overview,
+  type Period,
+  problemsOf,
+  wellText,
+} from '../domain/overview.ts';
+import { reasonOfCode } from '../domain/request-fate.ts';
 import { readOverview } from '../store/overview.ts';
 import { command } from './command.ts';
 import { listing, minute, yesNo } from './text.ts';
@@ -8,13 +17,13 @@ export const statusCommand = command({
   summary: 'usage of all companies, gateways, what is wrong; exits 1 when something is',
   options: {},
   notes:
-    'The same facts as the first page of operators: cost, requests and tokens of today and of this month beside those of the same time yesterday and a month ago, top spenders, budgets near their end, models in the last 24 hours, gateways, and what was changed last.',
+    'The same facts as the first page of operators: cost, requests and tokens of today and of this month beside those of the same time yesterday and a month ago, top spenders, budgets near their end, models in the last 24 hours, why requests were refused or failed in them, gateways, and what was changed last.',
   async run({ read }) {
     const overview = await readOverview((query) => read(async (sql) => query(sql)));
     const problems = problemsOf(overview);
     const wrong = problems.map(({ text, remedy }) => `- ${text} ${remedy}`).join('\n');
     const notice = overview.has_operator ? [] : [`${NO_OPERATOR.text} Make one: ${NO_OPERATOR.command}`];
-    const parts = [wrong || 'All is well.', ...notice, ...facts(overview)];
+    const parts = [wrong || wellText(overview.last_day), ...notice, ...facts(overview)];
     const ok = problems.length === 0;
     return { json: { ok, problems, ...overview }, text: parts.join('\n\n'), exit: ok ? 0 : 1 };
   },
@@ -25,6 +34,7 @@ function facts({
   month,
   budgets,
   models,
+  last_day,
   gateways,
   set_aside,
   dead_deliveries,
@@ -69,12 +79,27 @@ function facts({
       {
         'MODEL, LAST 24 H': ({ slug }) => slug || '(without a model)',
         REQUESTS: ({ requests }) => requests,
+        REFUSED: ({ refused }) => refused,
         FAILED: ({ failed }) => failed,
         'UPSTREAM FAILED': ({ upstream_failed }) => upstream_failed,
         'MEAN MS': ({ mean_ms }) => mean_ms && Math.round(mean_ms),
       },
       'No requests are known of the last 24 hours: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).',
-      ['REQUESTS', 'FAILED', 'UPSTREAM FAILED', 'MEAN MS'],
+      ['REQUESTS', 'REFUSED', 'FAILED', 'UPSTREAM FAILED', 'MEAN MS'],
+    ),
+    `Refused in the last 24 hours: ${last_day.refused} of ${last_day.requests} requests. Failed: ${last_day.failed}.`,
+    listing(
+      last_day.reasons,
+      {
+        'REFUSED OR FAILED, LAST 24 H': ({ code }) => reasonOfCode(code).text,
+        CODE: ({ code }) => code,
+        STATUS: ({ code }) => reasonOfCode(code).status,
+        REQUESTS: ({ requests }) => requests,
+        COMPANIES: ({ companies }) => companies,
+        'MOST OFTEN': ({ most }) => (most === null ? '(no valid key)' : `${most.name ?? most.id}: ${most.requests}`),
+      },
+      'No request is known to have been refused or to have failed.',
+      ['STATUS', 'REQUESTS', 'COMPANIES'],
     ),
     listing(
       gateways,

@@ -1,4 +1,5 @@
 import { readMonth, readUuid } from '../domain/field.ts';
+import { reasonOfCode } from '../domain/request-fate.ts';
 import type { UsageSums } from '../domain/usage.ts';
 import type { DetailSums } from '../store/usage-details.ts';
 import { summarizeUsage } from '../store/usage-summary.ts';
@@ -22,15 +23,17 @@ export const usageCommand = command({
     company: required('--company ID', readUuid, 'company to show'),
     month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
   },
-  notes: 'EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
+  notes:
+    'Refused and failed requests cost nothing and are not among the others. EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
   async run({ read }, { company, month }) {
     const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
     const centers = usage.by_cost_center;
-    const details = usage.token_details;
+    const { answers, token_details: details } = usage;
     const labelled = centers.some(({ cost_center }) => cost_center !== '') ? centers : [];
     const text = sections(
       card(`Usage of ${usage.company_name} in ${usage.month}`, {
         requests: usage.requests,
+        ...(answers === null ? {} : { refused: answers.refused, failed: answers.failed }),
         'prompt tokens': usage.prompt_tokens,
         'completion tokens': usage.completion_tokens,
         ...(details === null ? {} : detailsOf(details)),
@@ -40,6 +43,17 @@ export const usageCommand = command({
         'EUR budget': budgetText(usage.monthly_budget_eur),
       }),
       listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
+      listing(
+        answers?.reasons ?? [],
+        {
+          'REFUSED OR FAILED': ({ code }) => reasonOfCode(code).text,
+          CODE: ({ code }) => code,
+          STATUS: ({ code }) => reasonOfCode(code).status,
+          REQUESTS: ({ requests }) => requests,
+        },
+        '',
+        ['STATUS', 'REQUESTS'],
+      ),
       listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
       listing(labelled, { 'COST CENTRE': ({ cost_center }) => cost_center || '(none)', ...SUMS }, '', NUMBERS),
     );

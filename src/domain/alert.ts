@@ -46,7 +46,8 @@ export function mailOf(alert: BudgetAlert, pages: URL | null): { readonly subjec
       ? 'Calls are refused with status 402 until the month ends or the budget is raised.'
       : 'Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.',
   );
-  if (pages !== null) lines.push('', new URL(`/companies/${company.id}/usage`, pages).href);
+  const query = new URLSearchParams({ month: alert.month, ...(key !== null && { key: key.id }) });
+  if (pages !== null) lines.push('', new URL(`/companies/${company.id}/usage?${query}`, pages).href);
   return { subject: `[Tollgate] ${who} ${what}`, text: `${lines.join('\n')}\n` };
 }
 

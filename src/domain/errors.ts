@@ -69,6 +69,11 @@ export type ErrorName = keyof typeof TABLE;
 export type ErrorStatus = (typeof TABLE)[ErrorName][0];
 export const ERROR_NAMES = Object.keys(TABLE) as readonly ErrorName[];
 
+/** The status of an error by its name; null for one that this version does not know. */
+export function statusOfError(name: string): ErrorStatus | null {
+  return Object.hasOwn(TABLE, name) ? TABLE[name as ErrorName][0] : null;
+}
+
 /**
  * A refusal or failure to be reported to the client.
  * @param detail text for the client in place of the standard message; never holds internal names

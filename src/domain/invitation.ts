@@ -21,6 +21,15 @@ interface Invitation {
   readonly until: string;
 }
 
+/**
+ * A moment to the minute for mails, whose reader's clock and language nobody knows: on the clock of the billing time
+ * zone, as the pages have it, with its name.
+ */
+export function instantText(at: Date, timeZone: string): string {
+  const text = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone }).format(at);
+  return `${text} (${timeZone})`;
+}
+
 /** Subject and plain text of the e-mail that brings an invitation. */
 export function invitationMail({ company, by, role, link, until }: Invitation) {
   // anyone may have written the name in the database, and none may add lines of its own

@@ -1,4 +1,5 @@
 import type { RecentChange } from './change-text.ts';
+import { isRefusal, type ReasonCount, reasonOfCode } from './request-fate.ts';
 
 /** What an operator has to know of a whole installation, and what of it is wrong. EUR amounts are exact decimal text. */
 
@@ -67,6 +68,8 @@ export interface ModelHealth {
   /** Empty: no model was found. */
   readonly slug: string;
   readonly requests: number;
+  /** Answered with 4xx. */
+  readonly refused: number;
   /** Answered with 5xx, or with a stream that broke. */
   readonly failed: number;
   readonly upstream_failed: number;
@@ -75,6 +78,23 @@ export interface ModelHealth {
   readonly recent_upstream_failed: number;
   /** Mean of the requests that were served; null when none was. */
   readonly mean_ms: number | null;
+}
+
+/** An error that requests got. */
+export interface Reason extends ReasonCount {
+  /** How many companies got it. */
+  readonly companies: number;
+  /** The one that got it most often; null: requests without a valid key. The name is null for a removed one. */
+  readonly most: { readonly id: string; readonly name: string | null; readonly requests: number } | null;
+}
+
+/** Requests of all companies, and of none, in the present hour and the 23 before. */
+export interface LastDay {
+  readonly requests: number;
+  readonly refused: number;
+  readonly failed: number;
+  /** Those with most requests first. */
+  readonly reasons: readonly Reason[];
 }
 
 export interface Overview {
@@ -86,6 +106,7 @@ export interface Overview {
     readonly chat_eur: string;
   };
   readonly budgets: { readonly total: number; readonly used_up: number; readonly nearest: readonly NearBudget[] };
+  readonly last_day: LastDay;
   /** Those with most requests first. Empty where there were none, or no gateway keeps the request trail. */
   readonly models: readonly ModelHealth[];
   /** Records that Postgres refused, kept in api_usage_set_aside. */
@@ -112,6 +133,7 @@ export interface Problem {
 }
 
 const MAX_LAG_SECONDS = 60;
+const HOUR_MS = 3_600_000;
 const DECADE_SECONDS = 315_360_000;
 /** A model with fewer requests says nothing. */
 const LEAST_REQUESTS = 20;
@@ -125,7 +147,7 @@ export function problemsOf(overview: Overview): Problem[] {
     ...ofRecords(running, overview.set_aside),
     ...ofGateways(running, overview.gateways),
     ...ofTenantRole(overview.tenant_role_advice),
-    ...ofModels(overview.models),
+    ...ofModels(overview.models, Date.parse(overview.at)),
     ...ofDeliveries(overview),
   ];
 }
@@ -204,23 +226,42 @@ function ofTenantRole(advice: string | null): Problem[] {
   return [{ text: NO_TENANT_ROLE.text, remedy: NO_TENANT_ROLE.remedy(advice), path: '/#gateways' }];
 }
 
-function ofModels(models: readonly ModelHealth[]): Problem[] {
+/**
+ * What is said when nothing is wrong: what was judged, and what was not. A company all of whose requests are refused
+ * has a problem, which nobody but its people can judge.
+ */
+export function wellText({ requests, refused, reasons }: LastDay, counts = (count: number) => `${count}`): string {
+  const well = 'All is well with gateways, usage records, upstreams and deliveries of events.';
+  const others = `${well} Refused requests and budgets are not judged here:`;
+  if (requests === 0) return `${others} no request of the last 24 hours is known.`;
+  if (refused === 0) return `${others} none of ${counts(requests)} requests was refused in the last 24 hours.`;
+  const most = reasons.find(({ code }) => isRefusal(code));
+  const why = most === undefined ? '' : `, ${counts(most.requests)} of them for “${reasonOfCode(most.code).text}”`;
+  return `${others} ${counts(refused)} of ${counts(requests)} requests were refused in the last 24 hours${why}.`;
+}
+
+/** The first whole hour of the last 24, or fewer, as sums by the hour have it. ISO 8601. @param now milliseconds since the epoch */
+export function firstHour(now: number, hours = 24): string {
+  return new Date(Math.floor(now / HOUR_MS - hours + 1) * HOUR_MS).toISOString();
+}
+
+function ofModels(models: readonly ModelHealth[], now: number): Problem[] {
   return models
     .map((model) => ({ slug: model.slug, ...judged(model) }))
     .filter(({ requests, failed }) => requests >= LEAST_REQUESTS && failed > requests * MAX_FAILED_SHARE)
     .slice(0, MOST_MODELS)
-    .map(({ slug, requests, failed, when }) => ({
+    .map(({ slug, requests, failed, when, hours }) => ({
       text: `The upstream failed ${failed} of ${requests} requests for ${slug} in ${when}.`,
       remedy: 'Read what it said, ask the router for the reason, or give the model another upstream.',
-      path: `/requests?model=${encodeURIComponent(slug)}`,
+      path: `/requests?${new URLSearchParams({ model: slug, from: firstHour(now, hours) })}`,
     }));
 }
 
 /** The last hours where they tell enough: an outage is then told within minutes, and no longer once it is over. */
 function judged({ requests, upstream_failed, recent_requests, recent_upstream_failed }: ModelHealth) {
   return recent_requests >= LEAST_REQUESTS
-    ? { requests: recent_requests, failed: recent_upstream_failed, when: 'this hour and the one before' }
-    : { requests, failed: upstream_failed, when: 'the last 24 hours' };
+    ? { requests: recent_requests, failed: recent_upstream_failed, when: 'this hour and the one before', hours: 2 }
+    : { requests, failed: upstream_failed, when: 'the last 24 hours', hours: 24 };
 }
 
 function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Overview): Problem[] {

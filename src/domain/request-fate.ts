@@ -1,4 +1,4 @@
-import type { ErrorName } from './errors.ts';
+import { type ErrorName, statusOfError } from './errors.ts';
 import type { Outcome } from './usage.ts';
 
 /** What became of a request, in words, for pages and the command line. */
@@ -36,6 +36,63 @@ interface Fate {
 }
 
 type Text = readonly [what: string, advice: string | null, about?: Fate['about']];
+
+/**
+ * Whether a failure of the upstream that was noted is the upstream's own. An error 4xx tells the client of a mistake
+ * that only it can mend, whatever status the upstream had for it; but 429 after the upstream was asked tells of the
+ * upstream's limit. `UPSTREAM_FAILED` says the same in SQL (store/request-trail.ts).
+ * @param status told to the client; 0: it had left
+ * @param upstreamStatus null: the upstream gave no answer
+ */
+export function isUpstreamsFailure(status: number, upstreamStatus: number | null): boolean {
+  const told = status || upstreamStatus || 0;
+  return told < 400 || told >= 500 || told === 429;
+}
+
+/** Requests that got the same error. */
+export interface ReasonCount {
+  /** Code of the error, or its name where it has no code. */
+  readonly code: string;
+  readonly requests: number;
+}
+
+/** Why requests were refused or failed, in a few words each. Errors without any are told by their codes. */
+const REASONS: Readonly<Partial<Record<string, string>>> = {
+  invalid_request: 'Invalid request',
+  invalid_json: 'Body is not JSON',
+  missing_required_parameter: 'Parameter missing',
+  invalid_type: 'Parameter of a wrong type',
+  unsupported_parameter: 'Parameter not supported',
+  context_length_exceeded: 'Input longer than the model takes',
+  model_required: 'No model named',
+  invalid_api_key: 'Key missing or not valid',
+  insufficient_quota: 'Budget reached',
+  insufficient_scope: 'Key lacks the scope',
+  non_eu_model_blocked: 'EU gate',
+  not_found: 'No such model or address',
+  method_not_allowed: 'Method not allowed',
+  request_timeout: 'Request too slow to arrive',
+  request_too_large: 'Request too large',
+  unsupported_media_type: 'Body not sent as JSON',
+  upgrade_required: 'WebSocket asked for',
+  rate_limit_exceeded: 'Rate limit',
+  request_header_fields_too_large: 'Headers too large',
+  internal_error: 'Error of the gateway',
+  upstream_error: 'Upstream failed',
+  service_unavailable: 'Gateway overloaded, or upstream not reached',
+  upstream_timeout: 'Upstream too slow',
+} satisfies Partial<Record<ErrorName, string>>;
+
+/** A reason as people read it, and its status; null for a code that only other versions of this program know. */
+export function reasonOfCode(code: string): { readonly text: string; readonly status: number | null } {
+  return { text: REASONS[code] ?? code.replaceAll('_', ' '), status: statusOfError(code) };
+}
+
+/** Whether the status of an error refuses: the others are failures. */
+export function isRefusal(code: string): boolean {
+  const status = statusOfError(code);
+  return status !== null && status < 500;
+}
 
 export function fateOf(request: RequestFacts): Fate {
   const [what, advice, about = null] = textOf(request);

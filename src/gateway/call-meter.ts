@@ -6,6 +6,7 @@ import { formatEur } from '../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../domain/ports.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../domain/prompt.ts';
 import { scrub } from '../domain/redact.ts';
+import { isUpstreamsFailure } from '../domain/request-fate.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../domain/usage.ts';
 import type { ClientResponse } from '../http/exchange.ts';
 import { type TokenCounts, type ToldUsage, withCost } from '../json/usage.ts';
@@ -116,8 +117,12 @@ export class CallMeter {
     return this.#services.deadlines.watch(res, onDeadline);
   }
 
-  /** Logs why the upstream failed, in its own words but without prompts and keys. @param status of its answer; null: none */
-  upstreamFailed(reason: string, status: number | null = null): void {
+  /**
+   * Logs why the upstream failed, or refused what the caller sent: in its own words, but without prompts and keys.
+   * @param status of its answer; null: none
+   * @param told the status that the client is told; 0: it is not known yet, and no mistake of the client
+   */
+  upstreamFailed(reason: string, status: number | null = null, told = 0): void {
     const { requestId, model } = this.admission;
     const { kept, pieces } = this.#prompt; // a longer prompt is not at hand to be removed from the reason
     // the internal name was sent too, and may be logged
@@ -125,7 +130,9 @@ export class CallMeter {
       kept === 'short' ? Buffer.concat(pieces).toString().replace(JSON.stringify(model.upstream), '') : null;
     if (prompt !== null) addWork(this.load, SCRUB_COST * prompt.length);
     this.failure = { status, reason: scrub(reason, this.#services.upstream.keys, prompt) };
-    this.#services.log.warn({ request_id: requestId, reason: this.failure.reason }, 'upstream failed');
+    const line = { request_id: requestId, reason: this.failure.reason };
+    if (told === 0 || isUpstreamsFailure(told, status)) this.#services.log.warn(line, 'upstream failed');
+    else this.#services.log.info(line, 'upstream refused the request');
   }
 
   /** Logs a fault of our own in handling the answer. */

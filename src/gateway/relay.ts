@@ -82,7 +82,8 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   /** The client's error for an answer whose status is not 200. The upstream's words go to the operator's log alone. */
   protected statusError(body: Buffer): GatewayError {
     const { status, meter } = this;
-    meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`, status);
-    return statusFailure(status, body, this.#retryAfter, meter.admission.model, meter.secrets);
+    const error = statusFailure(status, body, this.#retryAfter, meter.admission.model, meter.secrets);
+    meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`, status, error.status);
+    return error;
   }
 }

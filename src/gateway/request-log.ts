@@ -4,6 +4,7 @@ import { IsoTime } from '../domain/iso.ts';
 import type { Clock, EndedRequest, Trail } from '../domain/ports.ts';
 import { asciiJson } from '../domain/record.ts';
 import { nameOrNot } from '../domain/redact.ts';
+import { isUpstreamsFailure } from '../domain/request-fate.ts';
 import type { LineSink } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import type { Reply } from './reply.ts';
@@ -115,6 +116,9 @@ export class RequestLog {
     const { status, requestId, streamedAt } = summary.reply;
     const { added, endpoint, companyId, slug, meter, trace } = summary;
     this.#metrics.answered(endpoint, status);
+    if (meter !== null && meter.failure !== null && isUpstreamsFailure(status, meter.failure.status)) {
+      this.#metrics.upstreamFailed();
+    }
     this.#metrics.took(ms, added, streamedAt - summary.began);
     this.#trail?.add(summary, ms, added, streamedAt - summary.began);
     trace?.end(summary);

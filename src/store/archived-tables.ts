@@ -173,9 +173,9 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'request_hours',
-    what: 'requests by hour, model, key and endpoint: how many were refused and failed, and how long they took',
+    what: 'requests by hour, model, key and endpoint: how many were refused and failed, why, and how long they took',
     columns: words(
-      'company_id hour model_slug api_key_id endpoint requests refused failed upstream_failed duration_ms added_us duration_buckets added_buckets',
+      'company_id hour model_slug api_key_id endpoint requests refused failed upstream_failed reasons duration_ms added_us duration_buckets added_buckets',
     ),
     order: 'hour, model_slug, api_key_id, endpoint',
   },

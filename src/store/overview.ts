@@ -1,9 +1,10 @@
 import { describeChange } from '../domain/change-text.ts';
-import type { ModelHealth, Overview } from '../domain/overview.ts';
+import type { LastDay, ModelHealth, Overview } from '../domain/overview.ts';
 import { pageOfAudit } from './audit.ts';
 import type { Sql } from './database.ts';
-import { dayBegins, IS_ACTIVE, utcSecond } from './expressions.ts';
+import { dayBegins, IS_ACTIVE, NIL_ID, utcSecond } from './expressions.ts';
 import { forecast, presentMonth } from './present-month.ts';
+import { reasonRows } from './request-hours.ts';
 import { tenantRoleAdvice } from './tenant-role.ts';
 import { hasOperator } from './user.ts';
 
@@ -25,14 +26,15 @@ type Read = <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
  * @param read called for several queries at once
  */
 export async function readOverview(read: Read): Promise<Overview> {
-  const [facts, models, { rows }, tenant_role_advice, has_operator] = await Promise.all([
+  const [facts, last_day, models, { rows }, tenant_role_advice, has_operator] = await Promise.all([
     read(readFacts),
+    read(readLastDay),
     read(readModels),
     read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null, limit: MOST_CHANGES })),
     read(tenantRoleAdvice),
     read(hasOperator),
   ]);
-  return { ...facts, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
+  return { ...facts, last_day, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
 }
 
 /** Whether there are any models and companies: without both nobody can call anything. */
@@ -42,18 +44,42 @@ export async function readBeginnings(sql: Sql): Promise<{ readonly models: boole
   return row;
 }
 
-type Facts = Omit<Overview, 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
+type Facts = Omit<Overview, 'last_day' | 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
 
 /** From the sums of the request trail, without its histograms: summing those takes 30 times as long. */
 function readModels(sql: Sql): Promise<ModelHealth[]> {
   return sql<ModelHealth[]>`
-    select model_slug as slug, sum(requests)::bigint as requests, sum(failed)::bigint as failed,
+    select model_slug as slug, sum(requests)::bigint as requests, sum(refused)::bigint as refused, sum(failed)::bigint as failed,
       sum(upstream_failed)::bigint as upstream_failed,
       coalesce(sum(requests) filter (where hour > now() - interval '2 hours'), 0)::bigint as recent_requests,
       coalesce(sum(upstream_failed) filter (where hour > now() - interval '2 hours'), 0)::bigint as recent_upstream_failed,
       round(sum(duration_ms) / nullif(sum(requests - refused), 0), 1)::float8 as mean_ms
     from request_hours where hour > now() - interval '24 hours'
     group by 1 order by sum(requests) desc, 1 limit ${MOST_MODELS}`;
+}
+
+async function readLastDay(sql: Sql): Promise<LastDay> {
+  const [row] = await sql<[LastDay]>`
+    with hours as materialized (
+      select company_id, requests, refused, failed, reasons from request_hours where hour > now() - interval '24 hours'
+    ),
+    reasons as (
+      select code, company_id, sum(requests) as requests from (${reasonRows(sql, sql`hours`)}) r group by 1, 2
+    ),
+    ranked as (
+      select *, sum(requests) over (partition by code) as sum,
+        count(nullif(company_id, ${NIL_ID})) over (partition by code) as companies,
+        row_number() over (partition by code order by requests desc, company_id) as place
+      from reasons
+    )
+    select coalesce(sum(requests), 0)::bigint as requests, coalesce(sum(refused), 0)::bigint as refused,
+      coalesce(sum(failed), 0)::bigint as failed,
+      (select coalesce(jsonb_agg(jsonb_build_object('code', code, 'requests', sum, 'companies', companies,
+          'most', case when company_id <> ${NIL_ID} then jsonb_build_object('id', company_id, 'name', c.name, 'requests', requests) end)
+        order by sum desc, code), '[]')
+        from ranked left join companies c on c.id = company_id where place = 1) as reasons
+    from hours`;
+  return row;
 }
 
 /** One statement, so that all figures are of one instant. */

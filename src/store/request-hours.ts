@@ -86,6 +86,13 @@ export async function readRequestHours(
   }));
 }
 
+/** Rows of `code` and `requests`, with the company of each, over rows of `request_hours`. */
+export function reasonRows(sql: Sql, hours: ReturnType<Sql>) {
+  return sql`
+    select company_id, key as code, value::bigint as requests from ${hours} h, jsonb_each_text(h.reasons)
+    where h.reasons <> '{}'`;
+}
+
 /** Adds arrays element by element, one for each bucket of a histogram: Postgres has no sum of arrays. */
 export function sumOf(column: string, bounds: readonly number[]): string {
   return `array[${[...bounds, null].map((_, at) => `sum(${column}[${at + 1}])::bigint`)}]`;

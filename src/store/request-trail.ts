@@ -32,6 +32,14 @@ export function trailStore(db: Database): TrailStore {
   };
 }
 
+/** Whether the upstream failed a request of the trail: `isUpstreamsFailure` (domain/request-fate.ts) in SQL. */
+export const UPSTREAM_FAILED = `(coalesce(upstream_status::text, upstream_reason) is not null
+  and (coalesce(nullif(status, 0), upstream_status, 0) not between 400 and 499 or coalesce(nullif(status, 0), upstream_status) = 429))`;
+
+/** What an hour is counted by. */
+const GROUP =
+  "company_id, date_trunc('hour', occurred_at, 'UTC') as hour, coalesce(model_slug, '') as model_slug, api_key_id, endpoint";
+
 /**
  * Inserts rows, each at most once, and counts those that are new. Hours are taken in the order of their key, so that
  * two gateways never wait for each other crosswise.
@@ -48,19 +56,33 @@ const INSERT_TAIL = `::text::json) as request (i uuid, t timestamptz, c uuid, k 
     on conflict do nothing
     returning company_id, occurred_at, api_key_id, status, code, duration_ms, added_us, endpoint, model_slug,
       upstream_status, upstream_reason, status < 400 or status >= 500 as served
+  ),
+  counted as (
+    select ${GROUP}, count(*) as requests, count(*) filter (where not served) as refused,
+      count(*) filter (where status >= 500 or status = 200 and code is not null) as failed,
+      count(*) filter (where ${UPSTREAM_FAILED}) as upstream_failed,
+      coalesce(sum(duration_ms) filter (where served), 0) as duration_ms, coalesce(sum(added_us) filter (where served), 0) as added_us,
+      ${buckets('duration_ms', DURATION_BOUNDS_MS)} as duration_buckets, ${buckets('added_us', ADDED_BOUNDS_US)} as added_buckets
+    from added group by 1, 2, 3, 4, 5
+  ),
+  reasoned as (
+    select company_id, hour, model_slug, api_key_id, endpoint, jsonb_object_agg(code, requests) as reasons
+    from (select ${GROUP}, code, count(*) as requests from added where code is not null group by 1, 2, 3, 4, 5, 6) each
+    group by 1, 2, 3, 4, 5
   )
   insert into request_hours as h (company_id, hour, model_slug, api_key_id, endpoint, requests, refused, failed,
-    upstream_failed, duration_ms, added_us, duration_buckets, added_buckets)
-  select company_id, date_trunc('hour', occurred_at, 'UTC'), coalesce(model_slug, ''), api_key_id, endpoint, count(*),
-    count(*) filter (where not served), count(*) filter (where status >= 500 or status = 200 and code is not null),
-    count(*) filter (where coalesce(upstream_status::text, upstream_reason) is not null),
-    coalesce(sum(duration_ms) filter (where served), 0), coalesce(sum(added_us) filter (where served), 0),
-    ${buckets('duration_ms', DURATION_BOUNDS_MS)}, ${buckets('added_us', ADDED_BOUNDS_US)}
-  from added group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5
+    upstream_failed, duration_ms, added_us, duration_buckets, added_buckets, reasons)
+  select counted.*, coalesce(reasons, '{}')
+  from counted left join reasoned using (company_id, hour, model_slug, api_key_id, endpoint) order by 1, 2, 3, 4, 5
   on conflict (company_id, hour, model_slug, api_key_id, endpoint) do update set
     ${['requests', 'refused', 'failed', 'upstream_failed', 'duration_ms', 'added_us'].map((name) => `${name} = h.${name} + excluded.${name}`)},
     duration_buckets = ${merged('duration_buckets', DURATION_BOUNDS_MS)},
-    added_buckets = ${merged('added_buckets', ADDED_BOUNDS_US)}`;
+    added_buckets = ${merged('added_buckets', ADDED_BOUNDS_US)},
+    reasons = case when excluded.reasons = '{}' then h.reasons else (
+      select jsonb_object_agg(key, requests) from (
+        select key, sum(value::bigint) as requests
+        from (select * from jsonb_each_text(h.reasons) union all select * from jsonb_each_text(excluded.reasons)) each
+        group by 1) sums) end`;
 
 /** How many served requests are in each bucket. */
 function buckets(column: string, bounds: readonly number[]): string {

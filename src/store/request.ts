@@ -56,6 +56,8 @@ export interface RequestsQuery {
   readonly endpoint: string | null;
   /** A kind of result, or one status. */
   readonly status: Result | number | null;
+  /** Code of an error, or its name where it has no code; nothing: any. */
+  readonly code?: string | null;
   readonly from: Date | null;
   /** The first instant that is left out. */
   readonly to: Date | null;
@@ -76,8 +78,8 @@ export interface RequestsPage {
  * skipped by their sums. After ENOUGH_MS the page is shown as it is, and the next page goes on from there.
  */
 export async function pageOfRequests(sql: Sql, query: RequestsQuery): Promise<RequestsPage> {
-  const { model, endpoint, status, limit = PAGE_ROWS } = query;
-  if (model === null && endpoint === null && status === null) {
+  const { model, endpoint, status, code = null, limit = PAGE_ROWS } = query;
+  if (model === null && endpoint === null && status === null && code === null) {
     return cut(await readRows(sql, query, limit + 1), limit, null);
   }
   const end = performance.now() + ENOUGH_MS;
@@ -123,12 +125,13 @@ async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): 
 }
 
 /** The rows of the trail that an index finds, from a place on; no others are read. Failures of a key within a company have no index. */
-function trailFrom(sql: Sql, { company, key, status, from, to, before }: RequestsQuery) {
-  const api_key_id = company !== null && isFailure(status) ? null : key;
+function trailFrom(sql: Sql, query: RequestsQuery) {
+  const { company, key, from, to, before } = query;
+  const api_key_id = company !== null && isFailure(query) ? null : key;
   return sql`
     from request_trail t
     where true ${matching(sql, { company_id: company, api_key_id })}
-      ${isFailure(status) ? sql`and (t.status >= 400 or t.code is not null)` : sql``}
+      ${isFailure(query) ? sql`and (t.status >= 400 or t.code is not null)` : sql``}
       ${from === null ? sql`` : sql`and t.occurred_at >= ${from}`}
       ${to === null ? sql`` : sql`and t.occurred_at < ${to}`}
       ${before === null ? sql`` : sql`and t.occurred_at <= ${before.at} and (t.occurred_at, t.request_id) < (${before.at}, ${before.id})`}
@@ -137,11 +140,11 @@ function trailFrom(sql: Sql, { company, key, status, from, to, before }: Request
 
 /** The first rows of `trailFrom` that match, one more than a page has. @param window how many are looked at */
 function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<RequestRow[]> {
-  const { key, model, endpoint, status, limit = PAGE_ROWS } = query;
+  const { key, model, endpoint, status, code = null, limit = PAGE_ROWS } = query;
   return sql<RequestRow[]>`
     select ${columns(sql)} from (
       select * from (select ${sql.unsafe(TRAIL)} ${trailFrom(sql, query)} limit ${window}) t
-      where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint })} ${statusIs(sql, status)}
+      where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint, code })} ${statusIs(sql, status)}
       order by t.occurred_at desc, t.request_id desc limit ${limit + 1}) t
     ${names(sql)} order by t.occurred_at desc, t.request_id desc`;
 }
@@ -228,7 +231,8 @@ function names(sql: Sql) {
 }
 
 /** Whether all that is looked for is in the index of refused and failed requests. */
-function isFailure(status: RequestsQuery['status']): boolean {
+function isFailure({ status, code = null }: RequestsQuery): boolean {
+  if (code !== null) return true;
   return typeof status === 'number' ? status >= 400 : status === 'refused' || status === 'failed';
 }
 

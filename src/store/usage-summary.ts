@@ -2,6 +2,7 @@ import { wholeMonth } from '../domain/day-range.ts';
 import type { UsageSums } from '../domain/usage.ts';
 import { NO_FILTERS, readPresentMonth, readUsage, type Usage } from './company-usage.ts';
 import type { Sql } from './database.ts';
+import { answersOf, readQuality } from './quality.ts';
 import { readUsageDetails, type UsageDetails } from './usage-details.ts';
 
 /**
@@ -13,7 +14,8 @@ export async function summarizeUsage(sql: Sql, companyId: string, month: string 
   const shown = month ?? (await readPresentMonth(sql));
   const usage = await readUsage(sql, companyId, wholeMonth(shown), NO_FILTERS, null, true);
   const details = await readUsageDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
-  return summaryOf(companyId, usage, shown.slice(0, 7), details);
+  const quality = await readQuality(sql, companyId, wholeMonth(shown), NO_FILTERS);
+  return { ...summaryOf(companyId, usage, shown.slice(0, 7), details), answers: answersOf(quality) };
 }
 
 /** @param month "2026-11" */

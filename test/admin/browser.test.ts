@@ -589,7 +589,7 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     'what is wrong leads to where it is',
   );
   await operator.page.getByRole('table', { name: 'Top spenders today' }).getByRole('link').first().click();
-  await operator.page.waitForURL('**/usage');
+  await operator.page.waitForURL(/\/usage\?from=([\d-]+)&to=\1$/);
   await operator.page.goto(`${base}/usage`);
   await operator.page.locator('svg.chart.wide .bar').first().hover();
   t.match(await operator.page.locator('.tip:visible').innerText(), /^1 [A-Z].+: €.+\n.+: €/);

@@ -122,6 +122,33 @@ export async function accessibility(page: Page, options: object = {}): Promise<s
     nodes.map(({ html, failureSummary }) => id + ': ' + html + ' ' + failureSummary)))`);
 }
 
+/** Words of no more letters have room on every phone; longer ones are names, which may break. */
+const MOST_LETTERS = 14;
+
+const BROKEN = `(() => {
+  const found = [];
+  const hides = (each) => each !== null && (each.offsetWidth === 1 || hides(each.parentElement)); // for screen readers alone
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const { currentNode: text } = texts;
+    const { parentElement: of } = text;
+    if (!of.checkVisibility() || of.closest('code, pre, .typed, script, .sr') || hides(of)) continue;
+    for (const { 0: word, index } of text.data.matchAll(/(?<![^\\s(“"])[\\p{L}’']{2,${MOST_LETTERS}}(?![^\\s).,:;!?”"])/gu)) {
+      const range = document.createRange();
+      range.setStart(text, index);
+      range.setEnd(text, index + word.length);
+      const tops = [...range.getClientRects()].filter(({ width }) => width > 0).map(({ bottom }) => Math.round(bottom));
+      if (Math.max(...tops) - Math.min(...tops) > 4) found.push(innerWidth + ': "' + word + '" is broken in ' + of.outerHTML.slice(0, 120));
+    }
+  }
+  return found.slice(0, 8);
+})()`;
+
+/** Words that are broken over two lines. Code and addresses have no words. */
+export function brokenWords(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(BROKEN);
+}
+
 /** Looks at a page on a desk and a phone, in light and dark. @returns what is wrong with it, in words */
 export async function examine(page: Page, name: string): Promise<string[]> {
   const found: string[] = [];
@@ -140,6 +167,7 @@ export async function examine(page: Page, name: string): Promise<string[]> {
     const overflow: number = await page.evaluate(
       'document.documentElement.scrollWidth - document.documentElement.clientWidth',
     );
+    found.push(...(await brokenWords(page)));
     if (overflow > 0) found.push(`${device}: ${overflow} pixels wider than the window`);
   }
   await page.setViewportSize({ width: 1200, height: 800 });

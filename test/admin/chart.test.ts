@@ -83,9 +83,47 @@ t.test('the text at a bar names the dearest models of the day and counts the oth
 
 t.test('the bar has room for more than the budget', async (t) => {
   const bar = String(budgetBar(10, 250, null));
-  t.match(bar, 'class="budget over"');
-  t.match(bar, '<rect class="spent" width="100.00%"');
+  t.match(bar, '<rect class="spent" x="0.00%" width="100.00%"');
+  t.match(bar, '<rect fill="url(#beyond)" x="40.00%" width="60.00%"');
   t.match(bar, 'x1="40.00%"');
+});
+
+t.test('the legend of a budget has each part of its bar, in the same colour and pattern, and no other', async (t) => {
+  for (const [chat, total, forecast] of [
+    [0, 0, null],
+    [10, 50, 90],
+    [10, 85, 120],
+    [10, 250, null],
+    [120, 250, 400],
+    [30, 100, 100],
+    [0, 130, 130],
+  ] as const) {
+    const [, bar = '', legend = ''] =
+      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(chat, total, forecast))) ?? [];
+    const paints = (markup: string) =>
+      [...markup.matchAll(/(?:class|fill)="(spent|forecast|limit|url\(#beyond\))"/g)].map(([, paint]) => paint);
+    const isAhead = forecast !== null && forecast > total; // else it lies below what is spent
+    const drawn = paints(bar).filter((paint) => paint !== 'forecast' || isAhead);
+    const told = paints(legend).filter((paint) => paint !== 'spent' || total > 0);
+    t.same(new Set(told), new Set(drawn), `${chat} ${total} ${forecast}`);
+  }
+});
+
+t.test('each series but the first has a pattern of its own, in the bars and in the legend', async (t) => {
+  const models = Array.from({ length: MAX_SERIES + 1 }, (_, i) => `model-${i}`);
+  const markup = monthChart(
+    30,
+    models.map((model) => ({ day: 1, model, cost_eur: '1' })),
+    models,
+    'June 2026',
+  );
+  for (let series = 0; series <= MAX_SERIES; series++) {
+    const drawn = [...markup.matchAll(new RegExp(`<rect class="s${series}" ([^>]*)width="(?!8")`, 'g'))];
+    t.ok(drawn.length >= 3, 'both sizes and the legend');
+    const paint = series === 0 ? '' : `fill="url(#p${series})" `;
+    for (const [, attributes = ''] of drawn) t.ok(attributes.startsWith(paint), attributes);
+    if (series > 0) t.match(markup, `<pattern id="p${series}"`);
+  }
 });
 
 t.test(

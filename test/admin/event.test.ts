@@ -33,6 +33,8 @@ t.test('changes of keys and budget alerts stand in one list with what became of 
   t.match(plain(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
   t.match(plain(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/);
   t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt <time/);
+  const [, month] = /<a href="\/companies\/[\da-f-]+\/usage\?month=(\d{4}-\d\d)">100/.exec(text) ?? [];
+  t.equal(month, new Date().toISOString().slice(0, 7), 'the figure leads to its month');
   const failed = await operator.get('/alerts');
   t.equal(
     failed.headers.get('location'),

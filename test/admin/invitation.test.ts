@@ -163,7 +163,11 @@ t.test('a company cannot send a flood of invitations', async (t) => {
 t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', async (t) => {
   const mailbox = await startMailbox(t);
   const mail = { SMTP_URL: mailbox.url, ALERT_FROM: 'gate@tollgate.example' };
-  const sending = await startOffice(t, { ...mail, ADMIN_URL: 'http://admin.example.com' });
+  const sending = await startOffice(t, {
+    ...mail,
+    ADMIN_URL: 'http://admin.example.com',
+    BILLING_TIMEZONE: 'Pacific/Auckland',
+  });
   await sending.sql`update companies set name = ${'Evil\r\nBcc: all@example.com'} where id = ${sending.customer.company}`;
   const person = await signedIn(sending, 'owner');
   const path = `/companies/${sending.customer.company}/people`;
@@ -179,7 +183,10 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
   t.same(sent?.to, ['far@customer.example']);
   const text = sent?.text.replaceAll('=\r\n', '').replaceAll('=3D', '=');
   t.match(text, link);
-  t.match(text?.replace(/\r?\n/g, ' '), /It works once, until \d{4}-\d\d-\d\d \d\d:\d\d UTC, and for you alone/);
+  t.match(
+    text?.replace(/\r?\n/g, ' '),
+    /It works once, until \d{1,2} \w+ \d{4} at \d\d:\d\d \(Pacific\/Auckland\), and for you alone/,
+  );
   t.match(
     text?.replace(/\r?\n/g, ' '),
     `${sending.people.owner} invites you to Evil`,

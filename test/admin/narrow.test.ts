@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { signedInTab, startBrowser } from './browser.ts';
+import { brokenWords, signedInTab, startBrowser } from './browser.ts';
 import { startOffice } from './people.ts';
 
 /** The narrowest phones, 320 px wide, and paper, with names of 120 letters without a space on every page that links lead to. */
@@ -36,12 +36,12 @@ const begin = (email: string) =>
   signedInTab(t, browser, office.adminUrl, email, { viewport: { width: 320, height: 640 } });
 
 /** Widths of windows; every other page is drawn in the opposite order, so that it begins as wide as the one before. */
-const widths = [1280, 1200, 1040, 800, 320];
+const widths = [1280, 1200, 1040, 800, 375, 320];
 
 /** A4 between its margins. */
 const PAPER = 680;
 
-/** How much a page is wider than its window, and what is. */
+/** How much a page is wider than its window, and what is; and the words that it breaks. */
 async function overflow(page: Page): Promise<string[]> {
   const found: string[] = [];
   for (const width of widths.reverse()) {
@@ -54,6 +54,7 @@ async function overflow(page: Page): Promise<string[]> {
       ...(await page.evaluate<string[]>(`[...document.querySelectorAll('table')]
         .filter((each) => ${width} > 1024 && each.getBoundingClientRect().right > each.parentElement.getBoundingClientRect().right + 1)
         .map((each) => '${width}: wider than its frame: ' + each.caption.textContent)`)),
+      ...(await brokenWords(page)),
     );
   }
   await page.emulateMedia({ media: 'print' });

@@ -53,8 +53,15 @@ export class Person {
     return this.#send(path, { headers });
   }
 
+  /** Sends a form with the token of the session, and follows the redirect to a page that shows what it made once. */
+  async post(...form: Parameters<Person['send']>): Promise<Page> {
+    const page = await this.send(...form);
+    const location = page.headers.get('location') ?? '';
+    return /\/shown(\?|$)/.test(location) ? this.get(location) : page;
+  }
+
   /** Sends a form with the token of the session. */
-  async post(
+  async send(
     path: string,
     fields: Record<string, string | string[]> = {},
     headers: Record<string, string> = {},

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { trailStore } from '../../src/store/request-trail.ts';
 import { tollgate as run } from '../support/cli.ts';
 import { testDatabase } from '../support/postgres.ts';
+import { addRequests } from '../support/requests.ts';
 import { addUsage } from '../support/usage.ts';
 
 const { db, url } = await testDatabase(t);
@@ -38,6 +40,26 @@ t.test('a month is shown with its totals, budget, models and endpoints', async (
     'embeddings               1       7           0            0.0014',
     '',
   ]);
+});
+
+t.test('refused and failed requests are told by their reasons', async (t) => {
+  const at = Date.parse('2026-10-03T10:00:00Z');
+  const refused = { company, at, status: 402, code: 'insufficient_quota' };
+  await addRequests(trailStore(db), [
+    ...[refused, refused, { company, at }],
+    { company, at, status: 502, code: 'upstream_error', upstreamStatus: 500 },
+  ]);
+  const month = ['usage', 'summary', '--company', company, '--month', '2026-10'];
+  const { out } = await tollgate(...month);
+  t.match(out, /\n {2}requests +0\n {2}refused +2\n {2}failed +1\n/);
+  t.match(
+    out,
+    /\nREFUSED OR FAILED +CODE +STATUS +REQUESTS\nBudget reached +insufficient_quota +402 +2\nUpstream failed +upstream_error +502 +1\n/,
+  );
+  t.match((await tollgate(...month, '--json')).json.answers, {
+    ...{ requests: 4, refused: 2, failed: 1 },
+    reasons: [{ code: 'insufficient_quota', requests: 2 }, { code: 'upstream_error' }],
+  });
 });
 
 t.test('in JSON amounts are strings, so that no parser rounds them', async (t) => {

@@ -25,7 +25,7 @@ At this pace at the end of the month: 480.5 EUR
 
 Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.
 
-https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage
+https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=2026-11
 `,
   });
   const key = { id: ALERT.id, name: 'Newsroom', prefix: 'svc_abcd' };
@@ -36,4 +36,5 @@ https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage
   );
   t.match(of({ threshold: '100' }).text, /Calls are refused with status 402 until/);
   t.notMatch(of({ forecast_eur: null }).text, /pace|http/);
+  t.match(mailOf({ ...ALERT, key }, pages).text, `/usage?month=2026-11&key=${ALERT.id}\n`, 'the same month and key');
 });

@@ -1,9 +1,16 @@
 import t from 'tap';
 import { describeChange } from '../../src/domain/change-text.ts';
-import { duration, type GatewayRow, type Overview, problemsOf } from '../../src/domain/overview.ts';
+import {
+  duration,
+  firstHour,
+  type GatewayRow,
+  type Overview,
+  problemsOf,
+  wellText,
+} from '../../src/domain/overview.ts';
 
 const NOTHING = { requests: 0, tokens: 0, cost_eur: '0' };
-const QUIET = { recent_requests: 0, recent_upstream_failed: 0 };
+const QUIET = { refused: 0, recent_requests: 0, recent_upstream_failed: 0 };
 const GATEWAY: GatewayRow = {
   ...{
     id: 'a',
@@ -18,10 +25,11 @@ const GATEWAY: GatewayRow = {
   ...{ lost: 0, spool_failing: false, limits_alone: false, requests_in_flight: 0 },
 };
 const WELL: Overview = {
-  at: '',
+  at: '2026-11-22T10:30:00Z',
   today: { ...NOTHING, begins: '2026-11-22', before: NOTHING, spenders: [] },
   month: { ...NOTHING, begins: '2026-11-01', before: NOTHING, spenders: [], chat_eur: '0' },
   budgets: { total: 1, used_up: 1, nearest: [] },
+  last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
   models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, ...QUIET, mean_ms: 10 }],
   set_aside: 0,
   gateways: [GATEWAY, { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 }],
@@ -94,7 +102,7 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
       '/#gateways',
       '/#gateways',
       '/#gateways',
-      '/requests?model=bad',
+      '/requests?model=bad&from=2026-11-21T11%3A00%3A00.000Z',
       '/events?state=undelivered',
       '/events?state=dead',
     ],
@@ -104,14 +112,42 @@ t.test('what is wrong is told in a sentence, with what to do and where', async (
 });
 
 t.test('an outage is told within minutes, and no longer once it is over', async (t) => {
-  const health = { slug: 'm', requests: 2400, failed: 0, mean_ms: 1 };
+  const health = { slug: 'm', requests: 2400, refused: 0, failed: 0, mean_ms: 1 };
   const outage = { ...health, upstream_failed: 20, recent_requests: 120, recent_upstream_failed: 20 };
   t.same(texts({ models: [outage] }), [
     'The upstream failed 20 of 120 requests for m in this hour and the one before.',
   ]);
+  t.match(problemsOf({ ...WELL, models: [outage] }), [{ path: '/requests?model=m&from=2026-11-22T09%3A00%3A00.000Z' }]);
   t.same(texts({ models: [{ ...outage, upstream_failed: 600, recent_upstream_failed: 0 }] }), []);
   const few = { ...outage, upstream_failed: 600, recent_requests: 19, recent_upstream_failed: 0 };
   t.same(texts({ models: [few] }), ['The upstream failed 600 of 2400 requests for m in the last 24 hours.']);
+});
+
+t.test('who says that all is well says of what, and how many requests were refused', async (t) => {
+  const day = { requests: 359, refused: 345, failed: 0 };
+  const reasons = [
+    { code: 'upstream_error', requests: 346, companies: 1, most: null },
+    { code: 'insufficient_quota', requests: 340, companies: 1, most: null },
+    { code: 'not_found', requests: 5, companies: 1, most: null },
+  ];
+  const well =
+    'All is well with gateways, usage records, upstreams and deliveries of events. Refused requests and budgets are not judged here: ';
+  for (const [last_day, rest] of [
+    [{ ...day, reasons }, '345 of 359 requests were refused in the last 24 hours, 340 of them for “Budget reached”.'],
+    [{ ...day, reasons: [] }, '345 of 359 requests were refused in the last 24 hours.'],
+    [{ ...day, refused: 0, reasons: [] }, 'none of 359 requests was refused in the last 24 hours.'],
+    [WELL.last_day, 'no request of the last 24 hours is known.'],
+  ] as const)
+    t.equal(wellText(last_day), well + rest);
+});
+
+t.test('the first hour of sums by the hour is the one after the hour that is not whole', async (t) => {
+  for (const [now, first] of [
+    ['2026-11-22T10:30:00Z', '2026-11-21T11:00:00.000Z'],
+    ['2026-11-22T10:00:00Z', '2026-11-21T11:00:00.000Z'],
+    ['2026-11-22T10:59:59Z', '2026-11-21T11:00:00.000Z'],
+  ] as const)
+    t.equal(firstHour(Date.parse(now)), first, now);
 });
 
 t.test('durations are told in the unit that fits', async (t) => {

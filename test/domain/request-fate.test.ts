@@ -1,6 +1,12 @@
 import t from 'tap';
 import { ERROR_NAMES, GatewayError } from '../../src/domain/errors.ts';
-import { fateOf, type RequestFacts } from '../../src/domain/request-fate.ts';
+import {
+  fateOf,
+  isRefusal,
+  isUpstreamsFailure,
+  type RequestFacts,
+  reasonOfCode,
+} from '../../src/domain/request-fate.ts';
 
 const ANSWERED: RequestFacts = {
   status: 200,
@@ -105,6 +111,30 @@ t.test('a refusal names the setting behind it', async (t) => {
   const narrow = refused(404, 'not_found', { ...hidden, param: 'key.allowed_model_slugs' });
   t.match(narrow, { what: /not allowed the model “gpt”/, about: 'key' });
 });
+
+t.test('every error of the API has a short reason, and its status', async (t) => {
+  for (const name of ERROR_NAMES) {
+    const { text, status } = reasonOfCode(name);
+    t.match(text, /^[A-Z][^_.]+$/, name);
+    t.equal(status, new GatewayError(name).status, name);
+    t.equal(isRefusal(name), new GatewayError(name).status < 500, name);
+  }
+  t.same(reasonOfCode('of_another_version'), { text: 'of another version', status: null });
+  t.equal(isRefusal('of_another_version'), false);
+});
+
+t.test(
+  'what the caller did wrong is no failure of the upstream, whatever status the upstream had for it',
+  async (t) => {
+    for (const upstream of [400, 413, 422, 500]) {
+      for (const told of [400, 404, 413]) t.notOk(isUpstreamsFailure(told, upstream), `${upstream}, told as ${told}`);
+    }
+    for (const told of [200, 429, 500, 502, 503, 504]) t.ok(isUpstreamsFailure(told, 400), `told as ${told}`);
+    t.ok(isUpstreamsFailure(0, null), 'who left could be told nothing');
+    t.ok(isUpstreamsFailure(0, 500));
+    t.notOk(isUpstreamsFailure(0, 400));
+  },
+);
 
 t.test('every error of the API is told in whole sentences', async (t) => {
   for (const name of ERROR_NAMES) {

@@ -6,7 +6,7 @@ import { createLog } from '../../src/log.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { NIL_ID } from '../../src/store/expressions.ts';
 import { trailStore } from '../../src/store/request-trail.ts';
-import { type Answer, open } from '../support/client.ts';
+import { type Answer, ask, open } from '../support/client.ts';
 import { holds } from '../support/postgres.ts';
 import { addRequests } from '../support/requests.ts';
 import { until } from '../support/until.ts';
@@ -183,6 +183,19 @@ t.test('every request leaves one row, whatever became of it', async (t) => {
   });
 
   await Promise.all(running);
+  await t.test('failures of the upstream are the same everywhere, and none is a mistake of the caller', async (t) => {
+    const [sums] = await world.sql`
+      select sum(upstream_failed)::integer as failed, count(*) filter (where reasons <> '{}')::integer as reasoned,
+        (select count(*) from request_trail where upstream_reason is not null)::integer as noted from request_hours`;
+    // of what it answered to "refusing", "limited", "failing" and "broken" all but the first
+    t.match(sums, { failed: 3, noted: 4 });
+    t.ok(sums?.reasoned > 0);
+    const { text } = await ask(`${world.adminUrl}/metrics`);
+    t.match(text, /^tollgate_upstream_failures_total 3$/m);
+    const said = (words: string) => world.logged.filter((line) => line.includes(`"msg":"${words}"`));
+    t.equal(said('upstream failed').length, 3);
+    t.match(said('upstream refused the request'), [/"level":30,.*400/]);
+  });
   await t.test('nothing else is kept', async (t) => {
     const rows = await world.sql<Row[]>`select * from request_trail`;
     t.equal(new Set(rows.map((row) => row.request_id)).size, rows.length);

@@ -361,7 +361,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     usage_key_months: 'endpoint cost_center',
     usage_key_days: 'endpoint cost_center',
     request_trail: 'endpoint model_slug code outcome',
-    request_hours: 'model_slug endpoint',
+    request_hours: 'model_slug endpoint reasons',
     budget_alerts: 'threshold',
     // names are added when an event is sent
     events: 'kind subject body',

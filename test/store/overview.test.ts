@@ -34,7 +34,12 @@ t.test('of a new installation everything is nothing', async (t) => {
   t.match(month, { ...NONE, before: NONE, spenders: [], chat_eur: '0' });
   t.match(month.begins, /^\d{4}-\d\d-01$/);
   t.match(rest, {
-    ...{ budgets: { total: 0, used_up: 0, nearest: [] }, models: [], gateways: [] },
+    ...{
+      budgets: { total: 0, used_up: 0, nearest: [] },
+      last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
+      models: [],
+      gateways: [],
+    },
     ...{ set_aside: 0, dead_deliveries: 0, failing_deliveries: 0, tenant_role_advice: null, changes: [] },
   });
 });
@@ -161,6 +166,7 @@ t.test('models of the last day, gateways, records set aside and changes', async 
     {
       slug: 'slow',
       requests: 3,
+      refused: 1,
       failed: 1,
       upstream_failed: 1,
       recent_requests: 3,
@@ -170,6 +176,7 @@ t.test('models of the last day, gateways, records set aside and changes', async 
     {
       slug: 'fast',
       requests: 1,
+      refused: 0,
       failed: 0,
       upstream_failed: 0,
       recent_requests: 0,
@@ -187,4 +194,32 @@ t.test('models of the last day, gateways, records set aside and changes', async 
     changes.map(({ what }) => what),
     [11, 10, 9, 8, 7, 6, 5, 4, 3, 2].map((i) => `created company Company ${i}`),
   );
+});
+
+t.test('why requests of the last day were refused or failed, and whose they were', async (t) => {
+  const { db } = await testDatabase(t);
+  const [one, two] = await db.run(MS, async (sql) => [await addCompany(sql, 'One'), await addCompany(sql, 'Two')]);
+  const many = (count: number, row: object) => Array.from({ length: count }, () => row);
+  const hour = 3_600_000;
+  const store = trailStore(db);
+  await addRequests(store, [
+    ...many(3, { company: one, status: 402, code: 'insufficient_quota', model: 'a' }),
+    ...many(2, { company: two, status: 402, code: 'insufficient_quota', at: Date.now() - 20 * hour }),
+    ...many(4, { status: 401, code: 'invalid_api_key' }),
+    { company: two, status: 502, code: 'upstream_error', upstreamStatus: 500 },
+    { company: two, status: 400, code: 'context_length_exceeded', upstreamStatus: 400 },
+    { company: two },
+    ...many(9, { company: two, status: 402, code: 'insufficient_quota', at: Date.now() - 25 * hour }),
+  ]);
+  await addRequests(store, many(2, { company: one, status: 402, code: 'insufficient_quota', model: 'a' }));
+  const { last_day } = await overviewOf(db);
+  t.same(last_day, {
+    ...{ requests: 14, refused: 12, failed: 1 },
+    reasons: [
+      { code: 'insufficient_quota', requests: 7, companies: 2, most: { id: one, name: 'One', requests: 5 } },
+      { code: 'invalid_api_key', requests: 4, companies: 0, most: null },
+      { code: 'context_length_exceeded', requests: 1, companies: 1, most: { id: two, name: 'Two', requests: 1 } },
+      { code: 'upstream_error', requests: 1, companies: 1, most: { id: two, name: 'Two', requests: 1 } },
+    ],
+  });
 });

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { isUpstreamsFailure } from '../../src/domain/request-fate.ts';
 import type { Sql } from '../../src/store/database.ts';
 import { NIL_ID } from '../../src/store/expressions.ts';
 import { type HoursGroup, readRequestHours } from '../../src/store/request-hours.ts';
@@ -33,6 +34,38 @@ t.test('requests are counted by what became of them', async (t) => {
   const [sums] = await read(company);
   t.match(sums, { requests: 6, refused: 2, failed: 2, upstream_failed: 3, error_rate: 2 / 6 });
   t.equal(sums?.duration_ms?.mean, (100 + 5000 + 300 + 40) / 4, 'refused requests do not make the mean shorter');
+});
+
+t.test('a failure of the upstream is counted by what the client was told, in SQL as in the rule', async (t) => {
+  for (const status of [0, 200, 400, 401, 403, 404, 413, 422, 429, 500, 502, 503, 504]) {
+    for (const upstreamStatus of [undefined, 200, 400, 404, 413, 422, 429, 500, 503]) {
+      const company = randomUUID();
+      await add([{ company, status, reason: 'no', ...(upstreamStatus && { upstreamStatus }) }]);
+      const [sums] = await read(company);
+      const isFailed = isUpstreamsFailure(status, upstreamStatus ?? null);
+      t.equal(sums?.upstream_failed, isFailed ? 1 : 0, `${upstreamStatus}, told as ${status}`);
+    }
+  }
+});
+
+t.test('what the upstream refused because of the caller is refused, and no failure of the upstream', async (t) => {
+  const company = randomUUID();
+  const mistake = { company, status: 400, code: 'context_length_exceeded', outcome: 'upstream_failed' };
+  await add(Array.from({ length: 25 }, () => ({ ...mistake, upstreamStatus: 400, reason: 'too long' })));
+  t.match((await read(company))[0], { requests: 25, refused: 25, failed: 0, upstream_failed: 0 });
+});
+
+t.test('reasons are counted over batches', async (t) => {
+  const company = randomUUID();
+  await add([{ company }, { company, status: 402, code: 'insufficient_quota' }]);
+  await add([{ company }]);
+  await add([
+    ...Array.from({ length: 2 }, () => ({ company, status: 402, code: 'insufficient_quota' })),
+    { company, status: 200, code: 'upstream_error', reason: 'broke off' },
+    { company, status: 401 },
+  ]);
+  const [row] = await run((sql) => sql`select reasons, requests from request_hours where company_id = ${company}`);
+  t.same(row, { reasons: { insufficient_quota: 3, upstream_error: 1 }, requests: 7 });
 });
 
 t.test('percentiles come from the histogram, over batches', async (t) => {

@@ -35,6 +35,7 @@ t.test('spec 5.6: requests, tokens and EUR of a month, exact, in all and per mod
     chat_cost_eur: '0.0000000000000001',
     total_cost_eur: '0.1017000000000011',
     monthly_budget_eur: '12.5',
+    answers: null,
     token_details: null,
     by_model: [
       { model_slug: 'a', requests: 2, prompt_tokens: 1001, completion_tokens: 1, cost_eur: '0.100300000000001' },
@@ -110,6 +111,7 @@ t.test('a month without usage is all zeros, and a budget of 0 is none', async (t
     chat_cost_eur: '0',
     total_cost_eur: '0',
     monthly_budget_eur: null,
+    answers: null,
     token_details: null,
     by_model: [],
     by_endpoint: [],

@@ -29,7 +29,7 @@ const gateway = schema.object({
   ...{ limits_alone: schema.boolean, requests_in_flight: schema.count },
 });
 const status = schema.object({
-  ok: { type: 'boolean', description: 'nothing is wrong' },
+  ok: { type: 'boolean', description: 'nothing is wrong; refused requests and budgets are not judged' },
   problems: schema.array(
     schema.object({ text: schema.string, remedy: schema.string }),
     'what is wrong and what to do about it, the worst first',
@@ -38,9 +38,28 @@ const status = schema.object({
   today: schema.object(period),
   month: schema.object({ ...period, chat_eur: schema.sum }),
   budgets: schema.object({ total: schema.count, used_up: schema.count, nearest: schema.array(nearBudget) }),
+  last_day: {
+    ...schema.object({
+      ...{ requests: schema.count, refused: schema.count, failed: schema.count },
+      reasons: schema.array(
+        schema.object({
+          ...{ code: schema.string, requests: schema.count, companies: schema.count },
+          most: schema.orNull(schema.object({ id: schema.id, name: schema.textOrNull, requests: schema.count })),
+        }),
+        'by error code, and the company that got each most often; null: requests without a valid key',
+      ),
+    }),
+    description: 'requests of the last 24 hours',
+  },
   models: schema.array(
     schema.object({
-      ...{ slug: schema.string, requests: schema.count, failed: schema.count, upstream_failed: schema.count },
+      ...{
+        slug: schema.string,
+        requests: schema.count,
+        refused: schema.count,
+        failed: schema.count,
+        upstream_failed: schema.count,
+      },
       recent_requests: { ...schema.count, description: 'in the present hour and the one before' },
       recent_upstream_failed: schema.count,
       mean_ms: { type: ['number', 'null'] },

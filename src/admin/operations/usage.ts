@@ -5,6 +5,7 @@ import { findCompany } from '../../store/company.ts';
 import { readUsage, type UsageFilters } from '../../store/company-usage.ts';
 import type { Sql } from '../../store/database.ts';
 import { copyLedger } from '../../store/export.ts';
+import { answersOf, readQuality } from '../../store/quality.ts';
 import { snapshot } from '../../store/tenant-role.ts';
 import { readUsageDetails } from '../../store/usage-details.ts';
 import { summaryOf } from '../../store/usage-summary.ts';
@@ -56,6 +57,15 @@ const answer = schema.object({
       cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
     },
   },
+  answers: {
+    ...schema.orNull(
+      schema.object({
+        ...{ requests: schema.count, refused: schema.count, failed: schema.count },
+        reasons: schema.array(schema.object({ code: schema.string, requests: schema.count }), 'by error code'),
+      }),
+    ),
+    description: 'what became of all requests, also those that are not in the ledger; null: not known, or too many',
+  },
   counts: {
     ...schema.object(Object.fromEntries(GROUPS.map((name) => [name, schema.count]))),
     description: `how many lines there are; of each the ${MOST_LINES} with the highest cost are told`,
@@ -84,7 +94,8 @@ export const usageOperations: readonly Operation[] = [
       const range = rangeOf(call);
       const usage = await readUsage(sql, company, range, filtersOf(call), MOST_LINES);
       const details = await readUsageDetails(sql, company, range, filtersOf(call));
-      const summary = summaryOf(company, usage, range.from.slice(0, 7), details);
+      const answers = answersOf(await readQuality(sql, company, range, filtersOf(call)));
+      const summary = { ...summaryOf(company, usage, range.from.slice(0, 7), details), answers };
       const { lines: keys } = usage.by_key;
       const by_key = keys.map(({ estimated: _, unfinished: __, ...line }) => line);
       const counts = Object.fromEntries(GROUPS.map((name) => [name, usage[name].count]));
