@@ -1,6 +1,7 @@
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
-import { brokenAnswer, type Deadline, statusFailure } from '../upstream/failure.ts';
+import type { ToldUsage } from '../json/usage.ts';
+import { brokenAnswer, type Deadline, type FailedCall, statusFailure, toldFailure } from '../upstream/failure.ts';
 import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
 import type { CallMeter } from './call-meter.ts';
 import type { Watch } from './deadlines.ts';
@@ -8,6 +9,11 @@ import type { Reply } from './reply.ts';
 
 /** The most of an upstream's error that is logged, in bytes. */
 const MAX_REASON_BYTES = 2000;
+
+/** Whether a usage tells that the model generated something. */
+export function hasGenerated(usage: ToldUsage | null): boolean {
+  return usage !== null && (usage.completion ?? 0) > 0;
+}
 
 /** What the relays of whole and of streamed answers share: the state of one call. */
 export abstract class Relay implements UpstreamHandler, BookingListener {
@@ -79,10 +85,28 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   abstract onClientClose(): void;
   protected abstract onDeadline(deadline: Deadline): void;
 
-  /** The client's error for an answer whose status is not 200. The upstream's words go to the operator's log alone. */
+  /** The client's error for an answer that is none by its status or its kind. The upstream's words go to the operator's log alone. */
   protected statusError(body: Buffer): GatewayError {
     const { status, meter } = this;
-    meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`, status);
-    return statusFailure(status, body, this.#retryAfter, meter.admission.model, meter.secrets);
+    const reason = `status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`;
+    if (status === 200) return this.toldError(body, false, reason);
+    meter.upstreamFailed(reason, status);
+    return statusFailure(status, body, this.#failedCall);
+  }
+
+  /**
+   * The client's error for one that the upstream tells inside a 200.
+   * @param told the answer, or the data of the event
+   * @param ran whether the model generated something
+   */
+  protected toldError(told: Buffer, ran: boolean, reason: string): GatewayError {
+    const { error, status } = toldFailure(told, this.#failedCall, ran);
+    this.meter.upstreamFailed(reason, status || 200);
+    return error;
+  }
+
+  get #failedCall(): FailedCall {
+    const { admission, secrets } = this.meter;
+    return { model: admission.model, secrets, retryAfter: this.#retryAfter };
   }
 }

@@ -15,13 +15,11 @@ const MODEL = {
 const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];
 
 const failure = (value: unknown, status = 400) =>
-  statusFailure(
-    status,
-    Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)),
-    undefined,
-    MODEL,
-    SECRETS,
-  );
+  statusFailure(status, Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)), {
+    model: MODEL,
+    secrets: SECRETS,
+    retryAfter: undefined,
+  });
 const error = (message: string, more: object = {}) => ({
   error: { message, type: null, param: null, code: '400', ...more },
 });
