@@ -28,7 +28,7 @@ const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   [/\binput length\b.{0,30}\bexceeds the maximum allowed (?:input )?length\b/i, 'SGLang, OpenRouter (Poolside)'],
   [/\bexceeds the available context size\b/i, 'llama.cpp'],
   [/\bcontext size has been exceeded\b/i, 'llama.cpp while it generates, LM Studio'],
-  [/\binput is too large to process\b/i, 'llama.cpp (embeddings, with 500)'],
+  [/\binput (?:\(\d+ tokens\) )?is too large to process\b/i, 'llama.cpp (embeddings, with 500)'],
   [/\bgreater than the context length\b|\bcontext length of only \d/i, 'LM Studio'],
   [/\binput length exceeds the (?:maximum )?context length\b/i, 'Ollama (embeddings)'],
   [/\binput is too long for (?:the )?requested model\b/i, 'Bedrock (Claude)'],

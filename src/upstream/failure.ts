@@ -116,8 +116,8 @@ function decisiveStatus(http: number, { message, status }: ToldError): number {
 
 /** What counts as the status of an error that comes with 5xx. */
 const MEANT: ReadonlySet<number> = new Set([400, 413, 422, 429, 503, 529]);
-/** These speak of the key, of the account or of a rate, whatever their words are. */
-const NOT_OF_LENGTH: ReadonlySet<number> = new Set([401, 402, 429]);
+/** These speak of the key or of the account, whatever their words are. */
+const NOT_OF_LENGTH: ReadonlySet<number> = new Set([401, 402]);
 /** What a proxy answers whose own time ran out, Cloudflare's too: the provider may still work. */
 const GATEWAY_TIMEOUTS: ReadonlySet<number> = new Set([504, 524]);
 const OF_RATE: ReadonlySet<string> = new Set(['rate_limit_exceeded', 'rate_limit_error']);

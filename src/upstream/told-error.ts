@@ -114,7 +114,7 @@ function statusWithin(message: string): number {
 
 /** "Please try again in 11.054s", "retry after 20 seconds", "in 1m30.5s", "in 350ms". */
 const WAIT =
-  /\b(?:try again|retry|retrying|wait)\b(?: (?:in|after|for))?:? (?:(\d+)h ?)?(?:(\d+)m(?:in(?:ute)?s?)?(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s)(?:ec(?:ond)?s?)?\b)?/i;
+  /\b(?:try again|retry|retrying|wait)\b(?: (?:in|after|for))?:? (?:(\d+)h ?)?(?:(\d+) ?m(?:in(?:ute)?s?)?(?![a-z]) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s)(?:ec(?:ond)?s?)?\b)?/i;
 /** Nobody waits longer. */
 const LONGEST_WAIT = 86_400;
 
