@@ -156,9 +156,9 @@ export const REFERENCE_ERRORS: ErrorFormat = {
 };
 
 /**
- * Errors of the Responses API: bodies as in the reference format. Of the events that end a stream, Codex reads
- * `response.failed` alone, and asks again after any other; and at `context_length_exceeded` it shortens its history
- * only if the event tells it.
+ * Errors of the Responses API: bodies as in the reference format. A stream ends with two events, as OpenAI's own do:
+ * official SDKs throw at `error`, and Codex reads `response.failed` alone. At `context_length_exceeded` it shortens
+ * its history only if the event tells it, not the status.
  */
 export const RESPONSES_ERRORS: ErrorFormat = {
   ...REFERENCE_ERRORS,
@@ -180,8 +180,10 @@ export const RESPONSES_ERRORS: ErrorFormat = {
       usage: null,
       metadata: {},
     };
-    const event = { type: 'response.failed', sequence_number: events, response };
-    return `event: response.failed\ndata: ${JSON.stringify(event)}\n\n`;
+    const { code, message, param } = error;
+    const thrown = { type: 'error', code, message, param, sequence_number: events };
+    const failed = { type: 'response.failed', sequence_number: events + 1, response };
+    return `event: error\ndata: ${JSON.stringify(thrown)}\n\nevent: response.failed\ndata: ${JSON.stringify(failed)}\n\n`;
   },
   byEvent: new Set<ErrorName>(['context_length_exceeded']),
 };

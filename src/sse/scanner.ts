@@ -50,7 +50,7 @@ export abstract class EventScanner {
   protected name = '';
 
   /**
-   * Whether the event being read may hold bytes that are not UTF-8. Chunks are looked at whole, which takes 30 ns: one
+   * Whether the event being read may hold bytes that are not UTF-8. Chunks are looked at whole, which takes 0.1 µs: one
    * that is no UTF-8 by itself has such bytes, or ends inside a character.
    */
   protected isSuspect = false;
