@@ -75,7 +75,7 @@ export function isOfAccount(message: string, code: string): boolean {
 
 const ACCOUNT_CODES: ReadonlySet<string> = new Set([
   ...['budget_exceeded', 'insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'arrearage'],
-  ...['account_deactivated', 'invalid_api_key', 'model.accessdenied'],
+  ...['account_deactivated', 'invalid_api_key', 'model.accessdenied', 'unsupported_country_region_territory'],
 ]);
 
 const ACCOUNT: readonly RegExp[] = [
@@ -135,7 +135,7 @@ const OF_CALLER: readonly RegExp[] = [
   /\bmissing data required for image input\b/i, // Ollama
   /\b(?:does not|doesn['’]t|do not|cannot) (?:support|accept|take|process)\b.{0,40}\b(?:image|vision|audio|video|multimodal|tool|function|logprob|thinking)/i, // Ollama
   /\bonly (?:one completion choice is allowed|no echo is supported)\b/i, // llama.cpp
-  /\b(?:unsupported|illegal|unknown|missing|unrecogni[sz]ed|invalid) (?:param(?:eter)?|argument|role|content)\b/i, // llama.cpp
+  /\b(?:unsupported|illegal|unknown|missing|unrecogni[sz]ed|invalid) (?:param(?:eter)?|role)\b/i, // llama.cpp
   /\b(?:failed|unable) to (?:load|decode|parse|open|download|fetch)\b.{0,20}\b(?:image|audio|video|grammar|schema|messages?|tools?)\b/i, // llama.cpp
   /\bcannot identify image file\b|\bimage (?:features|tokens)\b.{0,60}\bdo(?:es)? not match\b/i, // vLLM, SGLang
   /\bat most \d+ (?:image|audio|video)/i, // vLLM

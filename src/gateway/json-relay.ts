@@ -95,7 +95,7 @@ export class JsonRelay extends Relay {
   #finish(body: Buffer, scan: AnswerScan | null, rendered: Buffer | null): void {
     if (scan === null || rendered === null) {
       const ran = scan !== null && (scan.generatedBytes > 0 || hasGenerated(scan.usage));
-      return this.#fail(this.toldError(body, ran, 'an answer of 200 that is not what was asked for'));
+      return this.#fail(this.toldError(body, ran));
     }
     this.#settle();
     this.#rendered = rendered;

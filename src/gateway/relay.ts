@@ -98,10 +98,12 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
    * The client's error for one that the upstream tells inside a 200.
    * @param told the answer, or the data of the event
    * @param ran whether the model generated something
+   * @param reason for the log; without it, what the upstream says
    */
-  protected toldError(told: Buffer, ran: boolean, reason: string): GatewayError {
-    const { error, status } = toldFailure(told, this.#failedCall, ran);
-    this.meter.upstreamFailed(reason, status || 200);
+  protected toldError(told: Buffer, ran: boolean, reason?: string): GatewayError {
+    const { error, status, words } = toldFailure(told, this.#failedCall, ran);
+    const said = words === '' ? 'an answer of 200 that is not what was asked for' : `an error in a 200: ${words}`;
+    this.meter.upstreamFailed(reason ?? said, status || 200);
     return error;
   }
 

@@ -89,7 +89,7 @@ export abstract class DialectStream extends EventScanner {
     const { payload, start, end, count } = this.lines;
     const next = walk.walk(payload, start, end, count > 1);
     if (next < 0 || skipBlank(payload, next, end) !== end) {
-      this.fail('an event that is not a JSON object');
+      this.failBy('an event that is not a JSON object', payload, start, end); // perhaps an array with an error
     } else if (this.isSuspect && !isUtf8(payload.subarray(start, end))) {
       this.fail('an event that is not UTF-8');
     } else if (walk.errorStart >= 0) {

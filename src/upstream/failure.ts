@@ -62,10 +62,13 @@ export function statusFailure(status: number, body: Buffer, call: FailedCall): G
   return status < 300 ? brokenAnswer() : failureOf(status, readError(body), call);
 }
 
-/** An error inside a 200, and the status that it tells; 0: none. */
+/** An error inside a 200. */
 export interface ToldFailure {
   readonly error: GatewayError;
+  /** The status that the upstream tells; 0: none. */
   readonly status: number;
+  /** What it says, for the operator. */
+  readonly words: string;
 }
 
 /**
@@ -75,18 +78,18 @@ export interface ToldFailure {
  */
 export function toldFailure(told: Buffer, call: FailedCall, ran: boolean): ToldFailure {
   const read = readError(told);
-  const error = failureOf(0, read, call);
+  const error = failureOf(0, { ...read, words: read.message }, call); // other text may be the model's
   if (ran || (error.status >= 500 && error.name !== BUSY)) error.retry = false;
-  return { error, status: read.status };
+  return { error, status: read.status, words: `${read.code} ${read.message}`.trim() };
 }
 
 /** The row of the error table for what an upstream says. @param http the answer's status; 0: it was 200 */
 function failureOf(http: number, told: ToldError, call: FailedCall): GatewayError {
   const status = decisiveStatus(http, told);
-  const { message, code, type, param } = told;
+  const { message, words, code, type, param } = told;
   if (status === 408) return new GatewayError('upstream_timeout'); // a router's own deadline: the provider may still work
   if (GATEWAY_TIMEOUTS.has(status)) return brokenAnswer();
-  if (!NOT_OF_LENGTH.has(status) && isOverflow(message, `${code} ${type}`)) {
+  if (!NOT_OF_LENGTH.has(status) && isOverflow(words, `${code} ${type}`)) {
     return new GatewayError('context_length_exceeded', shown(told, call));
   }
   if (status === 413) return new GatewayError('request_too_large', shown(told, call));
@@ -107,11 +110,11 @@ function failureOf(http: number, told: ToldError, call: FailedCall): GatewayErro
 }
 
 /** Inside a 200 the words alone tell, and with 5xx engines and routers also pass on mistakes of the caller and limits. */
-function decisiveStatus(http: number, { message, status }: ToldError): number {
+function decisiveStatus(http: number, { message, words, status }: ToldError): number {
   if ((http > 0 && http < 500) || GATEWAY_TIMEOUTS.has(http)) return http;
   if (MEANT.has(status)) return status;
   if (isOfCaller(message)) return 400;
-  return statusOfWords(message) || status || http;
+  return statusOfWords(words) || status || http;
 }
 
 /** What counts as the status of an error that comes with 5xx. */

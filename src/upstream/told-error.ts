@@ -7,6 +7,8 @@ const MAX_BYTES = 1024 * 1024;
 export interface ToldError {
   /** In its own words, which may wrap those of others. */
   readonly message: string;
+  /** The message, or plain text that is no message and not for clients. */
+  readonly words: string;
   readonly code: string;
   readonly type: string;
   readonly param: string;
@@ -16,7 +18,7 @@ export interface ToldError {
   readonly retryAfter: number;
 }
 
-const NOTHING: ToldError = { message: '', code: '', type: '', param: '', status: 0, retryAfter: 0 };
+const NOTHING: ToldError = { message: '', words: '', code: '', type: '', param: '', status: 0, retryAfter: 0 };
 
 /**
  * Reads an error: a body, or the data of an event.
@@ -26,12 +28,14 @@ const NOTHING: ToldError = { message: '', code: '', type: '', param: '', status:
  *   {"type":"response.failed","response":{"error":{"code","message"}}}     {"choices":[{"error":{…}}]}
  */
 export function readError(bytes: Buffer): ToldError {
+  if (bytes.length > MAX_BYTES) return NOTHING;
+  const written = bytes.toString();
   let value: unknown;
   try {
-    if (bytes.length > MAX_BYTES) return NOTHING;
-    value = JSON.parse(bytes.toString());
+    value = JSON.parse(written);
   } catch {
-    return NOTHING; // HTML and the like: nothing in it is meant for a client
+    // nothing in HTML and the like is meant for a client
+    return /^\s*</.test(written) ? NOTHING : { ...NOTHING, words: written.slice(0, MAX_REASON) };
   }
   if (Array.isArray(value)) value = value[0];
   const outer = members(value);
@@ -56,6 +60,7 @@ export function readError(bytes: Buffer): ToldError {
     .find((status) => status > 0);
   return {
     message,
+    words: message,
     code,
     type,
     param: named(inner.param),

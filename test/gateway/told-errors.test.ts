@@ -51,6 +51,7 @@ const DIALECTS: Readonly<Record<string, Dialect>> = {
       (error) => `error: ${JSON.stringify(error)}\n\n`,
       (error) => `${JSON.stringify({ error })}\n\n`,
       (error) => `data: ${JSON.stringify({ object: 'error', ...error })}\n\n`,
+      (error) => `data: ${JSON.stringify([{ error }])}\n\n`,
     ],
     read: (last) => data(last).error,
     names: {
@@ -302,6 +303,24 @@ t.test('where something ran, the class stays, and no client tries again by itsel
     const answer = await post(chat, false);
     t.equal(answer.status, code);
     t.equal(answer.headers.get('x-should-retry'), 'false');
+  }
+});
+
+t.test('what a model wrote is no error, whatever it says', async (t) => {
+  const text = "This model's maximum context length is 8192 tokens. Rate limit. Overloaded.";
+  const cut = JSON.stringify({ model: 'internal-fast', choices: [{ index: 0, message: { content: text } }] }).slice(
+    0,
+    -4,
+  );
+  for (const [title, dialect] of Object.entries(DIALECTS)) {
+    upstream.answer((res) => void res.writeHead(200, { 'content-type': 'application/json' }).end(cut));
+    t.equal((await post(dialect, false)).status, 502, title);
+    t.equal((await post(dialect, true)).status, 502, title);
+    upstream.answer(
+      streamed(`${dialect.begun + dialect.text.replace('Hel', text.replaceAll("'", ''))}data: ${cut}\n\n`),
+    );
+    const last = (await post(dialect, true)).text.trimEnd().split('\n\n').at(-1) as string;
+    t.equal(dialect.read(last).code, dialect.names.upstream_error, title);
   }
 });
 
