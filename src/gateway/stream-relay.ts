@@ -132,11 +132,9 @@ export class StreamRelay extends Relay implements SpanSink {
     if (this.clientGone) return;
     const { reply } = this;
     const { events, told, id } = this.#scanner;
+    const isByEvent = told !== null && reply.errors.byEvent.has(error.name);
     // whole events that came before the failure still go to the client
-    if (!reply.res.headersSent && events === 0 && !(told !== null && reply.errors.byEvent.has(error.name))) {
-      this.#out.drop(); // comments
-      return reply.error(error);
-    }
+    if (!reply.res.headersSent && this.#out.isEmpty && !isByEvent) return reply.error(error);
     reply.failure = error;
     const { requestId, at, model } = this.meter.admission;
     const event = Buffer.from(reply.errors.event(error, { requestId, at, events, model: model.slug, id }));
