@@ -324,11 +324,6 @@ t.test('what a model wrote is no error, whatever it says', async (t) => {
   }
 });
 
-t.test('a comment before the first event, which is an error, does not fix the status', async (t) => {
-  upstream.answer(streamed(': internal\n\ndata: {"error":{"code":429,"message":"x"}}\n\n'));
-  t.equal((await post(DIALECTS.chat as Dialect, true)).status, 429);
-});
-
 t.test(
   'a call that failed inside a 200 is not booked, nor one whose stream failed after text without a usage',
   async (t) => {
