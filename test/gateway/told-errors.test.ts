@@ -237,7 +237,8 @@ t.test('every class, in every dialect, whole, as the first event and after text'
 t.test('every wording of an input that is too long, and none that is another', async (t) => {
   const told = async (body: unknown, what: string, isOverflow: boolean) => {
     for (const [title, dialect] of Object.entries(DIALECTS)) {
-      const error = (Array.isArray(body) ? body[0] : body).error ?? body;
+      const outer = (Array.isArray(body) ? body[0] : body) as { error?: object; errors?: readonly object[] };
+      const error = outer.error ?? outer.errors?.[0] ?? outer;
       upstream.answer(whole(body !== null && 'error' in (body as object) ? body : { error }));
       const answer = await post(dialect, false);
       const isTold = answer.json.error.code === 'context_length_exceeded' || /prompt is too long/.test(answer.text);

@@ -281,6 +281,49 @@ export const OVERFLOWS: readonly Overflow[] = [
     type: 'BadRequestError',
     code: 400,
   }),
+  row('llama-cpp-python', 400, invalid('Requested tokens (1817) exceed context window of 1024')),
+  row(
+    'vLLM, engine',
+    400,
+    invalid('The engine prompt length 1601 exceeds the max_model_len 1024. Please reduce prompt.'),
+  ),
+  row(
+    'vLLM, total',
+    400,
+    invalid('The prompt (total length 5000) is too long to fit into the model (context length 4096).'),
+  ),
+  row('watsonx', 400, {
+    errors: [
+      {
+        code: 'invalid_input_argument',
+        message: 'the number of input tokens 9001 cannot exceed the total tokens limit 4096 for this model',
+      },
+    ],
+  }),
+  row('DashScope, messages', 400, invalid('Total message token length exceed model limit (10240 tokens).')),
+  row('SiliconFlow', 400, {
+    code: 20015,
+    message: 'length of prompt_tokens (9001) must be less than max_seq_len (8192).',
+    data: null,
+  }),
+  row(
+    'SambaNova',
+    400,
+    error(
+      'Requested generation length 100 is not possible! The provided prompt is 9001 tokens long, so generating 100 tokens requires a sequence length of 9101, but the maximum supported sequence length is just 8192!',
+    ),
+  ),
+  row('Snowflake', 400, { message: 'max tokens of 8192 exceeded' }),
+  row(
+    'Volcengine',
+    400,
+    error('Input length 200000 exceeds the maximum length 131072.', { code: 'InvalidParameter', type: 'BadRequest' }),
+  ),
+  row(
+    'OpenAI, embeddings',
+    400,
+    invalid('Requested 400000 tokens, max 300000 tokens per request', 'max_tokens_per_request'),
+  ),
   row('one that is not known', 400, invalid('Your prompt has 9001 tokens, which exceeds the limit of this model.')),
   row('another', 400, invalid('The conversation is too long. Context window of 8192 tokens exceeded.')),
 ];
@@ -315,5 +358,8 @@ export const OTHERS: readonly (readonly [text: string, status: number])[] = [
   ["Unsupported value: 'messages[0].role' does not support 'system' with this model.", 400],
   ["Invalid 'stop': array too long. Expected an array with maximum length 4.", 400],
   ["Invalid type for 'context_management[0].compact_threshold': expected an integer.", 400],
+  ["Invalid 'metadata.a': string too long. Expected a string with maximum length 512.", 400],
+  ['The request contains too many images: the limit is 20.', 400],
+  ['Requested output exceeds the maximum of 4096 completion tokens.', 400],
   ['stream_options.include_usage needs stream: true', 400],
 ];
