@@ -93,9 +93,8 @@ function failureOf(http: number, told: ToldError, call: FailedCall): GatewayErro
     return new GatewayError('context_length_exceeded', shown(told, call));
   }
   if (status === 413) return new GatewayError('request_too_large', shown(told, call));
-  const waits = status === 429 && (waitOf(told, call) !== undefined || OF_RATE.has(code));
-  if (!waits && (isOfAccount(message, code) || isOfAccount('', type))) return new GatewayError('upstream_error');
-  if (status === 429) return rateLimited(waitOf(told, call));
+  if (status === 429) return rateLimited(waitOf(told, call)); // some tell a rate in the words of a quota
+  if (isOfAccount(message, code) || isOfAccount('', type)) return new GatewayError('upstream_error');
   if (status === 503 || status === 529) return busy(waitOf(told, call));
   if (status !== 400 && status !== 422 && status !== 403 && status !== 404) return new GatewayError('upstream_error');
   if (isUnknownModel(message, code, param)) return new GatewayError('upstream_error');
@@ -123,7 +122,6 @@ const MEANT: ReadonlySet<number> = new Set([400, 413, 422, 429, 503, 529]);
 const NOT_OF_LENGTH: ReadonlySet<number> = new Set([401, 402]);
 /** What a proxy answers whose own time ran out, Cloudflare's too: the provider may still work. */
 const GATEWAY_TIMEOUTS: ReadonlySet<number> = new Set([504, 524]);
-const OF_RATE: ReadonlySet<string> = new Set(['rate_limit_exceeded', 'rate_limit_error']);
 const BUSY: ErrorName = 'service_unavailable';
 const FILTERED = 'A content filter refused the prompt. Change it and try again.';
 const REFUSED = 'The model refused the request. The operator can find out why by the x-request-id of this answer.';

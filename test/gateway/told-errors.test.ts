@@ -219,7 +219,7 @@ t.test('every class, in every dialect, whole, as the first event and after text'
     [{ code: 408, message: 'internal' }, 'upstream_timeout'],
     // of the operator's key and account: no caller is to take them for his own
     [{ code: 'insufficient_quota', message: 'You exceeded your current quota.' }, 'upstream_error'],
-    [{ code: 429, type: 'insufficient_quota', message: 'You exceeded your current quota.' }, 'upstream_error'],
+    [{ code: 429, type: 'insufficient_quota', message: 'You exceeded your current quota.' }, 'rate_limit_exceeded'],
     [{ code: 402, message: 'Insufficient credits' }, 'upstream_error'],
     [{ code: 401, message: 'bad key' }, 'upstream_error'],
     [{ type: 'authentication_error', message: 'bad key' }, 'upstream_error'],
