@@ -141,24 +141,22 @@ export interface ErrorFormat {
   body(error: GatewayError, requestId: string): string;
   /** The event that ends a broken stream. */
   event(error: GatewayError, stream: BrokenStream): string;
-  /** Errors that a stream tells by its event, also where nothing was sent yet: clients do not understand their status. */
-  readonly byEvent: ReadonlySet<string>;
+  /** Whether an error that the upstream's stream tells is told by an event too where nothing was sent yet, not by its status. */
+  readonly byEvent: boolean;
 }
-
-const NO_NAMES: ReadonlySet<string> = new Set();
 
 /** Errors of the reference format. */
 export const REFERENCE_ERRORS: ErrorFormat = {
   idHeader: null,
   body: (error) => error.body,
   event: (error) => `data: ${error.body}\n\n`,
-  byEvent: NO_NAMES,
+  byEvent: false,
 };
 
 /**
  * Errors of the Responses API: bodies as in the reference format. A stream ends with two events, as OpenAI's own do:
- * official SDKs throw at `error`, and Codex reads `response.failed` alone. At `context_length_exceeded` it shortens
- * its history only if the event tells it, not the status.
+ * official SDKs throw at `error`, and Codex reads `response.failed` alone. Of statuses it understands little: at 400 it
+ * does not shorten its history, at 429 it gives up, and at 503 it asks thirty times.
  */
 export const RESPONSES_ERRORS: ErrorFormat = {
   ...REFERENCE_ERRORS,
@@ -185,7 +183,7 @@ export const RESPONSES_ERRORS: ErrorFormat = {
     const failed = { type: 'response.failed', sequence_number: events + 1, response };
     return `event: error\ndata: ${JSON.stringify(thrown)}\n\nevent: response.failed\ndata: ${JSON.stringify(failed)}\n\n`;
   },
-  byEvent: new Set<ErrorName>(['context_length_exceeded']),
+  byEvent: true,
 };
 
 /**
@@ -211,7 +209,7 @@ export const MESSAGES_ERRORS: ErrorFormat = {
     return JSON.stringify({ type: 'error', error, request_id: requestId });
   },
   event: (error, { requestId }) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
-  byEvent: NO_NAMES,
+  byEvent: false,
 };
 
 const TOO_LONG = 'prompt is too long';

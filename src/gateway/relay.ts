@@ -27,6 +27,8 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   protected clientGone = false;
   /** The call is booked or given up: the rest of the answer no longer matters. */
   protected settled = false;
+  /** What the upstream said of a failure inside a 200; empty: nothing. */
+  protected said = '';
 
   constructor(reply: Reply, meter: CallMeter) {
     this.reply = reply;
@@ -102,6 +104,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
    */
   protected toldError(told: Buffer, ran: boolean, reason?: string): GatewayError {
     const { error, status, words } = toldFailure(told, this.#failedCall, ran);
+    this.said = words;
     const said = words === '' ? 'an answer of 200 that is not what was asked for' : `an error in a 200: ${words}`;
     this.meter.upstreamFailed(reason ?? said, status || 200);
     return error;

@@ -131,8 +131,8 @@ export class StreamRelay extends Relay implements SpanSink {
     this.call?.abort(this);
     if (this.clientGone) return;
     const { reply } = this;
-    const { events, told, id } = this.#scanner;
-    const isByEvent = told !== null && reply.errors.byEvent.has(error.name);
+    const { events, id } = this.#scanner;
+    const isByEvent = this.said !== '' && this.#whole === null && reply.errors.byEvent;
     // whole events that came before the failure still go to the client
     if (!reply.res.headersSent && this.#out.isEmpty && !isByEvent) return reply.error(error);
     reply.failure = error;

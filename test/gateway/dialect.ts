@@ -232,7 +232,7 @@ function testFailures(t: Test, stage: Stage): void {
       () => answerJson(stage, failed),
       () => answerJson(stage, { ...dialect.answer, error: { message: 'x' } }),
       () => answerJson(stage, { model: 'internal-fast', usage }),
-      () => answerEvents(stage, [`event: error\ndata: ${JSON.stringify(failed)}\n\n`]),
+      () => answerEvents(stage, ['<html>internal-fast</html>\n\n']),
       () => answerEvents(stage, ['']),
     ]) {
       play();
