@@ -126,13 +126,28 @@ export class GatewayError extends Error {
 /** The request member that named the slug; null for an assistant's default. */
 export type SlugParam = 'model' | 'model_slug' | null;
 
+/** What is known of a stream that an error ends. */
+export interface BrokenStream {
+  readonly requestId: string;
+  /** When the request came, in milliseconds since the epoch. */
+  readonly at: number;
+  /** Data events that were sent before. */
+  readonly events: number;
+  /** The slug. */
+  readonly model: string;
+  /** The id that earlier events gave the answer; empty: none did. */
+  readonly id: string;
+}
+
 /** How a dialect writes an error. */
 export interface ErrorFormat {
   /** The header besides `x-request-id` in which SDKs of the dialect look for the id of an answer; null: none. */
   readonly idHeader: string | null;
   body(error: GatewayError, requestId: string): string;
-  /** The event that ends a broken stream. @param events data events that were sent before */
-  event(error: GatewayError, requestId: string, events: number): string;
+  /** The event that ends a broken stream. */
+  event(error: GatewayError, stream: BrokenStream): string;
+  /** Whether an error that the upstream's stream tells is told by an event too where nothing was sent yet, not by its status. */
+  readonly byEvent: boolean;
 }
 
 /** Errors of the reference format. */
@@ -140,26 +155,69 @@ export const REFERENCE_ERRORS: ErrorFormat = {
   idHeader: null,
   body: (error) => error.body,
   event: (error) => `data: ${error.body}\n\n`,
+  byEvent: false,
 };
 
-/** Errors of the Responses API: bodies as in the reference format, events with their type. */
+/**
+ * Errors of the Responses API: bodies as in the reference format. A stream ends with two events, as OpenAI's own do:
+ * official SDKs throw at `error`, and Codex reads `response.failed` alone. Of statuses it understands little: at 400 it
+ * does not shorten its history, at 429 it gives up, and at 503 it asks thirty times.
+ */
 export const RESPONSES_ERRORS: ErrorFormat = {
   ...REFERENCE_ERRORS,
-  event({ code, message, param }, _, events) {
-    const event = { type: 'error', code, message, param, sequence_number: events };
-    return `event: error\ndata: ${JSON.stringify(event)}\n\n`;
+  event(error, { requestId, at, events, model, id }) {
+    const response = {
+      id: id || `resp_${requestId.replaceAll('-', '')}`,
+      object: 'response',
+      created_at: Math.floor(at / 1000),
+      status: 'failed',
+      error: { code: failedCode(error), message: error.message },
+      incomplete_details: null,
+      instructions: null,
+      model,
+      output: [],
+      parallel_tool_calls: true,
+      store: false,
+      tool_choice: 'auto',
+      tools: [],
+      usage: null,
+      metadata: {},
+    };
+    const { code, message, param } = error;
+    const thrown = { type: 'error', code, message, param, sequence_number: events };
+    const failed = { type: 'response.failed', sequence_number: events + 1, response };
+    return `event: error\ndata: ${JSON.stringify(thrown)}\n\nevent: response.failed\ndata: ${JSON.stringify(failed)}\n\n`;
   },
+  byEvent: true,
 };
 
-/** Errors of the Messages API. */
+/**
+ * The code of a failed response, in the words of the format: at `invalid_prompt` and `server_is_overloaded` clients
+ * give up, at `rate_limit_exceeded` they wait. `insufficient_quota` is none of ours: the caller would take it for its own.
+ */
+function failedCode({ name, status }: GatewayError): string {
+  if (name === 'context_length_exceeded' || name === 'rate_limit_exceeded') return name;
+  if (name === 'service_unavailable') return 'server_is_overloaded';
+  return status < 500 ? 'invalid_prompt' : 'server_error';
+}
+
+/** Errors of the Messages API. They have no code: clients shorten their history at the words "prompt is too long". */
 export const MESSAGES_ERRORS: ErrorFormat = {
   idHeader: 'request-id',
-  body({ status, type, message, details }, requestId) {
-    const error = { type: status === 413 ? 'request_too_large' : type, message, details };
+  body({ name, status, type, message, details }, requestId) {
+    const isTooLong = name === 'context_length_exceeded' && !message.includes(TOO_LONG);
+    const error = {
+      type: status === 413 ? 'request_too_large' : type,
+      message: isTooLong ? `${TOO_LONG}: ${message}` : message,
+      details,
+    };
     return JSON.stringify({ type: 'error', error, request_id: requestId });
   },
-  event: (error, requestId) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
+  event: (error, { requestId }) => `event: error\ndata: ${MESSAGES_ERRORS.body(error, requestId)}\n\n`,
+  byEvent: false,
 };
+
+const TOO_LONG = 'prompt is too long';
 
 /** The error for a member that two readers could understand differently. */
 export function twoReadings(param: string): GatewayError {

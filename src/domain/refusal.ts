@@ -75,7 +75,7 @@ export function isOfAccount(message: string, code: string): boolean {
 
 const ACCOUNT_CODES: ReadonlySet<string> = new Set([
   ...['budget_exceeded', 'insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'arrearage'],
-  ...['account_deactivated', 'invalid_api_key', 'model.accessdenied'],
+  ...['account_deactivated', 'invalid_api_key', 'model.accessdenied', 'unsupported_country_region_territory'],
 ]);
 
 const ACCOUNT: readonly RegExp[] = [
@@ -94,6 +94,75 @@ export function isFiltered(message: string, code: string): boolean {
     code === 'content_filter' || /\bcontent (?:management policy|filter)|ResponsibleAIPolicyViolation/i.test(message)
   );
 }
+
+/** Whether a moderation or a safety system refused the prompt, as providers say with 403. */
+export function isModerated(message: string, code: string): boolean {
+  return isFiltered(message, code) || MODERATED.test(`${code} ${message}`);
+}
+
+const MODERATED = new RegExp(
+  [
+    'violates? (?:our |the )?(?:usage|content) (?:guideline|polic)|safety_check|safety system', // xAI, OpenAI
+    'requires? moderation|(?:input|prompt|content|request) (?:was|has been|is) flagged|flagged_input', // OpenRouter
+    'content_policy_violation|data_inspection_failed|inappropriate content|sensitive words', // OpenAI, DashScope, Z.ai
+  ].join('|'),
+  'i',
+);
+
+/** Whether a 404 speaks of an item of the request that would have to be stored, which the gateway never lets happen. */
+export function isOfStoredItem(message: string, code: string): boolean {
+  return code === 'previous_response_not_found' || STORED_ITEM.test(message);
+}
+
+const STORED_ITEM = /\bitems? (?:are|is) not persisted\b|\bitem with id\b.{0,200}\bnot found\b/i; // OpenAI
+
+/** Whether a 403 or 404 speaks of the request: it names a member of it, or what the model lacks for it. */
+export function isOfRequest(message: string, param: string): boolean {
+  if (param !== '') return !OF_OPERATOR.test(param);
+  return OF_REQUEST.test(message);
+}
+
+const OF_OPERATOR = /^(?:model|.*key|authorization|organi[sz]ation|project|none|null)$/i;
+const OF_REQUEST = /\bno endpoints found that support\b|\bpermission to access the file\b/i; // OpenRouter, Gemini
+
+/** Whether an engine blames the request, though its status blames the engine. */
+export function isOfCaller(message: string): boolean {
+  return OF_CALLER.some((pattern) => pattern.test(message));
+}
+
+const OF_CALLER: readonly RegExp[] = [
+  /\b(?:image|audio|video|vision|multimodal)\w*(?: inputs?)? (?:is|are) not (?:supported|enabled)\b/i, // llama.cpp
+  /\bmissing data required for image input\b/i, // Ollama
+  /\b(?:does not|doesn['’]t|do not|cannot) (?:support|accept|take|process)\b.{0,40}\b(?:image|vision|audio|video|multimodal|tool|function|logprob|thinking)/i, // Ollama
+  /\bonly (?:one completion choice is allowed|no echo is supported)\b/i, // llama.cpp
+  /\b(?:unsupported|illegal|unknown|missing|unrecogni[sz]ed|invalid) (?:param(?:eter)?|role)\b/i, // llama.cpp
+  /\b(?:failed|unable) to (?:load|decode|parse|open|download|fetch)\b.{0,20}\b(?:image|audio|video|grammar|schema|messages?|tools?)\b/i, // llama.cpp
+  /\bcannot identify image file\b|\bimage (?:features|tokens)\b.{0,60}\bdo(?:es)? not match\b/i, // vLLM, SGLang
+  /\bat most \d+ (?:image|audio|video)/i, // vLLM
+  /(?:^|[^\w])['"`]?(?:n|best_of|top_[kp]|min_p|temperature|logprobs|top_logprobs|max(?:_new|_completion|_output)?_tokens|stop|seed|response_format|tool_choice)['"`]?(?:\.\w+| type)? (?:must|should|cannot|requires?|is not (?:supported|allowed))\b/i,
+  /\b['"]?(?:messages|prompt|input|content)['"]? (?:is|are) required\b|\bexpected ['"]?(?:messages|content)['"]?/i, // llama.cpp
+  /\bcannot (?:use|have)\b.{0,60}\b(?:grammar|json_schema|assistant messages)\b|\bprefill is incompatible\b/i, // llama.cpp
+  /\bunsupported content\[\]|\broles must alternate\b/i, // llama.cpp, templates
+];
+
+/** The status that the words of an error stand for, where it tells none: 429, 503, or 0. */
+export function statusOfWords(message: string): number {
+  if (LIMITED.test(message)) return 429;
+  return BUSY.test(message) ? 503 : 0;
+}
+
+const LIMITED =
+  /\brate[ _-]?limit(?:ed|s|ing)?\b|\btoo many requests\b|\bthrottl|\b(?:tokens|requests) per (?:min|day)/i;
+const BUSY = new RegExp(
+  [
+    '\\boverloaded\\b|\\b(?:at|over|no|insufficient|exceeded) capacity\\b|\\bhigh (?:demand|load|traffic)\\b',
+    '\\bloading (?:the )?model\\b|\\bmodel\\b.{0,60}\\b(?:is|still)(?: currently)? (?:loading|warming up|starting)\\b',
+    '\\b(?:server|service|engine|model)s?\\b.{0,30}\\b(?:busy|(?:temporarily |currently )?unavailable|not (?:yet )?ready)\\b',
+    '\\bno (?:healthy|available) (?:upstream|backend|server|worker|instance)s?\\b|\\bqueue is full\\b|\\bslow down\\b',
+    '\\bmaximum pending requests\\b',
+  ].join('|'),
+  'i',
+);
 
 /** A text that names products, providers, headers or models, so that no part of it is for the caller. */
 export const TELLING = new RegExp(

@@ -21,7 +21,7 @@ export interface RequestFacts {
   readonly outcome: Outcome | null;
   /** What was booked; null: nothing. */
   readonly cost_eur: string | null;
-  /** What the upstream answered with: of one request, and only where an operator reads it. */
+  /** What the upstream answered with, or told inside a 200: of one request, and only where an operator reads it. */
   readonly upstream_status?: number | null;
 }
 
@@ -111,7 +111,8 @@ function textOf(request: RequestFacts): Text {
   if (status === 0) return outcome === null ? LEFT_EARLY : LEFT;
   if (status === 200 && code !== null) {
     if (outcome === 'client_aborted' && code === 'upstream_timeout') return READ_SLOWLY;
-    return (code === 'upstream_timeout' ? stalled : broken)(cost_eur);
+    if (code === 'upstream_timeout') return stalled(cost_eur);
+    return code === 'upstream_error' || code === 'internal_error' ? broken(cost_eur) : failedInside(code, cost_eur);
   }
   if (status === null || status === 200) {
     if (outcome === 'client_aborted') return LEFT_STREAM;
@@ -139,6 +140,27 @@ const stalled = (cost: string | null): Text => [
   `The stream began, and then the upstream sent nothing for too long, or went on for longer than a call may. ${toldInStream(cost)}`,
   'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.',
 ];
+
+/** The upstream told an error inside its stream. */
+function failedInside(code: string, cost: string | null): Text {
+  const [why, advice] = TOLD_INSIDE[code] ?? ['The model refused the request.', 'Mend the request.'];
+  return [`The stream began, and then the upstream told an error. ${why} ${toldInStream(cost)}`, advice];
+}
+
+const TOLD_INSIDE: Readonly<Record<string, readonly [why: string, advice: string]>> = {
+  context_length_exceeded: [
+    'The input was longer than the model takes.',
+    'Send less, or use a model with a longer context.',
+  ],
+  rate_limit_exceeded: [
+    'Its own rate limit was reached.',
+    'Let the client try again later. If it happens often, the operator raises the limit at the router or its provider.',
+  ],
+  service_unavailable: [
+    'It had too much to do, or was not ready.',
+    'Let the client try again. If it happens often, the operator gives the upstream more capacity.',
+  ],
+};
 
 /** A stream that failed is booked only if there was text, and a usage was told or a limit of the gateway ended it. */
 function toldInStream(cost: string | null): string {
@@ -191,6 +213,10 @@ const NOT_THERE: Text = [
   'The upstream does not know this model, or has nothing at this address. Nothing was charged.',
   `Compare the model's upstream name ("tollgate model list") with the names that the upstream has, and UPSTREAM_URL with its base address: most end in /v1.`,
 ];
+const ACCOUNT_REFUSED: Text = [
+  'The upstream refused the account behind it: a credit, a quota or a budget. Nothing was charged.',
+  'Read what the upstream said, and look after the account. No other try of the client helps.',
+];
 /** The only reasons why a call whose upstream answered 400 or 422 becomes `upstream_error`. */
 const NOT_THERE_OR_ACCOUNT: Text = [
   'The upstream does not know this model, or refused the account behind it: a key, a credit, a budget, an access. Nothing was charged.',
@@ -200,6 +226,7 @@ const NOT_THERE_OR_ACCOUNT: Text = [
 /** Mistakes in the gateway's own settings. */
 const BY_UPSTREAM_STATUS: Readonly<Record<number, Text>> = {
   401: KEY_REFUSED,
+  402: ACCOUNT_REFUSED,
   403: KEY_REFUSED,
   400: NOT_THERE_OR_ACCOUNT,
   404: NOT_THERE,
@@ -307,16 +334,22 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
     'The upstream took too long to answer. Nothing was charged.',
     'Ask for shorter answers or stream them. The operator may set FIRST_BYTE_SECONDS higher.',
   ],
-  service_unavailable({ endpoint, outcome }) {
+  service_unavailable({ endpoint, outcome, upstream_status }) {
     if (endpoint === 'shed') {
       return [
         'The gateway had too much to do and refused the request at once.',
         'Let the client try again. If it happens often, add gateways.',
       ];
     }
+    if (outcome === 'upstream_failed' && typeof upstream_status === 'number') {
+      return [
+        'The upstream had too much to do, or was still loading the model. Nothing was charged.',
+        'Let the client try again. If it happens often, give the upstream more capacity, or keep its models loaded.',
+      ];
+    }
     if (outcome === 'upstream_failed') {
       return [
-        'The upstream could not be reached. Nothing was charged.',
+        'The upstream could not be reached, or had too much to do. Nothing was charged.',
         'Let the client try again. If it goes on, the operator looks whether the upstream runs at UPSTREAM_URL.',
       ];
     }

@@ -105,14 +105,41 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
   if (shown >= 0) throw stored(`include[${shown}]`);
   if (!Array.isArray(input)) return;
   // an item with neither a type nor a role is a reference too
-  const item = input.findIndex((item) => STORED_ITEMS.has(item?.type) || (item?.type == null && item?.role == null));
-  if (item >= 0) throw stored(`input[${item}]`, BY_REFERENCE);
+  const at = input.findIndex((item) => STORED_ITEMS.has(item?.type) || (item?.type == null && item?.role == null));
+  if (at >= 0) throw stored(`input[${at}]`, BY_REFERENCE);
+  const empty = input.findIndex(isIdAlone);
+  if (empty >= 0) throw stored(`input[${empty}]`, input[empty]?.type === 'reasoning' ? REASONING : BY_REFERENCE);
   const folded = input.findIndex((item) => Object.keys(item).some((name) => name !== 'type' && foldsTo(name, 'type')));
   if (folded >= 0) throw twoReadings(`input[${folded}].type`);
 }
 
 /** For users of clients such as the Vercel AI SDK, which refers to earlier items by id unless it is told not to store. */
 const BY_REFERENCE = ' Clients that name earlier items by their id send them whole with "store": false.';
+
+/** For users of models that hide their reasoning: what they get back of it is encrypted, and only if they ask for it. */
+const REASONING =
+  ' Ask with "include": ["reasoning.encrypted_content"], and send items of type reasoning back with their encrypted_content.';
+
+/** The error where the upstream says that it does not know an item: each was made with `store` set to false, by us. */
+export function storedItem(): GatewayError {
+  return stored('input', `${BY_REFERENCE}${REASONING}`);
+}
+
+/** What an item may have besides what it is about. */
+const LABELS: ReadonlySet<string> = new Set(['id', 'type', 'status']);
+
+/**
+ * Whether an item holds nothing but its id, such as {"type":"reasoning","id":"rs_1","summary":[]}: it stands for what
+ * is stored. An item with a summary passes: engines with open reasoning read it, and know no `encrypted_content`.
+ */
+function isIdAlone(item: Readonly<Record<string, unknown>>): boolean {
+  if (typeof item.id !== 'string' || item.role != null) return false;
+  return Object.keys(item).every((name) => LABELS.has(name) || isEmpty(item[name]));
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === null || value === '' || (Array.isArray(value) && value.length === 0);
+}
 
 function stored(param: string, more = ''): GatewayError {
   const text = `'${param}' needs state that is stored at the provider, and this gateway keeps none: send all of the input.${more}`;

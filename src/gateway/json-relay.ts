@@ -8,13 +8,13 @@ import type { MemberTable } from '../json/member-table.ts';
 import { splice } from '../json/splice.ts';
 import { TextSample } from '../json/text-sample.ts';
 import { reasonOf } from '../log.ts';
-import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from '../upstream/failure.ts';
+import { connectionFailure, type Deadline, deadlineFailure } from '../upstream/failure.ts';
 import { type AnswerHead, Stopped } from '../upstream/upstream.ts';
 import { AnswerBody, isJson, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import { addWork } from './fair-shares.ts';
 import { type RequestMemory, SMALL_BYTES } from './held-memory.ts';
-import { Relay } from './relay.ts';
+import { hasGenerated, Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
 
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
@@ -94,8 +94,8 @@ export class JsonRelay extends Relay {
 
   #finish(body: Buffer, scan: AnswerScan | null, rendered: Buffer | null): void {
     if (scan === null || rendered === null) {
-      this.meter.upstreamFailed('an answer of 200 that is not what was asked for', 200);
-      return this.#fail(brokenAnswer());
+      const ran = scan !== null && (scan.generatedBytes > 0 || hasGenerated(scan.usage));
+      return this.#fail(this.toldError(body, ran));
     }
     this.#settle();
     this.#rendered = rendered;

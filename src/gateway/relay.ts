@@ -1,6 +1,7 @@
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
-import { brokenAnswer, type Deadline, statusFailure } from '../upstream/failure.ts';
+import type { ToldUsage } from '../json/usage.ts';
+import { brokenAnswer, type Deadline, type FailedCall, statusFailure, toldFailure } from '../upstream/failure.ts';
 import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
 import type { CallMeter } from './call-meter.ts';
 import type { Watch } from './deadlines.ts';
@@ -8,6 +9,11 @@ import type { Reply } from './reply.ts';
 
 /** The most of an upstream's error that is logged, in bytes. */
 const MAX_REASON_BYTES = 2000;
+
+/** Whether a usage tells that the model generated something. */
+export function hasGenerated(usage: ToldUsage | null): boolean {
+  return usage !== null && (usage.completion ?? 0) > 0;
+}
 
 /** What the relays of whole and of streamed answers share: the state of one call. */
 export abstract class Relay implements UpstreamHandler, BookingListener {
@@ -21,6 +27,8 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   protected clientGone = false;
   /** The call is booked or given up: the rest of the answer no longer matters. */
   protected settled = false;
+  /** What the upstream said of a failure inside a 200; empty: nothing. */
+  protected said = '';
 
   constructor(reply: Reply, meter: CallMeter) {
     this.reply = reply;
@@ -79,11 +87,32 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   abstract onClientClose(): void;
   protected abstract onDeadline(deadline: Deadline): void;
 
-  /** The client's error for an answer whose status is not 200. The upstream's words go to the operator's log alone. */
+  /** The client's error for an answer that is none by its status or its kind. The upstream's words go to the operator's log alone. */
   protected statusError(body: Buffer): GatewayError {
     const { status, meter } = this;
-    const error = statusFailure(status, body, this.#retryAfter, meter.admission.model, meter.secrets);
-    meter.upstreamFailed(`status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`, status, error.status);
+    const reason = `status ${status}: ${body.toString('utf8', 0, MAX_REASON_BYTES)}`;
+    if (status === 200) return this.toldError(body, false, reason);
+    const error = statusFailure(status, body, this.#failedCall);
+    meter.upstreamFailed(reason, status, error.status);
     return error;
+  }
+
+  /**
+   * The client's error for one that the upstream tells inside a 200.
+   * @param told the answer, or the data of the event
+   * @param ran whether the model generated something
+   * @param reason for the log; without it, what the upstream says
+   */
+  protected toldError(told: Buffer, ran: boolean, reason?: string): GatewayError {
+    const { error, status, words } = toldFailure(told, this.#failedCall, ran);
+    this.said = words;
+    const said = words === '' ? 'an answer of 200 that is not what was asked for' : `an error in a 200: ${words}`;
+    this.meter.upstreamFailed(reason ?? said, status || 200, error.status);
+    return error;
+  }
+
+  get #failedCall(): FailedCall {
+    const { admission, secrets } = this.meter;
+    return { model: admission.model, secrets, retryAfter: this.#retryAfter };
   }
 }

@@ -11,7 +11,7 @@ import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from 
 import type { AnswerHead } from '../upstream/upstream.ts';
 import { AnswerBody, isEventStream, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
-import { Relay } from './relay.ts';
+import { hasGenerated, Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
 
 /** How long, and how many bytes, the upstream is still read after the client left or the stream ended. */
@@ -110,12 +110,17 @@ export class StreamRelay extends Relay implements SpanSink {
 
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes are sent. */
   #finish(last: boolean): void {
-    if (this.#scanner.state !== 'done') {
-      this.meter.upstreamFailed(`stream broken: ${this.#scanner.reason}`);
-      return this.#fail(brokenAnswer(), this.#scanner.isTooLarge);
-    }
+    if (this.#scanner.state !== 'done') return this.#fail(this.#brokenError(), this.#scanner.isTooLarge);
     if (!last) this.#readOn(); // an answer that ends by itself leaves its connection usable
     this.#settle(this.clientGone ? 'client_aborted' : 'completed', this);
+  }
+
+  #brokenError(): GatewayError {
+    const { reason, told, textEvents } = this.#scanner;
+    const ran = textEvents > 0 || hasGenerated(this.#scanner.usage());
+    if (told !== null) return this.toldError(told, ran, `stream broken: ${reason}`);
+    this.meter.upstreamFailed(`stream broken: ${reason}`);
+    return brokenAnswer();
   }
 
   /** The record is safe: now the last bytes may be sent. */
@@ -133,10 +138,14 @@ export class StreamRelay extends Relay implements SpanSink {
     this.#settle('upstream_failed', null, usage);
     this.call?.abort(this);
     if (this.clientGone) return;
+    const { reply } = this;
+    const { events, id } = this.#scanner;
+    const isByEvent = this.said !== '' && this.#whole === null && reply.errors.byEvent;
     // whole events that came before the failure still go to the client
-    if (!this.reply.res.headersSent && this.#out.isEmpty) return this.reply.error(error);
-    this.reply.failure = error;
-    const event = Buffer.from(this.reply.errors.event(error, this.reply.requestId, this.#scanner.events));
+    if (!reply.res.headersSent && this.#out.isEmpty && !isByEvent) return reply.error(error);
+    reply.failure = error;
+    const { requestId, at, model } = this.meter.admission;
+    const event = Buffer.from(reply.errors.event(error, { requestId, at, events, model: model.slug, id }));
     this.#out.add(event, 0, event.length);
     this.#out.end();
   }

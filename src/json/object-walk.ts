@@ -103,6 +103,9 @@ export class ObjectWalk implements HiddenSpans {
   /** The span of the last non-empty `usage` object, or else of that in `x_groq`; usageStart is -1 without one. */
   usageStart = -1;
   usageEnd = -1;
+  /** The id of an answer that may name what is behind, without its quotes; idStart is -1 without one. */
+  idStart = -1;
+  idEnd = -1;
   /** Whether a choice has a finish_reason. */
   finished = false;
   /** Bytes of generated text, as written in JSON. */
@@ -189,6 +192,7 @@ export class ObjectWalk implements HiddenSpans {
     this.kept = 0;
     this.errorStart = -1;
     this.usageStart = -1;
+    this.idStart = -1;
     this.finished = false;
     this.generated = 0;
     this.textStart = 0;
@@ -235,6 +239,8 @@ export class ObjectWalk implements HiddenSpans {
       this.hasResult = first === OPEN_BRACKET;
       if (this.hasResult && spaceEnd(b, start + 1, end, lineEnds) === end - 1) this.emptyChoicesAt = end - 1;
     } else if (kind === CODED_ID && first === QUOTE) {
+      this.idStart = start + 1;
+      this.idEnd = end - 1;
       const own = ownIdStart(b, start + 1, end - 1);
       if (own < 0) return;
       this.editCount = editCount;

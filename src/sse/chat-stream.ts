@@ -1,7 +1,7 @@
 import type { MemberTable } from '../json/member-table.ts';
 import { promptUsage, readUsage, type ToldUsage } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
-import { dataStart, skipBlank, startsWith } from './fields.ts';
+import { dataStart, quoted, skipBlank, startsWith } from './fields.ts';
 
 const DONE = Buffer.from('[DONE]');
 const DONE_EVENT = Buffer.from('data: [DONE]\n\n');
@@ -66,12 +66,17 @@ export class ChatStream extends DialectStream {
   }
 
   protected override readEvent(): boolean {
+    const { payload, start, end } = this.lines;
+    if (this.name !== '') {
+      // others are dropped
+      this.failBy(`an error event: ${quoted(payload, start, end)}`, payload, start, end);
+      return false;
+    }
     if (this.#isDone()) {
       this.#finish();
       return false;
     }
     if (!this.readPayload()) return false;
-    const { payload, start } = this.lines;
     this.note(payload);
     this.relayEvent(this.events === 1 && !this.walk.hasModel ? start + 1 : -1);
     return true;

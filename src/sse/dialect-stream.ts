@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+import { decodeString } from '../json/bytes.ts';
 import type { Hidden } from '../json/hidden.ts';
 import type { MemberTable } from '../json/member-table.ts';
 import { ADD_CHOICE, ObjectWalk, REMOVE, REPLACE } from '../json/object-walk.ts';
@@ -33,6 +35,8 @@ export abstract class DialectStream extends EventScanner {
   generatedBytes = 0;
   /** Parts of the generated text, to estimate its tokens if the usage is missing. */
   readonly sample = new TextSample();
+  /** The id that the answer's events give it; empty: none did. */
+  id = '';
   protected readonly slug: Buffer;
   protected readonly walk: ObjectWalk;
   readonly #pattern: EventPattern;
@@ -73,6 +77,7 @@ export abstract class DialectStream extends EventScanner {
       if (next === 0) return 0;
       if (this.isRepeated(chunk)) this.#pattern.learn(chunk, i, next);
     }
+    if (this.isSuspect && !isUtf8(chunk.subarray(i, next))) return 0;
     this.note(chunk);
     this.#relayEdited(chunk, i, next);
     return next;
@@ -84,11 +89,13 @@ export abstract class DialectStream extends EventScanner {
     const { payload, start, end, count } = this.lines;
     const next = walk.walk(payload, start, end, count > 1);
     if (next < 0 || skipBlank(payload, next, end) !== end) {
-      this.fail('an event that is not a JSON object');
+      this.failBy('an event that is not a JSON object', payload, start, end); // perhaps an array with an error
+    } else if (this.isSuspect && !isUtf8(payload.subarray(start, end))) {
+      this.fail('an event that is not UTF-8');
     } else if (walk.errorStart >= 0) {
-      this.fail(`an error in the stream: ${quoted(payload, walk.errorStart, walk.errorEnd)}`);
+      this.failBy(`an error in the stream: ${quoted(payload, walk.errorStart, walk.errorEnd)}`, payload, start, end);
     } else if (this.#mayBeError() && isError(payload, start, end)) {
-      this.fail(`an error in the stream: ${quoted(payload, start, end)}`);
+      this.failBy(`an error in the stream: ${quoted(payload, start, end)}`, payload, start, end);
     }
     return this.state === 'open';
   }
@@ -128,6 +135,20 @@ export abstract class DialectStream extends EventScanner {
 
   /** Relays the model that an event lacks. */
   protected relayModel(): void {}
+
+  /** The text of the string content [from, to) with the walk's edits. */
+  protected edited(b: Buffer, from: number, to: number): string {
+    const { edits, editCount } = this.walk;
+    let text = '';
+    for (let k = 0; k < editCount; k += 3) {
+      const start = edits[k] as number;
+      if (start < from || start >= to) continue;
+      text += decodeString(b, from, start);
+      if (edits[k + 2] !== REMOVE) text += JSON.parse(this.slug.toString());
+      from = edits[k + 1] as number;
+    }
+    return text + decodeString(b, from, to);
+  }
 
   /** Relays [from, to) with the walk's edits. */
   #relayEdited(b: Buffer, from: number, to: number): void {

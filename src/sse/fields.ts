@@ -46,19 +46,15 @@ export function blankLineEnd(b: Buffer, i: number): number {
   return next;
 }
 
-/** Why a line that is neither data nor comment breaks the stream; empty if it does not. */
-export function faultOf(b: Buffer, start: number, end: number): string {
-  if (isField(b, start, end, ERROR)) return `an error line: ${quoted(b, start, end)}`;
-  if (isField(b, start, end, EVENT)) {
-    const value = valueStart(b, start, end, EVENT);
-    return FAILURE.test(b.toString('latin1', value, end)) ? 'an error event' : '';
-  }
+/** Why a line that is no field of an event breaks the stream, and where its error begins; null if it does not. */
+export function faultOf(b: Buffer, start: number, end: number): { what: string; start: number } | null {
+  if (isField(b, start, end, ERROR)) return { what: 'an error line', start: valueStart(b, start, end, ERROR) };
   const content = skipBlank(b, start, end);
   const first = content < end ? b[content] : SPACE;
   if (first === OPEN_BRACE || first === OPEN_BRACKET || first === QUOTE || first === LESS_THAN) {
-    return `a line that is not part of an event: ${quoted(b, start, end)}`;
+    return { what: 'a line that is not part of an event', start: content };
   }
-  return '';
+  return null;
 }
 
 /** Types of objects and names of events that tell a failure: error, server_error, exception. */

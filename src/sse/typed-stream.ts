@@ -75,6 +75,8 @@ export class TypedStream extends DialectStream {
   protected override noteEvent(b: Buffer): void {
     const { walk } = this;
     const { nested } = walk;
+    if (this.id === '' && nested !== null && nested.idStart >= 0)
+      this.id = this.edited(b, nested.idStart, nested.idEnd);
     if (nested !== null && nested.usageStart >= 0) this.#addUsage(b, nested.usageStart, nested.usageEnd);
     if (walk.usageStart >= 0) this.#addUsage(b, walk.usageStart, walk.usageEnd);
   }
@@ -88,7 +90,7 @@ export class TypedStream extends DialectStream {
     const type = this.#typeOf(payload);
     if (this.#isFailure(type) || failed.has(this.name) || FAILURE.test(this.name)) {
       this.noteEvent(payload);
-      this.fail(`an event of type ${type || this.name}: ${quoted(payload, start, end)}`);
+      this.failBy(`an event of type ${type || this.name}: ${quoted(payload, start, end)}`, payload, start, end);
       return false;
     }
     this.note(payload);

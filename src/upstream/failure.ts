@@ -1,7 +1,19 @@
-import { GatewayError } from '../domain/errors.ts';
+import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
+import { isOverflow } from '../domain/overflow.ts';
 import { redact } from '../domain/redact.ts';
-import { isFiltered, isOfAccount, isUnknownModel, MAX_REASON } from '../domain/refusal.ts';
+import {
+  isFiltered,
+  isModerated,
+  isOfAccount,
+  isOfCaller,
+  isOfRequest,
+  isOfStoredItem,
+  isUnknownModel,
+  statusOfWords,
+} from '../domain/refusal.ts';
+import { storedItem } from '../domain/stateless.ts';
+import { readError, type ToldError } from './told-error.ts';
 
 /**
  * The client's error for each failure of the upstream (contract section 4, "Errors"). The upstream's own words go to
@@ -33,80 +45,113 @@ export function brokenAnswer(): GatewayError {
   return error;
 }
 
+/** What the client's error depends on besides the upstream's answer. */
+export interface FailedCall {
+  readonly model: Model;
+  /** Internal names of other models, the upstream's host and key. */
+  readonly secrets: readonly string[];
+  /** The answer's `retry-after`. */
+  readonly retryAfter: string | undefined;
+}
+
 /**
  * An answer whose status is not 200.
  * @param body the part of it that was kept
- * @param retryAfter the upstream's header, relayed with 429 only
- * @param secrets the upstream's host and key
  */
-export function statusFailure(
-  status: number,
-  body: Buffer,
-  retryAfter: string | undefined,
-  model: Model,
-  secrets: readonly string[],
-): GatewayError {
-  if (status < 300 || GATEWAY_TIMEOUTS.has(status)) return brokenAnswer();
-  if (status === 429) {
-    const error = new GatewayError('rate_limit_exceeded');
-    if (retryAfter !== undefined && RETRY_AFTER.test(retryAfter)) error.retryAfter = retryAfter;
-    return error;
-  }
-  if (status === 408) return new GatewayError('upstream_timeout'); // a router's own deadline: the provider may still work
-  if (status !== 400 && status !== 413 && status !== 422) return new GatewayError('upstream_error');
-  const { message, code, param } = readError(body);
-  const text = redact(message, model, secrets) || undefined;
-  if (status === 413) return new GatewayError('request_too_large', text);
-  if (isUnknownModel(message, code, param) || isOfAccount(message, code)) return new GatewayError('upstream_error');
-  if (isFiltered(message, code)) return new GatewayError('invalid_request', FILTERED);
-  const tooLong = code === 'context_length_exceeded' || /maximum context length|context window/i.test(message);
-  return new GatewayError(
-    tooLong ? 'context_length_exceeded' : 'invalid_request',
-    text ?? (tooLong ? undefined : REFUSED),
-  );
+export function statusFailure(status: number, body: Buffer, call: FailedCall): GatewayError {
+  return status < 300 ? brokenAnswer() : failureOf(status, readError(body), call);
 }
 
+/** An error inside a 200. */
+export interface ToldFailure {
+  readonly error: GatewayError;
+  /** The status that the upstream tells; 0: none. */
+  readonly status: number;
+  /** What it says, for the operator. */
+  readonly words: string;
+}
+
+/**
+ * An error inside an answer whose status is 200, whole or an event: it is what the same words are by status.
+ * @param told the answer, or the data of the event
+ * @param ran whether the model generated something: then a retry could charge twice
+ */
+export function toldFailure(told: Buffer, call: FailedCall, ran: boolean): ToldFailure {
+  const read = readError(told);
+  const error = failureOf(0, { ...read, words: read.message }, call); // other text may be the model's
+  if (ran || (error.status >= 500 && error.name !== BUSY)) error.retry = false;
+  return { error, status: read.status, words: `${read.code} ${read.message}`.trim() };
+}
+
+/** The row of the error table for what an upstream says. @param http the answer's status; 0: it was 200 */
+function failureOf(http: number, told: ToldError, call: FailedCall): GatewayError {
+  const status = decisiveStatus(http, told);
+  const { message, words, code, type, param } = told;
+  if (status === 408) return new GatewayError('upstream_timeout'); // a router's own deadline: the provider may still work
+  if (GATEWAY_TIMEOUTS.has(status)) return brokenAnswer();
+  if (!NOT_OF_LENGTH.has(status) && isOverflow(words, `${code} ${type}`)) {
+    return new GatewayError('context_length_exceeded', shown(told, call));
+  }
+  if (status === 413) return new GatewayError('request_too_large', shown(told, call));
+  if (status === 429) return rateLimited(waitOf(told, call)); // some tell a rate in the words of a quota
+  if (isOfAccount(message, code) || isOfAccount('', type)) return new GatewayError('upstream_error');
+  if (status === 503 || status === 529) return busy(waitOf(told, call));
+  if (status !== 400 && status !== 422 && status !== 403 && status !== 404) return new GatewayError('upstream_error');
+  if (isUnknownModel(message, code, param)) return new GatewayError('upstream_error');
+  if (isOfStoredItem(message, code)) return storedItem();
+  if (status === 400 || status === 422) {
+    return new GatewayError('invalid_request', isFiltered(message, code) ? FILTERED : (shown(told, call) ?? REFUSED));
+  }
+  // nearly always a 403 or 404 is about our key and our mapping
+  if (isModerated(message, code)) return new GatewayError('invalid_request', FILTERED);
+  if (!isOfRequest(message, param)) return new GatewayError('upstream_error');
+  return new GatewayError('invalid_request', shown(told, call) ?? REFUSED);
+}
+
+/** Inside a 200 the words alone tell, and with 5xx engines and routers also pass on mistakes of the caller and limits. */
+function decisiveStatus(http: number, { message, words, status }: ToldError): number {
+  if ((http > 0 && http < 500) || GATEWAY_TIMEOUTS.has(http)) return http;
+  if (MEANT.has(status)) return status;
+  if (isOfCaller(message)) return 400;
+  return statusOfWords(words) || status || http;
+}
+
+/** What counts as the status of an error that comes with 5xx. */
+const MEANT: ReadonlySet<number> = new Set([400, 413, 422, 429, 503, 529]);
+/** These speak of the key or of the account, whatever their words are. */
+const NOT_OF_LENGTH: ReadonlySet<number> = new Set([401, 402]);
 /** What a proxy answers whose own time ran out, Cloudflare's too: the provider may still work. */
 const GATEWAY_TIMEOUTS: ReadonlySet<number> = new Set([504, 524]);
+const BUSY: ErrorName = 'service_unavailable';
 const FILTERED = 'A content filter refused the prompt. Change it and try again.';
 const REFUSED = 'The model refused the request. The operator can find out why by the x-request-id of this answer.';
 
-/** Seconds, or a date as HTTP writes it. */
+/** The upstream's words as a client may see them; undefined: none of them. */
+function shown({ message }: ToldError, { model, secrets }: FailedCall): string | undefined {
+  return redact(message, model, secrets) || undefined;
+}
+
+/** How long to wait, by the header or by the words: seconds, or a date as HTTP writes it. */
+function waitOf({ retryAfter }: ToldError, call: FailedCall): string | undefined {
+  if (call.retryAfter !== undefined && RETRY_AFTER.test(call.retryAfter)) return call.retryAfter;
+  return retryAfter > 0 ? `${retryAfter}` : undefined;
+}
+
+/** Seconds, or a date. */
 const RETRY_AFTER = /^(?:\d{1,6}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)$/;
 
-/** The message, code and parameter of an error body, in any of the formats of routers; empty where there is none. */
-function readError(body: Buffer): { message: string; code: string; param: string } {
-  let value: unknown;
-  try {
-    value = JSON.parse(body.toString());
-  } catch {
-    return { message: '', code: '', param: '' }; // HTML and the like: nothing in it is meant for a client
-  }
-  const outer = members(value);
-  const inner = outer.error === undefined ? outer : members(outer.error);
-  const text = [outer.error, inner.message, inner.detail, outer.message, outer.detail].find(
-    (t) => typeof t === 'string',
-  );
-  const whole = (text as string | undefined) ?? violation(inner.detail ?? outer.detail);
-  return { message: whole.slice(0, MAX_REASON), code: textOf(inner.code), param: textOf(inner.param) };
+/** The text says the seconds too: in an event there is no header, and Codex waits as long as the words say. */
+function rateLimited(wait: string | undefined): GatewayError {
+  const isSeconds = wait !== undefined && /^\d+$/.test(wait);
+  const text = isSeconds ? `The model is rate limited. Try again in ${wait} seconds.` : undefined;
+  const error = new GatewayError('rate_limit_exceeded', text);
+  error.retryAfter = wait;
+  return error;
 }
 
-/** The first of FastAPI's violations: {"loc":["body","top_k"],"msg":"must be positive"}. */
-function violation(detail: unknown): string {
-  const { loc, msg } = members(Array.isArray(detail) ? detail[0] : null);
-  if (typeof msg !== 'string') return '';
-  const steps = Array.isArray(loc) ? loc.filter((step) => step !== 'body' && isStep(step)) : [];
-  return steps.length === 0 ? msg : `${steps.join('.')}: ${msg}`;
-}
-
-function isStep(value: unknown): boolean {
-  return typeof value === 'string' || typeof value === 'number';
-}
-
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-function members(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+/** The upstream did not begin: it has too much to do, or loads the model. */
+function busy(wait: string | undefined): GatewayError {
+  const error = new GatewayError(BUSY, 'The model is busy or still loading. Try again shortly.');
+  if (wait !== undefined) error.retryAfter = wait;
+  return error;
 }

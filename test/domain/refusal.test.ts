@@ -15,13 +15,11 @@ const MODEL = {
 const SECRETS = ['sk-master-1234', 'router.internal:4000', 'router.internal'];
 
 const failure = (value: unknown, status = 400) =>
-  statusFailure(
-    status,
-    Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)),
-    undefined,
-    MODEL,
-    SECRETS,
-  );
+  statusFailure(status, Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)), {
+    model: MODEL,
+    secrets: SECRETS,
+    retryAfter: undefined,
+  });
 const error = (message: string, more: object = {}) => ({
   error: { message, type: null, param: null, code: '400', ...more },
 });
@@ -194,6 +192,87 @@ t.test('a model that the upstream does not know is our fault, not the request', 
   }
   t.match(failure(error("The tool 'model' does not exist in tools")), { status: 400 });
   t.match(failure(error("Function 'get_model' not found in messages")), { status: 400 });
+});
+
+t.test(
+  'a 403 or 404 that speaks of the request is a bad request; of the key or the mapping it is our fault',
+  async (t) => {
+    for (const [status, body, message] of [
+      [
+        404,
+        error('No endpoints found that support image input', { code: 404 }),
+        'No endpoints found that support image input',
+      ],
+      [404, error('No tool output found.', { type: 'invalid_request_error', param: 'input' }), 'No tool output found.'],
+      [403, error('The image is private.', { param: 'messages[0].content' }), 'The image is private.'],
+      [
+        403,
+        { code: 'permission-denied', error: 'Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO' },
+        /content filter/,
+      ],
+      [403, error('fast requires moderation. Your input was flagged for "violence"', { code: 403 }), /content filter/],
+    ] as const) {
+      t.match(failure(body, status), { status: 400, message }, JSON.stringify(body));
+    }
+    for (const [status, body] of [
+      [404, error('The model `x` does not exist', { param: 'model' })],
+      [404, error('Not Found')],
+      [404, { detail: 'Not Found' }],
+      [404, '<html>404</html>'],
+      [403, error('You are not allowed to sample from this model', { param: null })],
+      [403, error('Key limit exceeded', { param: 'api_key' })],
+      [404, error('No endpoints found matching your data policy.', { code: 404 })],
+      [401, error('Missing key', { param: 'input' })],
+      [
+        402,
+        error('This request requires more credits, or fewer max_tokens. You exceed the context limit.', {
+          param: 'input',
+        }),
+      ],
+    ] as const) {
+      t.match(failure(body, status), { status: 502, message: 'The model failed to answer.' }, JSON.stringify(body));
+    }
+  },
+);
+
+t.test('what engines tell with a 5xx is what it would be with its own status', async (t) => {
+  const own = { code: '500' };
+  for (const [status, body, expected] of [
+    [503, { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } }, 503],
+    [503, '', 503],
+    [503, '<html><h1>503 Service Temporarily Unavailable</h1></html>', 503],
+    [529, { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }, 503],
+    [500, error('The model is overloaded. Please try again later.', own), 503],
+    [500, { error: 'server busy, please try again.  maximum pending requests exceeded' }, 503],
+    [502, error('litellm.RateLimitError: OpenAIException - slow', { code: '429' }), 429],
+    [500, { error: { code: 500, message: 'Only one completion choice is allowed', type: 'server_error' } }, 400],
+    [
+      500,
+      error('image input is not supported - hint: if this is unexpected, you may need to provide the mmproj', own),
+      400,
+    ],
+    [500, { error: 'this model is missing data required for image input' }, 400],
+    [500, error('Unsupported param: suffix', own), 400],
+    [500, error('Failed to load image or audio file', own), 400],
+    [500, error('n must be 1 when using greedy sampling, got 2.', { type: 'InternalServerError' }), 400],
+    [500, error('bad', { type: 'BadRequestError', code: 400 }), 400],
+    [500, error('cannot identify image file <_io.BytesIO object at 0x7f>', own), 400],
+    [500, error('top_logprobs requires logprobs to be set to true', own), 400],
+    [500, error('internal', { code: 500 }), 502],
+    [500, error('CUDA out of memory', own), 502],
+    [500, error('CUDA error: invalid argument', own), 502],
+    [500, 'no healthy upstream', 503],
+    [502, 'error: prompt is too long', 400],
+    [500, 'image input is not supported', 502],
+    [500, error('list index out of range', own), 502],
+    [500, '<html>nginx</html>', 502],
+    [502, error('Bad gateway: the connection must be closed', own), 502],
+    [504, error('Loading model', own), 502],
+  ] as const) {
+    t.equal(failure(body, status).status, expected, `${status} ${JSON.stringify(body)}`);
+  }
+  t.equal(failure('', 503).retryAfter, '1');
+  t.match(failure(error('Unsupported param: suffix', own), 500).message, 'Unsupported param: suffix');
 });
 
 t.test('a router that gave up waiting for its provider tells of a timeout, which is not tried again', async (t) => {

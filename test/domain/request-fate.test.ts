@@ -41,6 +41,24 @@ t.test('every result', async (t) => {
   t.match(fate({ status: null, outcome: 'upstream_failed' }), { result: 'failed' });
 });
 
+t.test('an error that the upstream told: inside a stream, and by a status, whose mistake it was', async (t) => {
+  const inside = (code: string, cost_eur: string | null = null) =>
+    fate({ code, outcome: 'upstream_failed', cost_eur, upstream_status: 200 });
+  t.match(inside('context_length_exceeded'), {
+    result: 'failed',
+    what: /longer than the model takes.*Nothing was charged/,
+  });
+  t.match(inside('rate_limit_exceeded', '0.1'), { what: /Its own rate limit.*What it had got is charged/ });
+  t.match(inside('service_unavailable'), { what: /too much to do/, advice: /more capacity/ });
+  t.match(inside('invalid_request'), { what: /The model refused the request/, advice: 'Mend the request.' });
+  const by = (status: number, code: string, upstream_status: number) =>
+    refused(status, code, { outcome: 'upstream_failed', upstream_status });
+  t.match(by(400, 'invalid_request', 500), { result: 'refused', what: /model refused/, advice: /Mend the request/ });
+  t.match(by(400, 'context_length_exceeded', 500), { result: 'refused', what: /longer than the model takes/ });
+  t.match(by(503, 'service_unavailable', 503), { what: /loading the model/, advice: /keep its models loaded/ });
+  t.match(by(502, 'upstream_error', 402), { what: /account/, advice: /look after/ });
+});
+
 t.test('a stream that failed is told as charged only where it was booked', async (t) => {
   for (const code of ['upstream_error', 'upstream_timeout']) {
     const failed = (cost_eur: string | null) => fate({ code, outcome: 'upstream_failed', cost_eur });

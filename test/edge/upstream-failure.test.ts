@@ -196,6 +196,8 @@ FAILURES['status 429'] = {
   play: json(429, { error: { message: 'internal-chat' } }, ['retry-after: 7']),
   expected: [429, 'rate_limit_error', 'rate_limit_exceeded'],
 };
+for (const status of [503, 529])
+  FAILURES[`status ${status}`] = { play: json(status, { error: { message: 'internal-chat' } }), expected: UNREACHABLE };
 for (let status = 400; status < 600; status += status < 430 || (status >= 500 && status < 512) ? 1 : 7) {
   FAILURES[`status ${status}`] ??= { play: json(status, { error: { message: 'internal-chat' } }), expected: BROKEN };
 }

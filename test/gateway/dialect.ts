@@ -321,12 +321,12 @@ function testFailures(t: Test, stage: Stage): void {
   t.test('a 200 that is an error is a 502, and costs nothing', async (t) => {
     const { company, post, stream } = await newClient();
     const { usage } = dialect.answer as { usage: object };
-    const failed = { type: 'error', usage, error: { type: 'overloaded_error', message: 'internal-fast' } };
+    const failed = { type: 'error', usage, error: { type: 'api_error', message: 'internal-fast' } };
     for (const play of [
       () => answerJson(stage, failed),
       () => answerJson(stage, { ...dialect.answer, error: { message: 'x' } }),
       () => answerJson(stage, { model: 'internal-fast', usage }),
-      () => answerEvents(stage, [`event: error\ndata: ${JSON.stringify(failed)}\n\n`]),
+      () => answerEvents(stage, ['<html>internal-fast</html>\n\n']),
       () => answerEvents(stage, ['']),
     ]) {
       play();
@@ -350,7 +350,8 @@ function testFailures(t: Test, stage: Stage): void {
       [413, 413, 'invalid_request_error', 'request_too_large'],
       [429, 429, 'rate_limit_error', 'rate_limit_exceeded'],
       [500, 502, 'api_error', 'upstream_error'],
-      [529, 502, 'api_error', 'upstream_error'],
+      [503, 503, 'overloaded_error', 'service_unavailable'],
+      [529, 503, 'overloaded_error', 'service_unavailable'],
     ] as const) {
       answerJson(
         stage,
@@ -362,6 +363,7 @@ function testFailures(t: Test, stage: Stage): void {
         t.equal(answer.status, got);
         t.match(answer.json, dialect.error(type, code));
         t.notMatch(answer.text, 'internal');
+        if (got === 503) t.equal(answer.headers.get('retry-after'), '1');
         if (got === 400) t.match(answer.json.error.message, 'top_k is too large for fast');
       }
     }

@@ -39,7 +39,7 @@ const DIALECT: Dialect = {
   toldPrompt: null,
   error: (type, code) => ({ error: { message: String, type, code } }),
   errorEvent:
-    /^(?:event: .*\ndata: .*\n\n)?event: error\ndata: \{"type":"error","code":"upstream_error","message":"[^"]*","param":null,"sequence_number":\d\}\n\n$/,
+    /^(?:event: .*\ndata: .*\n\n)?event: error\ndata: \{"type":"error","code":"upstream_error","message":"[^"]*","param":null,"sequence_number":\d\}\n\nevent: response\.failed\ndata: \{"type":"response\.failed","sequence_number":\d,"response":\{"id":"resp_1","object":"response","created_at":\d{10},"status":"failed","error":\{"code":"server_error","message":"[^"]*"\},.*"model":"fast",.*\}\n\n$/,
 };
 
 const stage = await openStage(t, DIALECT);
@@ -120,6 +120,10 @@ t.test('members of current clients pass', async (t) => {
       { role: 'user', content: [{ type: 'input_text', text: 'file_id' }] },
       { role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] },
       { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'x' },
+      // of engines whose reasoning is open, and of clients that send no id
+      { type: 'reasoning', id: 'rs_2', summary: [], content: [{ type: 'reasoning_text', text: 'x' }] },
+      { type: 'reasoning', id: 'rs_3', summary: [{ type: 'summary_text', text: 'x' }], encrypted_content: null },
+      { type: 'reasoning', summary: [], content: null, encrypted_content: null },
       { type: 'function_call', call_id: 'c', name: 'f', arguments: '{"file_id":"x"}' },
       { type: 'function_call_output', call_id: 'c', output: '"file_id":' },
       { type: 'message', role: 'assistant', content: [{ type: 'output_text', text: '\\u0066ile_id":' }] },
@@ -156,6 +160,21 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
     [{ input: [{ id: 'msg_1' }] }, 'input[0]'],
     [{ input: [{ id: 'msg_1', type: null }] }, 'input[0]'],
     [{ input: [{ id: 'ig_1', type: 'image_generation_call' }] }, 'input[0]'],
+    // what holds nothing but its id stands for what is stored
+    [
+      {
+        input: [
+          { role: 'user', content: 'x' },
+          { type: 'reasoning', id: 'rs_1', summary: [] },
+        ],
+      },
+      'input[1]',
+    ],
+    [{ input: [{ type: 'reasoning', id: 'rs_1', summary: [], content: null, encrypted_content: '' }] }, 'input[0]'],
+    [{ input: [{ type: 'reasoning', id: 'rs_1', status: 'completed' }] }, 'input[0]'],
+    [{ input: [{ type: 'function_call', id: 'fc_1' }] }, 'input[0]'],
+    [{ input: [{ type: 'message', id: 'msg_1', content: [] }] }, 'input[0]'],
+    [{ input: [{ type: 'compaction', id: 'cmp_1', encrypted_content: null }] }, 'input[0]'],
     [{ input: [{ id: 'ci_1', type: 'code_interpreter_call', container_id: 'cntr_1' }] }, 'input[0]'],
     [item({ type: 'input_file', file_id: 'file-1' }), 'input[].file_id'],
     [item({ type: 'input_image', file_id: 'file-1' }), 'input[].file_id'],
@@ -292,12 +311,39 @@ t.test(
   },
 );
 
+t.test('an item that is not stored, by us or by the words of the upstream: the caller learns the cure', async (t) => {
+  const { post } = await newClient();
+  const cure = /"include": \["reasoning\.encrypted_content"\]/;
+  const alone = await post({ input: [{ type: 'reasoning', id: 'rs_1', summary: [] }] });
+  t.match(alone, { status: 400, json: { error: { code: 'unsupported_parameter', param: 'input[0]', message: cure } } });
+  const input = [{ type: 'reasoning', id: 'rs_1', summary: [{ type: 'summary_text', text: 'x' }] }];
+  const message =
+    "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.";
+  for (const body of [
+    { error: { message, type: 'invalid_request_error', param: 'input', code: null } },
+    { detail: message },
+    { error: { message: `litellm.NotFoundError: OpenAIException - ${message}`, code: '404' } },
+  ]) {
+    answerJson(stage, body, 404);
+    for (const stream of [false, true]) {
+      const answer = await post({ input, stream });
+      t.match(answer, {
+        status: 400,
+        json: { error: { code: 'unsupported_parameter', param: 'input', message: cure } },
+      });
+    }
+  }
+});
+
 t.test('the event that ends a broken stream goes on with the numbers', async (t) => {
   const { stream } = await newClient();
   const failed = event('response.failed', { response: { ...RESPONSE, status: 'failed', error: { code: 'x' } } });
   for (const last of [failed, event('error', { message: 'x' }), '']) {
     answerEvents(stage, [...DIALECT.events.slice(0, 5), last]);
-    t.match(await (await stream()).text(), /"sequence_number":4[^5]*event: error[^\n]*\n.*"sequence_number":5\}\n\n$/);
+    t.match(
+      await (await stream()).text(),
+      /"sequence_number":4[^5]*event: error\n.*"sequence_number":5\}\n\nevent: response\.failed\n.*"sequence_number":6,[^\n]*\n\n$/,
+    );
   }
 });
 

@@ -1,8 +1,12 @@
+import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import Anthropic from '@anthropic-ai/sdk';
 import { streamText } from 'ai';
-import OpenAI, { APIError, InternalServerError } from 'openai';
+import OpenAI, { APIError, BadRequestError, InternalServerError } from 'openai';
 import t from 'tap';
 import { thrownBy } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { scriptedUpstream } from '../support/upstream.ts';
 import { CHAT, EMBED, startWorld } from '../support/world.ts';
 
 /** Upstreams that are right but odd: SDKs must not notice, and the ledger must be exact. */
@@ -107,3 +111,96 @@ t.test('a stream that stalls is ended with an error, not left hanging', async (t
   t.type(error, APIError);
   t.match(error, { code: 'upstream_timeout' });
 });
+
+t.test('an error told inside a 200: SDKs try again what may succeed, and throw what may not', async (t) => {
+  const upstream = await scriptedUpstream(t);
+  const gateway = await startGateway(t, upstream.url);
+  await gateway.model('fast', { upstream: 'internal-fast' });
+  const key = await gateway.key(await gateway.company());
+  const openai = new OpenAI({ baseURL: gateway.url, apiKey: key, maxRetries: 2 });
+  const anthropic = new Anthropic({ baseURL: gateway.url.replace(/\/v1$/, ''), apiKey: key, maxRetries: 2 });
+  /** Answers in turn; the last one again and again. */
+  const script = (...bodies: readonly (object | string)[]) => {
+    let turn = 0;
+    upstream.answer((res) => {
+      const body = bodies[Math.min(turn++, bodies.length - 1)] as object | string;
+      const type = typeof body === 'string' ? 'text/event-stream' : 'application/json';
+      res.writeHead(200, { 'content-type': type }).end(typeof body === 'string' ? body : JSON.stringify(body));
+    });
+    return () => turn;
+  };
+  const event = (type: string, more: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
+  const hello = { model: 'fast', max_tokens: 9, messages };
+
+  await t.test('messages: overloaded at once', async (t) => {
+    const turns = script(
+      event('error', { error: { type: 'overloaded_error', message: 'Overloaded' } }),
+      event('message_start', { message: { model: 'internal-fast', content: [], usage: { input_tokens: 1 } } }) +
+        event('content_block_start', { index: 0, content_block: { type: 'text', text: '' } }) +
+        event('content_block_delta', { index: 0, delta: { type: 'text_delta', text: 'Hello there' } }) +
+        event('content_block_stop', { index: 0 }) +
+        event('message_delta', { delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 2 } }) +
+        event('message_stop'),
+    );
+    t.equal(await anthropic.messages.stream(hello).finalText(), 'Hello there');
+    t.equal(turns(), 2);
+  });
+
+  await t.test('chat: a rate limit is tried again, an input that is too long is not', async (t) => {
+    const choices = [{ index: 0, message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }];
+    let turns = script({ error: { code: 429, message: 'Please try again in 0.1s.' } }, { model: 'x', choices });
+    const answer = await openai.chat.completions.create(hello);
+    t.equal(answer.choices[0]?.message.content, 'Hello');
+    t.equal(turns(), 2);
+    for (const stream of [false, true]) {
+      const error = { code: 'context_length_exceeded', message: 'internal-fast takes less' };
+      turns = script(stream ? `data: ${JSON.stringify({ error })}\n\n` : { error });
+      const thrown = await thrownBy(openai.chat.completions.create({ ...hello, stream }));
+      t.type(thrown, BadRequestError);
+      t.match(thrown, { code: 'context_length_exceeded', message: /fast takes less/ });
+      t.equal(turns(), 1);
+    }
+  });
+
+  await t.test('responses: the SDK throws, the AI SDK tells it once, and Codex reads why', async (t) => {
+    const response = { id: 'resp_1', model: 'internal-fast', created_at: 1, output: [] };
+    const error = { code: 'context_length_exceeded', message: 'Your input exceeds the context window of this model.' };
+    for (const before of ['', event('response.created', { response, sequence_number: 0 })]) {
+      script(
+        before + event('response.failed', { response: { ...response, status: 'failed', error }, sequence_number: 1 }),
+      );
+      const create = async () => {
+        for await (const _ of await openai.responses.create({ model: 'fast', input: 'x', stream: true }));
+      };
+      t.match(await thrownBy(create()), { code: 'context_length_exceeded', message: /context window/ });
+      t.match(await thrownBy(openai.responses.stream({ model: 'fast', input: 'x' }).finalResponse()), {
+        code: 'context_length_exceeded',
+      });
+      const errors: unknown[] = [];
+      const result = streamText({
+        model: createOpenAI({ baseURL: gateway.url, apiKey: key })('fast'),
+        messages,
+        maxRetries: 0,
+        onError: ({ error }) => void errors.push(error),
+      });
+      await result.consumeStream();
+      t.equal(errors.length, 1);
+      t.match(`${errors[0]}`, /context window/);
+      t.equal(await codexReads(`${gateway.url}/responses`, key), 'context_length_exceeded');
+    }
+  });
+});
+
+/** What Codex (codex-rs/codex-api/src/sse/responses.rs) makes of a stream: it reads nothing of `event: error`. */
+async function codexReads(url: string, key: string): Promise<string> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  const body = JSON.stringify({ model: 'fast', input: 'x', stream: true });
+  const text = await (await fetch(url, { method: 'POST', headers, body })).text();
+  for (const event of text.split('\n\n')) {
+    const data = /^data: (.*)$/m.exec(event)?.[1];
+    const { type, response } = data === undefined ? { type: '', response: {} } : JSON.parse(data);
+    if (type === 'response.completed') return 'completed';
+    if (type === 'response.failed') return response.error.code;
+  }
+  return 'stream disconnected';
+}

@@ -143,7 +143,7 @@ t.test('7 upstream failure: before anything was sent, one documented answer each
   const error = [502, 'api_error', 'upstream_error'] as const;
   const faults: Record<string, readonly [number, string, string | null]> = {
     'error-500': error,
-    'error-503': error,
+    'error-503': [503, 'overloaded_error', 'service_unavailable'],
     'error-401': error,
     'error-403': error,
     'error-404': error,

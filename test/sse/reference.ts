@@ -1,3 +1,5 @@
+import { isUtf8 } from 'node:buffer';
+
 /**
  * The event-stream rules of the contract, written for reading and not for speed: the whole
  * stream so far is looked at again for every answer. Texts are latin1: one character a byte.
@@ -18,6 +20,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   let finished = false;
   let size = 0;
   let cut = false;
+  let isNamedError = false;
   let lines: Line[] = [];
   const over = (state: 'done' | 'broken') => ({ output: output + (state === 'done' ? 'data: [DONE]\n\n' : ''), state });
 
@@ -38,17 +41,17 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
     if (data !== null) {
       lines.push({ head: content.slice(0, content.length - data.length), data, end });
     } else if (content !== '') {
-      if (
-        /^error(:|$)/.test(content) ||
-        /^event: ?.*(error|exception)$/i.test(content) ||
-        /^[ \t]*["<[{]/.test(content)
-      ) {
+      if (/^error(:|$)/.test(content) || /^[ \t]*["<[{]/.test(content)) {
         return over('broken');
       }
+      if (/^event: ?.*(error|exception)$/i.test(content)) isNamedError = true;
+    } else if (isNamedError) {
+      return over('broken');
     } else {
       const payload = lines.map((line) => line.data).join('\n');
       if (trim(payload) === '[DONE]' && lines.length === 1) return over('done');
       if (trim(payload) !== '') {
+        if (!isUtf8(Buffer.from(payload, 'latin1'))) return over('broken');
         const members = membersOf(payload);
         if (members === null) return over('broken');
         if (members.some(({ name, text }) => /^errors?$/.test(name) && !/^(null|\[\s*\])$/.test(text)))
@@ -79,6 +82,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
     }
   }
   if (!ended) return { output, state: 'open' };
+  if (isNamedError) return over('broken');
   if (lines.length === 1 && trim((lines[0] as Line).data) === '[DONE]') return over('done');
   return over(lines.length === 0 && finished && !cut ? 'done' : 'broken');
 }
