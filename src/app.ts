@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, type ListenOptions, Server } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { PagesOrigin } from './admin/forward.ts';
 import { createAdminListener, type Health } from './admin/listener.ts';
@@ -19,6 +20,9 @@ import type { Database } from './store/database.ts';
 /** How long a draining gateway keeps idle connections: a balancer may just be sending a request on one. */
 const MAX_IDLE_MS = 2000;
 
+/** How long clients may take to read why their requests were cut. */
+const LAST_WORDS_MS = 1000;
+
 /** A gateway with servers of its own. */
 export interface App {
   /** Base address of the API, such as http://127.0.0.1:8080/v1; known once listening. */
@@ -31,8 +35,12 @@ export interface App {
   /** The demo upstream answers instead of a real one. */
   readonly demo: boolean;
   listen(): Promise<void>;
-  /** Accepts no new connection and lets open requests finish for up to `seconds`; returns how many connections were cut. */
-  drain(seconds: number): Promise<number>;
+  /**
+   * Accepts no new connection and lets open requests finish for up to `seconds`; then their clients are told.
+   * @param delaySeconds how long new connections are still accepted while /readyz says that the gateway stops
+   * @returns how many connections were cut
+   */
+  drain(seconds: number, delaySeconds?: number): Promise<number>;
   /** Writes the usage records and closes everything; returns how many could not be written, or null: that is not known. */
   close(): Promise<number | null>;
   /** Where there are several workers: replaces them one after the other. */
@@ -70,7 +78,7 @@ export async function openApp(config: Config, log: Log, options: EngineOptions =
         await listenTo(config, server);
         await admin?.listen();
       },
-      drain: (seconds) => api.drain(seconds),
+      drain: (seconds, delaySeconds) => api.drain(seconds, delaySeconds),
       async close() {
         tls?.close();
         api.cut();
@@ -121,9 +129,10 @@ export async function openApi(config: Config, log: Log, tls: TlsFiles | null, op
     get draining(): boolean {
       return draining;
     },
-    async drain(seconds: number): Promise<number> {
+    async drain(seconds: number, delaySeconds = 0): Promise<number> {
       draining = true;
-      return await stopServer(listener, seconds * 1000);
+      if (delaySeconds > 0) await sleep(delaySeconds * 1000);
+      return await stopServer(listener, seconds * 1000, () => engine.services.deadlines.stop());
     },
     cut(): void {
       if (server.listening) server.close();
@@ -291,15 +300,25 @@ function listenRemedy({ code, syscall }: NodeJS.ErrnoException, { path }: Listen
 /**
  * Lets open requests finish. A request on an open connection is still answered, and its connection
  * closed after it. Resolves with the number of connections left at the end.
+ * @param cut called then: tells the clients of open calls that the gateway stops
  */
-async function stopServer({ server, closeIdle }: Listener, patienceMs: number): Promise<number> {
+async function stopServer({ server, closeIdle }: Listener, patienceMs: number, cut: () => void): Promise<number> {
   if (!server.listening) return 0;
   // not http.Server's own close, which would cut idle connections at once
   Server.prototype.close.call(server);
   closeIdle(Math.min(MAX_IDLE_MS, patienceMs / 4));
-  await once(server, 'close', { signal: AbortSignal.timeout(patienceMs) }).catch(() => {});
-  server.close(() => {}); // ends its timers
+  const closed = async (ms: number): Promise<boolean> =>
+    (await once(server, 'close', { signal: AbortSignal.timeout(ms) }).catch(() => null)) !== null;
+  if (await closed(patienceMs)) {
+    server.close(() => {}); // ends its timers
+    return 0;
+  }
   const { promise, resolve } = Promise.withResolvers<number>();
   server.getConnections((_error, count) => resolve(count ?? 0));
-  return await promise;
+  const left = await promise;
+  const ends = closed(LAST_WORDS_MS);
+  cut();
+  await ends;
+  server.close(() => {});
+  return left;
 }

@@ -54,6 +54,7 @@ function textOf(request: RequestFacts): Text {
   if (status === 0) return outcome === null ? LEFT_EARLY : LEFT;
   if (status === 200 && code !== null) {
     if (outcome === 'client_aborted' && code === 'upstream_timeout') return READ_SLOWLY;
+    if (code === 'service_unavailable') return STOPPED;
     return (code === 'upstream_timeout' ? stalled : broken)(cost_eur);
   }
   if (status === null || status === 200) {
@@ -87,6 +88,11 @@ const stalled = (cost: string | null): Text => [
 function toldInStream(cost: string | null): string {
   return `The client was told so in the stream. ${cost === null ? 'Nothing was charged.' : 'What it had got is charged.'}`;
 }
+
+const STOPPED: Text = [
+  'The stream began, and then the gateway stopped. The client was told so in the stream. Nothing was charged.',
+  'Let the client try again. The operator may set DRAIN_SECONDS higher.',
+];
 
 const READ_SLOWLY: Text = [
   'The client read the stream so slowly that the time for the whole call ran out. What was generated was charged.',

@@ -76,6 +76,11 @@ export class Deadlines {
     this.#open.each((watch) => watch.check(now, this.#limits, checksClients));
   }
 
+  /** Ends every call that still awaits something from the upstream: the gateway stops. */
+  stop(): void {
+    this.#open.each((watch) => watch.stop());
+  }
+
   close(): void {
     this.#interval.rest();
   }
@@ -188,6 +193,10 @@ export class Watch implements ActiveMember {
     else if (this.#state === ANSWERING) {
       if (now - this.#since >= limits.idleMs) this.#expire('idle');
     } else if (age >= limits.firstByteMs) this.#expire('first_byte');
+  }
+
+  stop(): void {
+    if (this.#state !== SETTLED) this.#expire('stop');
   }
 
   #expire(deadline: Deadline): void {

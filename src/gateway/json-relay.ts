@@ -125,16 +125,19 @@ export class JsonRelay extends Relay {
   }
 
   protected onDeadline(deadline: Deadline): void {
-    this.meter.upstreamFailed(`too slow: ${deadline}`);
+    if (deadline !== 'stop') this.meter.upstreamFailed(`too slow: ${deadline}`);
     if (this.clientGone) return this.#leave();
-    this.#fail(deadlineFailure(deadline));
+    if (deadline === 'stop') this.giveUp();
+    this.#fail(deadlineFailure(deadline, this.call !== null));
     this.call?.abort(this);
   }
 
   /** What the client sees fail costs nothing (spec sections 2.8 and 8, rule 3). */
   #fail(error: GatewayError): void {
-    this.#settle();
-    this.meter.settle('upstream_failed', null, NOTHING_SEEN, null);
+    if (!this.settled) {
+      this.#settle();
+      this.meter.settle('upstream_failed', null, NOTHING_SEEN, null);
+    }
     this.reply.error(error);
   }
 

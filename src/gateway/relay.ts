@@ -65,6 +65,13 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     else reply.error(brokenAnswer());
   }
 
+  /** Ends a call that the gateway cuts because it stops: the client sees it fail, so it is free. */
+  protected giveUp(): void {
+    this.settled = true;
+    this.watch.settled();
+    this.meter.drop();
+  }
+
   /** Does a part of the call that a timer begins. */
   protected guarded(part: () => void): void {
     try {

@@ -85,8 +85,9 @@ export class StreamRelay extends Relay implements SpanSink {
   protected onDeadline(deadline: Deadline): void {
     // charged like a client that leaves: else one that reads slowly enough would pay for nothing it read
     if (deadline === 'reading') this.#settle('client_aborted', null);
+    else if (deadline === 'stop') this.giveUp();
     else this.meter.upstreamFailed(`too slow: ${deadline}`);
-    this.#fail(deadlineFailure(deadline));
+    this.#fail(deadlineFailure(deadline, this.call !== null));
   }
 
   /** Takes bytes that may be sent; called by the scanner. */

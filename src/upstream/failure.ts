@@ -17,13 +17,22 @@ export function connectionFailure(sent: boolean): GatewayError {
   return sent ? brokenAnswer() : new GatewayError('service_unavailable');
 }
 
-/** The part of a call that took too long; `reading`: the whole of it, because the client held the upstream back. */
-export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total' | 'reading';
+/**
+ * The part of a call that took too long; `reading`: the whole of it, because the client held the upstream back. `stop`:
+ * the gateway stops, and has waited for open calls as long as it may.
+ */
+export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total' | 'reading' | 'stop';
 
-/** The upstream or the way to it took too long, or the client read too slowly. */
-export function deadlineFailure(deadline: Deadline): GatewayError {
+/**
+ * The upstream or the way to it took too long, or the client read too slowly, or the gateway stops.
+ * @param sent whether the request was sent: then the upstream may charge for it, and for a retry again
+ */
+export function deadlineFailure(deadline: Deadline, sent: boolean): GatewayError {
   if (deadline === 'reading') return new GatewayError('upstream_timeout', 'The answer was read too slowly.');
-  return new GatewayError(deadline === 'connect' ? 'service_unavailable' : 'upstream_timeout');
+  if (deadline !== 'connect' && deadline !== 'stop') return new GatewayError('upstream_timeout');
+  const error = new GatewayError('service_unavailable');
+  if (sent) error.retry = false;
+  return error;
 }
 
 /** The upstream took the request, but its answer broke off or made no sense. The upstream may have charged for it. */

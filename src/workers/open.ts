@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type App, appOf, checkOpenFiles, listenTo, openAdmin, STOPPING, tlsFiles, urlOf } from '../app.ts';
 import { type Config, ConfigError } from '../config.ts';
 import { type EngineOptions, mostMemory, OWN_CONNECTIONS, openBase } from '../engine.ts';
@@ -81,8 +82,9 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
         );
         await admin?.listen();
       },
-      async drain(seconds) {
+      async drain(seconds, delaySeconds = 0) {
         draining = true;
+        if (delaySeconds > 0) await sleep(delaySeconds * 1000);
         api.close();
         return await supervisor.drain(seconds);
       },

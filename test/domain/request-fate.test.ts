@@ -41,6 +41,10 @@ t.test('a stream that failed is told as charged only where it was booked', async
     t.match(failed('0.0042'), { what: /What it had got is charged\.$/ });
     t.match(failed(null), { what: /Nothing was charged\.$/ });
   }
+  t.match(fate({ code: 'service_unavailable' }), {
+    what: /the gateway stopped.*Nothing was charged\.$/,
+    result: 'failed',
+  });
 });
 
 t.test('what to do, and where', async (t) => {
