@@ -76,6 +76,15 @@ export class CallMeter {
     return this.#services.settings.maxEventBytes;
   }
 
+  get maxAnswerBytes(): number {
+    return this.#services.settings.maxAnswerBytes;
+  }
+
+  /** How long an answer is read on after its client left, in milliseconds. */
+  get readOnMs(): { readonly streamed: number; readonly whole: number } {
+    return this.#services.settings.readOnMs;
+  }
+
   /** For the memory of a large answer. */
   newMemory(): RequestMemory {
     return new RequestMemory(this.#services.heldMemory, this.admission.payer.companyId);

@@ -30,8 +30,8 @@ export function renderEdited(body: Buffer, scan: AnswerScan): Buffer | null {
 
 /**
  * Relays one answer that is not streamed: it is kept whole, metered, rendered and sent in one write. If the client
- * leaves, the relay still waits for the answer, because an estimate could only guess what was generated. A call
- * whose answer never comes is booked by its prompt.
+ * leaves, the relay still waits for the answer for a while, because an estimate could only guess what was generated. A
+ * call whose answer never comes is booked by its prompt.
  */
 export class JsonRelay extends Relay {
   readonly #render: Render;
@@ -42,6 +42,8 @@ export class JsonRelay extends Relay {
   /** The memory of a large answer, and for how many bytes it was taken. */
   #memory: RequestMemory | null = null;
   #kept = 0;
+  /** Ends the wait for an answer whose client left. */
+  #leaving: NodeJS.Timeout | null = null;
 
   constructor(reply: Reply, meter: CallMeter, render: Render, table = CHAT_ANSWER) {
     super(reply, meter);
@@ -147,13 +149,16 @@ export class JsonRelay extends Relay {
       return this.watch.close();
     }
     this.clientGone = true;
-    if (this.call === null)
-      this.watch.close(); // onConnected gives up
-    else if (!this.watch.abandon(this.meter.admission.payer.companyId)) this.#leave();
+    if (this.call === null) return this.watch.close(); // onConnected gives up
+    const { whole } = this.meter.readOnMs;
+    if (whole === 0 || !this.watch.abandon(this.meter.admission.payer.companyId))
+      return this.guarded(() => this.#leave());
+    this.#leaving = setTimeout(() => this.guarded(() => this.#leave()), whole).unref();
   }
 
   /** Stops waiting for an answer whose client left. */
   #leave(): void {
+    if (this.settled) return;
     this.#settle();
     this.meter.settle('client_aborted', null, NOTHING_SEEN, null);
     this.call?.abort(this);
@@ -163,6 +168,7 @@ export class JsonRelay extends Relay {
     this.settled = true;
     this.watch.settled();
     if (!this.clientGone) return; // the answer waits for the client
+    if (this.#leaving !== null) clearTimeout(this.#leaving);
     this.watch.close();
     this.#memory?.end();
   }

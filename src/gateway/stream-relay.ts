@@ -14,8 +14,9 @@ import type { CallMeter } from './call-meter.ts';
 import { Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
 
-/** How long, and how many bytes, the upstream is still read after the client left or the stream ended. */
-const READ_ON_MS = 3000;
+/** How long an upstream may take to end its answer after the end of the stream. */
+const END_MS = 3000;
+/** How many bytes are still read in so long, after the client left or the stream ended. */
 const READ_ON_BYTES = 256 * 1024;
 
 /** Makes the scanner of a stream in one dialect. */
@@ -63,7 +64,7 @@ export class StreamRelay extends Relay implements SpanSink {
     }
     this.#scanner.push(bytes);
     if (this.#scanner.state !== 'open') return this.#finish(last);
-    if (this.#surplus > READ_ON_BYTES) return this.#leave();
+    if (this.#surplus > READ_ON_BYTES && this.#surplus > this.#mostSurplus) return this.#leave();
     if (!this.clientGone && !this.#out.flush()) this.#pause();
   }
 
@@ -95,6 +96,11 @@ export class StreamRelay extends Relay implements SpanSink {
     if (!this.clientGone && !this.#out.add(buffer, start, end)) this.#pause();
   }
 
+  /** How many bytes are read after the client left. */
+  get #mostSurplus(): number {
+    return (READ_ON_BYTES * this.meter.readOnMs.streamed) / END_MS;
+  }
+
   #pause(): void {
     this.watch.paused = true;
     this.call?.pause(this);
@@ -112,7 +118,7 @@ export class StreamRelay extends Relay implements SpanSink {
       this.meter.upstreamFailed(`stream broken: ${this.#scanner.reason}`);
       return this.#fail(brokenAnswer());
     }
-    if (!last) this.#readOn(); // an answer that ends by itself leaves its connection usable
+    if (!last) this.#readOn(END_MS); // an answer that ends by itself leaves its connection usable
     this.#settle(this.clientGone ? 'client_aborted' : 'completed', this);
   }
 
@@ -151,12 +157,14 @@ export class StreamRelay extends Relay implements SpanSink {
     this.clientGone = true;
     this.#out.drop();
     if (this.call === null) return; // onConnected gives up
+    const { streamed } = this.meter.readOnMs;
+    if (streamed === 0) return this.guarded(() => this.#leave());
     this.call.resume(this);
-    this.#readOn();
+    this.#readOn(streamed);
   }
 
-  #readOn(): void {
-    this.#readOnTimer ??= setTimeout(() => this.guarded(() => this.#leave()), READ_ON_MS).unref();
+  #readOn(ms: number): void {
+    this.#readOnTimer ??= setTimeout(() => this.guarded(() => this.#leave()), ms).unref();
   }
 
   /** Stops reading for the usage. */
