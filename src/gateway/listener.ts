@@ -17,7 +17,8 @@ import type { ListenerLimits, Services } from './services.ts';
 import { ShedQueue } from './shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
 
-const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
+/** How much longer than it was told a client's idle connection is kept: a request may be on its way. */
+const GRACE_MS = 5000;
 /** How often Node looks for requests that arrive too slowly. */
 const CHECK_MS = 1000;
 /** Bytes that may wait for a slow client before the upstream is paused; with the socket's own buffer 64 KiB a stream. */
@@ -150,7 +151,8 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
     headersTimeout: limits.headerMs,
     requestTimeout: Math.max(limits.bodyMs, limits.headerMs),
     connectionsCheckingInterval: CHECK_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveTimeout: limits.clientIdleMs,
+    keepAliveTimeoutBuffer: GRACE_MS,
     maxHeaderSize: limits.maxHeaderBytes,
     highWaterMark: WRITE_BUFFER_BYTES,
     requireHostHeader: false, // `requireOneMeaning` checks it, and answers in the shape of every other error
