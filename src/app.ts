@@ -13,6 +13,7 @@ import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
 import type { Log, Logger } from './log.ts';
 import { openFilesLimit } from './metrics.ts';
+import { fitOpenFiles } from './runtime/open-files.ts';
 import { TlsFiles } from './runtime/tls-files.ts';
 import { answers } from './runtime/unix-socket.ts';
 import type { Database } from './store/database.ts';
@@ -118,7 +119,8 @@ export function appOf(
 }
 
 /** Opens an engine behind the API's server, which does not listen yet. @throws as `openEngine` does */
-export async function openApi(config: Config, log: Log, tls: TlsFiles | null, options: EngineOptions) {
+export async function openApi(given: Config, log: Log, tls: TlsFiles | null, options: EngineOptions) {
+  const config = { ...given, ...fitOpenFiles(given, openFilesLimit()) };
   const [engine, parts] = await Promise.all([openEngine(config, log, options), fastParts(config, log)]);
   const listener = createListener(engine.services, parts, tls);
   const { server } = listener;
@@ -255,14 +257,22 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLe
   };
 }
 
-/** Warns where the system allows fewer files than connections: further ones it closes itself, and nobody is told. */
-export function checkOpenFiles({ maxConnections }: Config, log: Logger, processes: number): void {
+/**
+ * Warns where the system allows fewer files than connections and calls need.
+ * @returns the most client connections of all processes together
+ */
+export function checkOpenFiles(config: Config, log: Logger, processes: number): number {
   const limit = openFilesLimit();
-  if (limit === undefined || limit * processes >= maxConnections) return;
+  const part = (all: number): number => Math.ceil(all / processes);
+  const { maxAbandoned } = config;
+  const needed = { maxConnections: part(config.maxConnections), maxRequests: part(config.maxRequests), maxAbandoned };
+  const { maxConnections, maxRequests } = fitOpenFiles(needed, limit);
+  if (maxConnections === undefined) return config.maxConnections;
   log.warn(
     { limit },
-    'a process may open fewer files than MAX_CONNECTIONS needs: further connections are closed without a word; raise the limit (ulimit -n, LimitNOFILE), or set MAX_CONNECTIONS below half of it',
+    `a process may open fewer files than MAX_CONNECTIONS needs: it takes ${maxConnections} client connections and ${maxRequests} calls at once, so that each call finds one to the upstream; raise the limit (ulimit -n, LimitNOFILE)`,
   );
+  return maxConnections * processes;
 }
 
 /** The parts of the fast path to use: those that work on this Node, unless it is switched off. */

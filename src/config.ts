@@ -41,6 +41,8 @@ const logLevel = matching(
   'one of fatal, error, warn, info, debug, trace, silent',
 );
 
+/** Calls that are awaited though their clients left. */
+const MAX_ABANDONED = 1000;
 /** The longest path of a Unix socket. */
 const SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 
@@ -219,6 +221,8 @@ function combine(values: Values) {
     refusedParameters: rest.refusedParameters ?? '',
     upstreamHeaders: rest.upstreamHeaders ?? {},
     otlpHeaders: rest.otlpHeaders ?? {},
+    /** The most calls that are awaited though their clients left. */
+    maxAbandoned: MAX_ABANDONED,
     /** null: people sign in with passwords only. */
     oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret },
     /** Where events are posted to; null: nowhere. */

@@ -269,7 +269,10 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
         'Let the client try again. If it goes on, the operator looks whether the upstream runs at UPSTREAM_URL.',
       ];
     }
-    return ['The gateway was stopping, or could not ask the database.', 'Let the client try again.'];
+    return [
+      'The gateway was stopping, could not ask the database, or had no file descriptor for the call. Nothing was charged.',
+      'Let the client try again. Of descriptors the log of the gateway tells, and ulimit -n raises their number.',
+    ];
   },
 };
 

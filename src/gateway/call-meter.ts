@@ -124,6 +124,11 @@ export class CallMeter {
     this.#services.log.warn({ request_id: requestId, reason: this.failure.reason }, 'upstream failed');
   }
 
+  /** Logs what the gateway had too little of to send the call: no fault of the upstream's. */
+  ranShort(reason: string): void {
+    this.#services.log.error({ request_id: this.admission.requestId, reason }, 'a call could not be sent');
+  }
+
   /** Logs a fault of our own in handling the answer. */
   threw(error: unknown): void {
     this.#services.log.error({ request_id: this.admission.requestId, err: error }, 'request failed');

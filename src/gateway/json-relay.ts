@@ -7,8 +7,7 @@ import { type AnswerScan, scanAnswer } from '../json/answer.ts';
 import type { MemberTable } from '../json/member-table.ts';
 import { splice } from '../json/splice.ts';
 import { TextSample } from '../json/text-sample.ts';
-import { reasonOf } from '../log.ts';
-import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from '../upstream/failure.ts';
+import { brokenAnswer, type Deadline, deadlineFailure } from '../upstream/failure.ts';
 import { type AnswerHead, Stopped } from '../upstream/upstream.ts';
 import { AnswerBody, isJson, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
@@ -122,8 +121,7 @@ export class JsonRelay extends Relay {
   onError(error: Error): void {
     if (this.settled) return;
     if (this.clientGone && error instanceof Stopped) return this.#leave(); // the upstream did not fail
-    this.meter.upstreamFailed(reasonOf(error));
-    this.#fail(connectionFailure(this.call !== null));
+    this.#fail(this.connectionError(error));
   }
 
   protected onDeadline(deadline: Deadline): void {

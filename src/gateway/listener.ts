@@ -35,6 +35,8 @@ const SHED_MS = 50;
 /** Without a place for a connection this part of MAX_CONNECTIONS is made free, at most once in ROOM_MS. */
 const ROOM = 1 / 64;
 const ROOM_MS = 1000;
+/** How often the log tells that there is no place. */
+export const FULL_MS = 60_000;
 
 /** The errors of node:http that have an answer of their own. */
 const ERRORS: Readonly<Record<string, ErrorName>> = {
@@ -46,6 +48,10 @@ const REASONS: Readonly<Record<number, string>> = {
   408: 'Request Timeout',
   431: 'Request Header Fields Too Large',
 };
+
+/** What the log says where further connections are closed. */
+export const FULL =
+  'there are as many client connections as MAX_CONNECTIONS and the limit of open files (ulimit -n) allow: further ones are closed';
 
 /** The API's server, and how it closes idle connections. */
 export interface Listener {
@@ -84,9 +90,14 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
     refuse(socket, code === 'ECONNRESET' ? null : (ERRORS[code] ?? 'invalid_request')),
   );
   let madeRoomAt = Number.NEGATIVE_INFINITY;
+  let toldFullAt = Number.NEGATIVE_INFINITY;
   server.on('drop', () => {
     metrics.dropped();
     const now = performance.now();
+    if (now - toldFullAt >= FULL_MS) {
+      toldFullAt = now;
+      log.warn({ connections: settings.maxConnections }, FULL);
+    }
     if (now - madeRoomAt < ROOM_MS) return;
     madeRoomAt = now;
     makeRoom(connections, ROOM * settings.maxConnections);

@@ -1,6 +1,7 @@
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
-import { brokenAnswer, type Deadline, statusFailure } from '../upstream/failure.ts';
+import { reasonOf } from '../log.ts';
+import { brokenAnswer, connectionFailure, type Deadline, ownShortage, statusFailure } from '../upstream/failure.ts';
 import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
 import type { CallMeter } from './call-meter.ts';
 import type { Watch } from './deadlines.ts';
@@ -65,7 +66,18 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     else reply.error(brokenAnswer());
   }
 
-  /** Ends a call that the gateway cuts because it stops: the client sees it fail, so it is free. */
+  /** Notes why no answer comes. @returns the client's error */
+  protected connectionError(error: Error): GatewayError {
+    const shortage = this.call === null ? ownShortage(error) : null;
+    if (shortage === null) this.meter.upstreamFailed(reasonOf(error));
+    else {
+      this.meter.ranShort(shortage);
+      this.giveUp();
+    }
+    return connectionFailure(this.call !== null);
+  }
+
+  /** Ends a call that fails at the gateway itself: the client sees it fail, so it is free. */
   protected giveUp(): void {
     this.settled = true;
     this.watch.settled();

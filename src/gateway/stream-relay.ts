@@ -4,10 +4,9 @@ import type { BookingListener } from '../domain/ports.ts';
 import type { Outcome } from '../domain/usage.ts';
 import type { ResponseStream } from '../http/exchange.ts';
 import type { ToldUsage } from '../json/usage.ts';
-import { reasonOf } from '../log.ts';
 import type { DialectStream, StreamOptions } from '../sse/dialect-stream.ts';
 import type { SpanSink } from '../sse/scanner.ts';
-import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from '../upstream/failure.ts';
+import { brokenAnswer, type Deadline, deadlineFailure } from '../upstream/failure.ts';
 import type { AnswerHead } from '../upstream/upstream.ts';
 import { AnswerBody, isEventStream, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
@@ -79,8 +78,7 @@ export class StreamRelay extends Relay implements SpanSink {
   onError(error: Error): void {
     this.#stopTimer();
     if (this.settled) return;
-    this.meter.upstreamFailed(reasonOf(error));
-    this.#fail(connectionFailure(this.call !== null));
+    this.#fail(this.connectionError(error));
   }
 
   protected onDeadline(deadline: Deadline): void {

@@ -17,6 +17,20 @@ export function connectionFailure(sent: boolean): GatewayError {
   return sent ? brokenAnswer() : new GatewayError('service_unavailable');
 }
 
+/** Why a connection could not be opened though nothing is wrong with the upstream and the way to it; null: something is. */
+export function ownShortage({ code = '' }: Error & { code?: string }): string | null {
+  return SHORTAGES[code] ?? null;
+}
+
+const NO_FILES = 'no file descriptor is free: raise the limit of open files (ulimit -n, LimitNOFILE)';
+const SHORTAGES: Readonly<Record<string, string>> = {
+  EMFILE: NO_FILES,
+  ENFILE: `${NO_FILES}, or that of the system`,
+  EADDRNOTAVAIL: 'no local port is free for a connection to the upstream',
+  ENOBUFS: 'the system has no memory for a connection',
+  ENOMEM: 'the system has no memory for a connection',
+};
+
 /**
  * The part of a call that took too long; `reading`: the whole of it, because the client held the upstream back. `stop`:
  * the gateway stops, and has waited for open calls as long as it may.

@@ -35,7 +35,7 @@ export function countWorkers({ workers, maxMemoryBytes }: Config): number {
 export async function openWorkers(config: Config, log: Logger, count: number, options: EngineOptions): Promise<App> {
   const maxMemory = config.maxMemoryBytes ?? mostMemory();
   checkMemory(maxMemory, count);
-  checkOpenFiles(config, log, count);
+  const maxConnections = checkOpenFiles(config, log, count);
   const tls = tlsFiles(config, log);
   const foundation = await openFoundation(config, log, count, options);
   const { db, databaseUrl, embedded, demo } = foundation;
@@ -49,7 +49,7 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
     ticketKeys,
   });
   const metrics = new Metrics();
-  const { drainSeconds, maxConnections } = config;
+  const { drainSeconds } = config;
   const hasSpool = config.spoolDir !== null;
   const supervisor = new Supervisor({ count, startOf, drainSeconds, maxConnections, hasSpool, metrics, log });
   let draining = false;
