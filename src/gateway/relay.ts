@@ -34,12 +34,20 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     this.watch.sent();
     if (this.settled) return false; // connecting took too long
     if (this.clientGone) {
-      this.settled = true; // nothing was sent, nothing ran
-      this.meter.drop();
+      this.giveUp(); // nothing was sent, nothing ran
       return false;
     }
     this.call = call;
     return true;
+  }
+
+  onStale(): boolean {
+    this.call = null;
+    if (this.settled) return false;
+    if (!this.clientGone) return true;
+    this.giveUp(); // nothing ran
+    this.watch.close();
+    return false;
   }
 
   onHead(head: AnswerHead): void {
