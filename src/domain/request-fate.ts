@@ -146,6 +146,12 @@ const NOT_THERE_OR_ACCOUNT: Text = [
   `Read what the upstream said, and look after the account. ${NOT_THERE[1]}`,
 ];
 
+/** The only reason why a call without an answer is booked. */
+const TOO_LARGE: Text = [
+  'The answer was larger than the gateway holds. It was generated, and is charged.',
+  'Let the client ask for less in one request. The operator may set MAX_ANSWER_BYTES higher.',
+];
+
 /** Mistakes in the gateway's own settings. */
 const BY_UPSTREAM_STATUS: Readonly<Record<number, Text>> = {
   401: KEY_REFUSED,
@@ -251,7 +257,8 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
     'The gateway failed to handle the request.',
     'The log of the gateway has the reason under this id. Please report it.',
   ],
-  upstream_error: ({ upstream_status }) => BY_UPSTREAM_STATUS[upstream_status ?? 0] ?? UPSTREAM_FAILED,
+  upstream_error: ({ upstream_status, cost_eur }) =>
+    cost_eur === null ? (BY_UPSTREAM_STATUS[upstream_status ?? 0] ?? UPSTREAM_FAILED) : TOO_LARGE,
   upstream_timeout: [
     'The upstream took too long to answer. Nothing was charged.',
     'Ask for shorter answers or stream them. The operator may set FIRST_BYTE_SECONDS higher.',

@@ -56,6 +56,16 @@ export function brokenAnswer(): GatewayError {
   return error;
 }
 
+/** The answer is larger than the gateway holds. The upstream ran, and the call is booked. */
+export function answerTooLarge(): GatewayError {
+  const error = new GatewayError('upstream_error', TOO_LARGE);
+  error.retry = false;
+  return error;
+}
+
+const TOO_LARGE =
+  'The answer is larger than the gateway passes on. It was generated, and is charged. Ask for less in one request.';
+
 /**
  * An answer whose status is not 200.
  * @param body the part of it that was kept

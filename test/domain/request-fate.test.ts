@@ -15,7 +15,7 @@ const ANSWERED: RequestFacts = {
 };
 const fate = (change: Partial<RequestFacts>) => fateOf({ ...ANSWERED, ...change });
 const refused = (status: number, code: string, change: Partial<RequestFacts> = {}) =>
-  fate({ status, code, outcome: null, ...change });
+  fate({ status, code, outcome: null, cost_eur: null, ...change });
 
 t.test('every result', async (t) => {
   t.match(fate({}), { result: 'success', advice: null });
@@ -63,6 +63,7 @@ t.test('what to do, and where', async (t) => {
   t.match(refused(429, 'rate_limit_exceeded'), { what: /limit of requests/, about: 'settings' });
   t.match(refused(429, 'rate_limit_exceeded', { outcome: 'upstream_failed' }), { what: /upstream/, about: null });
   t.match(refused(400, 'unsupported_parameter', { param: 'seed' }), { what: /parameter “seed”/ });
+  t.match(refused(502, 'upstream_error', { cost_eur: '0.1' }), { what: /charged/, advice: /MAX_ANSWER_BYTES/ });
   t.match(refused(503, 'service_unavailable', { endpoint: 'shed' }), { result: 'failed', advice: /add gateways/ });
   t.match(refused(503, 'service_unavailable', { outcome: 'upstream_failed' }), {
     what: /could not be reached/,

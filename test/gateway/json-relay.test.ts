@@ -1,4 +1,6 @@
 import type { ServerResponse } from 'node:http';
+import { setImmediate } from 'node:timers/promises';
+import OpenAI from 'openai';
 import t from 'tap';
 import { ask } from '../support/client.ts';
 import { startGateway, type TestGateway } from '../support/gateway.ts';
@@ -49,3 +51,90 @@ t.test(
     }
   },
 );
+
+/** Writes an answer of embeddings with vectors of digits, as most upstreams write them. */
+async function writeVectors(
+  res: ServerResponse,
+  vectors: number,
+  size: number,
+  usage = '"usage":{"prompt_tokens":9}',
+): Promise<void> {
+  res.writeHead(200, { 'content-type': 'application/json' });
+  res.write('{"object":"list","data":[');
+  for (let n = 0; n < vectors; n++) {
+    const digits = Array.from({ length: size }, (_, k) => Math.sin(n + k) / 37);
+    const vector = `{"object":"embedding","index":${n},"embedding":${JSON.stringify(digits)}}`;
+    if (!res.write(n === 0 ? vector : `,${vector}`)) await setImmediate();
+  }
+  res.end(`],"model":"internal-embed"${usage === '' ? '' : `,${usage}`}}`);
+}
+
+async function embedder(maxAnswerBytes: string) {
+  const gateway = await startGateway(t, upstream.url, { MAX_ANSWER_BYTES: maxAnswerBytes });
+  await gateway.model('embed', { upstream: 'internal-embed', kind: 'embedding' });
+  const company = await gateway.company();
+  const key = await gateway.key(company);
+  return { gateway, company, key, openai: new OpenAI({ apiKey: key, baseURL: gateway.url, maxRetries: 2 }) };
+}
+
+t.test('floats for an SDK that asked for base64 are held as base64: a quarter of their digits', async (t) => {
+  const { gateway, company, openai } = await embedder('2200000');
+  upstream.answer((res) => writeVectors(res, 256, 1536)); // 8.2 MB
+  const { data, usage } = await openai.embeddings.create({ model: 'embed', input: 'x' });
+  t.equal(data.length, 256);
+  t.ok(
+    data.every(({ embedding }, n) => embedding.length === 1536 && embedding[7] === Math.fround(Math.sin(n + 7) / 37)),
+  );
+  t.equal(usage.prompt_tokens, 9);
+  t.match(await gateway.ledger(company, 1), [{ outcome: 'completed', usage_source: 'upstream', prompt_tokens: 9 }]);
+});
+
+t.test('an answer larger than MAX_ANSWER_BYTES is an error that says so, and what ran is booked', async (t) => {
+  const { gateway, company, key, openai } = await embedder('2000000');
+  const asked = upstream.received.length;
+  const ends = {
+    upstream: '"usage":{"prompt_tokens":9}',
+    estimated: '',
+  };
+  for (const [source, usage] of Object.entries(ends)) {
+    upstream.answer((res) => writeVectors(res, 256, 1536, usage));
+    await t.rejects(openai.embeddings.create({ model: 'embed', input: 'x' }), {
+      status: 502,
+      code: 'upstream_error',
+      message: /larger than the gateway passes on.*is charged/,
+    });
+    t.comment(source);
+  }
+  t.equal(upstream.received.length, asked + 2, 'no SDK asks again');
+  const rows = await gateway.ledger(company, 2);
+  t.match(rows, [
+    { outcome: 'upstream_failed', usage_source: 'upstream', prompt_tokens: 9, completion_tokens: 0 },
+    { outcome: 'upstream_failed', usage_source: 'estimated', completion_tokens: 0 },
+  ]);
+  t.match(
+    gateway.logged.filter((line) => line.includes('MAX_ANSWER_BYTES (2000000)')),
+    { length: 2 },
+    'the log names the setting',
+  );
+  // the usage may stand before the vectors, and the upstream may break off
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.write(`{"usage":{"prompt_tokens":7},"data":[{"embedding":"${'A'.repeat(3_000_000)}`, () => res.destroy());
+  });
+  const body = { model: 'embed', input: 'x', encoding_format: 'float' };
+  const answer = await ask(`${gateway.url}/embeddings`, { key, body });
+  t.equal(answer.status, 502);
+  t.equal(answer.headers.get('x-should-retry'), 'false');
+  t.match((await gateway.ledger(company, 3))[2], { usage_source: 'upstream', prompt_tokens: 7 });
+});
+
+t.test('one vector without end is not held without end', async (t) => {
+  const { gateway, company, key } = await embedder('1000000');
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' });
+    res.end(`{"data":[{"embedding":[${'0.125,'.repeat(300_000)}0]}],"usage":{"prompt_tokens":4}}`);
+  });
+  const body = { model: 'embed', input: 'x', encoding_format: 'base64' };
+  t.equal((await ask(`${gateway.url}/embeddings`, { key, body })).status, 502);
+  t.match(await gateway.ledger(company, 1), [{ usage_source: 'upstream', prompt_tokens: 4 }]);
+});
