@@ -2,6 +2,9 @@ import type { ServerResponse } from 'node:http';
 import { setImmediate } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';
+import type { CallMeter } from '../../src/gateway/call-meter.ts';
+import { JsonRelay } from '../../src/gateway/json-relay.ts';
+import type { Reply } from '../../src/gateway/reply.ts';
 import { ask } from '../support/client.ts';
 import { startGateway, type TestGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
@@ -137,4 +140,43 @@ t.test('one vector without end is not held without end', async (t) => {
   const body = { model: 'embed', input: 'x', encoding_format: 'base64' };
   t.equal((await ask(`${gateway.url}/embeddings`, { key, body })).status, 502);
   t.match(await gateway.ledger(company, 1), [{ usage_source: 'upstream', prompt_tokens: 4 }]);
+});
+
+t.test('a request that did not reach the upstream is sent again only for a client that is still there', async (t) => {
+  const became = { dropped: 0, settled: 0, closed: 0, status: 0 };
+  const watch = { sent() {}, answered() {}, settled() {}, abandon: () => true, close: () => became.closed++ };
+  const meter = {
+    admission: { payer: { companyId: 'one' } },
+    maxAnswerBytes: 1000,
+    readOnMs: { streamed: 3000, whole: 3_600_000 },
+    watch: () => watch,
+    drop: () => became.dropped++,
+    settle: () => became.settled++,
+    upstreamFailed() {},
+  } as unknown as CallMeter;
+  const error = ({ status }: { status: number }): void => {
+    became.status = status;
+  };
+  const call = { abort() {} } as never;
+  const newRelay = () =>
+    new JsonRelay({ error, res: { writableFinished: false } } as unknown as Reply, meter, (body) => body);
+
+  const stays = newRelay();
+  t.ok(stays.onConnected(call));
+  t.ok(stays.onStale());
+  stays.onError(new Error('refused')); // no fresh connection could be opened
+  t.match(became, { status: 503, settled: 1, dropped: 0 }, 'it may be retried: nothing ran');
+
+  const left = newRelay();
+  t.ok(left.onConnected(call));
+  left.onClientClose();
+  t.notOk(left.onStale());
+  t.match(became, { settled: 1, dropped: 1, closed: 1 }, 'nothing ran, and nothing is booked');
+
+  const leaves = newRelay();
+  t.ok(leaves.onConnected(call));
+  t.ok(leaves.onStale());
+  leaves.onClientClose();
+  t.notOk(leaves.onConnected(call));
+  t.match(became, { settled: 1, dropped: 2 });
 });
