@@ -35,6 +35,8 @@ const SHED_MS = 50;
 /** Without a place for a connection this part of MAX_CONNECTIONS is made free, at most once in ROOM_MS. */
 const ROOM = 1 / 64;
 const ROOM_MS = 1000;
+/** When only this part of the places is free, as many idle connections are closed: so that new ones need not be. */
+const AHEAD = 1 / 16;
 /** How often the log tells that there is no place. */
 export const FULL_MS = 60_000;
 
@@ -89,18 +91,27 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
   server.on('clientError', ({ code = '' }: Error & { code?: string }, socket) =>
     refuse(socket, code === 'ECONNRESET' ? null : (ERRORS[code] ?? 'invalid_request')),
   );
+  const { maxConnections } = settings;
   let madeRoomAt = Number.NEGATIVE_INFINITY;
+  const room = (part: number): void => {
+    const now = performance.now();
+    if (now - madeRoomAt < ROOM_MS) return;
+    madeRoomAt = now;
+    makeRoom(connections, part * maxConnections);
+  };
+  // with fewer places idle connections are closed where a new one finds none
+  if (AHEAD * maxConnections > 1) {
+    server.on('connection', () => void (connections.open.size > (1 - AHEAD) * maxConnections && room(AHEAD)));
+  }
   let toldFullAt = Number.NEGATIVE_INFINITY;
   server.on('drop', () => {
     metrics.dropped();
     const now = performance.now();
     if (now - toldFullAt >= FULL_MS) {
       toldFullAt = now;
-      log.warn({ connections: settings.maxConnections }, FULL);
+      log.warn({ connections: maxConnections }, FULL);
     }
-    if (now - madeRoomAt < ROOM_MS) return;
-    madeRoomAt = now;
-    makeRoom(connections, ROOM * settings.maxConnections);
+    room(ROOM);
   });
   // for example without free descriptors: connections wait in the kernel until there are some
   server.on('error', (error) => {

@@ -44,6 +44,7 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
     worker,
     databaseUrl: embedded?.url ?? null,
     upstreamUrl: demo?.url ?? null,
+    maxConnections: Math.ceil(maxConnections / count),
     maxRequests: Math.ceil(config.maxRequests / count),
     maxMemoryBytes: Math.floor(maxMemory / count),
     ticketKeys,
