@@ -83,9 +83,9 @@ export class JsonRelay extends Relay {
     else if (held > SMALL_BYTES) this.#keep(held, bytes.length);
   }
 
-  /** The answer is larger than may be held: it is read on for its usage, and becomes an error. */
+  /** The answer is larger than may be held: it becomes an error, and is read on for its usage. */
   #exceed(bytes: Buffer): void {
-    if (this.status !== 200) {
+    if (this.status !== 200 || !this.#isJson) {
       this.call?.abort(this);
       return this.onEnd();
     }
@@ -118,7 +118,9 @@ export class JsonRelay extends Relay {
     this.#memory ??= this.meter.newMemory();
     if (this.settled || this.#memory.take(bytes)) return;
     this.call?.abort(this);
-    this.#fail(new GatewayError('service_unavailable'));
+    const error = new GatewayError('service_unavailable');
+    error.retry = false; // the model ran, and would run again
+    this.#fail(error);
   }
 
   onEnd(): void {

@@ -131,6 +131,21 @@ t.test('an answer larger than MAX_ANSWER_BYTES is an error that says so, and wha
   t.match((await gateway.ledger(company, 3))[2], { usage_source: 'upstream', prompt_tokens: 7 });
 });
 
+t.test('what is too large and no answer is broken, and free', async (t) => {
+  const { gateway, company, key } = await embedder('100000');
+  const body = { model: 'embed', input: 'x', encoding_format: 'float' };
+  for (const [status, type] of [
+    [200, 'text/html'],
+    [500, 'application/json'],
+  ] as const) {
+    upstream.answer((res) => void res.writeHead(status, { 'content-type': type }).end(' '.repeat(2_000_000)));
+    const answer = await ask(`${gateway.url}/embeddings`, { key, body });
+    t.equal(answer.status, 502);
+    t.notMatch(answer.text, /charged/);
+  }
+  t.same(await gateway.ledger(company, 0), []);
+});
+
 t.test('one vector without end is not held without end', async (t) => {
   const { gateway, company, key } = await embedder('1000000');
   upstream.answer((res) => {
