@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, type ListenOptions, Server } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { PagesOrigin } from './admin/forward.ts';
 import { createAdminListener, type Health } from './admin/listener.ts';
@@ -12,12 +13,16 @@ import { FAST_PARTS, type FastParts } from './http/attach.ts';
 import { checkFastParts } from './http/check.ts';
 import type { Log, Logger } from './log.ts';
 import { openFilesLimit } from './metrics.ts';
+import { fitOpenFiles } from './runtime/open-files.ts';
 import { TlsFiles } from './runtime/tls-files.ts';
 import { answers } from './runtime/unix-socket.ts';
 import type { Database } from './store/database.ts';
 
 /** How long a draining gateway keeps idle connections: a balancer may just be sending a request on one. */
 const MAX_IDLE_MS = 2000;
+
+/** How long clients may take to read why their requests were cut. */
+const LAST_WORDS_MS = 1000;
 
 /** A gateway with servers of its own. */
 export interface App {
@@ -31,8 +36,12 @@ export interface App {
   /** The demo upstream answers instead of a real one. */
   readonly demo: boolean;
   listen(): Promise<void>;
-  /** Accepts no new connection and lets open requests finish for up to `seconds`; returns how many connections were cut. */
-  drain(seconds: number): Promise<number>;
+  /**
+   * Accepts no new connection and lets open requests finish for up to `seconds`; then their clients are told.
+   * @param delaySeconds how long new connections are still accepted while /readyz says that the gateway stops
+   * @returns how many connections were cut
+   */
+  drain(seconds: number, delaySeconds?: number): Promise<number>;
   /** Writes the usage records and closes everything; returns how many could not be written, or null: that is not known. */
   close(): Promise<number | null>;
   /** Where there are several workers: replaces them one after the other. */
@@ -70,7 +79,7 @@ export async function openApp(config: Config, log: Log, options: EngineOptions =
         await listenTo(config, server);
         await admin?.listen();
       },
-      drain: (seconds) => api.drain(seconds),
+      drain: (seconds, delaySeconds) => api.drain(seconds, delaySeconds),
       async close() {
         tls?.close();
         api.cut();
@@ -110,7 +119,8 @@ export function appOf(
 }
 
 /** Opens an engine behind the API's server, which does not listen yet. @throws as `openEngine` does */
-export async function openApi(config: Config, log: Log, tls: TlsFiles | null, options: EngineOptions) {
+export async function openApi(given: Config, log: Log, tls: TlsFiles | null, options: EngineOptions) {
+  const config = { ...given, ...fitOpenFiles(given, openFilesLimit()) };
   const [engine, parts] = await Promise.all([openEngine(config, log, options), fastParts(config, log)]);
   const listener = createListener(engine.services, parts, tls);
   const { server } = listener;
@@ -121,9 +131,10 @@ export async function openApi(config: Config, log: Log, tls: TlsFiles | null, op
     get draining(): boolean {
       return draining;
     },
-    async drain(seconds: number): Promise<number> {
+    async drain(seconds: number, delaySeconds = 0): Promise<number> {
       draining = true;
-      return await stopServer(listener, seconds * 1000);
+      if (delaySeconds > 0) await sleep(delaySeconds * 1000);
+      return await stopServer(listener, seconds * 1000, () => engine.services.deadlines.stop());
     },
     cut(): void {
       if (server.listening) server.close();
@@ -246,14 +257,22 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLe
   };
 }
 
-/** Warns where the system allows fewer files than connections: further ones it closes itself, and nobody is told. */
-export function checkOpenFiles({ maxConnections }: Config, log: Logger, processes: number): void {
+/**
+ * Warns where the system allows fewer files than connections and calls need.
+ * @returns the most client connections of all processes together
+ */
+export function checkOpenFiles(config: Config, log: Logger, processes: number): number {
   const limit = openFilesLimit();
-  if (limit === undefined || limit * processes >= maxConnections) return;
+  const part = (all: number): number => Math.ceil(all / processes);
+  const { maxAbandoned } = config;
+  const needed = { maxConnections: part(config.maxConnections), maxRequests: part(config.maxRequests), maxAbandoned };
+  const { maxConnections, maxRequests } = fitOpenFiles(needed, limit);
+  if (maxConnections === undefined) return config.maxConnections;
   log.warn(
     { limit },
-    'a process may open fewer files than MAX_CONNECTIONS needs: further connections are closed without a word; raise the limit (ulimit -n, LimitNOFILE), or set MAX_CONNECTIONS below half of it',
+    `a process may open fewer files than MAX_CONNECTIONS needs: it takes ${maxConnections} client connections and ${maxRequests} calls at once, so that each call finds one to the upstream; raise the limit (ulimit -n, LimitNOFILE)`,
   );
+  return maxConnections * processes;
 }
 
 /** The parts of the fast path to use: those that work on this Node, unless it is switched off. */
@@ -291,15 +310,25 @@ function listenRemedy({ code, syscall }: NodeJS.ErrnoException, { path }: Listen
 /**
  * Lets open requests finish. A request on an open connection is still answered, and its connection
  * closed after it. Resolves with the number of connections left at the end.
+ * @param cut called then: tells the clients of open calls that the gateway stops
  */
-async function stopServer({ server, closeIdle }: Listener, patienceMs: number): Promise<number> {
+async function stopServer({ server, closeIdle }: Listener, patienceMs: number, cut: () => void): Promise<number> {
   if (!server.listening) return 0;
   // not http.Server's own close, which would cut idle connections at once
   Server.prototype.close.call(server);
   closeIdle(Math.min(MAX_IDLE_MS, patienceMs / 4));
-  await once(server, 'close', { signal: AbortSignal.timeout(patienceMs) }).catch(() => {});
-  server.close(() => {}); // ends its timers
+  const closed = async (ms: number): Promise<boolean> =>
+    (await once(server, 'close', { signal: AbortSignal.timeout(ms) }).catch(() => null)) !== null;
+  if (await closed(patienceMs)) {
+    server.close(() => {}); // ends its timers
+    return 0;
+  }
   const { promise, resolve } = Promise.withResolvers<number>();
   server.getConnections((_error, count) => resolve(count ?? 0));
-  return await promise;
+  const left = await promise;
+  const ends = closed(LAST_WORDS_MS);
+  cut();
+  await ends;
+  server.close(() => {});
+  return left;
 }

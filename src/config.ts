@@ -1,3 +1,4 @@
+import { headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
 
 /** The environment of the program (contract section 2): one table, read once into one frozen value. */
@@ -40,6 +41,8 @@ const logLevel = matching(
   'one of fatal, error, warn, info, debug, trace, silent',
 );
 
+/** Calls that are awaited though their clients left. */
+const MAX_ABANDONED = 1000;
 /** The longest path of a Unix socket. */
 const SOCKET_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 
@@ -79,6 +82,8 @@ const TABLE = {
     'master key of that proxy, sent as a bearer token'),
   upstreamHeaders: secret('UPSTREAM_HEADERS', 'none', upstreamHeaders,
     'more headers sent with every upstream call: name=value,name=value, values percent-encoded'),
+  upstreamIdleMs: variable('UPSTREAM_IDLE_SECONDS', '4', whole(1, 3600, SECOND),
+    'how long an idle connection to that proxy is kept; below the time after which the proxy, or a balancer before it, closes its own'),
   upstreamCurrency: variable('UPSTREAM_CURRENCY', 'USD', matching(/^[A-Z]{3}$/, 'three capital letters such as USD'),
     'currency in which that proxy reports the cost of a call'),
   upstreamRate: optional('UPSTREAM_RATE', 'none', decimal(1e6),
@@ -89,12 +94,16 @@ const TABLE = {
     'IANA time zone of the billing month and of the date an assistant is told'),
   drainSeconds: variable('DRAIN_SECONDS', '30', whole(0, 86_400),
     'time that open requests get to finish after SIGTERM'),
+  drainDelaySeconds: variable('DRAIN_DELAY_SECONDS', '0', whole(0, 3600),
+    'time after SIGTERM in which the listener stays open while /readyz says 503, so that balancers look away first'),
   logLevel: variable('LOG_LEVEL', 'info', logLevel, 'fatal, error, warn, info, debug, trace or silent'),
   refusedParameters: optional('REFUSED_PARAMETERS', 'standard list', memberNames,
     'request members to refuse: +name,-name changes the standard list; name,name replaces it'),
   costCenterMember: { ...variable('COST_CENTER_MEMBER', 'cost_center', memberName,
     'member of metadata that names the cost centre of a call; empty: none does'), emptyIsValue: true },
   maxBodyBytes: variable('MAX_BODY_BYTES', '33554432', whole(1024, 1_073_741_824), 'largest request body'),
+  maxAnswerBytes: variable('MAX_ANSWER_BYTES', '167772160', whole(1024, 1_073_741_824),
+    'largest answer that is held whole, vectors as the client gets them; a larger one is an error, and what ran is booked'),
   // the size field of a relayed chunk has room for 256 MiB
   maxEventBytes: variable('MAX_EVENT_BYTES', '16777216', whole(1024, 134_217_728),
     'largest event of an upstream stream'),
@@ -112,11 +121,15 @@ const TABLE = {
     'how long a client may take to send the head of a request'),
   bodyMs: variable('BODY_SECONDS', '120', whole(1, 86_400, SECOND),
     'how long a client may take to send a whole request'),
+  clientIdleMs: variable('CLIENT_IDLE_SECONDS', '620', whole(1, 86_400, SECOND),
+    'how long an idle connection of a client is kept; above the time for which a balancer before the gateway keeps its own'),
   connectMs: variable('CONNECT_SECONDS', '10', whole(1, 3600, SECOND), 'how long connecting to the upstream may take'),
   firstByteMs: variable('FIRST_BYTE_SECONDS', '300', whole(1, 86_400, SECOND),
     'how long the upstream may take to begin its answer'),
   idleMs: variable('IDLE_SECONDS', '120', whole(1, 86_400, SECOND), 'how long the upstream may pause within its answer'),
   totalMs: variable('TOTAL_SECONDS', '3600', whole(1, 604_800, SECOND), 'how long a whole answer may take'),
+  readOnMs: variable('READ_ON_SECONDS', '3,3600', twoTimes,
+    'how long an answer is read on after its client left, streamed and whole: exact usage, or a free slot of the engine'),
   stallMs: variable('STALL_SECONDS', '60', whole(1, 86_400, SECOND),
     'how long a client may read nothing before its connection is closed'),
   requestTrailDays: variable('REQUEST_TRAIL_DAYS', '7', whole(0, 90),
@@ -208,6 +221,8 @@ function combine(values: Values) {
     refusedParameters: rest.refusedParameters ?? '',
     upstreamHeaders: rest.upstreamHeaders ?? {},
     otlpHeaders: rest.otlpHeaders ?? {},
+    /** The most calls that are awaited though their clients left. */
+    maxAbandoned: MAX_ABANDONED,
     /** null: people sign in with passwords only. */
     oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret },
     /** Where events are posted to; null: nowhere. */
@@ -295,6 +310,14 @@ function whole(least: number, most: number, unit = 1, or = ''): Parse<number> {
     must(number >= least && number <= most, `a whole number from ${least} to ${most}${or}`);
     return number * unit;
   };
+}
+
+/** Seconds of a streamed and of a whole answer, as milliseconds. */
+function twoTimes(text: string): { readonly streamed: number; readonly whole: number } {
+  const [, streamed, answer] = /^(\d{1,6}),(\d{1,6})$/.exec(text) ?? [];
+  const times = [Number(streamed), Number(answer)] as const;
+  must(Math.max(...times) <= 86_400, 'two whole numbers from 0 to 86400 with a comma between them, such as 3,3600');
+  return { streamed: times[0] * SECOND, whole: times[1] * SECOND };
 }
 
 function onOff(text: string): boolean {
@@ -400,53 +423,4 @@ function mailAddress(text: string): string {
 
 function mailAddresses(text: string): readonly string[] {
   return text.split(',').map((each) => mailAddress(each.trim()));
-}
-
-/** `name=value,name=value` as OpenTelemetry writes headers in a variable; names become lowercase. */
-function headers(text: string): Record<string, string> {
-  return Object.fromEntries(
-    headerPairs(text).map(([name, value]) => {
-      must(name !== '' && value !== null, 'name=value,name=value');
-      return [name, value as string];
-    }),
-  );
-}
-
-/** As `headers`, but each name once, each with a value, and none that the gateway sends itself or that frames a message. */
-function upstreamHeaders(text: string): Record<string, string> {
-  const pairs = headerPairs(text);
-  const mistakes = pairs.flatMap(([name, value], k) => {
-    if (name === '' || value === null || value === '' || value !== value.trim())
-      return [`pair ${k + 1} must be name=value with a value of printable ASCII`];
-    if (OWN_HEADERS.has(name)) return [`${name} is set by the gateway and cannot be given`];
-    return pairs.findIndex(([other]) => other === name) < k ? [`${name} occurs twice`] : [];
-  });
-  if (mistakes.length > 0) throw new Error(mistakes.join('; '));
-  return Object.fromEntries(pairs) as Record<string, string>;
-}
-
-/** Headers of upstream calls that the gateway sets itself, or HTTP for one connection. */
-// biome-ignore format: one row per subject
-const OWN_HEADERS: ReadonlySet<string> = new Set([
-  'host', 'content-type', 'content-length', 'content-encoding', 'accept', 'accept-encoding', 'authorization',
-  'x-request-id', 'traceparent', 'tracestate', 'anthropic-version', 'anthropic-beta',
-  'connection', 'proxy-connection', 'keep-alive', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'expect',
-]);
-
-/** Names in lowercase and decoded values; '' and null where they are malformed. */
-function headerPairs(text: string): (readonly [name: string, value: string | null])[] {
-  const pairs = text.split(',').filter((pair) => pair.trim() !== '');
-  return pairs.map((pair) => {
-    const [, name = '', encoded = ''] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(.*?)\s*$/.exec(pair) ?? [];
-    const value = percentDecoded(encoded);
-    return [name.toLowerCase(), value !== null && /^[\x20-\x7e]*$/.test(value) ? value : null];
-  });
-}
-
-function percentDecoded(text: string): string | null {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return null;
-  }
 }

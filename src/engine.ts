@@ -212,6 +212,7 @@ function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
       url: config.upstreamUrl ?? new URL((demo as Demo).url),
       apiKey: config.upstreamApiKey,
       headers: config.upstreamHeaders,
+      idleMs: config.upstreamIdleMs,
       connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
     },
     config.fastHttp,

@@ -22,10 +22,10 @@ export { MigrationRefused } from './store/migrate.ts';
 // biome-ignore format: one row per subject
 const SETTINGS = [
   'BASE_PATH', 'OWNED_BY', 'BILLING_TIMEZONE', 'LOG_LEVEL', 'SPOOL_FSYNC', 'REFUSED_PARAMETERS', 'FAST_HTTP',
-  'UPSTREAM_HEADERS', 'UPSTREAM_CURRENCY', 'API_PROXIES', 'COST_CENTER_MEMBER',
-  'MAX_BODY_BYTES', 'MAX_EVENT_BYTES', 'MAX_HEADERS', 'MAX_HEADER_BYTES',
+  'UPSTREAM_HEADERS', 'UPSTREAM_IDLE_SECONDS', 'UPSTREAM_CURRENCY', 'API_PROXIES', 'COST_CENTER_MEMBER',
+  'MAX_BODY_BYTES', 'MAX_EVENT_BYTES', 'MAX_ANSWER_BYTES', 'MAX_HEADERS', 'MAX_HEADER_BYTES',
   'MAX_REQUESTS', 'MAX_DELAY_MS', 'MAX_MEMORY_MB',
-  'HEADER_SECONDS', 'BODY_SECONDS', 'STALL_SECONDS',
+  'HEADER_SECONDS', 'BODY_SECONDS', 'STALL_SECONDS', 'CLIENT_IDLE_SECONDS', 'READ_ON_SECONDS',
   'CONNECT_SECONDS', 'FIRST_BYTE_SECONDS', 'IDLE_SECONDS', 'TOTAL_SECONDS',
   'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_SERVICE_NAME', 'OTEL_TRACES_SAMPLER_ARG',
   'REQUEST_TRAIL_DAYS',
@@ -34,6 +34,9 @@ const SETTINGS = [
 
 /** Backpressure and the limits of time are those of node:http; on a response of node:http2 they would not hold. */
 const HTTP_2 = 'the request came by HTTP/2: serve the gateway by HTTP/1.1, on a server of node:http or node:https';
+
+/** How long clients may take to read why their requests were cut. */
+const LAST_WORDS_MS = 1000;
 
 export type Setting = (typeof SETTINGS)[number];
 
@@ -84,7 +87,7 @@ export interface Gateway {
    */
   drain(seconds: number): Promise<number>;
   /**
-   * Cuts answers still open, writes the usage records, for up to 10 s, and closes everything.
+   * Cuts answers still open, and tells their clients; writes the usage records, for up to 10 s, and closes everything.
    * Later requests get 503.
    * @returns how many usage records could neither be written nor spooled; 0 is good
    */
@@ -115,6 +118,9 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
   let isDraining = false;
   let closed: Promise<number> | null = null;
   const handle = createHandler(services, () => isDraining);
+  const answered = async (ms: number): Promise<void> => {
+    for (const end = performance.now() + ms; open.size > 0 && performance.now() < end; ) await sleep(20);
+  };
   services.metrics.gauge('tollgate_draining', '1 while open requests finish before a stop', () => (isDraining ? 1 : 0));
 
   return {
@@ -137,12 +143,17 @@ export async function createGateway(options: GatewayOptions): Promise<Gateway> {
     metrics: async () => services.metrics.text(),
     async drain(seconds) {
       isDraining = true;
-      for (const end = performance.now() + seconds * 1000; open.size > 0 && performance.now() < end; ) await sleep(20);
+      await answered(seconds * 1000);
       return open.size;
     },
     close() {
-      open.each(({ res }) => res.destroy());
-      closed ??= close();
+      const end = async (): Promise<number> => {
+        services.deadlines.stop();
+        await answered(LAST_WORDS_MS);
+        open.each(({ res }) => res.destroy());
+        return await close();
+      };
+      closed ??= end();
       return closed;
     },
   };

@@ -10,6 +10,7 @@ import { type App, listenTo, openAdmin, openApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
 import { createLog, type Log } from '../src/log.ts';
 import { ask, open, thrownBy } from './support/client.ts';
+import { until } from './support/until.ts';
 import { MASTER_KEY } from './support/upstream.ts';
 import { CHAT, startWorld, type World } from './support/world.ts';
 
@@ -36,24 +37,56 @@ async function replica(t: Test, world: World, env: Record<string, string> = {}):
   return app;
 }
 
-t.test('what is cut when the drain is over is booked: it ran', async (t) => {
+/** How each dialect tells a client of a stream that it was cut. */
+const CUT_STREAMS = {
+  '/chat/completions': /\ndata: \{"error":\{"message":"[^"]+","type":"overloaded_error","code":"service_unavailable"/,
+  '/responses': /"service_unavailable"/,
+  '/messages': /\nevent: error\ndata: \{"type":"error","error":\{"type":"overloaded_error"/,
+};
+
+for (const fast of ['on', 'off']) {
+  t.test(`clients of calls that a stop cuts are told so, and the calls are free, FAST_HTTP=${fast}`, async (t) => {
+    const world = await startWorld(t);
+    const { customer } = world;
+    const app = await replica(t, world, { FAST_HTTP: fast });
+    await world.part(customer, 'slow', 'internal-slow!events-3000!pace-20');
+    await world.part(customer, 'silent', 'internal-silent!slow-first-byte-60000');
+    const said = { messages: MESSAGES, input: 'Hello there', max_tokens: 1000 };
+    const streams = Object.entries(CUT_STREAMS).map(async ([path, told]) => {
+      const { messages, input, max_tokens } = said;
+      const own = path === '/responses' ? { input } : { messages, max_tokens };
+      const body = { model: 'slow', stream: true, ...own };
+      const answer = await open(app.apiUrl + path, { key: customer.key, body });
+      t.equal(answer.status, 200);
+      return { path, told, text: answer.text() };
+    });
+    const body = { model: 'silent', messages: MESSAGES };
+    const whole = ask(`${app.apiUrl}/chat/completions`, { key: customer.key, body });
+    const begun = await Promise.all(streams);
+    await until(() => world.upstream.received().length === 4, 'the upstream has all of them');
+    t.equal(await app.drain(0.05), 4);
+    for (const { path, told, text } of begun) {
+      t.match(await text, told, path);
+      t.notMatch(await text, /\[DONE\]|message_stop|response\.completed/, path);
+    }
+    t.match(await whole, { status: 503, json: { error: { code: 'service_unavailable' } } });
+    t.equal((await whole).headers.get('x-should-retry'), 'false', 'it ran, and would run again');
+    t.equal(await app.close(), 0);
+    t.same(await world.sql`select outcome from api_usage`, []);
+  });
+}
+
+t.test('with a delay /readyz says that it stops while new connections are still answered', async (t) => {
   const world = await startWorld(t);
-  const { customer } = world;
   const app = await replica(t, world);
-  await world.part(customer, 'slow', world.upstream.parts.long);
-  const body = { model: 'slow', messages: MESSAGES, stream: true };
-  const answer = await open(`${app.apiUrl}/chat/completions`, { key: customer.key, body });
-  const reader = (answer.body as ReadableStream<Uint8Array>).getReader();
-  await reader.read();
-  t.equal(await app.drain(0.05), 1);
-  const broken = thrownBy(
-    (async () => {
-      while (!(await reader.read()).done);
-    })(),
-  );
-  t.equal(await app.close(), 0);
-  t.ok(await broken);
-  t.match(await world.ledger(customer.company, 1), [{ outcome: 'client_aborted' }]);
+  const { apiUrl } = app;
+  const drained = app.drain(10, 2);
+  const { key } = world.customer;
+  t.equal((await ask(`${app.adminUrl}/readyz`)).status, 503);
+  const answer = await ask(`${apiUrl}/models`, { key, headers: { connection: 'close' } });
+  t.equal(answer.status, 200);
+  t.equal(await drained, 0);
+  t.match(await thrownBy(ask(`${apiUrl}/models`, { key })), { code: 'ECONNREFUSED' });
 });
 
 t.test('DATABASE_CONNECTIONS holds for API, change feed, alerts and pages together', async (t) => {

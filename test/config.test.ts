@@ -105,6 +105,14 @@ t.test('the variables of OpenTelemetry have their standard meaning', async (t) =
   }
 });
 
+t.test('READ_ON_SECONDS has two times, of streamed and of whole answers', async (t) => {
+  t.same(readConfig({}).readOnMs, { streamed: 3000, whole: 3_600_000 });
+  t.same(readConfig({ READ_ON_SECONDS: '0,15' }).readOnMs, { streamed: 0, whole: 15_000 });
+  for (const wrong of ['3', '3,', '-1,3', '3, 4', '3,86401', '1,2,3', '1.5,2']) {
+    t.match(mistakes({ READ_ON_SECONDS: wrong }), [/^READ_ON_SECONDS: must be two whole numbers/], wrong);
+  }
+});
+
 t.test('headers of upstream calls are decoded, with lowercase names', async (t) => {
   const config = readConfig({
     UPSTREAM_URL,

@@ -6,6 +6,7 @@ import { STEERING } from '../src/domain/steering.ts';
 
 /** The house: imports point to a lower floor, or within the same folder; never to a sibling adapter, never in a circle. */
 const FLOORS: readonly (readonly string[])[] = [
+  ['config-headers.ts'],
   ['json', 'runtime', 'log.ts', 'metrics.ts'],
   ['sse', 'http', 'config.ts'],
   ['domain'],
@@ -46,7 +47,7 @@ t.test('imports point down, or within the same room', async (t) => {
 
 /** On the two top floors files may lean on each other (app on demo, main on cli), as long as no circle forms. */
 function sameTop(file: string, target: string): boolean {
-  return floor(file) === floor(target) && floor(file) >= 5;
+  return floor(file) === floor(target) && floor(file) >= FLOORS.length - 2;
 }
 
 t.test('there is no import cycle', async (t) => {

@@ -53,8 +53,9 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   reclaimAtRest();
   log.info({ api: app.apiUrl, admin: app.adminUrl }, 'serving');
   const signal = await stop;
-  log.info({ signal, seconds: config.drainSeconds }, 'draining');
-  const cut = await app.drain(config.drainSeconds);
+  const { drainSeconds: seconds, drainDelaySeconds: delay } = config;
+  log.info({ signal, ...(delay > 0 && { delay }), seconds }, 'draining');
+  const cut = await app.drain(seconds, delay);
   if (cut > 0) log.warn({ connections: cut }, 'open requests did not finish in time and were cut');
   const lost = await app.close();
   if (lost !== null && lost > 0) log.error({ records: lost }, 'usage records could not be written');

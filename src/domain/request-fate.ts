@@ -107,11 +107,13 @@ function resultOf({ status, code, outcome }: RequestFacts): Result {
 }
 
 function textOf(request: RequestFacts): Text {
-  const { status, code, outcome, cost_eur } = request;
+  const { status, code, outcome, cost_eur, upstream_status } = request;
   if (status === 0) return outcome === null ? LEFT_EARLY : LEFT;
   if (status === 200 && code !== null) {
     if (outcome === 'client_aborted' && code === 'upstream_timeout') return READ_SLOWLY;
     if (code === 'upstream_timeout') return stalled(cost_eur);
+    if (code === 'service_unavailable' && typeof upstream_status !== 'number')
+      return upstream_status === null ? STOPPED : STOPPED_OR_BUSY;
     return code === 'upstream_error' || code === 'internal_error' ? broken(cost_eur) : failedInside(code, cost_eur);
   }
   if (status === null || status === 200) {
@@ -167,6 +169,17 @@ function toldInStream(cost: string | null): string {
   return `The client was told so in the stream. ${cost === null ? 'Nothing was charged.' : 'What it had got is charged.'}`;
 }
 
+const STOPPED: Text = [
+  'The stream began, and then the gateway stopped. The client was told so in the stream. Nothing was charged.',
+  'Let the client try again. The operator may set DRAIN_SECONDS higher.',
+];
+
+/** Of both that have this code, for readers who do not learn what the upstream answered. */
+const STOPPED_OR_BUSY: Text = [
+  'The stream began, and then the gateway stopped, or the model had too much to do. The client was told so in the stream.',
+  'Let the client try again.',
+];
+
 const READ_SLOWLY: Text = [
   'The client read the stream so slowly that the time for the whole call ran out. What was generated was charged.',
   'Read the stream as it comes. The operator may set TOTAL_SECONDS higher.',
@@ -221,6 +234,12 @@ const ACCOUNT_REFUSED: Text = [
 const NOT_THERE_OR_ACCOUNT: Text = [
   'The upstream does not know this model, or refused the account behind it: a key, a credit, a budget, an access. Nothing was charged.',
   `Read what the upstream said, and look after the account. ${NOT_THERE[1]}`,
+];
+
+/** The only reason why a call without an answer is booked. */
+const TOO_LARGE: Text = [
+  'The answer was larger than the gateway holds. It was generated, and is charged.',
+  'Let the client ask for less in one request. The operator may set MAX_ANSWER_BYTES higher.',
 ];
 
 /** Mistakes in the gateway's own settings. */
@@ -329,7 +348,8 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
     'The gateway failed to handle the request.',
     'The log of the gateway has the reason under this id. Please report it.',
   ],
-  upstream_error: ({ upstream_status }) => BY_UPSTREAM_STATUS[upstream_status ?? 0] ?? UPSTREAM_FAILED,
+  upstream_error: ({ upstream_status, cost_eur }) =>
+    cost_eur === null ? (BY_UPSTREAM_STATUS[upstream_status ?? 0] ?? UPSTREAM_FAILED) : TOO_LARGE,
   upstream_timeout: [
     'The upstream took too long to answer. Nothing was charged.',
     'Ask for shorter answers or stream them. The operator may set FIRST_BYTE_SECONDS higher.',
@@ -353,7 +373,10 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
         'Let the client try again. If it goes on, the operator looks whether the upstream runs at UPSTREAM_URL.',
       ];
     }
-    return ['The gateway was stopping, or could not ask the database.', 'Let the client try again.'];
+    return [
+      'The gateway was stopping, could not ask the database, or had no file descriptor for the call. Nothing was charged.',
+      'Let the client try again. Of descriptors the log of the gateway tells, and ulimit -n raises their number.',
+    ];
   },
 };
 

@@ -90,6 +90,15 @@ export class CallMeter {
     return this.#services.settings.maxEventBytes;
   }
 
+  get maxAnswerBytes(): number {
+    return this.#services.settings.maxAnswerBytes;
+  }
+
+  /** How long an answer is read on after its client left, in milliseconds. */
+  get readOnMs(): { readonly streamed: number; readonly whole: number } {
+    return this.#services.settings.readOnMs;
+  }
+
   /** For the memory of a large answer. */
   newMemory(): RequestMemory {
     return new RequestMemory(this.#services.heldMemory, this.admission.payer.companyId);
@@ -133,6 +142,11 @@ export class CallMeter {
     const line = { request_id: requestId, reason: this.failure.reason };
     if (told === 0 || isUpstreamsFailure(told, status)) this.#services.log.warn(line, 'upstream failed');
     else this.#services.log.info(line, 'upstream refused the request');
+  }
+
+  /** Logs what the gateway had too little of to send the call: no fault of the upstream's. */
+  ranShort(reason: string): void {
+    this.#services.log.error({ request_id: this.admission.requestId, reason }, 'a call could not be sent');
   }
 
   /** Logs a fault of our own in handling the answer. */

@@ -12,9 +12,8 @@ const TICK_MS = 100;
 const HELD_PART = 0.1;
 /** Ticks from one check of the clients to the next: reading their state costs more, and their limit is long. */
 const CLIENT_TICKS = 10;
-/** The most calls whose clients left and whose answers are still awaited: of all companies, and of one. */
-const MAX_ABANDONED = 1000;
-const MAX_OF_COMPANY = 500;
+/** The part of the places for calls whose clients left that one company may have. */
+const OF_COMPANY = 1 / 2;
 
 // the states of a call
 const CONNECTING = 0;
@@ -34,6 +33,8 @@ interface TimeLimits {
   readonly totalMs: number;
   /** How long a client may read nothing while bytes wait for it. */
   readonly stallMs: number;
+  /** The most calls whose clients left and whose answers are still awaited. */
+  readonly maxAbandoned: number;
 }
 
 /**
@@ -42,12 +43,13 @@ interface TimeLimits {
  */
 export class Deadlines {
   readonly #limits: TimeLimits;
-  readonly #open = new WatchedCalls();
+  readonly #open: WatchedCalls;
   readonly #interval: IdleInterval;
   #ticks = 0;
 
   constructor(limits: TimeLimits) {
     this.#limits = limits;
+    this.#open = new WatchedCalls(limits.maxAbandoned);
     this.#interval = new IdleInterval(TICK_MS, () => {
       this.check(performance.now());
       return this.#open.size > 0;
@@ -76,6 +78,11 @@ export class Deadlines {
     this.#open.each((watch) => watch.check(now, this.#limits, checksClients));
   }
 
+  /** Ends every call that still awaits something from the upstream: the gateway stops. */
+  stop(): void {
+    this.#open.each((watch) => watch.stop());
+  }
+
   close(): void {
     this.#interval.rest();
   }
@@ -83,13 +90,20 @@ export class Deadlines {
 
 /** The calls under watch, and how many of them have lost their client. */
 class WatchedCalls extends ActiveSet<Watch> {
+  readonly #most: number;
   #abandoned = 0;
   readonly #byCompany = new Map<string, number>();
+
+  /** @param most calls whose clients left */
+  constructor(most: number) {
+    super();
+    this.#most = most;
+  }
 
   /** @returns false when too many answers are awaited like that already */
   abandon(company: string): boolean {
     const own = this.#byCompany.get(company) ?? 0;
-    if (this.#abandoned >= MAX_ABANDONED || own >= MAX_OF_COMPANY) return false;
+    if (this.#abandoned >= this.#most || own >= OF_COMPANY * this.#most) return false;
     this.#abandoned++;
     this.#byCompany.set(company, own + 1);
     return true;
@@ -188,6 +202,10 @@ export class Watch implements ActiveMember {
     else if (this.#state === ANSWERING) {
       if (now - this.#since >= limits.idleMs) this.#expire('idle');
     } else if (age >= limits.firstByteMs) this.#expire('first_byte');
+  }
+
+  stop(): void {
+    if (this.#state !== SETTLED) this.#expire('stop');
   }
 
   #expire(deadline: Deadline): void {

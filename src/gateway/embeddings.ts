@@ -6,6 +6,7 @@ import { checkEmbedding } from '../domain/request.ts';
 import type { AnswerScan } from '../json/answer.ts';
 import { CLOSE_BRACKET, COLON, OPEN_BRACKET, QUOTE, skipSpace } from '../json/bytes.ts';
 import { type Edit, splice } from '../json/splice.ts';
+import { VectorEncoder } from '../json/vectors.ts';
 import type { Turns } from '../runtime/turns.ts';
 import type { Call, Operation } from './call.ts';
 import { costCenterOf } from './cost-center.ts';
@@ -37,13 +38,12 @@ export const embeddings: Operation = {
       bound: (model) => boundEmbedding(body.length, model.prices),
       // the format has no metadata: providers refuse it
       forward: (upstream) => body.edited([modelEdit(valid.members, upstream), ...removal]),
-      answer: (reply, meter) =>
-        new JsonRelay(
-          reply,
-          meter,
-          (answer, scan) => renderEmbeddings(answer, scan, base64, services.bodyMemory.turns),
-          EMBEDDING_ANSWER,
-        ),
+      answer: (reply, meter) => {
+        const encoder = base64 ? new VectorEncoder() : null;
+        const render = (answer: Buffer, scan: AnswerScan): Rendered =>
+          encoder === null ? renderFloats(answer, scan, services.bodyMemory.turns) : renderTexts(answer, scan, encoder);
+        return new JsonRelay(reply, meter, render, EMBEDDING_ANSWER, encoder);
+      },
     };
   },
 };
@@ -54,29 +54,39 @@ const RULES = { check: checkEmbedding, governed: ['model', 'input', 'encoding_fo
 const TURN_BYTES = 262_144;
 const NAME = Buffer.from('"embedding"');
 
+const DATA = /"data"\s*:\s*\[/;
+const START_BYTES = 65_536;
+
 /**
- * Gives the client the encoding it asked for. Some upstreams ignore `encoding_format`, and official
- * SDKs decode what they asked for without checking.
+ * Gives the client base64, which it asked for: vectors of floats were encoded as they came. Some upstreams ignore
+ * `encoding_format`, and official SDKs decode what they asked for without checking.
  */
-function renderEmbeddings(body: Buffer, scan: AnswerScan, base64: boolean, turns: Turns): Rendered {
+function renderTexts(body: Buffer, scan: AnswerScan, encoder: VectorEncoder): Buffer | null {
+  if (encoder.isBroken) return null;
+  const rendered = splice(body, scan.edits);
+  return encoder.hasVectors || DATA.test(rendered.toString('latin1', 0, START_BYTES)) ? rendered : null;
+}
+
+/** Gives the client floats, which it asked for. */
+function renderFloats(body: Buffer, scan: AnswerScan, turns: Turns): Rendered {
   const rendered = splice(body, scan.edits);
   // a base64 vector is a string, a float vector an array; the first one shows which
-  const start = rendered.toString('latin1', 0, 65_536);
+  const start = rendered.toString('latin1', 0, START_BYTES);
   const first = /"embedding"\s*:\s*(["[])/.exec(start);
-  if (first === null) return /"data"\s*:\s*\[/.test(start) ? rendered : null;
-  return (first[1] === '"') === base64 ? rendered : converted(rendered, base64, turns);
+  if (first === null) return DATA.test(start) ? rendered : null;
+  return first[1] === '[' ? rendered : decoded(rendered, turns);
 }
 
 /** Converts one vector after the other: 40 MB at once would keep all requests waiting for a third of a second. */
-async function converted(answer: Buffer, base64: boolean, turns: Turns): Promise<Buffer | null> {
+async function decoded(answer: Buffer, turns: Turns): Promise<Buffer | null> {
   const edits: Edit[] = [];
   let turnEnds = TURN_BYTES;
   for (let start = vectorAfter(answer, 0), end = 0; start >= 0; start = vectorAfter(answer, end)) {
     const isText = answer[start] === QUOTE;
     if (!isText && answer[start] !== OPEN_BRACKET) return null;
     end = answer.indexOf(isText ? QUOTE : CLOSE_BRACKET, start + 1) + 1;
-    if (isText !== base64) {
-      const vector = convert(JSON.parse(answer.toString('latin1', start, end)));
+    if (isText) {
+      const vector = floatsOf(JSON.parse(answer.toString('latin1', start, end)));
       edits.push({ start, end, bytes: Buffer.from(JSON.stringify(vector)) });
     }
     if (end < turnEnds) continue;
@@ -95,16 +105,8 @@ function vectorAfter(answer: Buffer, from: number): number {
   return -1;
 }
 
-/** Floats to base64 of little-endian 32-bit floats, or back. @throws TypeError where an array holds anything else */
-function convert(embedding: string | number[]): string | number[] {
-  if (typeof embedding === 'string') {
-    const bytes = Buffer.from(embedding, 'base64');
-    return Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
-  }
-  const bytes = Buffer.alloc(embedding.length * 4);
-  embedding.forEach((value, i) => {
-    if (typeof value !== 'number') throw new TypeError('no number in a vector'); // null, as some write NaN, would be 0
-    bytes.writeFloatLE(value, i * 4);
-  });
-  return bytes.toString('base64');
+/** The floats of base64 of little-endian 32-bit floats. */
+function floatsOf(text: string): number[] {
+  const bytes = Buffer.from(text, 'base64');
+  return Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
 }

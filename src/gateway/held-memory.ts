@@ -63,6 +63,12 @@ export class RequestMemory {
     return true;
   }
 
+  /** Holds so many bytes in place of what was taken, even where that is more than its share: what ran is not refused. */
+  hold(bytes: number): void {
+    this.#memory.give(this.#company, this.#bytes - bytes);
+    this.#bytes = bytes;
+  }
+
   /** Gives back all that was taken. It may take again. */
   end(): void {
     if (this.#bytes > 0) this.#memory.give(this.#company, this.#bytes);

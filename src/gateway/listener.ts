@@ -17,7 +17,8 @@ import type { ListenerLimits, Services } from './services.ts';
 import { ShedQueue } from './shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
 
-const KEEP_ALIVE_MS = 75_000; // longer than the 60 s of common balancers, so that they close first
+/** How much longer than it was told a client's idle connection is kept: a request may be on its way. */
+const GRACE_MS = 5000;
 /** How often Node looks for requests that arrive too slowly. */
 const CHECK_MS = 1000;
 /** Bytes that may wait for a slow client before the upstream is paused; with the socket's own buffer 64 KiB a stream. */
@@ -34,6 +35,10 @@ const SHED_MS = 50;
 /** Without a place for a connection this part of MAX_CONNECTIONS is made free, at most once in ROOM_MS. */
 const ROOM = 1 / 64;
 const ROOM_MS = 1000;
+/** When only this part of the places is free, as many idle connections are closed: so that new ones need not be. */
+const AHEAD = 1 / 16;
+/** How often the log tells that there is no place. */
+export const FULL_MS = 60_000;
 
 /** The errors of node:http that have an answer of their own. */
 const ERRORS: Readonly<Record<string, ErrorName>> = {
@@ -45,6 +50,10 @@ const REASONS: Readonly<Record<number, string>> = {
   408: 'Request Timeout',
   431: 'Request Header Fields Too Large',
 };
+
+/** What the log says where further connections are closed. */
+export const FULL =
+  'there are as many client connections as MAX_CONNECTIONS and the limit of open files (ulimit -n) allow: further ones are closed';
 
 /** The API's server, and how it closes idle connections. */
 export interface Listener {
@@ -82,13 +91,27 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
   server.on('clientError', ({ code = '' }: Error & { code?: string }, socket) =>
     refuse(socket, code === 'ECONNRESET' ? null : (ERRORS[code] ?? 'invalid_request')),
   );
+  const { maxConnections } = settings;
   let madeRoomAt = Number.NEGATIVE_INFINITY;
-  server.on('drop', () => {
-    metrics.dropped();
+  const room = (part: number): void => {
     const now = performance.now();
     if (now - madeRoomAt < ROOM_MS) return;
     madeRoomAt = now;
-    makeRoom(connections, ROOM * settings.maxConnections);
+    makeRoom(connections, part * maxConnections);
+  };
+  // with fewer places idle connections are closed where a new one finds none
+  if (AHEAD * maxConnections > 1) {
+    server.on('connection', () => void (connections.open.size > (1 - AHEAD) * maxConnections && room(AHEAD)));
+  }
+  let toldFullAt = Number.NEGATIVE_INFINITY;
+  server.on('drop', () => {
+    metrics.dropped();
+    const now = performance.now();
+    if (now - toldFullAt >= FULL_MS) {
+      toldFullAt = now;
+      log.warn({ connections: maxConnections }, FULL);
+    }
+    room(ROOM);
   });
   // for example without free descriptors: connections wait in the kernel until there are some
   server.on('error', (error) => {
@@ -150,7 +173,8 @@ export function serverOptions(limits: ListenerLimits): ServerOptions {
     headersTimeout: limits.headerMs,
     requestTimeout: Math.max(limits.bodyMs, limits.headerMs),
     connectionsCheckingInterval: CHECK_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
+    keepAliveTimeout: limits.clientIdleMs,
+    keepAliveTimeoutBuffer: GRACE_MS,
     maxHeaderSize: limits.maxHeaderBytes,
     highWaterMark: WRITE_BUFFER_BYTES,
     requireHostHeader: false, // `requireOneMeaning` checks it, and answers in the shape of every other error

@@ -1,7 +1,16 @@
 import type { GatewayError } from '../domain/errors.ts';
 import type { BookingListener } from '../domain/ports.ts';
 import type { ToldUsage } from '../json/usage.ts';
-import { brokenAnswer, type Deadline, type FailedCall, statusFailure, toldFailure } from '../upstream/failure.ts';
+import { reasonOf } from '../log.ts';
+import {
+  brokenAnswer,
+  connectionFailure,
+  type Deadline,
+  type FailedCall,
+  ownShortage,
+  statusFailure,
+  toldFailure,
+} from '../upstream/failure.ts';
 import type { AnswerHead, UpstreamCall, UpstreamHandler } from '../upstream/upstream.ts';
 import type { CallMeter } from './call-meter.ts';
 import type { Watch } from './deadlines.ts';
@@ -41,12 +50,20 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     this.watch.sent();
     if (this.settled) return false; // connecting took too long
     if (this.clientGone) {
-      this.settled = true; // nothing was sent, nothing ran
-      this.meter.drop();
+      this.giveUp(); // nothing was sent, nothing ran
       return false;
     }
     this.call = call;
     return true;
+  }
+
+  onStale(): boolean {
+    this.call = null;
+    if (this.settled) return false;
+    if (!this.clientGone) return true;
+    this.giveUp(); // nothing ran
+    this.watch.close();
+    return false;
   }
 
   onHead(head: AnswerHead): void {
@@ -71,6 +88,24 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
     this.call?.abort(this);
     if (reply.res.headersSent) reply.res.destroy();
     else reply.error(brokenAnswer());
+  }
+
+  /** Notes why no answer comes. @returns the client's error */
+  protected connectionError(error: Error): GatewayError {
+    const shortage = this.call === null ? ownShortage(error) : null;
+    if (shortage === null) this.meter.upstreamFailed(reasonOf(error));
+    else {
+      this.meter.ranShort(shortage);
+      this.giveUp();
+    }
+    return connectionFailure(this.call !== null);
+  }
+
+  /** Ends a call that fails at the gateway itself: the client sees it fail, so it is free. */
+  protected giveUp(): void {
+    this.settled = true;
+    this.watch.settled();
+    this.meter.drop();
   }
 
   /** Does a part of the call that a timer begins. */

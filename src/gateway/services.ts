@@ -22,6 +22,8 @@ export interface ListenerLimits {
   readonly maxHeaders: number;
   readonly maxHeaderBytes: number;
   readonly maxConnections: number;
+  /** How long an idle connection is kept. */
+  readonly clientIdleMs: number;
 }
 
 /** The settings of one gateway that requests are answered by. */
@@ -33,6 +35,9 @@ interface ApiSettings extends ListenerLimits {
   readonly apiProxies: number;
   readonly maxBodyBytes: number;
   readonly maxEventBytes: number;
+  readonly maxAnswerBytes: number;
+  /** How long an answer is read on after its client left, in milliseconds. */
+  readonly readOnMs: { readonly streamed: number; readonly whole: number };
   /** The member of `metadata` that names the cost centre of a call; null: none does. */
   readonly costCenterMember: string | null;
   /** The currency in which the upstream tells its own cost, such as "USD". */

@@ -4,18 +4,18 @@ import type { BookingListener } from '../domain/ports.ts';
 import type { Outcome } from '../domain/usage.ts';
 import type { ResponseStream } from '../http/exchange.ts';
 import type { ToldUsage } from '../json/usage.ts';
-import { reasonOf } from '../log.ts';
 import type { DialectStream, StreamOptions } from '../sse/dialect-stream.ts';
 import type { SpanSink } from '../sse/scanner.ts';
-import { brokenAnswer, connectionFailure, type Deadline, deadlineFailure } from '../upstream/failure.ts';
+import { brokenAnswer, type Deadline, deadlineFailure } from '../upstream/failure.ts';
 import type { AnswerHead } from '../upstream/upstream.ts';
 import { AnswerBody, isEventStream, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
 import { hasGenerated, Relay } from './relay.ts';
 import type { Reply } from './reply.ts';
 
-/** How long, and how many bytes, the upstream is still read after the client left or the stream ended. */
-const READ_ON_MS = 3000;
+/** How long an upstream may take to end its answer after the end of the stream. */
+const END_MS = 3000;
+/** How many bytes are still read in so long, after the client left or the stream ended. */
 const READ_ON_BYTES = 256 * 1024;
 
 /** A usage of which all is estimated. */
@@ -66,7 +66,7 @@ export class StreamRelay extends Relay implements SpanSink {
     }
     this.#scanner.push(bytes);
     if (this.#scanner.state !== 'open') return this.#finish(last);
-    if (this.#surplus > READ_ON_BYTES) return this.#leave();
+    if (this.#surplus > READ_ON_BYTES && this.#surplus > this.#mostSurplus) return this.#leave();
     if (!this.clientGone && !this.#out.flush()) this.#pause();
   }
 
@@ -81,20 +81,25 @@ export class StreamRelay extends Relay implements SpanSink {
   onError(error: Error): void {
     this.#stopTimer();
     if (this.settled) return;
-    this.meter.upstreamFailed(reasonOf(error));
-    this.#fail(connectionFailure(this.call !== null));
+    this.#fail(this.connectionError(error));
   }
 
   protected onDeadline(deadline: Deadline): void {
     // charged like a client that leaves: else one that reads slowly enough would pay for nothing it read
     if (deadline === 'reading') this.#settle('client_aborted', null);
+    else if (deadline === 'stop') this.giveUp();
     else this.meter.upstreamFailed(`too slow: ${deadline}`);
-    this.#fail(deadlineFailure(deadline), deadline === 'total');
+    this.#fail(deadlineFailure(deadline, this.call !== null), deadline === 'total');
   }
 
   /** Takes bytes that may be sent; called by the scanner. */
   bytes(buffer: Buffer, start: number, end: number): void {
     if (!this.clientGone && !this.#out.add(buffer, start, end)) this.#pause();
+  }
+
+  /** How many bytes are read after the client left. */
+  get #mostSurplus(): number {
+    return (READ_ON_BYTES * this.meter.readOnMs.streamed) / END_MS;
   }
 
   #pause(): void {
@@ -111,7 +116,7 @@ export class StreamRelay extends Relay implements SpanSink {
   /** The scanner has seen the end: whole, or broken. The record is booked before the last bytes are sent. */
   #finish(last: boolean): void {
     if (this.#scanner.state !== 'done') return this.#fail(this.#brokenError(), this.#scanner.isTooLarge);
-    if (!last) this.#readOn(); // an answer that ends by itself leaves its connection usable
+    if (!last) this.#readOn(END_MS); // an answer that ends by itself leaves its connection usable
     this.#settle(this.clientGone ? 'client_aborted' : 'completed', this);
   }
 
@@ -167,12 +172,14 @@ export class StreamRelay extends Relay implements SpanSink {
     this.clientGone = true;
     this.#out.drop();
     if (this.call === null) return; // onConnected gives up
+    const { streamed } = this.meter.readOnMs;
+    if (streamed === 0) return this.guarded(() => this.#leave());
     this.call.resume(this);
-    this.#readOn();
+    this.#readOn(streamed);
   }
 
-  #readOn(): void {
-    this.#readOnTimer ??= setTimeout(() => this.guarded(() => this.#leave()), READ_ON_MS).unref();
+  #readOn(ms: number): void {
+    this.#readOnTimer ??= setTimeout(() => this.guarded(() => this.#leave()), ms).unref();
   }
 
   /** Stops reading for the usage. */

@@ -7,6 +7,7 @@ import type { Connections, RequestHandler } from './exchange.ts';
 import { asClientRequest, FastRequest } from './fast-request.ts';
 import { FastResponse } from './fast-response.ts';
 import { streamBuffers } from './framed-stream.ts';
+import { closeIdle } from './linger.ts';
 import { attachPlain } from './plain.ts';
 import { readShared } from './shared-read.ts';
 
@@ -79,7 +80,8 @@ export function attach(server: Server, { handler, isDraining, parts, secure }: A
   server.on('checkExpectation', onRequest as never); // Node alone would answer 417 without a body
   // this is the timer that Node starts after an answer; Node does not know whether a repeated request runs
   server.on('timeout', (socket: Socket) => {
-    if (!connections.get(socket)?.isBusy) socket.destroy();
+    const isBusy = (): boolean => answering(socket) !== null || connections.get(socket)?.isBusy === true;
+    if (!isBusy()) closeIdle(socket, isBusy);
   });
   return { open, answering };
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 
 /** How long, and how much, a client may go on sending after its answer. */
@@ -6,6 +7,32 @@ const LINGER_MS = 5000;
 const MOST_BYTES = 67_108_864;
 /** How often both are checked. */
 const CHECK_MS = 100;
+/** How long the client of an idle connection may take to close its side. */
+const IDLE_LINGER_MS = 2000;
+
+/**
+ * Closes a connection that was idle for too long, unless a request has come meanwhile. A timer runs before the reads of
+ * the same turn of the event loop: what has arrived is read first, and answered. The own side is closed first, so that
+ * a client whose request crosses sees the end of the connection and no reset.
+ * @param isBusy whether an answer is under way
+ */
+export function closeIdle(socket: Socket, isBusy: () => boolean): void {
+  const { bytesRead } = socket;
+  setImmediate(() => {
+    if (socket.destroyed || socket.bytesRead !== bytesRead || isBusy()) return;
+    discard(socket);
+    socket.end();
+    const timer = setTimeout(() => socket.destroy(), IDLE_LINGER_MS).unref();
+    socket.once('close', () => clearTimeout(timer));
+  });
+}
+
+/** Reads on and discards: no request is taken any more. */
+function discard(socket: Socket): void {
+  socket.removeAllListeners('data');
+  socket.on('data', () => {});
+  socket.resume();
+}
 
 /**
  * Lets a client read an answer that comes before the end of its body: the connection's own side closes, and what still
@@ -18,8 +45,7 @@ export function lingerAfterAnswer(req: IncomingMessage): void {
   // Node calls this once the answer to the last request of a connection is out
   socket.destroySoon = () => {
     if (req.complete) return destroySoon.call(socket);
-    socket.removeAllListeners('data'); // no parser: what follows the body is no request any more
-    socket.on('data', () => {});
+    discard(socket); // what follows the body is no request any more
     socket.end();
     const most = socket.bytesRead + MOST_BYTES;
     const last = performance.now() + LINGER_MS;
@@ -27,6 +53,5 @@ export function lingerAfterAnswer(req: IncomingMessage): void {
       if (socket.bytesRead > most || performance.now() > last) socket.destroy();
     }, CHECK_MS).unref();
     socket.once('close', () => clearInterval(timer));
-    socket.resume();
   };
 }

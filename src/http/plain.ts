@@ -11,7 +11,7 @@ import type {
   ResponseListener,
   ResponseStream,
 } from './exchange.ts';
-import { lingerAfterAnswer } from './linger.ts';
+import { closeIdle, lingerAfterAnswer } from './linger.ts';
 import { RequestHead } from './request-head.ts';
 
 const BODY_READ =
@@ -39,6 +39,10 @@ export function attachPlain(server: Server, handler: RequestHandler, secure: boo
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
     open.add(socket);
     socket.on('close', () => open.delete(socket));
+  });
+  server.on('timeout', (socket: Socket) => {
+    const isBusy = (): boolean => answers.has(socket);
+    if (!isBusy()) closeIdle(socket, isBusy);
   });
   return { open, answering: (socket) => answers.get(socket) ?? null };
 }

@@ -1,4 +1,4 @@
-import { OPEN_BRACE, skipSpace } from './bytes.ts';
+import { CLOSE_BRACE, COLON, OPEN_BRACE, skipSpace } from './bytes.ts';
 import type { Hidden } from './hidden.ts';
 import type { MemberTable } from './member-table.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
@@ -6,6 +6,9 @@ import type { Edit } from './splice.ts';
 import { readUsage, type ToldUsage } from './usage.ts';
 
 const NOTHING = Buffer.alloc(0);
+const USAGE_NAME = Buffer.from('"usage"');
+/** The longest usage that is looked for in a part of an answer. */
+const MOST_USAGE = 8192;
 const MODEL = Buffer.from('"model":');
 const COMMA = Buffer.from(',');
 
@@ -63,4 +66,32 @@ export function scanAnswer(
     textStart: walk.textStart,
     textEnd: walk.textEnd,
   };
+}
+
+/**
+ * Finds the usage in a part of an answer, which need not begin or end where JSON does: the last one that is whole. The
+ * name with its quotes stands in no string, whose quotes are escaped.
+ * @returns null if there is none
+ */
+export function findUsage(part: Buffer, table: MemberTable): ToldUsage | null {
+  for (let at = part.lastIndexOf(USAGE_NAME); at >= 0; at = at === 0 ? -1 : part.lastIndexOf(USAGE_NAME, at - 1)) {
+    const colon = skipSpace(part, at + USAGE_NAME.length, part.length);
+    const from = part[colon] === COLON ? skipSpace(part, colon + 1, part.length) : part.length;
+    if (part[from] !== OPEN_BRACE) continue;
+    const most = Math.min(part.length, from + MOST_USAGE);
+    for (let end = part.indexOf(CLOSE_BRACE, from); end >= 0 && end < most; end = part.indexOf(CLOSE_BRACE, end + 1)) {
+      const text = part.toString('utf8', from, end + 1);
+      if (isJson(text)) return readUsage(text, table.usage);
+    }
+  }
+  return null;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -29,13 +29,36 @@ export function connectionFailure(sent: boolean): GatewayError {
   return sent ? brokenAnswer() : new GatewayError('service_unavailable');
 }
 
-/** The part of a call that took too long; `reading`: the whole of it, because the client held the upstream back. */
-export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total' | 'reading';
+/** Why a connection could not be opened though nothing is wrong with the upstream and the way to it; null: something is. */
+export function ownShortage({ code = '' }: Error & { code?: string }): string | null {
+  return SHORTAGES[code] ?? null;
+}
 
-/** The upstream or the way to it took too long, or the client read too slowly. */
-export function deadlineFailure(deadline: Deadline): GatewayError {
+const NO_FILES = 'no file descriptor is free: raise the limit of open files (ulimit -n, LimitNOFILE)';
+const SHORTAGES: Readonly<Record<string, string>> = {
+  EMFILE: NO_FILES,
+  ENFILE: `${NO_FILES}, or that of the system`,
+  EADDRNOTAVAIL: 'no local port is free for a connection to the upstream',
+  ENOBUFS: 'the system has no memory for a connection',
+  ENOMEM: 'the system has no memory for a connection',
+};
+
+/**
+ * The part of a call that took too long; `reading`: the whole of it, because the client held the upstream back. `stop`:
+ * the gateway stops, and has waited for open calls as long as it may.
+ */
+export type Deadline = 'connect' | 'first_byte' | 'idle' | 'total' | 'reading' | 'stop';
+
+/**
+ * The upstream or the way to it took too long, or the client read too slowly, or the gateway stops.
+ * @param sent whether the request was sent: then the upstream may charge for it, and for a retry again
+ */
+export function deadlineFailure(deadline: Deadline, sent: boolean): GatewayError {
   if (deadline === 'reading') return new GatewayError('upstream_timeout', 'The answer was read too slowly.');
-  return new GatewayError(deadline === 'connect' ? 'service_unavailable' : 'upstream_timeout');
+  if (deadline !== 'connect' && deadline !== 'stop') return new GatewayError('upstream_timeout');
+  const error = new GatewayError('service_unavailable');
+  if (sent) error.retry = false;
+  return error;
 }
 
 /** The upstream took the request, but its answer broke off or made no sense. The upstream may have charged for it. */
@@ -44,6 +67,16 @@ export function brokenAnswer(): GatewayError {
   error.retry = false;
   return error;
 }
+
+/** The answer is larger than the gateway holds. The upstream ran, and the call is booked. */
+export function answerTooLarge(): GatewayError {
+  const error = new GatewayError('upstream_error', TOO_LARGE);
+  error.retry = false;
+  return error;
+}
+
+const TOO_LARGE =
+  'The answer is larger than the gateway passes on. It was generated, and is charged. Ask for less in one request.';
 
 /** What the client's error depends on besides the upstream's answer. */
 export interface FailedCall {

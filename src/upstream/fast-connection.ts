@@ -3,7 +3,15 @@ import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
 import type { RequestWriter, RestOfRequest, Sender } from './request-writer.ts';
 import { ResponseReader } from './response-reader.ts';
-import { CLOSING_MS, IDLE_MS, type UpstreamCall, type UpstreamHandler, type UpstreamRequest } from './upstream.ts';
+import {
+  CLOSING_MS,
+  PROBE,
+  probeDelay,
+  type UpstreamCall,
+  type UpstreamHandler,
+  type UpstreamRequest,
+  wasRefused,
+} from './upstream.ts';
 
 /** The most that one read yields. It adds to what waits for a slow client, whose stream may keep 64 KiB in all. */
 const READ_BYTES = 16_384;
@@ -14,6 +22,10 @@ type UpstreamSocket = Socket & { [CONNECTION]?: FastConnection };
 /** What a connection needs of its pool. */
 export interface ConnectionPool {
   readonly writer: RequestWriter;
+  /** How long a free connection may be used again, in milliseconds. */
+  readonly idleMs: number;
+  /** Sends a request on a fresh connection. */
+  sendAgain(request: UpstreamRequest, head: string): void;
   /** The connection is free for another request. */
   onFree(connection: FastConnection): void;
   onGone(connection: FastConnection): void;
@@ -36,6 +48,14 @@ export class FastConnection implements Sender, UpstreamCall {
   #head = '';
   /** Gets the answer that is awaited or read. */
   #handler: UpstreamHandler | null = null;
+  /** An answer came over this connection before. */
+  #reused = false;
+  /** No byte of an answer has come yet to a request on a connection that is used again. */
+  #unheard = false;
+  /** That request, unless the memory of its body may be used for another. */
+  #sent: UpstreamRequest | null = null;
+  readonly #openedAt = performance.now();
+  #connectMs = 0;
   /** What is left to be sent of a large request. */
   #rest: RestOfRequest | null = null;
   #paused = false;
@@ -59,8 +79,12 @@ export class FastConnection implements Sender, UpstreamCall {
     const request = this.#request;
     this.#request = null;
     if (request === null) return; // the connection was closed meanwhile
-    if (!request.handler.onConnected(this)) return this.#free(IDLE_MS);
+    if (!request.handler.onConnected(this)) return this.#free(this.#pool.idleMs);
     this.#handler = request.handler;
+    if (this.#reused) {
+      this.#unheard = true;
+      this.#sent = request.onSent === null ? request : null;
+    }
     this.#rest = this.#pool.writer.write(this.#socket as Socket, this.#head, request.body, request.onSent);
   }
 
@@ -86,16 +110,26 @@ export class FastConnection implements Sender, UpstreamCall {
   close(reason = new Error('closed')): void {
     if (this.#gone) return;
     this.#gone = true;
-    const handler = this.#handler ?? this.#request?.handler;
+    const waiting = this.#handler;
+    const handler = waiting ?? this.#request?.handler;
     this.#handler = null;
     this.#request = null;
     this.#socket?.destroy();
     this.#pool.onGone(this);
     try {
-      handler?.onError(reason);
+      if (waiting !== null && this.#unheard && wasRefused(reason)) this.#sendAgain(waiting, reason);
+      else handler?.onError(reason);
     } catch (error) {
       handler?.onThrown(error);
     }
+  }
+
+  /** The other side closed the connection before it had the request: it did not run, and is sent again. */
+  #sendAgain(handler: UpstreamHandler, reason: Error): void {
+    const request = this.#sent;
+    if (!handler.onStale()) return;
+    if (request === null) handler.onError(reason);
+    else this.#pool.sendAgain(request, this.#head);
   }
 
   /** Takes the bytes [0, end) of the buffer that all connections share. */
@@ -111,6 +145,8 @@ export class FastConnection implements Sender, UpstreamCall {
   #read(handler: UpstreamHandler | null, buffer: Buffer, end: number): void {
     if (handler === null) return this.close(new Error('bytes before any request'));
     const reader = this.#reader;
+    this.#unheard = false;
+    this.#sent = null;
     const hadHead = reader.hasHead;
     reader.read(buffer, 0, end);
     const { state } = reader;
@@ -129,6 +165,7 @@ export class FastConnection implements Sender, UpstreamCall {
       return;
     }
     this.#socket = socket;
+    this.#connectMs = performance.now() - this.#openedAt;
     (socket as UpstreamSocket)[CONNECTION] = this;
     socket.on('error', (error) => this.close(error));
     socket.on('end', () => this.#ended());
@@ -149,7 +186,8 @@ export class FastConnection implements Sender, UpstreamCall {
     }
     if (this.#paused) socket.resume();
     this.#paused = false;
-    this.#free(Math.min(IDLE_MS, reader.keepAliveSeconds * 1000 - CLOSING_MS));
+    this.#reused = true;
+    this.#free(Math.min(this.#pool.idleMs, reader.keepAliveSeconds * 1000 - CLOSING_MS));
     reader.reset();
     handler.onEnd();
   }
@@ -163,6 +201,7 @@ export class FastConnection implements Sender, UpstreamCall {
   #ended(): void {
     const handler = this.#handler;
     const reader = this.#reader;
+    if (handler !== null && this.#unheard) return this.#probe();
     reader.close();
     if (handler === null || reader.state !== 'done') return this.close(new Error(reader.reason));
     try {
@@ -170,6 +209,18 @@ export class FastConnection implements Sender, UpstreamCall {
     } catch (error) {
       this.#threw(handler, error);
     }
+  }
+
+  /**
+   * Asks whether the other side had closed the connection before it read the request. If so, its system has refused
+   * the request, and refuses to take more; if it read the request and died, it has refused nothing, and takes more.
+   */
+  #probe(): void {
+    const socket = this.#socket as Socket;
+    setTimeout(() => {
+      if (this.#gone) return;
+      socket.write(PROBE, (error) => this.close(error ?? new Error('the connection closed before an answer')));
+    }, probeDelay(this.#connectMs));
   }
 
   /** The handler of an answer threw, perhaps when the connection was free again already. */

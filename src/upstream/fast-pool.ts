@@ -18,6 +18,7 @@ export type ConnectorOf = (
  */
 export class FastPool extends Upstream implements ConnectionPool {
   readonly writer: RequestWriter;
+  readonly idleMs: number;
   /** The part of a request's head between its path and its id. */
   readonly #head: string;
   readonly #where: buildConnector.Options;
@@ -29,6 +30,7 @@ export class FastPool extends Upstream implements ConnectionPool {
   constructor(options: UpstreamOptions, connectorOf: ConnectorOf) {
     super(options);
     const { url, connectMs } = options;
+    this.idleMs = options.idleMs;
     this.writer = new RequestWriter(url.protocol === 'https:');
     const headers = this.headers.map(([name, value]) => `${name}: ${value}`);
     this.#head = ` HTTP/1.1\r\n${headers.join('\r\n')}\r\nx-request-id: `;
@@ -38,7 +40,13 @@ export class FastPool extends Upstream implements ConnectionPool {
       hostname: url.hostname.replace(/^\[|\]$/g, ''), // of an IPv6 address
       port: url.port,
     };
-    this.#connect = connectorOf({ timeout: connectMs, allowH2: false, noDelay: true, onread: sharedReads() });
+    this.#connect = connectorOf({
+      timeout: connectMs,
+      allowH2: false,
+      noDelay: true,
+      allowHalfOpen: true,
+      onread: sharedReads(),
+    });
   }
 
   /** The number of connections that are open or opening. */
@@ -63,6 +71,10 @@ export class FastPool extends Upstream implements ConnectionPool {
     for (const connection of this.#all) connection.close(new Stopped('the gateway stops'));
   }
 
+  sendAgain(request: UpstreamRequest, head: string): void {
+    this.#open().send(request, head);
+  }
+
   onFree(connection: FastConnection): void {
     this.#free.push(connection);
   }
@@ -78,6 +90,10 @@ export class FastPool extends Upstream implements ConnectionPool {
       if (performance.now() < free.freeUntil) return free;
       free.close();
     }
+    return this.#open();
+  }
+
+  #open(): FastConnection {
     const opened = new FastConnection(this, this.#connect, this.#where);
     this.#all.add(opened);
     return opened;

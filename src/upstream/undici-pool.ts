@@ -2,13 +2,15 @@ import type { Socket } from 'node:net';
 import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import {
   CLOSING_MS,
-  IDLE_MS,
+  PROBE,
+  probeDelay,
   Stopped,
   Upstream,
   type UpstreamCall,
   type UpstreamHandler,
   type UpstreamOptions,
   type UpstreamRequest,
+  wasRefused,
 } from './upstream.ts';
 
 /**
@@ -17,21 +19,27 @@ import {
  */
 export class UndiciPool extends Upstream {
   readonly #pool: Pool;
+  /** For requests that are sent again: none of its connections is used twice. null: there were none. */
+  #fresh: Pool | null = null;
+  readonly #open: () => Pool;
   readonly #headers = this.headers.flat();
 
   constructor(options: UpstreamOptions) {
     super(options);
-    const { url, connectMs } = options;
-    this.#pool = new Pool(url.origin, {
-      connect: { timeout: connectMs },
-      factory: (origin, options: Client.Options) => new UndiciConnection(origin, options),
-      allowH2: false,
-      pipelining: 1,
-      headersTimeout: 0, // the gateway keeps its own deadlines
-      bodyTimeout: 0,
-      keepAliveTimeout: IDLE_MS,
-      keepAliveTimeoutThreshold: CLOSING_MS,
-    });
+    const { url, connectMs, idleMs } = options;
+    this.#open = () =>
+      new Pool(url.origin, {
+        connect: { timeout: connectMs, allowHalfOpen: true },
+        factory: (origin, options: Client.Options) => new UndiciConnection(origin, options),
+        allowH2: false,
+        pipelining: 1,
+        headersTimeout: 0, // the gateway keeps its own deadlines
+        bodyTimeout: 0,
+        keepAliveTimeout: idleMs,
+        keepAliveMaxTimeout: idleMs,
+        keepAliveTimeoutThreshold: CLOSING_MS,
+      });
+    this.#pool = this.#open();
   }
 
   post({ path, requestId, body, handler, traceparent, onSent, headers: more }: UpstreamRequest): void {
@@ -40,17 +48,42 @@ export class UndiciPool extends Upstream {
     const whole = Buffer.concat(body);
     onSent?.(); // undici sends this copy
     const request = { method: 'POST', path: this.basePath + path, headers, body: whole } as const;
-    this.#pool.dispatch(request, new UndiciCall(handler));
+    const again = (): void => {
+      this.#fresh ??= this.#open();
+      this.#fresh.dispatch({ ...request, reset: true }, new UndiciCall(handler, null));
+    };
+    this.#pool.dispatch(request, new UndiciCall(handler, again));
   }
 
-  destroy(): Promise<void> {
-    return this.#pool.destroy(new Stopped('the gateway stops'));
+  async destroy(): Promise<void> {
+    const stopped = new Stopped('the gateway stops');
+    await Promise.all([this.#pool.destroy(stopped), this.#fresh?.destroy(stopped)]);
   }
 }
 
 /** The socket of a connection, as undici's connector made it. */
 interface Held {
   socket: Socket | null;
+  /** The call whose answer it awaits or reads. */
+  call: UndiciCall | null;
+}
+
+/**
+ * Lets undici destroy a connection that the other side closed before a byte of an answer only after it was asked whether
+ * the request was refused: undici then gets the error of the probe. As in `FastConnection`.
+ */
+function probeWhereStale(held: Held, socket: Socket, connectMs: number): void {
+  socket.once('end', () => {
+    if (!held.call?.isUnheard) return;
+    const { destroy } = socket;
+    socket.destroy = (reason) => {
+      socket.destroy = destroy;
+      setTimeout(() => {
+        if (!socket.destroyed) socket.write(PROBE, (error) => void (error ?? socket.destroy(reason)));
+      }, probeDelay(connectMs));
+      return socket;
+    };
+  });
 }
 
 /** A connection of undici's pool that can be closed after an answer, for which undici has no method. */
@@ -59,39 +92,55 @@ class UndiciConnection extends Client {
 
   /** @param options with the connector of the pool */
   constructor(origin: URL, options: Client.Options) {
-    const held: Held = { socket: null };
+    const held: Held = { socket: null, call: null };
     const connect = options.connect as buildConnector.connector;
     super(origin, {
       ...options,
-      connect: (target, done) =>
+      connect: (target, done) => {
+        const began = performance.now();
         connect(target, (...result) => {
-          held.socket = result[1];
+          held.socket = result[1] ?? null; // undefined with an error
+          if (held.socket !== null) probeWhereStale(held, held.socket, performance.now() - began);
           done(...result);
-        }),
+        });
+      },
     });
     this.#held = held;
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, call: Dispatcher.DispatchHandler): boolean {
-    if (call instanceof UndiciCall) call.closeConnection = () => this.#held.socket?.destroy();
+    if (call instanceof UndiciCall) call.held = this.#held;
     return super.dispatch(options, call);
   }
 }
 
 /** Translates what undici tells of one request for its `UpstreamHandler`. */
 class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
-  closeConnection: (() => void) | null = null;
+  held: Held | null = null;
+  /** Bytes that the connection had read when this request began. */
+  #readBefore = 0;
   #hasBody = false;
   /** null: nothing more is told. */
   #handler: UpstreamHandler | null;
   #controller: Dispatcher.DispatchController | null = null;
+  #again: (() => void) | null;
 
-  constructor(handler: UpstreamHandler) {
+  /** @param again sends the request on a fresh connection; null: this is one */
+  constructor(handler: UpstreamHandler, again: (() => void) | null) {
     this.#handler = handler;
+    this.#again = again;
+  }
+
+  /** Whether no byte of an answer has come yet to a request on a connection that is used again. */
+  get isUnheard(): boolean {
+    return this.#handler !== null && this.#readBefore > 0 && this.held?.socket?.bytesRead === this.#readBefore;
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller;
+    const { held } = this;
+    if (held !== null) held.call = this;
+    this.#readBefore = held?.socket?.bytesRead ?? 0;
     if (this.#handler?.onConnected(this)) return;
     this.#handler = null;
     controller.abort(new Error('no longer wanted'));
@@ -102,6 +151,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     status: number,
     headers: Record<string, string | string[] | undefined>,
   ): void {
+    this.#again = null;
     if (status < 200) return;
     const head = {
       status,
@@ -121,14 +171,18 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   onResponseEnd(): void {
     const handler = this.#handler;
     this.#handler = null;
-    if (!this.#hasBody) this.closeConnection?.(); // another answer to the same request may follow
+    if (!this.#hasBody) this.held?.socket?.destroy(); // another answer to the same request may follow
     this.#tell(handler, (handler) => handler.onEnd());
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
     const handler = this.#handler;
+    const again = this.isUnheard && wasRefused(error) ? this.#again : null;
     this.#handler = null;
-    this.#tell(handler, (handler) => handler.onError(error));
+    this.#tell(handler, (handler) => {
+      if (again === null) handler.onError(error);
+      else if (handler.onStale()) again();
+    });
   }
 
   #tell(handler: UpstreamHandler | null, tell: (handler: UpstreamHandler) => void): void {

@@ -1,7 +1,27 @@
-/** How long a connection may stay open unused, in milliseconds. */
-export const IDLE_MS = 30_000;
 /** How much earlier than the other side an unused connection is closed: a request sent at that moment would be lost. */
 export const CLOSING_MS = 1000;
+
+/** What is sent to ask the system whether the other side still took the last bytes; servers skip it before a request. */
+export const PROBE = '\r\n';
+const MOST_PROBE_MS = 1000;
+const LEAST_PROBE_MS = 20;
+
+/**
+ * How long after the end of a connection its refusal of our last bytes has arrived: a round trip and some more.
+ * @param connectMs how long connecting took, which is a round trip at least
+ */
+export function probeDelay(connectMs: number): number {
+  return Math.min(MOST_PROBE_MS, LEAST_PROBE_MS + 2 * connectMs);
+}
+
+/**
+ * Whether an error shows that the other side cannot have read all of a request: the system could not send the end of it,
+ * or a probe behind it, because what came before was refused. An error of reading shows nothing: who read the request
+ * and died leaves the same.
+ */
+export function wasRefused(error: Error & { syscall?: string }): boolean {
+  return error.syscall === 'write';
+}
 
 /** The internal model-routing proxy: one POST per call, over fast connections of our own or over undici. */
 export abstract class Upstream {
@@ -72,6 +92,8 @@ export interface UpstreamOptions {
   readonly apiKey: string | null;
   /** More headers of every call: by lowercase name, values in printable ASCII. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** How long an unused connection is used again, in milliseconds. */
+  readonly idleMs: number;
   /** How long an attempt to connect may take. The deadlines of the answer are kept by the gateway. */
   readonly connectMs: number;
 }
@@ -83,6 +105,12 @@ export interface UpstreamHandler {
    * @returns false when the answer is no longer wanted: then nothing is sent, and nothing more is called
    */
   onConnected(call: UpstreamCall): boolean;
+  /**
+   * The connection, which had served before, was closed before the other side had the whole request: nothing ran, and
+   * there is no connection any more. Called once at most; `onConnected` of a fresh connection follows, or `onError`.
+   * @returns false when the answer is no longer wanted: then nothing is sent, and nothing more is called
+   */
+  onStale(): boolean;
   /** The head of the final answer; interim answers (1xx) are skipped. */
   onHead(head: AnswerHead): void;
   /**

@@ -8,7 +8,8 @@ export interface WorkerStart {
   readonly databaseUrl: string | null;
   /** The demo upstream; null: UPSTREAM_URL. */
   readonly upstreamUrl: string | null;
-  /** The worker's parts of MAX_REQUESTS and MAX_MEMORY_MB. */
+  /** The worker's parts of MAX_CONNECTIONS, MAX_REQUESTS and MAX_MEMORY_MB. */
+  readonly maxConnections: number;
   readonly maxRequests: number;
   readonly maxMemoryBytes: number;
   /** 48 bytes in base64, the same for all workers: each resumes the TLS sessions of the others. */

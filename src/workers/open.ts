@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:net';
 import { availableParallelism } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { type App, appOf, checkOpenFiles, listenTo, openAdmin, STOPPING, tlsFiles, urlOf } from '../app.ts';
 import { type Config, ConfigError } from '../config.ts';
 import { type EngineOptions, mostMemory, OWN_CONNECTIONS, openBase } from '../engine.ts';
@@ -34,7 +35,7 @@ export function countWorkers({ workers, maxMemoryBytes }: Config): number {
 export async function openWorkers(config: Config, log: Logger, count: number, options: EngineOptions): Promise<App> {
   const maxMemory = config.maxMemoryBytes ?? mostMemory();
   checkMemory(maxMemory, count);
-  checkOpenFiles(config, log, count);
+  const maxConnections = checkOpenFiles(config, log, count);
   const tls = tlsFiles(config, log);
   const foundation = await openFoundation(config, log, count, options);
   const { db, databaseUrl, embedded, demo } = foundation;
@@ -43,12 +44,13 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
     worker,
     databaseUrl: embedded?.url ?? null,
     upstreamUrl: demo?.url ?? null,
+    maxConnections: Math.ceil(maxConnections / count),
     maxRequests: Math.ceil(config.maxRequests / count),
     maxMemoryBytes: Math.floor(maxMemory / count),
     ticketKeys,
   });
   const metrics = new Metrics();
-  const { drainSeconds, maxConnections } = config;
+  const { drainSeconds } = config;
   const hasSpool = config.spoolDir !== null;
   const supervisor = new Supervisor({ count, startOf, drainSeconds, maxConnections, hasSpool, metrics, log });
   let draining = false;
@@ -81,8 +83,9 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
         );
         await admin?.listen();
       },
-      async drain(seconds) {
+      async drain(seconds, delaySeconds = 0) {
         draining = true;
+        if (delaySeconds > 0) await sleep(delaySeconds * 1000);
         api.close();
         return await supervisor.drain(seconds);
       },

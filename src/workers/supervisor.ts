@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { FULL, FULL_MS } from '../gateway/listener.ts';
 import type { Handle } from '../http/handed-over.ts';
 import { type Logger, reasonOf } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
@@ -48,6 +49,7 @@ export class Supervisor {
   #replacing: Promise<void> | null = null;
   #replaceAgain = false;
   #restarts = 0;
+  #toldFullAt = Number.NEGATIVE_INFINITY;
   #cut = 0;
   #lost = 0;
   /** Workers that did not tell what they lost when all were stopped. */
@@ -83,7 +85,12 @@ export class Supervisor {
     for (const { load } of this.#running) connections += load;
     if (connections < this.#options.maxConnections) return this.#spread.offer(connection);
     connection.close();
-    this.#options.metrics.dropped();
+    const { maxConnections, metrics, log } = this.#options;
+    metrics.dropped();
+    const now = performance.now();
+    if (now - this.#toldFullAt < FULL_MS) return;
+    this.#toldFullAt = now;
+    log.warn({ connections: maxConnections }, FULL);
   }
 
   /**

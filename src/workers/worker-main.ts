@@ -54,6 +54,7 @@ async function openWorker(start: WorkerStart) {
   const name = `${hostname() || 'unnamed'}/${start.worker}`;
   const api = await openApi(config, log, tls, { collectYoung, name });
   const { engine, server } = api;
+  server.maxConnections = 2 * config.maxConnections; // the supervisor bounds those of all workers together
   const listening = new Promise((resolve) => server.once('listening', resolve));
   const give = takeOver(server);
   await listening;
@@ -100,12 +101,13 @@ async function openWorker(start: WorkerStart) {
 }
 
 /** The configuration with this worker's parts of it. @throws ConfigError */
-function configOf({ databaseUrl, upstreamUrl, maxRequests, maxMemoryBytes }: WorkerStart): Config {
+function configOf({ databaseUrl, upstreamUrl, maxConnections, maxRequests, maxMemoryBytes }: WorkerStart): Config {
   const config = readConfig(process.env, parseAddress);
   return {
     ...config,
     databaseUrl: databaseUrl ?? config.databaseUrl,
     upstreamUrl: upstreamUrl === null ? config.upstreamUrl : new URL(upstreamUrl),
+    maxConnections,
     maxRequests,
     maxMemoryBytes,
   };

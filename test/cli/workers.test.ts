@@ -55,7 +55,7 @@ async function serve(t: Test, env: Record<string, string> = {}) {
     return exited;
   };
   const metrics = async (): Promise<string> => (await fetch(`${facts.admin_url}/metrics`)).text();
-  return { ...facts, key: world?.key ?? facts.key, child, lines, stop, metrics };
+  return { ...facts, key: world?.key ?? facts.key, child, lines, stop, metrics, exited, world };
 }
 
 /** Asks for the models on a connection of its own, which stays open. @returns status lines come as they arrive */
@@ -138,6 +138,28 @@ t.test('a Unix socket is shared too, and MAX_CONNECTIONS is for all workers toge
   t.match(again, /^HTTP\/1\.1 200 /);
   for (const socket of sockets) socket.destroy();
   t.equal(await gateway.stop(), 0);
+});
+
+t.test('a stop with a delay still takes connections, and clients of calls that it cuts are told', async (t) => {
+  const gateway = await serve(t, { DRAIN_DELAY_SECONDS: '2', DRAIN_SECONDS: '1' });
+  const { key } = gateway;
+  await gateway.world?.model('slow', 'internal-slow!events-3000!pace-20');
+  const stream = async () =>
+    fetch(`${gateway.base_url}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'slow', stream: true, messages: [{ role: 'user', content: 'Hello' }] }),
+    });
+  const begun: Response[] = [];
+  while (begun.length < 3) begun.push(await until(stream, 'a worker serves the model', ({ status }) => status === 200));
+  gateway.child.kill('SIGTERM');
+  await until(async () => (await fetch(`${gateway.admin_url}/readyz`)).status === 503, 'it says that it stops');
+  begun.push(await stream());
+  for (const answer of begun) {
+    t.equal(answer.status, 200);
+    t.match(await answer.text(), /"code":"service_unavailable"/);
+  }
+  t.equal(await gateway.exited, 0);
 });
 
 const noOpenssl = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';

@@ -21,7 +21,7 @@ const ANSWERED: RequestFacts = {
 };
 const fate = (change: Partial<RequestFacts>) => fateOf({ ...ANSWERED, ...change });
 const refused = (status: number, code: string, change: Partial<RequestFacts> = {}) =>
-  fate({ status, code, outcome: null, ...change });
+  fate({ status, code, outcome: null, cost_eur: null, ...change });
 
 t.test('every result', async (t) => {
   t.match(fate({}), { result: 'success', advice: null });
@@ -65,6 +65,11 @@ t.test('a stream that failed is told as charged only where it was booked', async
     t.match(failed('0.0042'), { what: /What it had got is charged\.$/ });
     t.match(failed(null), { what: /Nothing was charged\.$/ });
   }
+  t.match(fate({ code: 'service_unavailable' }), { what: /the gateway stopped, or the model had too much to do/ });
+  t.match(fate({ code: 'service_unavailable', upstream_status: null }), {
+    what: /the gateway stopped.*Nothing was charged\.$/,
+    result: 'failed',
+  });
 });
 
 t.test('what to do, and where', async (t) => {
@@ -83,6 +88,7 @@ t.test('what to do, and where', async (t) => {
   t.match(refused(429, 'rate_limit_exceeded'), { what: /limit of requests/, about: 'settings' });
   t.match(refused(429, 'rate_limit_exceeded', { outcome: 'upstream_failed' }), { what: /upstream/, about: null });
   t.match(refused(400, 'unsupported_parameter', { param: 'seed' }), { what: /parameter “seed”/ });
+  t.match(refused(502, 'upstream_error', { cost_eur: '0.1' }), { what: /charged/, advice: /MAX_ANSWER_BYTES/ });
   t.match(refused(503, 'service_unavailable', { endpoint: 'shed' }), { result: 'failed', advice: /add gateways/ });
   t.match(refused(503, 'service_unavailable', { outcome: 'upstream_failed' }), {
     what: /could not be reached/,

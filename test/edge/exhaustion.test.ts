@@ -11,16 +11,17 @@ import { CHILD_ENV } from '../support/child.ts';
 import { ask } from '../support/client.ts';
 import { FAST_HTTP, startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
-import { MASTER_KEY, scriptedUpstream } from '../support/upstream.ts';
+import { MASTER_KEY, type Script, scriptedUpstream } from '../support/upstream.ts';
 import { type Customer, customerWith } from '../support/world.ts';
 
 /** A full disk, no descriptors, a lagging event loop: what the gateway answers stays true. Real processes, real limits. */
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const upstream = await scriptedUpstream(t);
-upstream.answer((res) => {
+const answerAtOnce: Script = (res) => {
   res.setHeader('content-type', 'application/json');
   res.end('{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}');
-});
+};
+upstream.answer(answerAtOnce);
 
 const other = await startGateway(t, upstream.url); // has a database to share
 await other.model('quick', { upstream: 'internal' });
@@ -156,6 +157,44 @@ t.test(
     t.equal((await rows(answered)).length, answered, 'what was answered is in the ledger, and nothing else');
   },
 );
+
+for (const [files, streams] of [
+  [256, 400],
+  [1024, 1200],
+] as const) {
+  t.test(`${streams} streams at once where ${files} files may be open: those that get in are served`, async (t) => {
+    const ends: (() => void)[] = [];
+    upstream.answer((res) => {
+      res.writeHead(200, { 'content-type': 'text/event-stream' });
+      res.write('data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n');
+      ends.push(() => void res.end('data: [DONE]\n\n'));
+    });
+    t.teardown(() => upstream.answer(answerAtOnce));
+    const { url, customer, log } = await serve(t, `ulimit -n ${files}; exec "$0" "$@"`, ['env'], { SPOOL_DIR: '' });
+    const body = { model: 'quick', messages: [{ role: 'user', content: 'x' }], stream: true };
+    const open = (): Promise<{ status: number; text: string }> =>
+      ask(`${url}/chat/completions`, { key: customer.key, body }).catch(() => ({ status: 0, text: '' }));
+    let over = 0;
+    const all = Array.from({ length: streams }, () => open().finally(() => over++));
+    await until(() => ends.length + over === streams, 'each is served or refused');
+    const served = ends.length;
+    for (const end of ends) end();
+    const answers = await Promise.all(all);
+    t.ok(served > files / 4, `${served} were served`);
+    t.same(
+      answers.filter(({ status, text }) => status === 200 && !text.includes('[DONE]')),
+      [],
+    );
+    t.equal(answers.filter(({ status }) => status === 200).length, served);
+    t.same(
+      [...new Set(answers.map(({ status }) => status))].filter((status) => ![0, 200, 503].includes(status)),
+      [],
+    );
+    await until(() => /further ones are closed/.test(log()), 'the log says that connections were closed');
+    t.match(log(), `"limit":${files},`);
+    t.notMatch(log(), /upstream failed|could not be sent/);
+  });
+}
 
 t.test(
   'an event loop that lags: some calls are refused, the others answered; afterwards all are answered',

@@ -73,3 +73,19 @@ t.test('connections that are kept idle keep nobody out', async (t) => {
   };
   await until(answered, 'somebody else is served');
 });
+
+t.test('idle connections are closed before a new one finds no place', async (t) => {
+  const places = 64;
+  const gateway = await startGateway(t, upstream.url, { MAX_CONNECTIONS: `${places}` });
+  const key = await gateway.key(await gateway.company());
+  const request = `GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`;
+  const { hostname, port } = new URL(gateway.url);
+  for (let n = 0; n < places + 3; n++) {
+    const socket = connect(Number(port), hostname).on('error', () => {});
+    t.teardown(() => socket.destroy());
+    socket.write(request);
+    const answer = await new Promise((resolve) => socket.once('data', resolve).once('close', resolve));
+    t.match(String(answer), /^HTTP\/1\.1 200/, `connection ${n + 1}`);
+    socket.resume();
+  }
+});

@@ -487,3 +487,33 @@ t.test('after a failure the next request of a client is answered', async (t) => 
   t.equal((await customer.chat()).status, 200);
   t.equal((await ask(`${gateway.url}/models`, { key: customer.key })).status, 200);
 });
+
+t.test('a request that meets a connection which the upstream has closed is answered, and booked once', async (t) => {
+  const sockets: Socket[] = [];
+  upstream.answer((socket) => {
+    sockets.push(socket);
+    socket.write(httpAnswer(200, 'application/json', COMPLETION));
+  });
+  const own = await startGateway(t, upstream.url, { UPSTREAM_IDLE_SECONDS: '600' });
+  const { customer } = await furnish(own);
+  const { hostname, port } = new URL(own.url);
+  const client = connect(Number(port), hostname);
+  t.teardown(() => client.destroy());
+  const body = JSON.stringify({ model: 'brand-chat', ...asking() });
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}`;
+  const request = `${head}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`;
+  let text = '';
+  client.setEncoding('latin1').on('data', (piece: string) => {
+    text += piece;
+  });
+  const answers = (): number => text.split('HTTP/1.1 200').length - 1;
+  for (let n = 1; n <= 5; n++) {
+    // both are in the system before the gateway reads, and it reads the request first
+    client.write(request);
+    sockets.at(-1)?.destroy();
+    await until(() => answers() === n || text.includes('HTTP/1.1 50'), 'an answer');
+    t.equal(answers(), n, text.slice(-400));
+  }
+  t.equal(new Set(sockets).size, 5, 'each on a connection of its own');
+  t.equal((await own.ledger(customer.company, 5)).length, 5);
+});

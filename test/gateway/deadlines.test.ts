@@ -11,7 +11,7 @@ import { RepeatedRequest } from '../../src/http/repeated-request.ts';
 import type { Deadline } from '../../src/upstream/failure.ts';
 import { until } from '../support/until.ts';
 
-const LIMITS = { connectMs: 1000, firstByteMs: 5000, idleMs: 2000, totalMs: 60_000, stallMs: 3000 };
+const LIMITS = { connectMs: 1000, firstByteMs: 5000, idleMs: 2000, totalMs: 60_000, maxAbandoned: 1000, stallMs: 3000 };
 const TICK = 100;
 
 /** A watch under a clock that this test turns. */

@@ -27,6 +27,20 @@ t.test('one company holds seven eighths of the memory, and leaves the rest to ot
   t.equal(memory.all, 0);
 });
 
+t.test('what is held may change in size, beyond a share too', async (t) => {
+  const memory = new HeldMemory(800);
+  const one = new RequestMemory(memory, 'one');
+  t.ok(one.take(100));
+  one.hold(750);
+  t.equal(memory.all, 750);
+  t.notOk(new RequestMemory(memory, 'one').take(1));
+  one.hold(50);
+  t.equal(memory.all, 50);
+  one.end();
+  t.equal(memory.all, 0);
+  t.ok(new RequestMemory(memory, 'one').take(600));
+});
+
 /** A request whose body comes by `push`. */
 function requestOf(contentLength: number) {
   let sink: BodySink | null = null;
@@ -118,6 +132,8 @@ function relayOf(memory: HeldMemory) {
     admission,
     load,
     newMemory,
+    maxAnswerBytes: 10_000_000,
+    readOnMs: { streamed: 3000, whole: 3_600_000 },
     watch: () => watch,
     settle() {},
     upstreamFailed() {},

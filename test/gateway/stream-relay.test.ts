@@ -416,3 +416,25 @@ t.test('a connection serves on after a stream', async (t) => {
   t.equal(ports.size, 1);
   agent.destroy();
 });
+
+t.test('READ_ON_SECONDS=0: whoever leaves pays what came until then, and the upstream is let go at once', async (t) => {
+  const hasty = await startGateway(t, upstream.url, { READ_ON_SECONDS: '0,0' });
+  await hasty.model('fast', { upstream: 'internal-fast', input: '1', output: '2' });
+  const company = await hasty.company();
+  let closed = false;
+  upstream.answer((res) => {
+    res.on('close', () => {
+      closed = true;
+    });
+    res.writeHead(200, HEAD).write(event('one').repeat(9)); // and no end
+  });
+  const leaving = new AbortController();
+  const body = { model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true };
+  const asked = { key: await hasty.key(company), body, signal: leaving.signal };
+  const read = reader(await open(`${hasty.url}/chat/completions`, asked));
+  for (let text = ''; text.split('one').length <= 9; ) text += await read();
+  leaving.abort();
+  await until(() => closed, 'the upstream is let go');
+  const [row] = await hasty.ledger(company, 1);
+  t.match(row, { outcome: 'client_aborted', usage_source: 'estimated', completion_tokens: 9 });
+});

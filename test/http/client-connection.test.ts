@@ -396,6 +396,27 @@ t.test('a connection that rests too long is closed, one that waits for its answe
   waiting.socket.destroy();
 });
 
+for (const watched of [true, false]) {
+  const name = `a request that has arrived when its idle connection is to be closed is answered: ${watched}`;
+  t.test(name, async (t) => {
+    const { server, port, seen } = await serve(t, watched);
+    server.keepAliveTimeout = 100;
+    server.keepAliveTimeoutBuffer = 0;
+    const all = Array.from({ length: 12 }, () => open(port));
+    await Promise.all(all.map((heard) => inTurn(heard, [post('a')])));
+    setImmediate(() => {
+      for (const { socket } of all) socket.write(post('a'));
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200); // all timers are due, before anything is read
+    });
+    await until(() => all.every(({ ended }) => ended), 'the connections at rest are closed');
+    t.equal(seen.closed, 24, 'every request was answered');
+    for (const { text, reset } of all) {
+      t.equal(text.split('HTTP/1.1 200').length, 3);
+      t.notOk(reset);
+    }
+  });
+}
+
 t.test('once the server leaves, requests are told so, and idle connections are let go', async (t) => {
   const { server, port, seen, leave } = await serve(t, true);
   const heard = open(port);

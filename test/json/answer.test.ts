@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
-import { type AnswerScan, scanAnswer } from '../../src/json/answer.ts';
+import { type AnswerScan, findUsage, scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { fuzz } from '../sse/fuzz.ts';
 
@@ -182,4 +182,19 @@ t.test('an answer is whole where JSON.parse says so, and nowhere else', (t) => {
     }),
   );
   t.end();
+});
+
+t.test('a usage is found in any part of an answer that has it whole', async (t) => {
+  const usage =
+    '"usage" : {"prompt_tokens":7,"completion_tokens":5,"completion_tokens_details":{"reasoning_tokens":2}}';
+  const told = { prompt: 7, completion: 5, details: { reasoning: 2 } };
+  const find = (text: string) => findUsage(Buffer.from(text), CHAT_ANSWER);
+  t.match(find(`0.1,0.2]}],"model":"x",${usage}}`), told, 'at the end');
+  t.match(find(`{"model":"x",${usage},"data":[{"embedding":[0.1,0.`), told, 'at the beginning');
+  t.match(find(`"usage":{"prompt_tokens":1}},${usage}`), told, 'the last one');
+  t.match(find(`${usage},"usage":{"prompt_tok`), told, 'the last whole one');
+  t.equal(find('"content":"\\"usage\\":{\\"prompt_tokens\\":1}"'), null, 'not in generated text');
+  t.equal(find('"usage":null,"x":{}'), null);
+  t.equal(find('"usage"'), null);
+  t.equal(find('sage":{"prompt_tokens":1}'), null);
 });

@@ -16,6 +16,8 @@ export class Call implements UpstreamHandler {
   status = 0;
   type: string | undefined;
   text = '';
+  /** How often its connection was closed before the other side had the request. */
+  stale = 0;
   readonly ended: Promise<string>;
   /** Resolves with the head of the answer. */
   readonly headed: Promise<void>;
@@ -39,6 +41,11 @@ export class Call implements UpstreamHandler {
   onConnected(call: UpstreamCall): boolean {
     if (this.#wanted) this.call = call;
     return this.#wanted;
+  }
+
+  onStale(): boolean {
+    this.stale++;
+    return true;
   }
 
   onHead(head: AnswerHead): void {
@@ -89,7 +96,7 @@ export async function serve<U extends Upstream>(
   t: Test,
   open: (options: UpstreamOptions) => U,
   answer: (socket: Socket) => void,
-  { path = '/v1', apiKey = null as string | null } = {},
+  { path = '/v1', apiKey = null as string | null, idleMs = 30_000 } = {},
 ): Promise<Served<U>> {
   const sockets: Socket[] = [];
   const requests: string[] = [];
@@ -118,7 +125,7 @@ export async function serve<U extends Upstream>(
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const upstream = open({ url: new URL(`http://127.0.0.1:${port}${path}`), apiKey, connectMs: 2000 });
+  const upstream = open({ url: new URL(`http://127.0.0.1:${port}${path}`), apiKey, idleMs, connectMs: 2000 });
   t.teardown(() => {
     upstream.destroy();
     for (const socket of sockets) socket.destroy();

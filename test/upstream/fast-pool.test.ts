@@ -244,7 +244,7 @@ t.test('over TLS', { skip: !hasOpenssl() && 'no openssl to make a certificate' }
   server.listen(0, 'localhost');
   await once(server, 'listening');
   const url = new URL(`https://localhost:${(server.address() as AddressInfo).port}/v1`);
-  const stranger = open({ url, apiKey: null, connectMs: 2000 });
+  const stranger = open({ url, apiKey: null, idleMs: 30_000, connectMs: 2000 });
   t.teardown(() => {
     stranger.destroy();
     server.close();
@@ -252,7 +252,7 @@ t.test('over TLS', { skip: !hasOpenssl() && 'no openssl to make a certificate' }
   });
   await t.rejects(post(stranger).ended, /self-signed/);
   setDefaultCACertificates([cert]);
-  const upstream = open({ url, apiKey: null, connectMs: 2000 });
+  const upstream = open({ url, apiKey: null, idleMs: 30_000, connectMs: 2000 });
   t.teardown(() => upstream.destroy());
   for (const size of [10, 60_000, 500_000]) {
     const text = await post(upstream, [Buffer.alloc(size)]).ended;
@@ -269,3 +269,14 @@ function hasOpenssl(): boolean {
     return false;
   }
 }
+
+t.test('a large request that met a closed connection is told as not run: its memory may be in use again', async (t) => {
+  const { upstream, sockets, requests } = await serve(t, (socket) => socket.write(OK));
+  t.equal(await post(upstream).ended, 'ok');
+  sockets[0]?.destroy();
+  const call = new Call();
+  send(upstream, call, { onSent: () => {} });
+  await t.rejects(call.ended);
+  t.equal(call.stale, 1);
+  t.equal(requests.length, 1);
+});

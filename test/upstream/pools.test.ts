@@ -200,6 +200,59 @@ async function testPool(t: Test, open: (options: UpstreamOptions) => Upstream): 
     }
   });
 
+  t.test('a request that crosses the close of an idle connection is sent again, once, on a fresh one', async (t) => {
+    for (const dies of [false, true]) {
+      const { upstream, sockets, requests } = await serve(t, (socket) => {
+        if (dies && requests.length > 1) socket.destroy();
+        else socket.write(OK);
+      });
+      t.equal(await post(upstream).ended, 'ok');
+      await setImmediate(); // undici frees a connection after it has told the end of an answer
+      const call = new Call();
+      const onConnected = call.onConnected.bind(call);
+      call.onConnected = (connection) => {
+        sockets[0]?.destroy(); // as servers do, and the pool has not read of it yet
+        return onConnected(connection);
+      };
+      send(upstream, call, { body: [Buffer.from('{}')] });
+      if (dies) await t.rejects(call.ended);
+      else t.equal(await call.ended, 'ok');
+      t.equal(call.stale, 1);
+      t.equal(requests.length, 2, 'the other side had it once');
+      t.equal(sockets.length, 2);
+    }
+  });
+
+  t.test('a request that may have run is not sent again: the other side read it, and died', async (t) => {
+    const ways: Record<string, (socket: Socket) => void> = {
+      closes: (socket) => socket.destroy(),
+      resets: (socket) => socket.resetAndDestroy(),
+      'ends its own side': (socket) => socket.end(),
+      'begins an answer': (socket) => socket.end('HTTP/1.1 '),
+    };
+    for (const [name, die] of Object.entries(ways)) {
+      const { upstream, requests } = await serve(t, (socket) => {
+        if (requests.length === 1) socket.write(OK);
+        else die(socket);
+      });
+      t.equal(await post(upstream).ended, 'ok');
+      await setImmediate();
+      const call = post(upstream);
+      await t.rejects(call.ended, name);
+      t.equal(call.stale, 0, name);
+      t.equal(requests.length, 2, name);
+    }
+  });
+
+  t.test('a connection that was unused for longer than it may be is not used again', async (t) => {
+    const { upstream, sockets } = await serve(t, (socket) => socket.write(OK), { idleMs: 1 });
+    for (let n = 1; n <= 3; n++) {
+      t.equal(await post(upstream).ended, 'ok');
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      t.equal(sockets.length, n);
+    }
+  });
+
   t.test(
     'a connection is not used again after an answer without a body: another answer may be on its way',
     async (t) => {

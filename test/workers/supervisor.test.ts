@@ -27,7 +27,14 @@ async function supervised(t: Test, onLeave: string, hasSpool = false) {
   chmodSync(program, 0o700);
   const lines: Line[] = [];
   const log = pino({ base: null }, { write: (line) => void lines.push(JSON.parse(line)) });
-  const start = { databaseUrl: null, upstreamUrl: null, maxRequests: 1, maxMemoryBytes: 1, ticketKeys: '' };
+  const start = {
+    databaseUrl: null,
+    upstreamUrl: null,
+    maxConnections: 100,
+    maxRequests: 1,
+    maxMemoryBytes: 1,
+    ticketKeys: '',
+  };
   const startOf = (worker: number) => ({ worker, ...start });
   const options = { count: 1, startOf, drainSeconds: 0, maxConnections: 1, hasSpool, metrics: new Metrics(), log };
   const supervisor = new Supervisor(options);

@@ -2,7 +2,15 @@ import { pino } from 'pino';
 import t from 'tap';
 import { WorkerProcess } from '../../src/workers/worker-process.ts';
 
-const START = { worker: 1, databaseUrl: null, upstreamUrl: null, maxRequests: 1, maxMemoryBytes: 1, ticketKeys: '' };
+const START = {
+  worker: 1,
+  databaseUrl: null,
+  upstreamUrl: null,
+  maxConnections: 100,
+  maxRequests: 1,
+  maxMemoryBytes: 1,
+  ticketKeys: '',
+};
 
 t.test('a worker that never gets ready is killed as late as any other, and holds up no stop', async (t) => {
   const worker = new WorkerProcess(START, pino({ level: 'silent' }));
