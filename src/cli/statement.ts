@@ -45,7 +45,7 @@ export const statementCommands: readonly Command[] = [
       anyway: flag('--anyway', 'close it although records are known to be on their way'),
       csv,
     },
-    notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as the gateways have told. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
+    notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as the gateways have told. A company's months are closed in their order, as statements are numbered: while an earlier month with calls is open, the command refuses and names what to close first. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
 A month that is closed already stays as it is, and its statement is printed again. With --all-companies the command may be interrupted and run again.`,
     async run(context, { company, all, month, anyway, csv }) {
       if (all === (company !== undefined)) throw new UsageError('give either --company or --all-companies');

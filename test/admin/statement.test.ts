@@ -40,10 +40,12 @@ const late = randomUUID();
 await add([
   { ...row, request: late },
   { ...row, month: '2026-10-01' },
-  { ...row, month: '2026-08-01' },
 ]);
 await closeStatement(db, company, '2026-10-01');
-await add([{ ...row, month: '2026-10-01' }]);
+await add([
+  { ...row, month: '2026-10-01' },
+  { ...row, month: '2026-08-01' },
+]);
 
 t.test('owners see their statements, and neither internal names nor those of others', async (t) => {
   const owner = await signedIn(office, 'owner');
@@ -202,15 +204,28 @@ t.test('programs list, read and close statements; tokens of a company only read'
     status: 400,
     body: { errors: [{ pointer: '#/month' }] },
   });
+  t.match(await send(office, token, ['POST', base], { month: '2026-07' }), {
+    status: 409,
+    body: { detail: /^2026-10 of this company is closed already/ },
+  });
+  await add([{ ...row, month: '2026-07-01' }]);
+  t.match(await send(office, token, ['POST', base], { month: '2026-08' }), {
+    status: 409,
+    body: { detail: /^2026-07 is still open .* Close 2026-07 first; then 2026-08\.$/ },
+  });
+  t.match(await send(office, token, ['POST', base], { month: '2026-07' }), {
+    status: 201,
+    body: { number: 3, corrections: 1, document: { previous: digest } },
+  });
   const closed = await send(office, token, ['POST', base], { month: '2026-08' });
   t.match(closed, {
     status: 201,
-    body: { number: 3, month: '2026-08', corrections: 1, document: { previous: digest } },
+    body: { number: 4, month: '2026-08', corrections: 0 },
   });
   t.same((await send(office, token, ['POST', base], { month: '2026-08' })).body, closed.body, 'closed once');
   const log = await office.sql<{ actor: string; number: string }[]>`
     select actor, after ->> 'number' as number from audit_log where subject = 'statements' order by id desc limit 1`;
-  t.same([...log], [{ actor: 'token deploy', number: '3' }]);
+  t.same([...log], [{ actor: 'token deploy', number: '4' }]);
 });
 
 t.test('a table of many keys adds up: those that it does not show are one line', async (t) => {
