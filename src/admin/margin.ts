@@ -3,10 +3,11 @@ import type { MarginExtent } from '../store/margin.ts';
 import { marginCsv } from '../store/margin-csv.ts';
 import { type DetailedMargin, readDetailedMargin, type ToldSums } from '../store/margin-details.ts';
 import { type PageContext, type Route, read, sharerOf } from './context.ts';
-import { download } from './download.ts';
+import { CSV, download } from './download.ts';
 import { options } from './field.ts';
 import { type Html, html } from './html.ts';
 import { emptyText, muted, page, table } from './layout.ts';
+import { csvLinks, spreadsheetOf } from './spreadsheet.ts';
 
 /** Revenue, cost and margin of a month, for operators alone. */
 export const marginRoutes: readonly Route[] = [
@@ -35,7 +36,7 @@ async function marginPage(c: PageContext): Promise<Response> {
 ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}</section>`;
   };
   const body = html`<div class="title-row"><h1>Margin in ${name}</h1>
-<a class="button quiet" href="/margin.csv?month=${margin.month.slice(0, 7)}" download>CSV</a>
+${csvLinks(c, `/margin.csv?month=${margin.month.slice(0, 7)}`)}
 <form method="get" action="/margin" class="months"><label for="month">Month</label>
 <select id="month" name="month">${options(months, margin.month.slice(0, 7))}</select><button>Show</button></form></div>
 ${
@@ -50,8 +51,8 @@ ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name
   return page(c, `Margin in ${name}`, body);
 }
 
-/** The margin of the month in the address, by default the present one. @throws FieldError */
-function readAsked(c: PageContext, extent: MarginExtent): Promise<DetailedMargin> {
+/** The margin of the month in the address, by default the present one. @param extent all if absent @throws FieldError */
+function readAsked(c: PageContext, extent?: MarginExtent): Promise<DetailedMargin> {
   const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
   return read(c, (sql) => readDetailedMargin(sql, monthOf(c), { currency, rate }, extent), READ_MS);
 }
@@ -62,11 +63,12 @@ function monthOf(c: PageContext): string {
   return asked === undefined ? calendar.month(clock()) : readMonth(asked);
 }
 
-/** One line for each company and model. */
+/** One line for each company and model: all of them, however few the page shows. */
 function downloadCsv(c: PageContext): Promise<Response> {
-  const file = { name: `margin-${monthOf(c).slice(0, 7)}.csv`, type: 'text/csv; charset=utf-8' };
+  const file = { name: `margin-${monthOf(c).slice(0, 7)}.csv`, type: CSV };
+  const form = spreadsheetOf(c);
   return download(c, c.var.services, sharerOf(c), file, async (write) => {
-    await write(Buffer.from(`${marginCsv(await readAsked(c, { companies: 1, lines: true }))}\n`));
+    await write(Buffer.from(marginCsv(await readAsked(c), form)));
   });
 }
 

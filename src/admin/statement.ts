@@ -12,30 +12,33 @@ import {
   type LaterCalls,
   readMonthOf,
   SHARED_BOUND,
+  type ShownMonth,
   type StatementRow,
   type StoredStatement,
   statementsOf,
 } from '../store/statement.ts';
 import { type PageContext, param, type Route, readOfCompany } from './context.ts';
-import { nameFile } from './download.ts';
+import { CSV, nameFile } from './download.ts';
 import { type Format, mostDecimals } from './format.ts';
 import { type Html, html } from './html.ts';
 import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
+import { csvLinks, spreadsheetOf } from './spreadsheet.ts';
 import { figureCard } from './usage-cards.ts';
 import { othersText, sumCells } from './usage-tables.ts';
 
 const BASE = '/companies/:company/statements';
 const action = 'statement.read';
-const CSV = 'text/csv; charset=utf-8';
 
 /** Closed months of a company: the list, and each as a document that prints well. Addresses name the month. */
 export const statementRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action, handle: listPage },
   { method: 'GET', path: `${BASE}/month`, action, handle: monthPage },
-  { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadAs('json', 'application/json', (text) => text) },
-  { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadAs('csv', CSV, (_, sums) => statementCsv(sums)) },
+  { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadJson },
+  { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadCsv },
 ];
+
+type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
 
 /** Lines of each table, and request ids of a correction, that the page shows. */
 const MOST_SHOWN = 200;
@@ -110,7 +113,7 @@ async function monthPage(c: PageContext): Promise<Response> {
   const actions =
     stored === null
       ? mayClose && html`<a class="button" href="/companies/${company.id}/statements/close?month=${month}">Close…</a>`
-      : html`<a class="button quiet" href="${address}.json?month=${month}" download>JSON</a><a class="button quiet" href="${address}.csv?month=${month}" download>CSV</a>`;
+      : html`<a class="button quiet" href="${address}.json?month=${month}" download>JSON</a>${csvLinks(c, `${address}.csv?month=${month}`)}`;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
 <span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">Usage</a>${actions || ''}</span></div>
 ${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> These are its figures so far, and not a statement.</p>` : ''}
@@ -203,12 +206,19 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
 <dl class="facts">${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
 }
 
-/** @param textOf the file's text, of a closed month */
-function downloadAs(ending: string, type: string, textOf: (text: string, statement: Statement) => string) {
-  return async (c: PageContext): Promise<Response> => {
-    const [{ name: company }, { stored, statement }] = await readAsked(c);
-    if (stored === null) return c.notFound();
-    nameFile(c, { name: `statement-${stored.number}-${stored.month}.${ending}`, company, type });
-    return c.body(textOf(stored.text, statement));
-  };
+function downloadJson(c: PageContext): Promise<Response> {
+  return downloadAs(c, 'json', 'application/json', ({ stored }) => stored.text);
+}
+
+function downloadCsv(c: PageContext): Promise<Response> {
+  const form = spreadsheetOf(c);
+  return downloadAs(c, 'csv', CSV, ({ statement, names }) => statementCsv(statement, names, form));
+}
+
+/** @param textOf the file's text */
+async function downloadAs(c: PageContext, ending: string, type: string, textOf: (month: ClosedMonth) => string) {
+  const [{ name: company }, { stored, ...shown }] = await readAsked(c);
+  if (stored === null) return c.notFound();
+  nameFile(c, { name: `statement-${stored.number}-${stored.month}.${ending}`, company, type });
+  return c.body(textOf({ stored, ...shown }));
 }

@@ -277,7 +277,7 @@ await t.test('the owner exports the ledger', async (t) => {
   await section(page, 'Usage').click();
   const [download] = await Promise.all([
     page.waitForEvent('download'),
-    page.getByRole('link', { name: 'Export ledger rows' }).click(),
+    page.getByRole('button', { name: 'Export ledger rows' }).click(),
   ]);
   const csv = String(Buffer.concat(await (await download.createReadStream()).toArray()));
   const ledger = await office.ledger(company, 4);

@@ -119,7 +119,7 @@ t.test('the pages are accessible on every window, and print without what one can
   await tab.page.getByRole('heading', { name: 'Statement 2 · October 2026' }).waitFor();
   t.same(await examine(tab.page, 'statement'), []);
   await tab.page.setViewportSize({ width: 360, height: 800 });
-  const files = await Promise.all(['JSON', 'CSV'].map((name) => tab.page.getByRole('link', { name }).boundingBox()));
+  const files = await Promise.all(['JSON', 'CSV'].map((name) => tab.page.getByRole('link', { name, exact: true }).boundingBox()));
   t.equal(files[0]?.y, files[1]?.y, 'the files stand side by side on a phone');
   const usage = tab.page.getByRole('main').getByRole('link', { name: 'Usage', exact: true });
   t.equal(await usage.last().getAttribute('href'), `/companies/${company}/usage?month=2026-10`);

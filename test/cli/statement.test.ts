@@ -68,7 +68,7 @@ t.test('a closed month is printed in the same bytes each time, whatever keys are
   t.match(text, row.digest);
   t.match(text, /Renamed \(svc_abcd…\)/);
   const csv = (await tollgate('statement', ...month, '--csv')).out;
-  t.match(csv, new RegExp(`\n1,month,2026-10,fast,${key},'=sales,1,1000,0,0\\.000000000001\n`));
+  t.match(csv, new RegExp(`\n1,month,2026-10,fast,${key},Renamed,'=sales,1,1000,0,0\\.000000000001\n`));
   t.notMatch(text + csv + closed.out, 'internal/fast', 'no internal model names');
 });
 
