@@ -47,7 +47,7 @@ ${
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => modelLink(model))}
 ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
-<p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts of more than four decimals are rounded on this page; the CSV has them exact, by company and model. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
+<p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts are rounded to two decimals on this page, with the exact amount as a tooltip; the CSV has them exact, by company and model. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
   return page(c, `Margin in ${name}`, body);
 }
 
@@ -108,7 +108,7 @@ function costText(c: PageContext, upstream: ToldSums['upstream'], requests: numb
   if (upstream === null) return muted('unknown');
   const text =
     upstream.cost_eur === null
-      ? upstream.costs.map(({ currency, cost }) => format.other(cost, currency)).join(' + ')
+      ? html`${upstream.costs.map(({ currency, cost }, at) => html`${at === 0 ? '' : ' + '}${format.otherSum(cost, currency)}`)}`
       : format.amount(upstream.cost_eur);
   return upstream.requests === requests
     ? text

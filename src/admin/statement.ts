@@ -19,7 +19,6 @@ import {
 } from '../store/statement.ts';
 import { type PageContext, param, type Route, readOfCompany } from './context.ts';
 import { CSV, nameFile } from './download.ts';
-import { type Format, mostDecimals } from './format.ts';
 import { type Html, html } from './html.ts';
 import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
@@ -86,7 +85,7 @@ ${table('Open months', months, { cells }, true)}</section>`;
 function laterBadge(c: PageContext, { statement, requests, cost_eur }: LaterCalls): Html {
   const { format } = c.var;
   const where = statement === null ? 'on the next one' : `on statement ${format.count(statement)}`;
-  return html`${badge('warn', `${calls(c, requests)}, ${format.eurText(cost_eur)}, ${where}`)} `;
+  return html`${badge('warn', `${calls(c, requests)}, ${format.eurFixed(cost_eur)}, ${where}`)} `;
 }
 
 function calls(c: PageContext, count: number): string {
@@ -134,7 +133,7 @@ export function figures(c: PageContext, statement: Statement): Html {
   const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } = statement;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);
   return html`<div class="figures">
-${figureCard('Total', format.eur(total_eur), late === 0 ? 'no corrections of earlier months' : html`${format.eur(cost_eur)} for this month, the rest for corrections`)}
+${figureCard('Total', format.amount(total_eur), late === 0 ? 'no corrections of earlier months' : html`${format.amount(cost_eur)} for this month, the rest for corrections`)}
 ${figureCard('Requests', format.count(requests), late === 0 ? 'in this month' : `in this month, plus ${calls(c, late)} in corrections`)}
 ${figureCard('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}</div>`;
 }
@@ -152,15 +151,9 @@ function sums(
   const named = (name: string | null) => (name === null ? muted(othersText(c.var.format, others.length)) : shown(name));
   const cells = {
     [title]: ({ name }: { name: string | null }) => named(name),
-    ...exactSums(c.var.format, shownRows),
+    ...sumCells(c.var.format),
   };
   return table(`By ${title.toLowerCase()}`, shownRows, { cells, figures: FIGURES });
-}
-
-/** Columns of sums with every digit of their costs. */
-function exactSums(format: Format, rows: readonly { readonly cost_eur: string }[]) {
-  const decimals = mostDecimals(rows.map(({ cost_eur }) => cost_eur));
-  return sumCells(format, (cost) => format.eur(cost, decimals));
 }
 
 function keyName(company: string, id: string, names: ReadonlyMap<string, KeyName>): Html {
@@ -176,10 +169,10 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   const name = format.month(`${month}-01`);
   const cells = {
     Model: ({ name }: { name: string }) => html`<code>${name}</code>`,
-    ...exactSums(format, sumsBy(lines, 'model')),
+    ...sumCells(format),
   };
   return html`<section class="card"><h2>Correction of ${name}</h2>
-<p>${calls(c, ids.length)}, ${format.eur(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
+<p>${calls(c, ids.length)}, ${format.amount(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
 ${table(`Correction of ${name} by model`, sumsBy(lines, 'model'), { cells, figures: FIGURES }, true)}
 <p class="small">Requests: ${ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`)}${ids.length > MOST_IDS ? ` and ${format.count(ids.length - MOST_IDS)} more, which are in the JSON` : ''}.</p></section>`;
 }
@@ -192,6 +185,7 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
       : html`checkpoint ${format.count(seals.checkpoint)}, <code>${seals.digest}</code>`;
   const facts: Readonly<Record<string, Html | string>> = {
     Company: html`<code>${statement.company_id}</code>`,
+    'Exact total': format.eurText(statement.total_eur),
     Closed: format.instant(new Date(stored.closed_at)),
     Digest: html`<code>${stored.digest}</code>`,
     'Digest of the statement before':

@@ -47,7 +47,7 @@ ${usageTables(usage, { format, address, quality })}
 ${detailsTable(details, format)}
 ${exportCard(c, id, address)}
 ${quality.isTooMuch ? html`<p class="muted">Latency and error rates are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
-<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
+<p class="muted foot">Figures are exact sums of the ledger; amounts are rounded to two decimals on this page, with the exact amount as a tooltip, and exact in its exports. Calls that failed before any usage was known cost nothing and are not in the ledger.</p>`;
   if (form.messages.size > 0) c.status(422);
   return page(c, `Usage of ${usage.company_name}`, body);
 }

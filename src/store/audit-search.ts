@@ -8,8 +8,6 @@ import type { Sql } from './database.ts';
  * action, a kind of row or a column, so that each row is asked only for those.
  */
 
-type Fragment = ReturnType<Sql>;
-
 /** Conditions on a change, by the words that tell it. */
 const MEANINGS: Readonly<Record<string, string>> = {
   created: "action = 'insert'",
@@ -48,7 +46,7 @@ export async function loggedColumns(sql: Sql, search: string): Promise<string[]>
  * @param columns from `loggedColumns`
  * @param isOwners the search is that of a company's people: nothing is found by what they do not see
  */
-export function tells(sql: Sql, search: string, columns: readonly string[], isOwners: boolean): Fragment {
+export function tells(sql: Sql, search: string, columns: readonly string[], isOwners: boolean) {
   const conditions = search.split(/\s+/).flatMap((word) => {
     if (word === '') return [];
     const meant = [

@@ -205,10 +205,7 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   t.match(csv.headers.get('content-disposition'), /filename="margin-\d{4}-\d\d\.csv"/);
   t.match(
     csv.text,
-    new RegExp(
-      `^month,company_id,company_name,model,.*\\n.*,Nordlicht Verlag,${CHAT},2,0\\.\\d+,0\\.\\d{6},`,
-      's',
-    ),
+    new RegExp(`^month,company_id,company_name,model,.*\\n.*,Nordlicht Verlag,${CHAT},2,0\\.\\d+,0\\.\\d{6},`, 's'),
     'exact',
   );
   t.equal((await (await signedIn(office, 'owner')).get(file)).status, 403);
