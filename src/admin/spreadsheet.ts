@@ -13,8 +13,8 @@ import { pageLocale } from './locale.ts';
 
 const PARAMETER = 'spreadsheet';
 const TEXTS: Readonly<Record<Spreadsheet, string>> = {
-  comma: 'commas, and numbers like 1234.56',
-  semicolon: 'semicolons, and numbers like 1234,56',
+  comma: 'commas and 1234.56',
+  semicolon: 'semicolons and 1234,56',
 };
 
 /** How the file that the address asks for is written. @throws FieldError */
