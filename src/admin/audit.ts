@@ -1,4 +1,4 @@
-import { actorName, minuteIn, NOUNS, nameIn } from '../domain/change-text.ts';
+import { actorName, minuteIn, NOUNS, nameIn, OWN_MODEL_COLUMNS } from '../domain/change-text.ts';
 import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/audit.ts';
 import { findCompany } from '../store/company.ts';
 import { companyOf, type PageContext, type Route, read } from './context.ts';
@@ -15,11 +15,6 @@ export const auditRoutes: readonly Route[] = [
 const SORTS = { '-id': 'Newest first', id: 'Oldest first' };
 const MAX_VALUE = 300; // characters
 
-/** What a company may know of a model of its own. The internal name is not in it. */
-const MODEL_COLUMNS = [
-  ...['name', 'slug', 'kind', 'eu_hosted', 'token_input', 'created_at'],
-  ...['cost_eur_per_1k_input', 'cost_eur_per_1k_output'],
-];
 const ACTIONS = {
   insert: ['good', 'created'],
   update: ['plain', 'changed'],
@@ -76,7 +71,7 @@ export function asOwnersSee(row: AuditRow): AuditRow {
     values &&
     Object.fromEntries(
       Object.entries(values).filter(([name]) =>
-        row.subject === 'models' ? MODEL_COLUMNS.includes(name) : name !== 'created_by',
+        row.subject === 'models' ? OWN_MODEL_COLUMNS.includes(name) : name !== 'created_by',
       ),
     );
   return { ...row, before: shown(row.before), after: shown(row.after) };

@@ -25,7 +25,7 @@ export function askIfUsedUp(form: Form, format: Format, { name, budget, before, 
   throw new FormQuestion({
     answer,
     title: 'This budget is used up already',
-    text: html`<p>${name} has spent <strong>${format.eur(spent)}</strong> this month. With a budget of <strong>${format.eur(budget)}</strong>, calls get 402 at once, until the month ends or the budget is raised.</p>`,
+    text: html`<p>${name} has spent <strong>${format.amount(spent)}</strong> this month. With a budget of <strong>${format.amount(budget)}</strong>, calls get 402 at once, until the month ends or the budget is raised.</p>`,
     button: 'Save it anyway',
   });
 }

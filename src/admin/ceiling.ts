@@ -57,12 +57,12 @@ export function settingsCard(c: PageContext, company: CompanyRow, form: Form): H
   const state = formState(form, path);
   if (!mayNow(c, 'company.set')) {
     return html`<section class="card"><h2>Budget and EU gate</h2>
-<p>Monthly budget: ${effective === null ? 'unlimited' : format.eur(effective)}. Models outside the EU: ${company.allow_non_eu_models && !eu_locked ? 'allowed' : 'refused'}.</p>
+<p>Monthly budget: ${effective === null ? 'unlimited' : format.amount(effective)}. Models outside the EU: ${company.allow_non_eu_models && !eu_locked ? 'allowed' : 'refused'}.</p>
 ${c.var.closedAt === null ? html`<p class="hint">Set by the owners of the company.</p>` : ''}</section>`;
   }
   return html`<section class="card"><h2>Budget and EU gate</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, company, SETTINGS)}
-${isAboveLimit(company) ? html`<p class="notice warn-notice">The budget is above the credit limit, which holds: calls are refused from ${format.eur(limit as string)} on.</p>` : ''}
+${isAboveLimit(company) ? html`<p class="notice warn-notice">The budget is above the credit limit, which holds: calls are refused from ${format.amount(limit as string)} on.</p>` : ''}
 ${budgetField(state, { value: isLimited(budget) ? budget : '', ceiling: limit === null ? '' : format.eurText(limit) })}
 ${company.budget_mode === 'strict' ? html`<p class="hint">${STRICT}</p>` : ''}
 ${eu_locked ? html`<p>Models hosted outside the EU are refused. ${LOCKED}</p>` : checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}

@@ -54,7 +54,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     Company: ({ id, name, closed_at }: CompanyRow) =>
       html`<a href="/companies/${id}/usage">${name}</a>${closed_at === null ? '' : html` ${badge('bad', 'closed')}`}`,
     'Spent this month': ({ spent }: { spent: string }) => format.amount(spent),
-    'Monthly budget': ({ effective_budget_eur: eur }: CompanyRow) => (eur === null ? 'unlimited' : format.eur(eur)),
+    'Monthly budget': ({ effective_budget_eur: eur }: CompanyRow) => (eur === null ? 'unlimited' : format.amount(eur)),
     'EU gate': (company: CompanyRow) =>
       company.allow_non_eu_models && !company.eu_locked ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
     'Disabled models': (company: CompanyRow) => company.disabled_model_slugs.length || 'none',

@@ -15,6 +15,9 @@ const FILLING_MS = 1000;
 /** Letters of a company's name in the name of a file: a file system takes 255 bytes. */
 const MOST_LETTERS = 40;
 
+/** The media type of CSV. */
+export const CSV = 'text/csv; charset=utf-8';
+
 interface File {
   readonly name: string;
   /** Name of the company that the file is about, for people: files of several lie in one folder. */

@@ -1,3 +1,4 @@
+import { ALL_DIGITS, eurIn, euro, roundedCents, textOf } from '../domain/eur-text.ts';
 import type { Clock } from '../domain/ports.ts';
 import { type Html, html } from './html.ts';
 import { pageLocale } from './locale.ts';
@@ -8,12 +9,6 @@ const AGES = [
   ['minute', 60],
 ] as const;
 
-/** Decimals of an exact amount: calls have 15 at most, but in-app chat, and what upstreams tell, may have more. */
-const ALL_DIGITS = 40;
-/** Decimals of an amount in a column. */
-const MOST_DIGITS = 4;
-/** Stands for smaller amounts, which are not zero: "< €0.0001", and "> -€0.0001" below zero. */
-const LEAST = '0.0001';
 /** A share of a tiny budget may be larger, and then its digits tell nothing. */
 const MOST_PERCENT = 1_000_000;
 
@@ -38,50 +33,33 @@ export type Format = ReturnType<typeof formatFor>;
 
 // Each of these makes its formatters once: making one takes as long as 50 uses of it.
 
-/** Amounts stay decimal text: Intl formats every digit of it, so nothing is rounded to a binary fraction. */
 function amounts(locale: string) {
-  const euros = euro(locale, 2, ALL_DIGITS);
-  const rounded = euro(locale, 2, MOST_DIGITS);
+  const { shown, exact, exactParts } = eurIn(locale);
   const prices = euro(locale, 2, 12);
-  const fixed = euro(locale, MOST_DIGITS, MOST_DIGITS);
-  const exact = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
+  const digits = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
+  const cents = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  /** What is read, with the exact text as its tooltip and for screen readers where that is another one. */
+  const rounded = (text: string, exactText: string): Html =>
+    text === exactText
+      ? html`<span class="eur">${text}</span>`
+      : html`<span class="eur" title="${exactText}"><span aria-hidden="true">${text}</span><span class="sr">${exactText}</span></span>`;
   return {
-    /** An exact EUR amount. Digits after the cents are smaller. @param decimals the least, see `mostDecimals` */
-    eur(amount: string, decimals = 2): Html {
-      return html`<span class="eur">${euros(amount).map(({ type, value }) => {
-        if (type !== 'fraction') return value;
-        const small = value.padEnd(decimals, '0').slice(2);
-        return html`${value.slice(0, 2)}${small === '' ? '' : html`<small>${small}</small>`}`;
+    /** An EUR amount of two decimals. Where digits are left out, the exact amount is its tooltip, and what screen readers say. */
+    amount: (amount: string): Html => rounded(shown(amount), exact(amount)),
+
+    /** The same as plain text, where there can be no tooltip. */
+    eurFixed: (amount: string): string => shown(amount),
+
+    /** What a single call cost, which is often less than a cent: exact. Digits after the cents are smaller. */
+    eur(amount: string): Html {
+      return html`<span class="eur">${exactParts(amount).map(({ type, value }) => {
+        if (type !== 'fraction' || value.length === 2) return value;
+        return html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`;
       })}</span>`;
     },
 
-    /** An exact EUR amount as plain text. */
-    eurText(amount: string): string {
-      return textOf(euros(amount));
-    },
-
-    /**
-     * An EUR amount of two to four decimals, for columns: points stand below each other. Where digits are left out,
-     * the exact amount is its tooltip, and what screen readers say.
-     */
-    amount(amount: string): Html {
-      const tiny = tinyOf(amount);
-      const parts = rounded(tiny?.least ?? amount);
-      const digits = parts.find(({ type }) => type === 'fraction')?.value.length ?? 0;
-      const room = html`<span class="room${MOST_DIGITS - digits}"></span>`;
-      const shown = parts.map(({ type, value }) =>
-        type === 'fraction' ? html`${value}${digits < MOST_DIGITS ? room : ''}` : value,
-      );
-      const exact = textOf(euros(amount));
-      if (exact === textOf(parts)) return html`<span class="eur">${shown}</span>`;
-      return html`<span class="eur" title="${exact}"><span aria-hidden="true">${tiny?.sign ?? ''}${shown}</span><span class="sr">${exact}</span></span>`;
-    },
-
-    /** An EUR amount of four decimals as plain text. */
-    eurFixed(amount: string): string {
-      const tiny = tinyOf(amount);
-      return `${tiny?.sign ?? ''}${textOf(fixed(tiny?.least ?? amount))}`;
-    },
+    /** An exact EUR amount as plain text: a setting that somebody typed, and the tooltip of a rounded amount. */
+    eurText: exact,
 
     /** A rounded amount, for axes. */
     eurAxis(amount: number, decimals: number): string {
@@ -95,7 +73,15 @@ function amounts(locale: string) {
 
     /** An exact amount of another currency, such as "0.0003676 USD". */
     other(amount: string, currency: string): string {
-      return `${exact.format(amount as Intl.StringNumericLiteral)} ${currency}`;
+      return `${digits.format(amount as Intl.StringNumericLiteral)} ${currency}`;
+    },
+
+    /** The same of many calls, to two decimals as `amount`. */
+    otherSum(amount: string, currency: string): Html {
+      const { sign, value } = roundedCents(amount);
+      const text = `${sign}${cents.format(value as Intl.StringNumericLiteral)} ${currency}`;
+      const exactText = `${digits.format(amount as Intl.StringNumericLiteral)} ${currency}`;
+      return rounded(text, exactText);
     },
   };
 }
@@ -169,34 +155,4 @@ function dates(locale: string) {
 
 function midnight(date: string): Date {
   return new Date(`${date}T00:00:00Z`);
-}
-
-/** The decimals of the amount that has most. With as many in each, the points of a column stand below each other. */
-export function mostDecimals(amounts: readonly string[]): number {
-  return amounts.reduce((most, amount) => Math.max(most, amount.split('.')[1]?.length ?? 0), 0);
-}
-
-/**
- * Writes an amount with the separators of all other numbers of the page. A currency format would not: English of
- * Germany has 1.234,5 and €1,234.50.
- */
-function euro(locale: string, least: number, most: number): (amount: string) => Intl.NumberFormatPart[] {
-  const numbers = new Intl.NumberFormat(locale, { minimumFractionDigits: least, maximumFractionDigits: most });
-  const currency = new Intl.NumberFormat(locale, { style: 'currency', currency: 'EUR', maximumFractionDigits: 0 });
-  const [positive, negative] = [currency.formatToParts(1), currency.formatToParts(-1)];
-  return (amount) => {
-    const parts = numbers.formatToParts(amount.replace(/^-/, '') as Intl.StringNumericLiteral);
-    const frame = amount.startsWith('-') ? negative : positive;
-    return frame.flatMap((part) => (part.type === 'integer' ? parts : part));
-  };
-}
-
-/** What stands for an amount that is not zero and would be shown as zero; null: another amount. */
-function tinyOf(amount: string) {
-  if (!/[1-9]/.test(amount) || !/^-?0\.0000[0-4]\d*$/.test(amount)) return null;
-  return amount.startsWith('-') ? { sign: '> ', least: `-${LEAST}` } : { sign: '< ', least: LEAST };
-}
-
-function textOf(parts: readonly Intl.NumberFormatPart[]): string {
-  return parts.map(({ value }) => value).join('');
 }

@@ -22,11 +22,20 @@ export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQ
   const sort = Object.hasOwn(sorts, asked) ? asked : (Object.keys(sorts)[0] as string);
   const page = c.req.query('page') ?? '';
   return {
-    search: (c.req.query('q') ?? '').replaceAll('\0', '').trim().slice(0, MAX_SEARCH),
+    search: readSearch(c.req.query('q') ?? ''),
     sort: sort.replace('-', '') as S,
     descending: sort.startsWith('-'),
     page: /^[1-9]\d{0,5}$/.test(page) ? Number(page) : 1,
   };
+}
+
+/** What is searched. Pages show the beginning of a key with "…" behind it, which is copied with it. */
+function readSearch(text: string): string {
+  return text
+    .replaceAll('\0', '')
+    .trim()
+    .slice(0, MAX_SEARCH)
+    .replace(/(?<=.)\s*…$/, '');
 }
 
 interface List<T> extends Columns<T> {

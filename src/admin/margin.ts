@@ -3,10 +3,11 @@ import type { MarginExtent } from '../store/margin.ts';
 import { marginCsv } from '../store/margin-csv.ts';
 import { type DetailedMargin, readDetailedMargin, type ToldSums } from '../store/margin-details.ts';
 import { type PageContext, type Route, read, sharerOf } from './context.ts';
-import { download } from './download.ts';
+import { CSV, download } from './download.ts';
 import { options } from './field.ts';
 import { type Html, html } from './html.ts';
 import { emptyText, muted, page, table } from './layout.ts';
+import { csvLinks, spreadsheetOf } from './spreadsheet.ts';
 
 /** Revenue, cost and margin of a month, for operators alone. */
 export const marginRoutes: readonly Route[] = [
@@ -35,7 +36,7 @@ async function marginPage(c: PageContext): Promise<Response> {
 ${count > MOST_SHOWN ? html`<p class="muted">The first ${MOST_SHOWN} of ${format.count(count)}; the CSV has all.</p>` : ''}</section>`;
   };
   const body = html`<div class="title-row"><h1>Margin in ${name}</h1>
-<a class="button quiet" href="/margin.csv?month=${margin.month.slice(0, 7)}" download>CSV</a>
+${csvLinks(c, `/margin.csv?month=${margin.month.slice(0, 7)}`)}
 <form method="get" action="/margin" class="months"><label for="month">Month</label>
 <select id="month" name="month">${options(months, margin.month.slice(0, 7))}</select><button>Show</button></form></div>
 ${
@@ -46,12 +47,12 @@ ${
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => modelLink(model))}
 ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name }) => (company_name === null ? muted('a removed company') : html`<a href="/companies/${company_id}/usage?month=${margin.month.slice(0, 7)}">${company_name}</a>`))}`
 }
-<p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts of more than four decimals are rounded on this page; the CSV has them exact, by company and model. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
+<p class="muted foot">Revenue is the sum of the ledger, without in-app chat. Amounts are rounded to two decimals on this page, with the exact amount as a tooltip; the CSV has them exact, by company and model. Cost is tokens × the cost price of the day of the call. A company's own model has its own cost price or none; a day counts for it if it existed at the end of that day. Percent is the margin by the revenue of the calls with a cost price.${toldText(margin)}</p>`;
   return page(c, `Margin in ${name}`, body);
 }
 
-/** The margin of the month in the address, by default the present one. @throws FieldError */
-function readAsked(c: PageContext, extent: MarginExtent): Promise<DetailedMargin> {
+/** The margin of the month in the address, by default the present one. @param extent all if absent @throws FieldError */
+function readAsked(c: PageContext, extent?: MarginExtent): Promise<DetailedMargin> {
   const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
   return read(c, (sql) => readDetailedMargin(sql, monthOf(c), { currency, rate }, extent), READ_MS);
 }
@@ -62,11 +63,12 @@ function monthOf(c: PageContext): string {
   return asked === undefined ? calendar.month(clock()) : readMonth(asked);
 }
 
-/** One line for each company and model. */
+/** One line for each company and model: all of them, however few the page shows. */
 function downloadCsv(c: PageContext): Promise<Response> {
-  const file = { name: `margin-${monthOf(c).slice(0, 7)}.csv`, type: 'text/csv; charset=utf-8' };
+  const file = { name: `margin-${monthOf(c).slice(0, 7)}.csv`, type: CSV };
+  const form = spreadsheetOf(c);
   return download(c, c.var.services, sharerOf(c), file, async (write) => {
-    await write(Buffer.from(`${marginCsv(await readAsked(c, { companies: 1, lines: true }))}\n`));
+    await write(Buffer.from(marginCsv(await readAsked(c), form)));
   });
 }
 
@@ -106,7 +108,7 @@ function costText(c: PageContext, upstream: ToldSums['upstream'], requests: numb
   if (upstream === null) return muted('unknown');
   const text =
     upstream.cost_eur === null
-      ? upstream.costs.map(({ currency, cost }) => format.other(cost, currency)).join(' + ')
+      ? html`${upstream.costs.map(({ currency, cost }, at) => html`${at === 0 ? '' : ' + '}${format.otherSum(cost, currency)}`)}`
       : format.amount(upstream.cost_eur);
   return upstream.requests === requests
     ? text

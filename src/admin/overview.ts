@@ -95,7 +95,7 @@ function period(
     html`<div class="card figure-card"><h3>${name}</h3><p class="big">${value}</p>
 <p class="muted">${other}: ${was}${change}</p></div>`;
   return html`<section><h2>${title}</h2><div class="figures">
-${card('Spent', format.amount(sums.cost_eur), format.eurText(before.cost_eur), changed(Number(sums.cost_eur), Number(before.cost_eur), format))}
+${card('Spent', format.amount(sums.cost_eur), format.amount(before.cost_eur), changed(Number(sums.cost_eur), Number(before.cost_eur), format))}
 ${card('Requests', format.count(sums.requests), format.count(before.requests), changed(sums.requests, before.requests, format))}
 ${card('Tokens', format.count(sums.tokens), format.count(before.tokens), changed(sums.tokens, before.tokens, format))}
 </div>
@@ -129,7 +129,7 @@ function budgets({ total, used_up, nearest }: Overview['budgets'], format: Forma
     Used: ({ percent }: NearBudget) =>
       html`${percent >= 100 ? badge('bad', 'used up') : ''} ${format.percent(percent)}`,
     Spent: ({ spent_eur }: NearBudget) => format.amount(spent_eur),
-    Of: ({ budget_eur }: NearBudget) => format.eur(budget_eur),
+    Of: ({ budget_eur }: NearBudget) => format.amount(budget_eur),
     Forecast: ({ forecast_percent, reached_on }: NearBudget) =>
       html`${forecast_percent === null ? muted('not yet') : format.percent(forecast_percent)}${
         reached_on === null ? '' : html`<br>${muted(`reached on ${format.day(reached_on)}`)}`

@@ -12,6 +12,7 @@ import {
   closeOne,
   companiesToClose,
   requireClosable,
+  requireInOrder,
 } from '../store/statement-close.ts';
 import { changeAsOperator, type PageContext, param, type Route, read, readOfCompany } from './context.ts';
 import { formState } from './field.ts';
@@ -96,17 +97,26 @@ async function closePage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${companyHeading(c, company)}<h1>Close ${name}?</h1>${formState(form, c.req.path).summary}
 ${why === null ? '' : html`<p class="notice warn-notice">${why}</p>`}
 ${figures(c, shown.statement)}
-${confirmation(c, {
-  action: `${base}/close`,
-  button: `Close ${name}`,
-  back,
-  keep: 'Keep it open',
-  text: html`<p>The month gets a numbered and sealed statement with these figures. ${ONCE}</p>
-${earlier.length === 0 ? '' : html`<p>Still open before it: ${earlier.map((each, at) => html`${at === 0 ? '' : ', '}<a href="${base}/close?month=${each}">${format.month(`${each}-01`)}</a>`)}. Statements are numbered in the order in which months are closed.</p>`}
-`,
-  inputs: monthInput(month),
-})}`;
+${
+  earlier.length > 0
+    ? earlierFirst(c, base, earlier)
+    : confirmation(c, {
+        action: `${base}/close`,
+        button: `Close ${name}`,
+        back,
+        keep: 'Keep it open',
+        text: html`<p>The month gets a numbered and sealed statement with these figures. ${ONCE}</p>`,
+        inputs: monthInput(month),
+      })
+}`;
   return page(c, `Close ${name} of ${company.name}`, body);
+}
+
+/** What stands in place of the button where earlier months are open. */
+function earlierFirst(c: PageContext, base: string, earlier: readonly string[]): Html {
+  const name = (month: string) => c.var.format.month(`${month}-01`);
+  return html`<p class="notice warn-notice">Still open before it: ${earlier.map((each, at) => html`${at === 0 ? '' : ', '}<a href="${base}/close?month=${each}">${name(each)}</a>`)}. Statements are numbered in the order in which months are closed, so these are closed first.</p>
+<div class="actions"><a class="button primary" href="${base}/close?month=${earlier[0] as string}">Close ${name(earlier[0] as string)}…</a></div>`;
 }
 
 async function close(c: PageContext, form: Form): Promise<Response> {
@@ -114,6 +124,7 @@ async function close(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const company = param(c, 'company');
   const shown = `/companies/${company}/statements/month?month=${month.slice(0, 7)}`;
+  await read(c, (sql) => requireInOrder(sql, company, month));
   await askIfOnItsWay(c, form, month, shown);
   await changeAsOperator(c, (sql) => closeOne(sql, company, month, true), CLOSE_MS);
   return c.redirect(`${shown}&done=month-closed`, 303);
@@ -139,10 +150,12 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
   const name = format.month(month);
   const query = listQuery<OpenSort>(c, SORTS);
   const why = await onItsWay(c, month);
-  const { open, left } = await read(c, async (sql) => ({
+  const { open, left, months } = await read(c, async (sql) => ({
     open: await pageOfOpenCompanies(sql, month, query),
     left: (await companiesToClose(sql, month)).length,
+    months: await monthsOfAll(sql),
   }));
+  const earlier = months.filter((each) => each.open > 0 && `${each.month}-01` < month).reverse();
   const preview = (row: OpenCompany) => companyLink(row, `statements/month?month=${month.slice(0, 7)}`);
   const cells = {
     Company: (row: OpenCompany) =>
@@ -160,10 +173,17 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`<h1>${name} of all companies</h1>${formState(form, c.req.path).summary}
 ${/^\d{1,9}$/.test(closed) ? closedNotice(c, month, Number(closed), left) : ''}
 ${why === null ? '' : html`<p class="notice warn-notice">${why}</p>`}
+${earlier.length === 0 || left === 0 ? '' : earlierOfAll(c, earlier)}
 ${left === 0 ? '' : closeForm(c, month, left)}
 ${list(c, shown, query, open)}
 <p class="muted foot">Companies with API calls in the month and no statement of it, and those with late calls: calls that came after their month was closed, which the statement corrects. <a href="${ALL}">All months</a></p>`;
   return page(c, `${name} of all companies`, body);
+}
+
+/** Earlier months that are open for some companies, which are refused until then. */
+function earlierOfAll(c: PageContext, earlier: readonly MonthRow[]): Html {
+  const { format } = c.var;
+  return html`<p class="notice warn-notice">Still open before it: ${earlier.map(({ month, open }, at) => html`${at === 0 ? '' : ', '}<a href="${ALL}/month?month=${month}">${format.month(`${month}-01`)}</a> (${open === 1 ? 'one company' : `${format.count(open)} companies`})`)}. A company's months are closed in their order: close these first, or those companies are refused here.</p>`;
 }
 
 function closeForm(c: PageContext, month: string, companies: number): Html {

@@ -12,30 +12,32 @@ import {
   type LaterCalls,
   readMonthOf,
   SHARED_BOUND,
+  type ShownMonth,
   type StatementRow,
   type StoredStatement,
   statementsOf,
 } from '../store/statement.ts';
 import { type PageContext, param, type Route, readOfCompany } from './context.ts';
-import { nameFile } from './download.ts';
-import { type Format, mostDecimals } from './format.ts';
+import { CSV, nameFile } from './download.ts';
 import { type Html, html } from './html.ts';
 import { badge, companyHeading, emptyText, muted, page, table } from './layout.ts';
 import { may } from './permission.ts';
+import { csvLinks, spreadsheetOf } from './spreadsheet.ts';
 import { figureCard } from './usage-cards.ts';
 import { othersText, sumCells } from './usage-tables.ts';
 
 const BASE = '/companies/:company/statements';
 const action = 'statement.read';
-const CSV = 'text/csv; charset=utf-8';
 
 /** Closed months of a company: the list, and each as a document that prints well. Addresses name the month. */
 export const statementRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action, handle: listPage },
   { method: 'GET', path: `${BASE}/month`, action, handle: monthPage },
-  { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadAs('json', 'application/json', (text) => text) },
-  { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadAs('csv', CSV, (_, sums) => statementCsv(sums)) },
+  { method: 'GET', path: `${BASE}/month.json`, action, handle: downloadJson },
+  { method: 'GET', path: `${BASE}/month.csv`, action, handle: downloadCsv },
 ];
+
+type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
 
 /** Lines of each table, and request ids of a correction, that the page shows. */
 const MOST_SHOWN = 200;
@@ -83,7 +85,7 @@ ${table('Open months', months, { cells }, true)}</section>`;
 function laterBadge(c: PageContext, { statement, requests, cost_eur }: LaterCalls): Html {
   const { format } = c.var;
   const where = statement === null ? 'on the next one' : `on statement ${format.count(statement)}`;
-  return html`${badge('warn', `${calls(c, requests)}, ${format.eurText(cost_eur)}, ${where}`)} `;
+  return html`${badge('warn', `${calls(c, requests)}, ${format.eurFixed(cost_eur)}, ${where}`)} `;
 }
 
 function calls(c: PageContext, count: number): string {
@@ -110,7 +112,7 @@ async function monthPage(c: PageContext): Promise<Response> {
   const actions =
     stored === null
       ? mayClose && html`<a class="button" href="/companies/${company.id}/statements/close?month=${month}">Close…</a>`
-      : html`<a class="button quiet" href="${address}.json?month=${month}" download>JSON</a><a class="button quiet" href="${address}.csv?month=${month}" download>CSV</a>`;
+      : html`<a class="button quiet" href="${address}.json?month=${month}" download>JSON</a>${csvLinks(c, `${address}.csv?month=${month}`)}`;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
 <span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">Usage</a>${actions || ''}</span></div>
 ${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> These are its figures so far, and not a statement.</p>` : ''}
@@ -131,7 +133,7 @@ export function figures(c: PageContext, statement: Statement): Html {
   const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } = statement;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);
   return html`<div class="figures">
-${figureCard('Total', format.eur(total_eur), late === 0 ? 'no corrections of earlier months' : html`${format.eur(cost_eur)} for this month, the rest for corrections`)}
+${figureCard('Total', format.amount(total_eur), late === 0 ? 'no corrections of earlier months' : html`${format.amount(cost_eur)} for this month, the rest for corrections`)}
 ${figureCard('Requests', format.count(requests), late === 0 ? 'in this month' : `in this month, plus ${calls(c, late)} in corrections`)}
 ${figureCard('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}</div>`;
 }
@@ -149,15 +151,9 @@ function sums(
   const named = (name: string | null) => (name === null ? muted(othersText(c.var.format, others.length)) : shown(name));
   const cells = {
     [title]: ({ name }: { name: string | null }) => named(name),
-    ...exactSums(c.var.format, shownRows),
+    ...sumCells(c.var.format),
   };
   return table(`By ${title.toLowerCase()}`, shownRows, { cells, figures: FIGURES });
-}
-
-/** Columns of sums with every digit of their costs. */
-function exactSums(format: Format, rows: readonly { readonly cost_eur: string }[]) {
-  const decimals = mostDecimals(rows.map(({ cost_eur }) => cost_eur));
-  return sumCells(format, (cost) => format.eur(cost, decimals));
 }
 
 function keyName(company: string, id: string, names: ReadonlyMap<string, KeyName>): Html {
@@ -173,10 +169,10 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   const name = format.month(`${month}-01`);
   const cells = {
     Model: ({ name }: { name: string }) => html`<code>${name}</code>`,
-    ...exactSums(format, sumsBy(lines, 'model')),
+    ...sumCells(format),
   };
   return html`<section class="card"><h2>Correction of ${name}</h2>
-<p>${calls(c, ids.length)}, ${format.eur(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
+<p>${calls(c, ids.length)}, ${format.amount(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
 ${table(`Correction of ${name} by model`, sumsBy(lines, 'model'), { cells, figures: FIGURES }, true)}
 <p class="small">Requests: ${ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`)}${ids.length > MOST_IDS ? ` and ${format.count(ids.length - MOST_IDS)} more, which are in the JSON` : ''}.</p></section>`;
 }
@@ -189,6 +185,7 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
       : html`checkpoint ${format.count(seals.checkpoint)}, <code>${seals.digest}</code>`;
   const facts: Readonly<Record<string, Html | string>> = {
     Company: html`<code>${statement.company_id}</code>`,
+    'Exact total': format.eurText(statement.total_eur),
     Closed: format.instant(new Date(stored.closed_at)),
     Digest: html`<code>${stored.digest}</code>`,
     'Digest of the statement before':
@@ -203,12 +200,19 @@ function sealCard(c: PageContext, statement: Statement, stored: StoredStatement)
 <dl class="facts">${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
 }
 
-/** @param textOf the file's text, of a closed month */
-function downloadAs(ending: string, type: string, textOf: (text: string, statement: Statement) => string) {
-  return async (c: PageContext): Promise<Response> => {
-    const [{ name: company }, { stored, statement }] = await readAsked(c);
-    if (stored === null) return c.notFound();
-    nameFile(c, { name: `statement-${stored.number}-${stored.month}.${ending}`, company, type });
-    return c.body(textOf(stored.text, statement));
-  };
+function downloadJson(c: PageContext): Promise<Response> {
+  return downloadAs(c, 'json', 'application/json', ({ stored }) => stored.text);
+}
+
+function downloadCsv(c: PageContext): Promise<Response> {
+  const form = spreadsheetOf(c);
+  return downloadAs(c, 'csv', CSV, ({ statement, names }) => statementCsv(statement, names, form));
+}
+
+/** @param textOf the file's text */
+async function downloadAs(c: PageContext, ending: string, type: string, textOf: (month: ClosedMonth) => string) {
+  const [{ name: company }, { stored, ...shown }] = await readAsked(c);
+  if (stored === null) return c.notFound();
+  nameFile(c, { name: `statement-${stored.number}-${stored.month}.${ending}`, company, type });
+  return c.body(textOf({ stored, ...shown }));
 }

@@ -56,5 +56,5 @@ export async function figuresOf(c: PageContext, id: string, isRefused: boolean):
   if (call === null) return `Nothing is booked. x-request-id ${id}`;
   const { format } = c.var;
   const counted = call.usage_source === 'estimated' ? ', estimated by Tollgate' : '';
-  return `${call.outcome}: ${format.count(call.prompt_tokens)} tokens in, ${format.count(call.completion_tokens)} out${counted}, ${call.cost_eur} EUR. x-request-id ${id}`;
+  return `${call.outcome}: ${format.count(call.prompt_tokens)} tokens in, ${format.count(call.completion_tokens)} out${counted}, ${format.eurText(call.cost_eur)}. x-request-id ${id}`;
 }

@@ -1,88 +1,160 @@
-import { csvLine, harmless } from '../domain/csv.ts';
+import { type CsvColumns, type CsvForm, csvFile, decimal } from '../domain/csv.ts';
 import { type DayRange, stepOf } from '../domain/day-range.ts';
-import { FieldError } from '../domain/field.ts';
+import { FieldError, oneOf } from '../domain/field.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../domain/usage.ts';
 import { findCompany } from '../store/company.ts';
 import { readUsage, type Usage, type UsageGroup } from '../store/company-usage.ts';
 import { copyLedger } from '../store/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../store/quality.ts';
-import { type DetailSums, readUsageDetails, type UsageDetails } from '../store/usage-details.ts';
+import { readUsageDetails, type UsageDetails } from '../store/usage-details.ts';
 import { type PageContext, param, read, sharerOf } from './context.ts';
-import { download, nameFile } from './download.ts';
-import { isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
+import { CSV, download, nameFile } from './download.ts';
+import { options } from './field.ts';
+import { type Html, html } from './html.ts';
+import { spreadsheetOf, spreadsheetSelect } from './spreadsheet.ts';
+import { FILTERS, type FilterName, inAddress, isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
 
-/** What the usage page shows as CSV: its sums, and the ledger rows behind them. */
+/** What the usage page shows as CSV: each of its tables, and the ledger rows behind them. */
 
 const EXPORT_MS = 30 * 60_000;
-const CSV = 'text/csv; charset=utf-8';
 
-const HEADING = [
-  ...['by', 'name', 'detail', 'requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'],
-  ...['estimated', 'unfinished', 'p50_ms', 'p95_ms', 'error_rate'],
-  ...TOKEN_DETAILS,
-];
-/** How many columns have names; amounts may begin with a minus sign. */
-const NAMES = 3;
-/** Where the token details of a line begin. */
-const DETAILS_AT = HEADING.length - TOKEN_DETAILS.length;
+interface Shown {
+  readonly usage: Usage;
+  readonly quality: Quality;
+  readonly details: UsageDetails | null;
+  readonly range: DayRange;
+}
 
-/** The sums of the page, all lines of its tables and exact. */
+interface Table {
+  /** In the choice of the page. */
+  readonly title: string;
+  text(shown: Shown, form: CsvForm): string;
+}
+
+const SUMS: CsvColumns<UsageSums> = {
+  requests: ({ requests }) => requests,
+  prompt_tokens: ({ prompt_tokens }) => prompt_tokens,
+  completion_tokens: ({ completion_tokens }) => completion_tokens,
+  cost_eur: ({ cost_eur }) => decimal(cost_eur),
+};
+const COUNTS: CsvColumns<Omit<UsageGroup, 'name'>> = {
+  ...SUMS,
+  estimated: ({ estimated }) => estimated,
+  unfinished: ({ unfinished }) => unfinished,
+};
+
+/** The tables by the names that addresses have. The lines of each add up to what the page shows. */
+const TABLES: Readonly<Record<string, Table>> = {
+  model: {
+    title: 'model',
+    text({ usage, quality, details }, form) {
+      const told = new Map(details?.by_model.map((sums) => [sums.model, sums]));
+      const detailed = TOKEN_DETAILS.map((each) => [each, ({ name }: UsageGroup) => told.get(name)?.[each]] as const);
+      const measured = measuredBy(quality.by_model, ({ name }: UsageGroup) => name);
+      const columns = { model: nameOfGroup, ...COUNTS, ...measured, ...Object.fromEntries(detailed) };
+      return csvFile(columns, usage.by_model.lines, form);
+    },
+  },
+  key: {
+    title: 'key',
+    text({ usage, quality }, form) {
+      type Line = Usage['by_key']['lines'][number];
+      const key = ({ id }: Line) => id;
+      const names = { key, key_name: ({ name }: Line) => name, key_prefix: ({ prefix }: Line) => prefix };
+      return csvFile({ ...names, ...COUNTS, ...measuredBy(quality.by_key, key) }, usage.by_key.lines, form);
+    },
+  },
+  endpoint: {
+    title: 'endpoint',
+    text({ usage, quality }, form) {
+      const measured = measuredBy(quality.by_endpoint, ({ name }: UsageGroup) => name);
+      return csvFile({ endpoint: nameOfGroup, ...COUNTS, ...measured }, usage.by_endpoint.lines, form);
+    },
+  },
+  cost_center: {
+    title: 'cost centre',
+    text: ({ usage }, form) => csvFile({ cost_center: nameOfGroup, ...COUNTS }, usage.by_cost_center.lines, form),
+  },
+  time: {
+    title: 'time and model',
+    text({ usage, range }, form) {
+      type Line = Usage['by_time'][number];
+      const columns = { [stepOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
+      return csvFile({ ...columns, ...SUMS }, usage.by_time, form);
+    },
+  },
+  ending: {
+    title: 'how calls ended',
+    text({ usage }, form) {
+      type Line = Usage['by_ending'][number];
+      const columns = { outcome: ({ outcome }: Line) => outcome, usage_source: (line: Line) => line.usage_source };
+      return csvFile({ ...columns, ...SUMS }, usage.by_ending, form);
+    },
+  },
+  total: {
+    title: 'API and in-app chat',
+    text({ usage: { requests, prompt_tokens, completion_tokens, api_cost_eur, chat_cost_eur } }, form) {
+      const api = { part: 'api', requests, prompt_tokens, completion_tokens, cost_eur: api_cost_eur };
+      const parts: readonly Part[] = chat_cost_eur === null ? [api] : [api, { part: 'chat', cost_eur: chat_cost_eur }];
+      return csvFile<Part>({ part: ({ part }) => part, ...(SUMS as CsvColumns<Partial<UsageSums>>) }, parts, form);
+    },
+  },
+};
+const readTable = oneOf(...Object.keys(TABLES));
+
+/** API calls, or in-app chat, of which only the cost is known. */
+type Part = Partial<UsageSums> & { readonly part: string };
+
+function nameOfGroup({ name }: UsageGroup): string {
+  return name;
+}
+
+/** The columns of what was measured, empty where nothing was. */
+function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: T) => string): CsvColumns<T> {
+  return {
+    p50_ms: (row) => decimal(groups.get(nameOf(row))?.p50?.toFixed(0)),
+    p95_ms: (row) => decimal(groups.get(nameOf(row))?.p95?.toFixed(0)),
+    error_rate: (row) => decimal(groups.get(nameOf(row))?.error_rate.toFixed(6)),
+  };
+}
+
+/** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
+export function exportCard(c: PageContext, company: string, { range, filters }: UsageAddress): Html {
+  const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
+  const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inAddress(filters[name] as string)])) };
+  const choices = Object.entries(TABLES).map(([name, { title }]) => [name, title] as const);
+  return html`<section class="card" id="export"><h2>Export</h2>
+<form method="get" action="/companies/${company}/usage.csv" class="filters">${Object.entries(kept).map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+  )}
+<div class="field"><label for="by">Sums by</label><select id="by" name="by">${options(choices, 'model')}</select></div>
+${spreadsheetSelect(c)}
+<button>Export sums</button><button formaction="/companies/${company}/ledger.csv">Export ledger rows</button></form>
+<p class="small muted">CSV with exact amounts, of the days and filters above: the lines of one table, or each call.</p></section>`;
+}
+
+/** One table, all its lines and exact. */
 export async function downloadSums(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const { range, filters } = addressOf(c);
+  const by = readTable(c.req.query('by') ?? 'model');
+  const form = spreadsheetOf(c);
   const { usage, quality, details } = await read(c, async (sql) => ({
     usage: await readUsage(sql, id, range, filters),
     quality: await readQuality(sql, id, range, filters),
     details: await readUsageDetails(sql, id, range, filters),
   }));
-  nameFile(c, { name: `usage-${nameOf(range)}.csv`, company: usage.company_name, type: CSV });
-  return c.body(sumsText(usage, quality, details, range));
-}
-
-function sumsText(usage: Usage, quality: Quality, details: UsageDetails | null, range: DayRange): string {
-  const step = stepOf(range);
-  const { by_model, by_key, by_endpoint } = quality;
-  const ofModels = new Map(details?.by_model.map((sums) => [sums.model, sums]));
-  const lines = [
-    HEADING,
-    detailed(['all', '', '', ...figures({ ...usage, cost_eur: usage.api_cost_eur })], details?.total),
-    ...(usage.chat_cost_eur === null ? [] : [['chat', '', '', '', '', '', usage.chat_cost_eur]]),
-    ...usage.by_time.map((line) => [step, line.at, line.model, ...figures(line)]),
-    ...usage.by_model.lines.map((line) =>
-      detailed(['model', line.name, '', ...counts(line, by_model.get(line.name))], ofModels.get(line.name)),
-    ),
-    ...usage.by_key.lines.map((line) => ['key', line.name ?? '', line.id, ...counts(line, by_key.get(line.id))]),
-    ...usage.by_endpoint.lines.map((line) => ['endpoint', line.name, '', ...counts(line, by_endpoint.get(line.name))]),
-    ...usage.by_cost_center.lines.map((line) => ['cost_center', line.name, '', ...counts(line)]),
-    ...usage.by_ending.map((line) => ['ending', line.outcome, line.usage_source, ...figures(line)]),
-  ];
-  const cell = (text: string, at: number) => (at < NAMES ? harmless(text) : text);
-  return lines.map((line) => `${csvLine(HEADING.map((_, at) => cell(line[at] ?? '', at)))}\n`).join('');
-}
-
-function figures({ requests, prompt_tokens, completion_tokens, cost_eur }: UsageSums): string[] {
-  return [String(requests), String(prompt_tokens), String(completion_tokens), cost_eur];
-}
-
-/** @param measured undefined where nothing was */
-function counts(line: Omit<UsageGroup, 'name'>, measured?: QualityGroup): string[] {
-  const sums = [...figures(line), String(line.estimated), String(line.unfinished)];
-  if (measured === undefined) return sums;
-  const { p50, p95, error_rate } = measured;
-  return [...sums, p50?.toFixed(0) ?? '', p95?.toFixed(0) ?? '', error_rate.toFixed(6)];
-}
-
-/** A line with its token details, where any were told. */
-function detailed(line: readonly string[], sums: DetailSums | undefined): string[] {
-  const padded = Array.from({ length: DETAILS_AT }, (_, at) => line[at] ?? '');
-  return sums === undefined ? padded : [...padded, ...TOKEN_DETAILS.map((name) => String(sums[name]))];
+  const name = `usage-by-${by.replace('_', '-')}-${nameOf(range)}.csv`;
+  nameFile(c, { name, company: usage.company_name, type: CSV });
+  return c.body((TABLES[by] as Table).text({ usage, quality, details, range }, form));
 }
 
 /** The ledger rows behind the sums. */
 export async function downloadLedger(c: PageContext): Promise<Response> {
   const companyId = param(c, 'company');
   const { range, filters } = addressOf(c);
-  const asked = { companyId, range, filters, internal: c.var.session.user.role === 'operator' };
+  const internal = c.var.session.user.role === 'operator';
+  const asked = { companyId, range, filters, internal, form: spreadsheetOf(c) };
   const { name: company } = await read(c, (sql) => findCompany(sql, companyId));
   const file = { name: `ledger-${nameOf(range)}.csv`, company, type: CSV };
   return download(c, c.var.services, sharerOf(c), file, (write) =>

@@ -120,13 +120,13 @@ function restOf(usage: Usage, lines: readonly UsageSums[], first: Html, format: 
   };
 }
 
-/** Columns of sums. @param amount how a cost is shown */
-export function sumCells(format: Format, amount = format.amount): Columns<UsageSums>['cells'] {
+/** Columns of sums. */
+export function sumCells(format: Format): Columns<UsageSums>['cells'] {
   return {
     Requests: ({ requests }) => format.count(requests),
     'Prompt tokens': ({ prompt_tokens }) => format.count(prompt_tokens),
     'Completion tokens': ({ completion_tokens }) => format.count(completion_tokens),
-    Cost: ({ cost_eur }) => amount(cost_eur),
+    Cost: ({ cost_eur }) => format.amount(cost_eur),
   };
 }
 

@@ -10,7 +10,7 @@ import { companyHeading, emptyText, page } from './layout.ts';
 import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
-import { downloadLedger, downloadSums } from './usage-export.ts';
+import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
 import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
@@ -31,13 +31,11 @@ async function usagePage(c: PageContext): Promise<Response> {
     details: await readUsageDetails(sql, id, range, filters),
   }));
   const base = `/companies/${id}/usage`;
-  const query = queryOf(address);
   const when = rangeText(range, format);
   const isFiltered = Object.values(filters).some((filter) => filter !== null);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>Usage ${when}</h1>
-<a class="button quiet" href="${base}.csv${query}" download>Export sums</a>
-<a class="button quiet" href="/companies/${id}/ledger.csv${query}" download>Export ledger rows</a></div>
+<a class="button quiet" href="#export">Export</a></div>
 ${usageBar(c, base, address, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
@@ -49,8 +47,9 @@ ${refusedText(quality, format)}
 ${usageTables(usage, { format, address, quality })}
 ${reasonsTable({ format, address, quality })}
 ${detailsTable(details, format)}
+${exportCard(c, id, address)}
 ${quality.isTooMuch ? html`<p class="muted">Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
-<p class="muted foot">Figures are exact sums of the ledger; amounts of more than four decimals are rounded on this page, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.</p>`;
+<p class="muted foot">Figures are exact sums of the ledger; amounts are rounded to two decimals on this page, with the exact amount as a tooltip, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.</p>`;
   if (form.messages.size > 0) c.status(422);
   return page(c, `Usage of ${usage.company_name}`, body);
 }

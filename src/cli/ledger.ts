@@ -1,7 +1,7 @@
-import { csvLine } from '../domain/csv.ts';
+import { type CsvForm, csvHeading, csvRows, decimal } from '../domain/csv.ts';
 import { readMonth, readUuid } from '../domain/field.ts';
 import { ledgerName } from '../store/company.ts';
-import { exportLedger, LEDGER_COLUMNS, type LedgerRow } from '../store/export.ts';
+import { exportLedger, LEDGER_COLUMNS, LEDGER_DECIMALS, type LedgerRow } from '../store/export.ts';
 import {
   type Difference,
   type SealCheck,
@@ -14,8 +14,9 @@ import {
   verifySums,
 } from '../store/verify.ts';
 import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../store/verify-statements.ts';
-import { type Command, command, flag, required, UsageError } from './command.ts';
+import { type Command, command, flag, required } from './command.ts';
 import { reconcileCommand } from './reconcile.ts';
+import { csvForm, spreadsheet } from './spreadsheet.ts';
 import { type Cell, firstRows, nowAndThen, table } from './text.ts';
 
 export const ledgerCommands: readonly Command[] = [
@@ -58,13 +59,14 @@ export const ledgerCommands: readonly Command[] = [
       company: required('--company ID', readUuid, 'company of the rows'),
       month: required('--month YYYY-MM', readMonth, 'billing month'),
       csv: flag('--csv', 'print CSV with a heading; default: JSON, one object a line'),
+      spreadsheet,
     },
     notes:
       'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array. What the upstream did not tell of the tokens and of its own cost is null, in CSV empty; the cost is in the currency beside it.',
-    async run({ transact, read, json }, { company, month, csv }) {
-      if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
+    async run({ transact, read, json }, { company, month, csv, spreadsheet }) {
+      const form = csvForm(csv, spreadsheet, json);
       await transact((sql) => ledgerName(sql, company));
-      const format = csv ? csvOf : json ? arrayOf : linesOf;
+      const format = form !== null ? csvIn(form) : json ? arrayOf : linesOf;
       const print = (write: (piece: string) => Promise<boolean>) =>
         read(async (sql) => {
           for await (const piece of format(exportLedger(sql, company, month))) if (!(await write(piece))) break;
@@ -136,10 +138,16 @@ async function* arrayOf(batches: Batches): AsyncGenerator<string> {
   yield before === '[' ? '[]\n' : ']\n';
 }
 
-/** CSV as in RFC 4180, but with "\n" as line end, for Unix tools. */
-async function* csvOf(batches: Batches): AsyncGenerator<string> {
-  yield `${LEDGER_COLUMNS.join(',')}\n`;
-  for await (const rows of batches) {
-    yield rows.map((row) => `${csvLine(LEDGER_COLUMNS.map((column) => String(row[column] ?? '')))}\n`).join('');
-  }
+function csvIn(form: CsvForm) {
+  return async function* (batches: Batches): AsyncGenerator<string> {
+    yield csvHeading(LEDGER_COLUMNS, form);
+    for await (const rows of batches) yield csvRows(CSV_COLUMNS, rows, form);
+  };
 }
+
+const CSV_COLUMNS = Object.fromEntries(
+  LEDGER_COLUMNS.map((name) => [
+    name,
+    (row: LedgerRow) => (LEDGER_DECIMALS.includes(name) ? decimal(row[name] as string | null) : row[name]),
+  ]),
+);

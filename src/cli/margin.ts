@@ -8,7 +8,8 @@ import {
   readDetailedMargin,
   type ToldSums,
 } from '../store/margin-details.ts';
-import { command, flag, optional, UsageError } from './command.ts';
+import { command, flag, optional } from './command.ts';
+import { csvForm, spreadsheet } from './spreadsheet.ts';
 import { listing, sections } from './text.ts';
 
 type Sums = DetailedMargin['total'];
@@ -37,15 +38,17 @@ export const marginCommand = command({
   options: {
     month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
     csv: flag('--csv', 'one line for each company and model, as CSV'),
+    spreadsheet,
   },
   notes: `Revenue is that of the ledger. Cost is tokens × the cost price of the day ("tollgate model cost"). EUR amounts are exact.
 Calls without a cost price are in neither cost nor margin; WITHOUT COST is their revenue.
 Where the upstream reports its own cost, more columns show it: as reported, and in EUR if it is in EUR or UPSTREAM_RATE says what one unit of UPSTREAM_CURRENCY is worth. OF CALLS is how many calls have such a cost, and MARGIN BY UPSTREAM'S COST is their revenue less that cost. CACHED % is the share of the prompt tokens that came from the upstream's cache, of the calls for which it reports this.`,
-  async run({ read, config, json }, { month, csv }) {
-    if (csv && json) throw new UsageError('--csv and --json exclude each other; choose one');
+  async run({ read, config, json }, { month, csv, spreadsheet }) {
+    const form = csvForm(csv, spreadsheet, json);
     const { upstreamCurrency: currency, upstreamRate: rate } = config;
     const margin = await read((sql) => readDetailedMargin(sql, month ?? null, { currency, rate }));
-    return { json: margin, text: csv ? marginCsv(margin) : show(margin) };
+    if (form !== null) return { print: (write) => write(marginCsv(margin, form)) };
+    return { json: margin, text: show(margin) };
   },
 });
 

@@ -1,3 +1,4 @@
+import type { CsvForm } from '../domain/csv.ts';
 import { readMonth, readUuid } from '../domain/field.ts';
 import { type SealCheckpoint, type Statement, statementCsv, statementText, sumsBy } from '../domain/statement.ts';
 import { ledgerName } from '../store/company.ts';
@@ -13,13 +14,13 @@ import {
 } from '../store/statement.ts';
 import { checkpointSeals, closeEach, closeMonth, companiesToClose, requireClosable } from '../store/statement-close.ts';
 import { type Command, type Context, command, flag, type Outcome, optional, required, UsageError } from './command.ts';
+import { csvForm, spreadsheet } from './spreadsheet.ts';
 import { card, listing, nowAndThen, sections } from './text.ts';
 import { NUMBERS, SUMS } from './usage.ts';
 
 const FOREVER = Number.POSITIVE_INFINITY;
 const month = required('--month YYYY-MM', readMonth, 'billing month');
 const csv = flag('--csv', 'print all lines as CSV with a heading');
-const BOTH = '--csv and --json exclude each other; choose one';
 
 /** Closing a month is a verb of its own, so that nobody closes one who only wants to look. */
 export const statementCommands: readonly Command[] = [
@@ -44,12 +45,14 @@ export const statementCommands: readonly Command[] = [
       month,
       anyway: flag('--anyway', 'close it although records are known to be on their way'),
       csv,
+      spreadsheet,
     },
-    notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as the gateways have told. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
+    notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as the gateways have told. A company's months are closed in their order, as statements are numbered: while an earlier month with calls is open, the command refuses and names what to close first. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
 A month that is closed already stays as it is, and its statement is printed again. With --all-companies the command may be interrupted and run again.`,
-    async run(context, { company, all, month, anyway, csv }) {
+    async run(context, { company, all, month, anyway, csv, spreadsheet }) {
       if (all === (company !== undefined)) throw new UsageError('give either --company or --all-companies');
-      if (csv && (all || context.json)) throw new UsageError(all ? '--csv needs --company' : BOTH);
+      const form = csvForm(csv, spreadsheet, context.json);
+      if (form !== null && all) throw new UsageError('--csv needs --company');
       if (company === undefined) {
         await context.read((sql) => requireClosable(sql, month, anyway));
         return closeAll(context, month);
@@ -63,28 +66,28 @@ A month that is closed already stays as it is, and its statement is printed agai
         const seals = await context.transact(checkpointSeals);
         await context.transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
       }
-      return show(context, company, month, csv);
+      return show(context, company, month, form);
     },
   }),
   command({
     name: 'statement',
     summary: "print a company's statement of a closed month, or a preview",
-    options: { company: required('--company ID', readUuid, 'company of the statement'), month, csv },
+    options: { company: required('--company ID', readUuid, 'company of the statement'), month, csv, spreadsheet },
     notes: `Changes nothing: "tollgate statement close" closes a month. While the month is open, a preview is printed: what the statement would hold now.
 --json prints the document as it was sealed, always the same bytes: their SHA-256 is the digest of the statement, and the next statement names it as "previous". It has ids, and no names. The text shows the names that keys have today.`,
-    async run(context, { company, month, csv }) {
-      if (csv && context.json) throw new UsageError(BOTH);
-      return show(context, company, month, csv);
+    async run(context, { company, month, csv, spreadsheet }) {
+      return show(context, company, month, csvForm(csv, spreadsheet, context.json));
     },
   }),
 ];
 
-async function show({ read, json }: Context, company: string, month: string, csv: boolean): Promise<Outcome> {
+async function show({ read, json }: Context, company: string, month: string, form: CsvForm | null): Promise<Outcome> {
   const [name, shown] = await read(async (sql: Sql) => {
     return [await ledgerName(sql, company), await readMonthOf(sql, company, month)] as const;
   }, company);
-  const { stored, statement } = shown;
-  const raw = csv ? statementCsv(statement) : json ? (stored?.text ?? statementText(statement)) : null;
+  const { stored, statement, names } = shown;
+  const raw =
+    form !== null ? statementCsv(statement, names, form) : json ? (stored?.text ?? statementText(statement)) : null;
   if (raw !== null) return { print: (write) => write(Buffer.from(raw)) };
   return { json: null, text: statementTables(shown, name) };
 }

@@ -1,3 +1,5 @@
+import { eurIn } from './eur-text.ts';
+
 /**
  * Budget alerts: what is told when a company or a key has used a part of its monthly budget, or will
  * pass it at its pace. Each threshold is told once a month.
@@ -24,6 +26,9 @@ export interface BudgetAlert {
   readonly occurred_at: string;
 }
 
+/** As pages have them, in English with euros. */
+const { shown: eur } = eurIn('en-IE');
+
 /**
  * Subject and plain text of an e-mail.
  * @param pages base address of the administration pages; null: no link
@@ -38,8 +43,8 @@ export function mailOf(alert: BudgetAlert, pages: URL | null): { readonly subjec
     threshold === 'forecast'
       ? `will pass its budget for ${month} at this pace`
       : `has used ${threshold} % of its budget for ${month}`;
-  const lines = [`${who} ${what}.`, '', `Budget: ${budget_eur} EUR`, `Spent so far: ${spent_eur} EUR`];
-  if (forecast_eur !== null) lines.push(`At this pace at the end of the month: ${forecast_eur} EUR`);
+  const lines = [`${who} ${what}.`, '', `Budget: ${eur(budget_eur)}`, `Spent so far: ${eur(spent_eur)}`];
+  if (forecast_eur !== null) lines.push(`At this pace at the end of the month: ${eur(forecast_eur)}`);
   lines.push(
     '',
     threshold === '100'

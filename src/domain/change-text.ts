@@ -38,6 +38,20 @@ export const NOUNS: Readonly<Record<string, string>> = {
   admin_tokens: 'token',
   invitations: 'invitation',
 };
+/** What people call a column where its name does not say it. */
+export const MEMBER_WORDS: Readonly<Record<string, string>> = {
+  cost_eur_per_1k_input: 'input price',
+  cost_eur_per_1k_output: 'output price',
+  allowed_cidrs: 'allowed networks',
+  digest: 'secret',
+  password_hash: 'password',
+  upstream_model: 'internal name',
+};
+/** What a company may know of a model of its own. The internal name is not in it. */
+export const OWN_MODEL_COLUMNS: readonly string[] = [
+  ...['name', 'slug', 'kind', 'eu_hosted', 'token_input', 'created_at'],
+  ...['cost_eur_per_1k_input', 'cost_eur_per_1k_output'],
+];
 const VERBS = {
   insert: 'created',
   update: 'changed',

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { csvLine, harmless } from './csv.ts';
+import { type CsvForm, csvFile, decimal } from './csv.ts';
 import { type Femto, formatEur, parseEur } from './money.ts';
 import type { UsageSums } from './usage.ts';
 
@@ -109,22 +109,32 @@ export function sumsBy(
   });
 }
 
-const CSV_COLUMNS = [
-  ...['statement', 'kind', 'month', 'model', 'key', 'cost_center'],
-  ...['requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'],
-];
-
-/** All lines as CSV with a heading; `cost_eur` adds up to the total. The kind is "month" or "correction". */
-export function statementCsv({ number, month, lines, corrections }: Statement): string {
-  const name = number === null ? 'preview' : String(number);
-  const cells = (kind: string, of: string, line: StatementLine): string[] => [
-    ...[name, kind, of, line.model, line.key, harmless(line.cost_center)],
-    ...[String(line.requests), String(line.prompt_tokens), String(line.completion_tokens), line.cost_eur],
-  ];
-  const records = [
-    CSV_COLUMNS,
-    ...lines.map((line) => cells('month', month, line)),
-    ...corrections.flatMap((each) => each.lines.map((line) => cells('correction', each.month, line))),
-  ];
-  return records.map((record) => `${csvLine(record)}\n`).join('');
+/**
+ * All lines as CSV with a heading; `cost_eur` adds up to the total. The kind is "month" or "correction".
+ * @param names present names of keys by id, for people: the document has none
+ */
+export function statementCsv(
+  { number, month, lines, corrections }: Statement,
+  names: ReadonlyMap<string, { readonly name: string }>,
+  form: CsvForm,
+): string {
+  const own = lines.map((line) => ({ kind: 'month', of: month, ...line }));
+  const late = corrections.flatMap((each) =>
+    each.lines.map((line) => ({ kind: 'correction', of: each.month, ...line })),
+  );
+  type Row = (typeof own)[number];
+  const columns = {
+    statement: () => number ?? 'preview',
+    kind: ({ kind }: Row) => kind,
+    month: ({ of }: Row) => of,
+    model: ({ model }: Row) => model,
+    key: ({ key }: Row) => key,
+    key_name: ({ key }: Row) => names.get(key)?.name,
+    cost_center: ({ cost_center }: Row) => cost_center,
+    requests: ({ requests }: Row) => requests,
+    prompt_tokens: ({ prompt_tokens }: Row) => prompt_tokens,
+    completion_tokens: ({ completion_tokens }: Row) => completion_tokens,
+    cost_eur: ({ cost_eur }: Row) => decimal(cost_eur),
+  };
+  return csvFile(columns, [...own, ...late], form);
 }

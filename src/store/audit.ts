@@ -1,4 +1,5 @@
 import type { ChangedRow } from '../domain/change-text.ts';
+import { loggedColumns, tells } from './audit-search.ts';
 import { PAGE_BYTES } from './columns.ts';
 import type { Sql } from './database.ts';
 import { shownActor, shownRow } from './made-by.ts';
@@ -15,7 +16,7 @@ export interface AuditRow extends ChangedRow {
 }
 
 interface AuditQuery {
-  /** Changes by, of, or in a company of this name or id, in any case; empty: all. */
+  /** Changes by, of, or in a company of this name or id, or of what happened, each word somewhere; empty: all. */
   readonly search: string;
   readonly newestFirst: boolean;
   /** Where the page before ended; null: at the beginning. */
@@ -47,8 +48,7 @@ export async function pageOfAudit(
       : sql`(a.company_id, a.id) between (${company}::uuid, ${first}::bigint) and (${company}::uuid, ${last}::bigint)
         order by a.company_id ${direction}, a.id ${direction}`
   }`;
-  const text = sql`concat_ws(' ', actor, company_name, coalesce(after, before) ->> 'name', coalesce(after, before) ->> 'slug',
-    coalesce(after, before) ->> 'email', subject_id, company_id)`;
+  const isFound = tells(sql, search, await loggedColumns(sql, search), company !== null);
   type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
   const told = await sql<(Told & { readonly found: number })[]>`
     with named as (
@@ -58,7 +58,7 @@ export async function pageOfAudit(
       left join companies c on c.id = a.company_id
     ), matching as materialized (
       select *, coalesce(octet_length(before::text), 0) + coalesce(octet_length(after::text), 0) as bytes
-      from named where strpos(lower(${search === '' ? sql`''` : text}), lower(${search})) > 0
+      from named where ${isFound}
       order by id ${direction} limit ${limit + 1}
     ), placed as (
       select *, count(*) over ()::integer as found, row_number() over place as place, sum(bytes) over place as so_far

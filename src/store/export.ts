@@ -1,3 +1,4 @@
+import { type CsvForm, FORMULA } from '../domain/csv.ts';
 import { addDays, type DayRange, monthsIn } from '../domain/day-range.ts';
 import { filteredColumns, type UsageFilters } from './company-usage.ts';
 import type { ConnectionSql, Sql } from './database.ts';
@@ -5,12 +6,17 @@ import { DatabaseUnavailable } from './database-error.ts';
 import { dayBegins, utcMicrosecond } from './expressions.ts';
 import { leaveCompany } from './tenant-role.ts';
 
-/** The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions. */
+/**
+ * The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions, with present names beside
+ * ids: those of keys that were removed, and of removed companies, are null.
+ */
 const EXPRESSIONS = {
   billing_month: "to_char(billing_month, 'YYYY-MM-DD')",
   request_id: 'request_id',
   company_id: 'company_id',
+  company_name: 'company_name',
   api_key_id: 'api_key_id',
+  api_key_name: 'api_key_name',
   model_slug: 'model_slug',
   upstream_model: 'upstream_model',
   endpoint: 'endpoint',
@@ -37,6 +43,12 @@ export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as Column[];
 /** Columns for operators alone. The last two are of `upstream_costs`, which the tenant role may not read. */
 const INTERNAL: readonly Column[] = ['upstream_model', 'upstream_cost', 'upstream_currency'];
 const WITH_COSTS = 'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
+/** Columns of text that others chose: spreadsheets must not take a part of one for a formula. */
+const TEXTS: readonly Column[] = [
+  ...(['company_name', 'api_key_name', 'model_slug', 'upstream_model', 'cost_center', 'upstream_currency'] as const),
+];
+/** Columns of numbers with decimals. */
+export const LEDGER_DECIMALS: readonly Column[] = ['cost_eur', 'price_input', 'price_output', 'upstream_cost'];
 
 /** Takes a piece of an export; resolves false when nobody reads any more. */
 export type Write = (bytes: Buffer) => Promise<boolean>;
@@ -60,8 +72,8 @@ export async function* exportLedger(
 ): AsyncGenerator<readonly LedgerRow[]> {
   await leaveCompany(sql);
   yield* sql<LedgerRow[]>`
-    select ${sql.unsafe(expressions(LEDGER_COLUMNS))}
-    from ${sql.unsafe(WITH_COSTS)} where billing_month = ${month} and company_id = ${companyId}
+    with ${sql.unsafe(namesOf(companyId))} select ${sql.unsafe(expressions(LEDGER_COLUMNS))}
+    from ${sql.unsafe(WITH_COSTS)} ${sql.unsafe(WITH_NAMES)} where billing_month = ${month} and company_id = ${companyId}
     order by api_usage.occurred_at, request_id`.cursor(batch);
 }
 
@@ -71,6 +83,7 @@ interface LedgerSelection {
   readonly filters: UsageFilters;
   /** Whether to include the columns for operators: then it leaves the tenant role, which may not read all of them. */
   readonly internal: boolean;
+  readonly form: CsvForm;
 }
 
 /**
@@ -79,11 +92,14 @@ interface LedgerSelection {
  * @throws DatabaseUnavailable when the reader left, and the connection with it
  */
 export async function copyLedger(sql: ConnectionSql, asked: LedgerSelection, write: Write): Promise<void> {
-  const columns = LEDGER_COLUMNS.filter((name) => asked.internal || !INTERNAL.includes(name));
-  const rows = asked.internal ? WITH_COSTS : 'api_usage';
-  const text = `copy (select ${expressions(columns)} from ${rows} where ${conditionOf(asked)}
-    order by api_usage.occurred_at, request_id) to stdout with (format csv, header)`;
-  if (asked.internal) await leaveCompany(sql);
+  const { internal, form } = asked;
+  const columns = LEDGER_COLUMNS.filter((name) => internal || !INTERNAL.includes(name));
+  const rows = internal ? WITH_COSTS : 'api_usage';
+  const text = `copy (with ${namesOf(asked.companyId)} select ${expressions(columns, form)} from ${rows} ${WITH_NAMES}
+    where ${conditionOf(asked)} order by api_usage.occurred_at, request_id)
+    to stdout with (format csv, header, delimiter ${constant(form.separator)})`;
+  if (internal) await leaveCompany(sql);
+  if (form.mark !== '' && !(await write(Buffer.from(form.mark)))) throwAbandoned();
   await copyOut(sql, text, write);
 }
 
@@ -93,9 +109,21 @@ export async function copyLedger(sql: ConnectionSql, asked: LedgerSelection, wri
  */
 export async function copyOut(sql: ConnectionSql, text: string, write: Write): Promise<void> {
   for await (const bytes of sql.copyOut(text)) {
-    if (!(await write(bytes))) throw new DatabaseUnavailable('ABANDONED', 'the reader left');
+    if (!(await write(bytes))) throwAbandoned();
   }
 }
+
+function throwAbandoned(): never {
+  throw new DatabaseUnavailable('ABANDONED', 'the reader left');
+}
+
+/** The present names of a company and its keys. Materialized: the ledger may be on other servers. */
+function namesOf(company: string): string {
+  return `key_names as materialized (select id as key_id, name as api_key_name from api_keys where company_id = ${constant(company)}),
+    company_names as materialized (select id as name_of, name as company_name from companies where id = ${constant(company)})`;
+}
+
+const WITH_NAMES = 'left join key_names on key_id = api_key_id left join company_names on name_of = company_id';
 
 /** COPY takes no parameters. */
 function conditionOf({ companyId, range, filters }: LedgerSelection): string {
@@ -121,6 +149,14 @@ function constant(text: string): string {
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
 }
 
-function expressions(columns: typeof LEDGER_COLUMNS): string {
-  return columns.map((name) => `${EXPRESSIONS[name]} as ${name}`).join(', ');
+/** @param form how CSV is written; without it values are as they are */
+function expressions(columns: typeof LEDGER_COLUMNS, form?: CsvForm): string {
+  const shown = (name: Column): string => {
+    if (form !== undefined && TEXTS.includes(name))
+      return `regexp_replace(${EXPRESSIONS[name]}, ${constant(FORMULA)}, ${constant("\\1\\2'")}, 'g')`;
+    if (form !== undefined && form.decimal !== '.' && LEDGER_DECIMALS.includes(name))
+      return `replace(${EXPRESSIONS[name]}, '.', ${constant(form.decimal)})`;
+    return EXPRESSIONS[name];
+  };
+  return columns.map((name) => `${shown(name)} as ${name}`).join(', ');
 }

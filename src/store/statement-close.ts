@@ -14,6 +14,7 @@ import {
   type Bound,
   correctionsOf,
   type LateMonth,
+  openMonths,
   readLines,
   requireFewLate,
   SHARED_BOUND,
@@ -60,6 +61,44 @@ export async function requireClosable(sql: Sql, month: string, anyway = false): 
   );
 }
 
+/**
+ * Refuses a month out of order, because statements are numbered as months are closed, for good: while an earlier month
+ * with calls is open, and a month without open calls before one that is closed. Calls that came for an earlier month
+ * only after a later one was closed still get a statement, as do those left open by a version without this rule.
+ * @param month its first day
+ * @throws RefusedChange conflict, which names what to close first
+ */
+export async function requireInOrder(sql: Sql, company: string, month: string): Promise<void> {
+  const open = await openMonths(sql, company);
+  const name = month.slice(0, 7);
+  const earlier = open.filter((each) => each < name);
+  const [first] = earlier;
+  if (first !== undefined) {
+    const [are, order] =
+      earlier.length === 1 ? ['is', `Close ${first} first`] : ['are', `Close these first, beginning with ${first}`];
+    throwConflict(
+      'statement',
+      `${monthsText(earlier)} ${are} still open for this company, and statements are numbered in the order in which months are closed. ${order}; then ${name}.`,
+    );
+  }
+  const [{ latest }] = await sql<[{ latest: string | null }]>`
+    select to_char(max(billing_month), 'YYYY-MM') as latest from statements where company_id = ${company}`;
+  if (latest === null || latest < name || open.includes(name)) return;
+  throwConflict(
+    'statement',
+    `${latest} of this company is closed already, and ${name} has no calls that wait for a statement: statements are numbered in the order in which months are closed. Late calls of closed months become corrections on the statement of a later month.`,
+  );
+}
+
+const MOST_MONTHS = 12;
+
+/** "2026-08", "2026-07, 2026-08 and 2026-09", or the first twelve and how many more. */
+function monthsText(months: readonly string[]): string {
+  const named = months.length > MOST_MONTHS ? months.slice(0, MOST_MONTHS) : months.slice(0, -1);
+  const last = months.length > MOST_MONTHS ? `${months.length - MOST_MONTHS} more` : (months.at(-1) as string);
+  return named.length === 0 ? last : `${named.join(', ')} and ${last}`;
+}
+
 /** Takes a checkpoint of the seals, for the statements that are closed next. */
 export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
   const [row] = await sql<[SealCheckpoint]>`
@@ -67,7 +106,7 @@ export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
   return row;
 }
 
-/** The companies that need a statement of a month, removed ones too: with calls of it and none yet, or with late calls of earlier ones. */
+/** The companies that need a statement of a month, removed ones too: with calls of it and none yet, or with late calls of earlier ones and none of this or a later month. */
 export async function companiesToClose(sql: Sql, month: string): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`${toClose(sql, month)} order by 1`;
   return rows.map(({ id }) => id);
@@ -79,7 +118,7 @@ export function toClose(sql: Sql, month: string) {
     select company_id as id from monthly_spend where billing_month = ${month} and requests > 0 and statement is null
     union
     select company_id from late_usage where billing_month < ${month} and company_id <> all (array(
-      select company_id from statements where billing_month = ${month}))`;
+      select company_id from statements where billing_month >= ${month}))`;
 }
 
 /** What became of each company. */
@@ -131,7 +170,7 @@ export async function closeOne(sql: Sql, company: string, month: string, anyway:
  * Closes a month of a company, in a transaction of its own at "read committed". A month that is closed already stays
  * as it is. Does not ask `requireClosable`. Reads all rows of the month.
  * @returns the number of its statement
- * @throws RefusedChange conflict beyond the bound, or where the ledger lacks rows
+ * @throws RefusedChange conflict out of order, beyond the bound, or where the ledger lacks rows
  */
 export async function closeMonth(
   sql: Sql,
@@ -141,6 +180,7 @@ export async function closeMonth(
   const [closed] = await sql<{ number: number }[]>`
     select number::float8 as number from statements where company_id = ${company} and billing_month = ${month}`;
   if (closed !== undefined) return { number: closed.number, already: true };
+  await requireInOrder(sql, company, month);
   const [before] = await sql<{ number: number; digest: string; seals: SealCheckpoint }[]>`
     select number::float8 as number, encode(digest, 'hex') as digest, content::json -> 'closing_seals' as seals
     from statements where company_id = ${company} order by statements.number desc limit 1`;

@@ -157,8 +157,8 @@ export async function previewStatement(sql: Sql, company: string, month: string,
 }
 
 /** Present names of a statement's keys by id. They are not in the document: names change, and may be erased. */
-async function keyNames(sql: Sql, company: string, { lines }: Statement): Promise<Map<string, KeyName>> {
-  const ids = [...new Set(lines.map(({ key }) => key))];
+async function keyNames(sql: Sql, company: string, { lines, corrections }: Statement): Promise<Map<string, KeyName>> {
+  const ids = [...new Set([...lines, ...corrections.flatMap((each) => each.lines)].map(({ key }) => key))];
   const rows = await sql<(KeyName & { id: string })[]>`
     select id, name, prefix from api_keys where company_id = ${company} and id = any(${ids}::uuid[])`;
   return new Map(rows.map(({ id, ...key }) => [id, key]));

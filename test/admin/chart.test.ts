@@ -147,8 +147,8 @@ t.test(
     const rows = [...markup.matchAll(/<tr><th scope="row">(.*?)<\/tr>/gs)].map(([, row]) => row as string);
     t.equal(rows.length, 3);
     t.match(rows[0], /^1 June 2026<\/th><td class="figure">–<\/td>/);
-    t.match(rows[1], /title="€1.123456789">€1.1235<.*title="€0.123456789">€0.1235<.*>€1.0000</s);
-    t.match(rows[2], /title="€0.00000001">&lt; €0.0001</);
+    t.match(rows[1], /title="€1.123456789">€1.12<.*title="€0.123456789">€0.12<.*>€1.00</s);
+    t.match(rows[2], /title="€0.00000001">&lt; €0.01</);
   },
 );
 

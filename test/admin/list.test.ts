@@ -116,6 +116,86 @@ t.test('the audit log is searched by person, name and company, and goes on where
   t.match(await get(operator, next as string), /<strong>Company 1234<\/strong>/);
 });
 
+t.test(
+  'every list is searched whatever the case and the accents, and companies by their people and keys',
+  async (t) => {
+    const [{ id }] = await sql<
+      [{ id: string }]
+    >`insert into companies (name) values ('Grüne Łódź Müller') returning id`;
+    await sql`insert into users (email, role, company_id) values ('owner.of.it@gruen.example', 'owner', ${id})`;
+    await sql`insert into invitations (company_id, email, role, digest, expires_at)
+    values (${id}, 'invited@gruen.example', 'member', sha256('invited'), now() + interval '1 day')`;
+    await sql`insert into api_keys (company_id, name, digest, prefix, scopes)
+    values (${id}, 'Schlüssel für Jürgen', sha256('umlauts'), 'svc_Zz9Q', '{chat}')`;
+    await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+    values ('umlaut-chat', ${id}, 'internal-ü', 'chat', true, 1, 2)`;
+    await sql`insert into assistants (company_id, name, system_prompt) values (${id}, 'Übersetzer', 'x')`;
+    await sql`insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
+      prompt_tokens, completion_tokens, price_input, price_output, cost_eur, usage_source, outcome, occurred_at)
+    values ('2026-09-01', gen_random_uuid(), ${id}, gen_random_uuid(), 'm', 'm', 'embeddings', 1, 0, 0, 0, 0, 'upstream', 'completed', '2026-09-15')`;
+    const name = 'Grüne Łódź Müller';
+    const finds = async (path: string, search: string, first: string) => {
+      const found = firsts(
+        await get(operator, `${path}${path.includes('?') ? '&' : '?'}q=${encodeURIComponent(search)}`),
+      );
+      t.same(found, [first], `${path} ${search}`);
+    };
+    const people = ['owner.of.it', 'OWNER.of.it@gruen.example', 'invited@gruen', 'svc_Zz9Q', 'svc_zz9q…', 'Zz9Q'];
+    for (const search of ['muller', 'mueller', 'gruene', 'grune', 'lodz', 'ŁÓDŹ', 'grüne lódz', id, ...people])
+      await finds('/companies', search, name);
+    await finds(`/companies/${id}/access`, 'schluessel fur juergen', 'Schlüssel für Jürgen');
+    await finds(`/companies/${id}/assistants`, 'uebersetzer', 'Übersetzer');
+    await finds('/models', 'gruene', 'umlaut-chat');
+    await finds('/users', 'lodz', 'owner.of.it@gruen.example');
+    await finds('/users', 'OWNER.of.it', 'owner.of.it@gruen.example');
+    await finds('/companies/statements/month?month=2026-09', 'mueller', name);
+  },
+);
+
+t.test('the audit log is searched by what happened', async (t) => {
+  const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values ('Wortmann') returning id`;
+  const [key] = await sql<[{ id: string }]>`insert into api_keys (company_id, name, digest, prefix, scopes)
+    values (${id}, 'CI', sha256('ci'), 'svc_ci12', '{chat}') returning id`;
+  const own = { slug: 'wort-chat', upstream_model: 'internal-w', cost_eur_per_1k_output: '2' };
+  await sql`insert into models ${sql({ ...own, company_id: id, kind: 'chat', eu_hosted: true, cost_eur_per_1k_input: '1' })}`;
+  const count = async (search: string, path = `/companies/${id}/audit`) =>
+    (await operator.get(`${path}?q=${encodeURIComponent(search)}`)).text.match(/<tr/g)?.length ?? 0;
+  /** Asserts that the change is found by these words, and was not before; with the row of headings. */
+  const finds = async (change: () => PromiseLike<unknown>, ...searches: string[]) => {
+    const before = await Promise.all(searches.map((search) => count(search)));
+    await change();
+    for (const [at, search] of searches.entries())
+      t.equal(await count(search), Math.max(1, before[at] as number) + 1, search);
+  };
+  const setKey = (column: string, value: string | null) =>
+    sql`update api_keys set ${sql({ [column]: value })} where id = ${key.id}`;
+  await finds(
+    () => sql`update companies set monthly_budget_eur = 500 where id = ${id}`,
+    'budget',
+    'BUDGET',
+    'monthly_budget_eur',
+    'monthly budget',
+  );
+  await finds(() => setKey('monthly_budget_eur', '5'), 'budget', 'key budget', 'CI budget');
+  await finds(() => setKey('revoked_at', '2026-11-01'), 'revoked', 'revoked key', 'revoked ci');
+  await finds(() => sql`update models set cost_eur_per_1k_input = 3 where company_id = ${id}`, 'price', 'input price');
+  await finds(() => sql`update companies set closed_at = now() where id = ${id}`, 'closed');
+  await finds(() => sql`update companies set closed_at = null where id = ${id}`, 'reopened');
+  await finds(() => sql`update companies set allow_non_eu_models = true where id = ${id}`, 'eu models');
+  const people = { email: 'w@w.example', role: 'owner', company_id: id };
+  await finds(() => sql`insert into users ${sql(people)}`, 'created user', 'owner');
+  await finds(() => sql`update users set role = 'member' where email = 'w@w.example'`, 'role', 'changed user');
+  await finds(() => sql`delete from users where email = 'w@w.example'`, 'removed');
+  t.equal(await count('budget', '/audit'), 3, 'of all companies as well');
+  t.equal(await count('created company wortmann', '/audit'), 2);
+  t.equal(await count('nothing of the kind'), 0);
+
+  const seen = async (search: string) => (await count(search)) - (await count(search, '/nowhere'));
+  await sql`update models set upstream_model = 'internal-x' where company_id = ${id}`;
+  t.equal(await seen('upstream'), 0, 'an owner finds nothing by what is hidden');
+  t.equal(await seen('internal'), 0);
+});
+
 t.test("an operator's lists lead from the name of a company to its pages", async (t) => {
   const [{ id }] = await sql<[{ id: string }]>`insert into companies (name) values ('Hafen <i>') returning id`;
   await sql`insert into users (email, role, company_id) values ('hafen@x.example', 'member', ${id})`;

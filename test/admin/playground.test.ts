@@ -51,7 +51,7 @@ t.test('each role: its own key, booked on the company; members and other compani
       ...{ model_slug: CHAT, endpoint: 'chat.completions', outcome: 'completed' },
     });
     t.match(textOf(text), `completed: ${row?.prompt_tokens} tokens in, ${row?.completion_tokens} out`);
-    t.match(text, `${Number(row?.cost_eur)} EUR`);
+    t.match(text, `€${Number(row?.cost_eur)}`);
     t.notMatch(text, KEY);
     t.notMatch(text, office.upstream.parts.chat);
   }
@@ -210,7 +210,7 @@ await t.test('in a browser', async (t) => {
     t.equal(await answer(page).locator('*').count(), 0, 'text only');
     const row = await rowOf(page);
     t.match(row, { outcome: 'completed', created_by: people.administrator });
-    t.match(await figures(page).innerText(), `${Number(row?.cost_eur)} EUR`);
+    t.match(await figures(page).innerText(), `€${Number(row?.cost_eur)}`.replace('.', ','));
     await look(page, 'playground');
     await page.getByRole('link', { name: 'What became of the request' }).click();
     t.match(await page.locator('main').innerText(), `${row?.request_id}`);

@@ -200,7 +200,7 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   t.match(margin.text, '<a href="/models?q=brand-embed"><code>brand-embed</code></a>', 'where its cost price is set');
   t.match(page, new RegExp(`${CHAT} 2 `));
   t.match(page, /Nordlicht Verlag/);
-  const [, file = ''] = /href="([^"]+)" download>CSV/.exec(margin.text) ?? [];
+  const [, file = ''] = /href="([^"]+)" title="[^"]+" download>CSV</.exec(margin.text) ?? [];
   const csv = await operator.get(file);
   t.match(csv.headers.get('content-disposition'), /filename="margin-\d{4}-\d\d\.csv"/);
   t.match(

@@ -17,6 +17,8 @@ const add = (...rows: Parameters<typeof addUsage>[1]) => db.run(10_000, (sql: Sq
 const row = { company, prompt: 1000, input: '0.0025' };
 const operator = await signedIn(office, 'operator');
 
+const textOf = ({ text }: { readonly text: string }) => text.replaceAll(/<[^>]*>/g, '');
+
 async function newCompany(name: string): Promise<string> {
   const { company } = await office.newCustomer();
   await office.sql`update companies set name = ${name} where id = ${company}`;
@@ -28,43 +30,57 @@ async function numberOf(id: string, month: string): Promise<string | undefined> 
   return found?.number;
 }
 
-t.test(
-  'an operator closes a month of a company, sees what is still open before it, and gets its statement',
-  async (t) => {
-    await add({ ...row, month: '2026-08-01' }, { ...row, month: '2026-09-01' });
-    const browser = await startBrowser(t);
-    const tab = await signedInTab(t, browser, office.adminUrl, office.people.operator);
-    const { page } = tab;
-    await page.goto(base);
-    await follow(page, page.getByRole('link', { name: 'Close… September 2026' }));
-    await page.getByRole('heading', { name: 'Close September 2026?' }).waitFor();
-    t.match(await page.getByRole('main').innerText(), /This cannot be undone.*Still open before it: August 2026/s);
-    t.same(await examine(page, 'statement-close'), []);
-    await follow(page, page.getByRole('button', { name: 'Close September 2026' }));
+t.test('an operator closes the months of a company in their order, and gets their statements', async (t) => {
+  await add({ ...row, month: '2026-01-01' }, { ...row, month: '2026-02-01' }, { ...row, month: '2026-03-01' });
+  const browser = await startBrowser(t);
+  const tab = await signedInTab(t, browser, office.adminUrl, office.people.operator);
+  const { page } = tab;
+  await page.goto(base);
+  await follow(page, page.getByRole('link', { name: 'Close… March 2026' }));
+  await page.getByRole('heading', { name: 'Close March 2026?' }).waitFor();
+  const main = page.getByRole('main');
+  t.match(await main.innerText(), /Still open before it: January 2026, February 2026\. .*these are closed first/);
+  t.equal(await main.getByRole('button', { name: 'Close March 2026' }).count(), 0);
+  t.same(await examine(page, 'statement-close-order'), []);
+  t.match(await operator.post(`${base}/close`, { month: '2026-03' }), {
+    status: 422,
+    text: /2026-01 and 2026-02 are still open .* beginning with 2026-01; then 2026-03\./,
+  });
+  t.equal(await numberOf(company, '2026-03-01'), undefined);
+  const all = await operator.get(`${ALL}?month=2026-03`);
+  t.match(textOf(all), /Still open before it: January 2026 \(one company\), February 2026 \(one company\)\./);
+  t.match(await operator.post(ALL, { month: '2026-03' }), {
+    status: 200,
+    text: /Not closed.*2026-01 and 2026-02 are/s,
+  });
+
+  for (const [at, month] of ['January', 'February', 'March'].entries()) {
+    if (at > 0) await page.goto(`${base}/close?month=2026-03`);
+    const first = page.getByRole('link', { name: `Close ${month} 2026…` });
+    if (month !== 'March') await follow(page, first);
+    await page.getByRole('heading', { name: `Close ${month} 2026?` }).waitFor();
+    t.match(await main.innerText(), /This cannot be undone/);
+    if (at === 0) t.same(await examine(page, 'statement-close'), []);
+    await follow(page, page.getByRole('button', { name: `Close ${month} 2026` }));
     await page.getByText('The month is closed. This is its statement.').waitFor();
-    await page.getByRole('heading', { name: 'Statement 1 · September 2026' }).waitFor();
-    t.equal(
-      await page
-        .getByRole('main')
-        .getByRole('link', { name: /^Close/ })
-        .count(),
-      0,
-    );
-    await page.goto(`${base}/close?month=2026-09`);
-    await page.getByRole('heading', { name: 'Statement 1 · September 2026' }).waitFor(); // and not closed twice
-    t.same(tab.complaints, []);
-    t.equal((await operator.post(`${base}/close`, { month: '2026-09' })).status, 303, 'a form that is sent again');
-    const log = await office.sql`select actor from audit_log where subject = 'statements'`;
-    t.same([...log], [{ actor: office.people.operator }]);
-  },
-);
+    await page.getByRole('heading', { name: `Statement ${at + 1} · ${month} 2026` }).waitFor();
+    t.equal(await main.getByRole('link', { name: /^Close/ }).count(), 0);
+  }
+  await page.goto(`${base}/close?month=2026-03`);
+  await page.getByRole('heading', { name: 'Statement 3 · March 2026' }).waitFor(); // and not closed twice
+  t.same(tab.complaints, []);
+  t.equal((await operator.post(`${base}/close`, { month: '2026-03' })).status, 303, 'a form that is sent again');
+  const log = await office.sql`select distinct actor from audit_log where subject = 'statements'`;
+  t.same([...log], [{ actor: office.people.operator }]);
+  await add({ ...row, month: '2026-04-01' }); // it comes late, and waits for its statement
+});
 
 t.test('people of a company close nothing', async (t) => {
   const owner = await signedIn(office, 'owner');
-  t.equal((await owner.post(`${base}/close`, { month: '2026-08' })).status, 403);
-  t.equal((await owner.post(ALL, { month: '2026-08' })).status, 403);
+  t.equal((await owner.post(`${base}/close`, { month: '2026-04' })).status, 403);
+  t.equal((await owner.post(ALL, { month: '2026-04' })).status, 403);
   t.equal((await owner.get('/companies/statements')).status, 403);
-  t.equal(await numberOf(company, '2026-08-01'), undefined);
+  t.equal(await numberOf(company, '2026-04-01'), undefined);
 });
 
 t.test(
@@ -77,17 +93,17 @@ t.test(
       t.equal((await operator.post(path, { month: 'May' })).status, 404);
     }
     const id = randomUUID();
-    await office.sql`insert into gateways (id, name, version, backlog, oldest_at) values (${id}, 'gw-1', '1', 7, '2026-08-31T23:00:00Z')`;
-    t.match((await operator.get(`${base}/close?month=2026-08`)).text, /may still be on their way from gw-1/);
+    await office.sql`insert into gateways (id, name, version, backlog, oldest_at) values (${id}, 'gw-1', '1', 7, '2026-04-30T23:00:00Z')`;
+    t.match((await operator.get(`${base}/close?month=2026-04`)).text, /may still be on their way from gw-1/);
     for (const path of [ALL, `${base}/close`]) {
-      const asked = await operator.post(path, { month: '2026-08' });
+      const asked = await operator.post(path, { month: '2026-04' });
       t.match(asked, { status: 409, text: /on their way from gw-1 .*7 records waiting.*Close it anyway/s });
-      t.equal(await numberOf(company, '2026-08-01'), undefined);
+      t.equal(await numberOf(company, '2026-04-01'), undefined);
     }
     const [, answer = ''] =
-      /name="confirmed" value="([^"]+)"/.exec((await operator.post(ALL, { month: '2026-08' })).text) ?? [];
-    t.equal((await operator.post(`${base}/close`, { month: '2026-08', confirmed: answer })).status, 303);
-    t.equal(await numberOf(company, '2026-08-01'), '2');
+      /name="confirmed" value="([^"]+)"/.exec((await operator.post(ALL, { month: '2026-04' })).text) ?? [];
+    t.equal((await operator.post(`${base}/close`, { month: '2026-04', confirmed: answer })).status, 303);
+    t.equal(await numberOf(company, '2026-04-01'), '4');
     await office.sql`delete from gateways where id = ${id}`;
   },
 );
@@ -125,7 +141,7 @@ t.test(
       '1',
       '1',
       '1',
-      '4',
+      '6',
       undefined,
     ]);
     await office.sql`update monthly_spend set requests = 1 where company_id = ${lacking as string}`;

@@ -40,10 +40,12 @@ const late = randomUUID();
 await add([
   { ...row, request: late },
   { ...row, month: '2026-10-01' },
-  { ...row, month: '2026-08-01' },
 ]);
 await closeStatement(db, company, '2026-10-01');
-await add([{ ...row, month: '2026-10-01' }]);
+await add([
+  { ...row, month: '2026-10-01' },
+  { ...row, month: '2026-08-01' },
+]);
 
 t.test('owners see their statements, and neither internal names nor those of others', async (t) => {
   const owner = await signedIn(office, 'owner');
@@ -117,7 +119,9 @@ t.test('the pages are accessible on every window, and print without what one can
   await tab.page.getByRole('heading', { name: 'Statement 2 · October 2026' }).waitFor();
   t.same(await examine(tab.page, 'statement'), []);
   await tab.page.setViewportSize({ width: 360, height: 800 });
-  const files = await Promise.all(['JSON', 'CSV'].map((name) => tab.page.getByRole('link', { name }).boundingBox()));
+  const files = await Promise.all(
+    ['JSON', 'CSV'].map((name) => tab.page.getByRole('link', { name, exact: true }).boundingBox()),
+  );
   t.equal(files[0]?.y, files[1]?.y, 'the files stand side by side on a phone');
   const usage = tab.page.getByRole('main').getByRole('link', { name: 'Usage', exact: true });
   t.equal(await usage.last().getAttribute('href'), `/companies/${company}/usage?month=2026-10`);
@@ -202,15 +206,28 @@ t.test('programs list, read and close statements; tokens of a company only read'
     status: 400,
     body: { errors: [{ pointer: '#/month' }] },
   });
+  t.match(await send(office, token, ['POST', base], { month: '2026-07' }), {
+    status: 409,
+    body: { detail: /^2026-10 of this company is closed already/ },
+  });
+  await add([{ ...row, month: '2026-07-01' }]);
+  t.match(await send(office, token, ['POST', base], { month: '2026-08' }), {
+    status: 409,
+    body: { detail: /^2026-07 is still open .* Close 2026-07 first; then 2026-08\.$/ },
+  });
+  t.match(await send(office, token, ['POST', base], { month: '2026-07' }), {
+    status: 201,
+    body: { number: 3, corrections: 1, document: { previous: digest } },
+  });
   const closed = await send(office, token, ['POST', base], { month: '2026-08' });
   t.match(closed, {
     status: 201,
-    body: { number: 3, month: '2026-08', corrections: 1, document: { previous: digest } },
+    body: { number: 4, month: '2026-08', corrections: 0 },
   });
   t.same((await send(office, token, ['POST', base], { month: '2026-08' })).body, closed.body, 'closed once');
   const log = await office.sql<{ actor: string; number: string }[]>`
     select actor, after ->> 'number' as number from audit_log where subject = 'statements' order by id desc limit 1`;
-  t.same([...log], [{ actor: 'token deploy', number: '3' }]);
+  t.same([...log], [{ actor: 'token deploy', number: '4' }]);
 });
 
 t.test('a table of many keys adds up: those that it does not show are one line', async (t) => {
@@ -224,5 +241,5 @@ t.test('a table of many keys adds up: those that it does not show are one line',
   t.equal(keys.match(/a deleted key/g)?.length, 200);
   const row = keys.slice(keys.indexOf('3 others')).split('</tr>', 1)[0] ?? '';
   const cells = row.replaceAll(/<[^>]*>/g, ' ').split(/\s+/);
-  t.match(cells.join(' '), '3 others 3 6 0 €0.00 6', 'the cheapest, of 1, 2 and 3 tokens');
+  t.match(cells.join(' '), '3 others 3 6 0 €0.01 €0.006', 'the cheapest, of 1, 2 and 3 tokens');
 });

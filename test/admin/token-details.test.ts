@@ -43,7 +43,7 @@ t.test('the usage page, its exports and the page of a request show token details
   t.notMatch(ofKey, 'Token details');
   const sums = (await owner.get(`/companies/${company}/usage.csv`)).text.split('\n');
   t.match(sums[0], /,cached_tokens,cache_write_tokens,audio_prompt_tokens,reasoning_tokens,audio_completion_tokens$/);
-  t.match(sums[1], new RegExp(`^all,.*,${told.cached},0,0,0,0$`));
+  t.match(sums[1], new RegExp(`^${CHAT},.*,${told.cached},0,0,0,0$`));
   const request = plain(await owner.get(`/companies/${company}/requests/${id}`, english));
   t.match(request, `Of the prompt tokens ${told.cached} from the cache, 0 audio`);
 });

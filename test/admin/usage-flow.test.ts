@@ -112,7 +112,12 @@ t.test('without JavaScript, at 320 pixels and on paper', async (t) => {
   const overflow = 'document.documentElement.scrollWidth - document.documentElement.clientWidth';
   t.equal(await wide.evaluate(overflow), 0, 'nothing is wider than the window');
   await wide.emulateMedia({ media: 'print', colorScheme: 'dark' });
-  for (const hidden of [wide.locator('header.top'), wide.locator('.filters'), wide.locator('.presets')]) {
+  for (const hidden of [
+    wide.locator('header.top'),
+    wide.locator('.usage-bar .filters'),
+    wide.locator('.presets'),
+    wide.locator('#export'),
+  ]) {
     t.equal(await hidden.isVisible(), false);
   }
   t.equal(await wide.getByRole('table', { name: 'By model' }).isVisible(), true);

@@ -68,7 +68,7 @@ t.test('a closed month is printed in the same bytes each time, whatever keys are
   t.match(text, row.digest);
   t.match(text, /Renamed \(svc_abcd…\)/);
   const csv = (await tollgate('statement', ...month, '--csv')).out;
-  t.match(csv, new RegExp(`\n1,month,2026-10,fast,${key},'=sales,1,1000,0,0\\.000000000001\n`));
+  t.match(csv, new RegExp(`\n1,month,2026-10,fast,${key},Renamed,'=sales,1,1000,0,0\\.000000000001\n`));
   t.notMatch(text + csv + closed.out, 'internal/fast', 'no internal model names');
 });
 
@@ -86,9 +86,10 @@ t.test('a month is closed for all companies, with progress; a second run has not
 
   const september = await tollgate('statement', 'close', '--all-companies', '--month', '2026-09', '--json');
   t.same(september.json.closed, [], 'the late call is of a later month');
+  await add({ company, month: '2026-09-01', prompt: 0 });
   await tollgate('statement', 'close', '--company', company, '--month', '2026-09');
   const list = (await tollgate('statement', 'list', '--company', company)).out;
-  t.match(list, / 2 +2026-09 +0 +0 +1 +0\.001 /);
+  t.match(list, / 2 +2026-09 +1 +0 +1 +0\.001 /);
   t.match(list, /1 call, 0\.001 EUR: on statement 2/);
   t.match(
     (await tollgate('statement', '--company', company, '--month', '2026-09')).out,
@@ -96,7 +97,7 @@ t.test('a month is closed for all companies, with progress; a second run has not
   );
   t.match(await tollgate('ledger', 'verify'), {
     code: 0,
-    out: /Every statement is proven by its rows; rows: 5, statements: 4/,
+    out: /Every statement is proven by its rows; rows: 6, statements: 4/,
   });
 });
 
@@ -120,6 +121,7 @@ t.test('wrong usage and what cannot be closed', async (t) => {
     (sql) =>
       sql`insert into gateways (id, name, version, backlog, oldest_at) values (${randomUUID()}, 'gw-1', '1', 7, '2026-08-31T23:00:00Z')`,
   );
+  await add({ company, month: '2026-08-01', prompt: 1, input: '0' });
   const waiting = ['statement', 'close', '--company', company, '--month', '2026-08'];
   t.match(await tollgate(...waiting), {
     code: 1,
@@ -128,8 +130,24 @@ t.test('wrong usage and what cannot be closed', async (t) => {
   });
   t.match(await tollgate(...waiting, '--anyway', '--json'), {
     code: 0,
-    json: { number: 3, requests: 0, total_eur: '0' },
+    json: { number: 3, requests: 1, total_eur: '0' },
   });
+});
+
+t.test('a month before which others are open is refused, with what to close first', async (t) => {
+  const id = await newCompany('Backlog');
+  for (const month of ['2026-05-01', '2026-03-01', '2026-04-01']) await add({ company: id, month });
+  const close = (month: string) => ['statement', 'close', '--company', id, '--month', month, '--anyway'];
+  t.match(await tollgate(...close('2026-05')), {
+    code: 1,
+    out: '',
+    err: /2026-03 and 2026-04 are still open .* beginning with 2026-03; then 2026-05\./,
+  });
+  t.match(await tollgate('statement', 'close', '--all-companies', '--month', '2026-05', '--anyway'), {
+    code: 1,
+    out: /Backlog.*2026-03 and 2026-04 are still open/s,
+  });
+  for (const month of ['2026-03', '2026-04', '2026-05']) t.match(await tollgate(...close(month)), { code: 0 });
 });
 
 t.test('an erased company keeps its statements, which are proven, and its last months can be closed', async (t) => {
@@ -141,13 +159,13 @@ t.test('an erased company keeps its statements, which are proven, and its last m
   t.equal((await tollgate('company', 'erase', company, '--yes', 'Acme')).code, 0);
   t.equal((await tollgate('statement', ...month, '--json')).out, before);
   t.match((await tollgate('statement', ...month)).out, /company +company-[0-9a-f]{8} .*key-[0-9a-f]{8} \(svc_abcd…\)/s);
-  await add({ company, month: '2026-10-01', prompt: 9, input: '1' });
+  await add({ company, month: '2026-10-01', prompt: 9, input: '1' }, { company, month: '2026-07-01', prompt: 0 });
   const last = ['--company', company, '--month', '2026-07'];
   t.match(await tollgate('statement', 'close', ...last, '--anyway', '--json'), {
     code: 0,
     json: { total_eur: '0.009' },
   });
-  t.match(await tollgate('ledger', 'verify'), { code: 0, out: /Every statement is proven by its rows; rows: 6,/ });
+  t.match(await tollgate('ledger', 'verify'), { code: 0, out: /Every statement is proven by its rows; rows: 12,/ });
 });
 
 t.test('a month of the ledger that was taken away is missed, and proven when it is back', async (t) => {

@@ -19,9 +19,9 @@ t.test('an e-mail says who, how much, and where to look', async (t) => {
     subject: '[Tollgate] ACME has used 80 % of its budget for November 2026',
     text: `ACME has used 80 % of its budget for November 2026.
 
-Budget: 400 EUR
-Spent so far: 325.1234 EUR
-At this pace at the end of the month: 480.5 EUR
+Budget: €400.00
+Spent so far: €325.12
+At this pace at the end of the month: €480.50
 
 Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.
 

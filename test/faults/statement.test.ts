@@ -21,10 +21,10 @@ const run = (...argv: string[]) => tollgate(argv, { env: { DATABASE_URL: world.d
 const clients: Journalled[] = [];
 let corrected = 0;
 
-/** Lets a gateway live in October: its clock is what its calls are booked by. */
-const inOctober = {
+/** Lets a gateway live in September: its clock is what its calls are booked by. */
+const inSeptember = {
   NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(
-    `const now = Date.now; const shift = Date.parse('2026-10-20T12:00:00Z') - now(); Date.now = () => now() + shift;`,
+    `const now = Date.now; const shift = Date.parse('2026-09-20T12:00:00Z') - now(); Date.now = () => now() + shift;`,
   )}`,
 };
 
@@ -32,7 +32,7 @@ const inOctober = {
 async function killedWithSpool(t: Test): Promise<{ company: string; records: number }> {
   const { company, key } = await world.newCompany();
   const proxy = await startFaultProxy(t, world.databaseUrl);
-  const gateway = await world.gateway({ ...inOctober, DATABASE_URL: proxy.url });
+  const gateway = await world.gateway({ ...inSeptember, DATABASE_URL: proxy.url });
   const load = startLoad({ urls: () => [gateway.url], key, workers: 8 });
   await load.more(20, 'before the database hangs', ({ status }) => status === 200);
   proxy.freeze();
@@ -81,17 +81,17 @@ t.test(
   async (t) => {
     for (let round = 0; round < ROUNDS; round++) {
       const { company, records } = await killedWithSpool(t);
-      const closed = await close(company, '2026-10');
+      const closed = await close(company, '2026-09');
       t.match(closed, { code: 0, json: { requests: records } });
       await spoolFound();
       const [list] = (await run('statement', 'list', '--company', company, '--json')).json.statements;
       t.match(list, { number: 1, later: [{ statement: null }] }, 'the closed month tells of it');
       t.ok(list.later[0].requests >= RECORDS / 2);
-      t.equal((await close(company, '2026-10')).out, closed.out, 'and is printed in the same bytes');
+      t.equal((await close(company, '2026-09')).out, closed.out, 'and is printed in the same bytes');
 
-      const next = (await close(company, '2026-09')).json;
+      const next = (await close(company, '2026-10')).json;
       const { late } = await agree(t, company);
-      t.match(next, { number: 2, requests: 0, corrections: [{ month: '2026-10', statement: 1, requests: late }] });
+      t.match(next, { number: 2, requests: 0, corrections: [{ month: '2026-09', statement: 1, requests: late }] });
       const ids = await sql<{ id: string }[]>`
       select request_id::text as id from api_usage where company_id = ${company} order by 1`;
       t.ok(next.corrections[0].request_ids.every((id: string) => ids.some((row) => row.id === id)));
@@ -107,19 +107,19 @@ t.test('a month is not closed while records of it wait: at an heir of the spool,
     create function book_usage(uuid, json) returns table (company_id uuid, billing_month date, cost_eur numeric)
       language plpgsql as $$ begin raise exception 'no space' using errcode = 'disk_full'; end $$`);
   const heir = await world.gateway();
-  const rows = () => sql`select from gateways where backlog > 0 and oldest_at < '2026-11-01'`;
+  const rows = () => sql`select from gateways where backlog > 0 and oldest_at < '2026-10-01'`;
   await until(async () => (await rows()).length === 1, 'the heir tells since when records wait');
   t.ok((await metric(heir, 'tollgate_ledger_lag_seconds')) > 86_400);
-  const refused = { code: 1, err: /Records of 2026-10 may still be on their way from .* records waiting/ };
-  t.match(await close(company, '2026-10'), refused);
+  const refused = { code: 1, err: /Records of 2026-09 may still be on their way from .* records waiting/ };
+  t.match(await close(company, '2026-09'), refused);
   heir.signal('SIGTERM');
   await heir.exited;
   t.equal((await rows()).length, 1);
-  t.match(await close(company, '2026-10'), refused, 'a clean stop that leaves records says so');
+  t.match(await close(company, '2026-09'), refused, 'a clean stop that leaves records says so');
   await sql.unsafe('drop function book_usage(uuid, json); alter function book_later(uuid, json) rename to book_usage');
   await spoolFound();
   t.equal((await rows()).length, 0, 'who takes a spool over takes the row with it');
-  t.equal((await close(company, '2026-10')).code, 0);
+  t.equal((await close(company, '2026-09')).code, 0);
 });
 
 t.test('a month is closed while the spool of a killed gateway is booked: each record is in it or late', async (t) => {
@@ -130,9 +130,9 @@ t.test('a month is closed while the spool of a killed gateway is booked: each re
       async () => (await sql`select from gateways where last_seen_at > now() - interval '5 seconds'`).length > 0,
       'the other gateway runs',
     );
-    t.equal((await close(company, '2026-10', '--anyway')).code, 0);
+    t.equal((await close(company, '2026-09', '--anyway')).code, 0);
     await found;
-    await close(company, '2026-09');
+    await close(company, '2026-10');
     corrected += (await agree(t, company)).late;
   }
   const verdict = await judge(sql, clients, world.upstreamJournal());

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
+import { PLAIN_CSV } from '../../src/domain/csv.ts';
 import { addDays, type DayRange, daysIn, stepOf, wholeMonth } from '../../src/domain/day-range.ts';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { NO_FILTERS, readUsage, type UsageFilters } from '../../src/store/company-usage.ts';
@@ -128,7 +129,7 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
     if (round % 4 === 0) {
       let csv = '';
       await run((sql) =>
-        copyLedger(sql, { companyId: company, range, filters, internal: false }, async (bytes) => {
+        copyLedger(sql, { companyId: company, range, filters, internal: false, form: PLAIN_CSV }, async (bytes) => {
           csv += bytes;
           return true;
         }),
@@ -308,7 +309,8 @@ t.test('days and hours hold in zones with odd offsets and with midnights that do
         );
         t.equal(sumsOf(usage.by_time).requests, usage.requests);
         let csv = '';
-        const asked = { companyId: own?.id, range: { from: date, to: date }, filters: NO_FILTERS, internal: false };
+        const range = { from: date, to: date };
+        const asked = { companyId: own?.id, range, filters: NO_FILTERS, internal: false, form: PLAIN_CSV };
         await copyLedger(sql, asked, async (bytes) => {
           csv += bytes;
           return true;

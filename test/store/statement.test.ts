@@ -29,6 +29,7 @@ import { addUsage, type SomeUsage } from '../support/usage.ts';
 
 const SEPTEMBER = '2026-09-01';
 const OCTOBER = '2026-10-01';
+const NOVEMBER = '2026-11-01';
 
 interface World {
   readonly db: Database;
@@ -70,10 +71,10 @@ t.test('a closed month: exact sums by model, key and cost centre, and the digest
     { ...row, prompt: 1, completion: 1, input: '0.1', output: '0.3' },
     { ...row, prompt: 7, input: '0.1', center: 'sales' },
     { ...row, key: two, model: 'slow', prompt: 5, input: '2' },
-    { ...row, month: SEPTEMBER, prompt: 100, input: '9' },
+    { ...row, month: NOVEMBER, prompt: 100, input: '9' },
     { ...row, company: randomUUID(), prompt: 100, input: '9' },
   );
-  t.same(await run((sql) => openMonths(sql, company)), ['2026-09', '2026-10']);
+  t.equal((await run((sql) => openMonths(sql, company)))[0], '2026-10');
   const preview = await run((sql) => previewStatement(sql, company, OCTOBER));
   t.match(preview, { number: null, closed_at: null, total_eur: '0.011100000001', requests: 4 });
 
@@ -101,7 +102,7 @@ t.test('a closed month: exact sums by model, key and cost centre, and the digest
   t.notMatch(text, /internal|Acme/, 'neither internal model names nor names');
   t.same(await close(company), { number: 1, already: true });
   t.equal((await run((sql) => statementOf(sql, company, OCTOBER)))?.text, text);
-  t.same(await run((sql) => openMonths(sql, company)), ['2026-09']);
+  t.notOk((await run((sql) => openMonths(sql, company))).includes('2026-10'));
   t.match(await run((sql) => verifyStatements(sql)), { statements: 1, rows: 4, late: 0, total: 0, findings: [] });
 });
 
@@ -234,7 +235,7 @@ t.test(
     t.ok(check.late > 0, `${statement.requests} rows in the month, ${check.late} late`);
     t.equal(statement.requests + check.late, booked);
     t.equal(statement.later[0]?.requests, check.late);
-    await close(company, '2026-08-01');
+    await close(company, NOVEMBER);
     const next = await run((sql) => findStatement(sql, company, 2));
     t.match(next, { corrections: check.late, requests: 0 });
     t.match(await run((sql) => verifyStatements(sql)), { rows: booked, late: 0, total: 0 });
@@ -266,8 +267,8 @@ t.test(
     t.same(await run((sql) => openMonths(sql, company)), ['2026-10'], 'and stays open');
     t.equal((await close(company)).number, 1);
     await add({ company, month: OCTOBER, prompt: 1000, input: '7' });
-    await without(() => isRefused(SEPTEMBER));
-    await close(company, SEPTEMBER);
+    await without(() => isRefused(NOVEMBER));
+    await close(company, NOVEMBER);
     t.match(await run((sql) => findStatement(sql, company, 2)), { cost_eur: '0', total_eur: '7' });
   },
 );
@@ -354,6 +355,50 @@ t.test('companies that need a statement: with calls of the month, or late ones o
   t.same(await run((sql) => companiesToClose(sql, OCTOBER)), []);
 });
 
+t.test('months of a company are closed in their order, whatever is asked for first', async (t) => {
+  const { add, close, run, newCompany } = await world(t);
+  const [company, later] = [await newCompany(), await newCompany()];
+  const [july, august] = ['2026-07-01', '2026-08-01'];
+  for (const month of [OCTOBER, august, SEPTEMBER]) await add({ company, month });
+  await add({ company: later, month: OCTOBER });
+  const isRefused = (month: string, message: RegExp) =>
+    t.rejects(close(company, month), { reason: 'conflict', message });
+  const first = /^2026-08 and 2026-09 are still open .*beginning with 2026-08; then 2026-10\.$/;
+  await isRefused(OCTOBER, first);
+  await isRefused(NOVEMBER, /^2026-08, 2026-09 and 2026-10 are still open /);
+  await isRefused(SEPTEMBER, /^2026-08 is still open .* Close 2026-08 first; then 2026-09\.$/);
+  t.equal((await close(later, OCTOBER)).number, 1, 'a company without calls before');
+  t.same(await Promise.all([OCTOBER, OCTOBER].map((month) => close(company, month).catch(({ reason }) => reason))), [
+    'conflict',
+    'conflict',
+  ]);
+  const seals = await run(checkpointSeals);
+  const close2 = (month: string) => (id: string) =>
+    run((sql) => sql.begin((own) => closeMonth(own as unknown as Sql, { company: id, month, seals })));
+  const all = await run((sql) => companiesToClose(sql, OCTOBER));
+  t.match(await closeEach(all, close2(OCTOBER), () => true), {
+    closed: [],
+    refused: [{ company_id: company, reason: first }],
+  });
+  for (const [at, month] of [august, SEPTEMBER, OCTOBER].entries())
+    t.equal((await close(company, month)).number, at + 1);
+  t.same(await close(company, august), { number: 1, already: true }, 'a closed month stays as it is');
+  await isRefused(july, /^2026-10 of this company is closed already, and 2026-07 has no calls /);
+  t.match(await run((sql) => verifyStatements(sql)), { statements: 4, total: 0 });
+});
+
+t.test('calls of an earlier month that come after a later one was closed get their statement', async (t) => {
+  const { add, close, run, newCompany } = await world(t);
+  const company = await newCompany();
+  await add({ company, month: OCTOBER });
+  t.equal((await close(company, OCTOBER)).number, 1);
+  for (const month of [SEPTEMBER, '2026-08-01', NOVEMBER]) await add({ company, month });
+  await t.rejects(close(company, NOVEMBER), { message: /^2026-08 and 2026-09 are still open / });
+  for (const [at, month] of ['2026-08-01', SEPTEMBER, NOVEMBER].entries())
+    t.equal((await close(company, month)).number, at + 2);
+  t.match(await run((sql) => verifyStatements(sql)), { statements: 4, total: 0 });
+});
+
 t.test('many are closed one by one: a refusal stops no other, a failure does, and the rest can be left', async (t) => {
   const close = async (company: string) => {
     if (company === 'lacking') throw new RefusedChange('conflict', 'statement', 'It lacks rows.');
@@ -379,7 +424,7 @@ t.test('nobody changes statements, and verify names what somebody changed behind
   await add({ ...row, request: edited }, { ...row, request: removed }, { ...row, request: moved }, row);
   await close(company, SEPTEMBER);
   await close(company);
-  await close(company, '2026-08-01');
+  await close(company, NOVEMBER);
   for (const table of ['statements', 'statement_rows', 'seal_checkpoints']) {
     for (const change of [`delete from ${table}`, `update ${table} set number = 9`, `truncate ${table}`]) {
       await t.rejects(
@@ -437,23 +482,23 @@ t.test('nobody changes statements, and verify names what somebody changed behind
   ) => `update statements set content = c, digest = sha256(convert_to(c, 'UTF8')),
     total_eur = (c::json ->> 'total_eur')::numeric, cost_eur = (c::json ->> 'cost_eur')::numeric
     from (select replace(content, '${from}', '${to}') as c from statements where number = ${number}) x where number = ${number}`;
-  t.same(await found(forged(2, '0.004', '0.005')), ['statement edited 2 2026-10', 'statement edited 3 2026-08']);
-  t.same(await found(forged(3, '"total_eur":"0"', '"total_eur":"5"')), ['statement edited 3 2026-08']);
+  t.same(await found(forged(2, '0.004', '0.005')), ['statement edited 2 2026-10', 'statement edited 3 2026-11']);
+  t.same(await found(forged(3, '"total_eur":"0"', '"total_eur":"5"')), ['statement edited 3 2026-11']);
   t.same(await found(forged(2, '"model":"fast"', '"model":"slow"')), [
     'statement differs from its rows 2',
-    'statement edited 3 2026-08',
+    'statement edited 3 2026-11',
   ]);
   const without = (member: string) => `update statements set content = c, digest = sha256(convert_to(c, 'UTF8'))
     from (select (content::jsonb - '${member}')::text as c from statements where number = 3) x where number = 3`;
   for (const member of ['rows', 'closing_seals', 'closed_at']) {
-    t.same(await found(without(member)), ['statement edited 3 2026-08'], `a text that says nothing of ${member}`);
+    t.same(await found(without(member)), ['statement edited 3 2026-11'], `a text that says nothing of ${member}`);
   }
   t.same(await found(`update statements set closed_at = closed_at - interval '1 day' where number = 3`), [
-    'statement edited 3 2026-08',
+    'statement edited 3 2026-11',
   ]);
   t.same(await found('delete from statements where number = 2'), ['statement missing 2 2026-10']);
   t.same(await found('delete from statements where number = 3', 'delete from statement_rows where number = 3'), [
-    'statement missing 3 2026-08',
+    'statement missing 3 2026-11',
   ]);
   t.same(await found('update monthly_spend set statement = null where statement = 2'), ['month not closed 2 2026-10']);
 });

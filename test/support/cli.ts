@@ -1,5 +1,5 @@
 import { PassThrough, Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { type Invocation, runCli } from '../../src/cli.ts';
 
 /** Exit code and output of one command line. */
@@ -28,7 +28,10 @@ export async function tollgate(
 ): Promise<Ran> {
   const stdout = Object.assign(new PassThrough(), { columns });
   const stderr = new PassThrough();
-  const printed = [text(stdout), text(stderr)] as const;
+  const printed = [stdout, stderr].map(async (stream) => String(await buffer(stream))) as [
+    Promise<string>,
+    Promise<string>,
+  ];
   const input = Object.assign(Readable.from([Buffer.from(stdin)]), { isTTY: columns !== undefined });
   const streams = { stdin: input, stdout, stderr };
   const code = await runCli({ argv, env, ...streams, ...(serve && { serve }) });

@@ -68,7 +68,8 @@ export const statementOperations: readonly Operation[] = [
     },
   }),
   post<{ readonly month: string; readonly anyway?: boolean }>('closeStatement', LIST, {
-    summary: 'Close a month with a statement, for good. A month that is closed already answers with its statement',
+    summary:
+      'Close a month with a statement, for good, after all earlier months with calls. A month that is closed already answers with its statement',
     action: 'statement.close',
     isLong: true,
     body: schema.object(

@@ -1,3 +1,4 @@
+import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../../domain/csv.ts';
 import { type DayRange, readRange, wholeMonth } from '../../domain/day-range.ts';
 import { FieldError } from '../../domain/field.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
@@ -30,6 +31,17 @@ const query = schema.object(
     key: schema.id,
     endpoint: schema.oneOf(Object.keys(ENDPOINTS)),
     cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
+  },
+  [],
+);
+const exportQuery = schema.object(
+  {
+    ...query.properties,
+    spreadsheet: {
+      ...schema.oneOf(SPREADSHEET_NAMES),
+      description:
+        'for people: with a byte order mark, and commas with numbers like 1234.56, or semicolons with numbers like 1234,56; default: commas without a mark, for programs',
+    },
   },
   [],
 );
@@ -103,16 +115,19 @@ export const usageOperations: readonly Operation[] = [
       return { ...summary, ...range, month, counts, by_key, by_time: usage.by_time };
     },
   }),
-  get<Query>('exportLedger', '/companies/{company}/ledger', {
+  get<Query & { readonly spreadsheet?: Spreadsheet }>('exportLedger', '/companies/{company}/ledger', {
     summary: 'The ledger rows behind the usage of a month or of a range of days, as CSV, oldest first',
     action: 'usage.read',
-    query,
+    query: exportQuery,
     file: {
       type: 'text/csv; charset=utf-8',
       name: (call) => `ledger-${rangeOf(call).from}-to-${rangeOf(call).to}.csv`,
       write(db, call, write) {
         const companyId = call.params.company as string;
-        const asked = { companyId, range: rangeOf(call), filters: filtersOf(call), internal: call.role === 'operator' };
+        const { spreadsheet } = call.query;
+        const form = spreadsheet === undefined ? PLAIN_CSV : SPREADSHEETS[spreadsheet];
+        const internal = call.role === 'operator';
+        const asked = { companyId, range: rangeOf(call), filters: filtersOf(call), internal, form };
         return snapshot(db, companyId, EXPORT_MS, (sql) => copyLedger(sql, asked, write));
       },
     },
