@@ -1,5 +1,5 @@
 import { csvLine, harmless } from '../domain/csv.ts';
-import { type DayRange, stepOf } from '../domain/day-range.ts';
+import { type DayRange, isMonth, stepOf } from '../domain/day-range.ts';
 import { FieldError } from '../domain/field.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../domain/usage.ts';
 import { findCompany } from '../store/company.ts';
@@ -9,7 +9,7 @@ import { type Quality, type QualityGroup, readQuality } from '../store/quality.t
 import { type DetailSums, readUsageDetails, type UsageDetails } from '../store/usage-details.ts';
 import { type PageContext, param, read, sharerOf } from './context.ts';
 import { download, nameFile } from './download.ts';
-import { isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
+import { readUsageAddress, type UsageAddress } from './usage-address.ts';
 
 /** What the usage page shows as CSV: its sums, and the ledger rows behind them. */
 

@@ -89,3 +89,21 @@ function exactValues(json: string | null): AuditRow['before'] {
   };
   return JSON.parse(json, exact as Parameters<typeof JSON.parse>[1]);
 }
+
+/** What a company may know of a model of its own. The internal name is not in it. */
+const MODEL_COLUMNS = [
+  ...['name', 'slug', 'kind', 'eu_hosted', 'token_input', 'created_at'],
+  ...['cost_eur_per_1k_input', 'cost_eur_per_1k_output'],
+];
+
+/** Without internal model names, and without the addresses of operators who made a key or an invitation. */
+export function asOwnersSee(row: AuditRow): AuditRow {
+  const shown = (values: AuditRow['before']) =>
+    values &&
+    Object.fromEntries(
+      Object.entries(values).filter(([name]) =>
+        row.subject === 'models' ? MODEL_COLUMNS.includes(name) : name !== 'created_by',
+      ),
+    );
+  return { ...row, before: shown(row.before), after: shown(row.after) };
+}

@@ -1,4 +1,5 @@
-import { type DayRange, readRange, wholeMonth } from '../../domain/day-range.ts';
+import { type DayRange, isMonth, readRange, wholeMonth } from '../../domain/day-range.ts';
+import { BOOKED_ENDPOINTS } from '../../domain/endpoint-text.ts';
 import { FieldError } from '../../domain/field.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company.ts';
@@ -8,7 +9,6 @@ import { copyLedger } from '../../store/export.ts';
 import { snapshot } from '../../store/tenant-role.ts';
 import { readUsageDetails } from '../../store/usage-details.ts';
 import { summaryOf } from '../../store/usage-summary.ts';
-import { ENDPOINTS, isMonth } from '../usage-address.ts';
 import { type Call, get, type Operation, type Schema } from './operation.ts';
 import { wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
@@ -27,7 +27,7 @@ const query = schema.object(
     to: { ...schema.day, description: 'the last day' },
     model: schema.slug,
     key: schema.id,
-    endpoint: schema.oneOf(Object.keys(ENDPOINTS)),
+    endpoint: schema.oneOf(Object.keys(BOOKED_ENDPOINTS)),
     cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
   },
   [],
