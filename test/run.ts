@@ -1,4 +1,4 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
@@ -10,10 +10,11 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 /**
- * Runs test files, some of a folder in one process: those named in the arguments, otherwise all;
- * six processes at once and more while cores are idle, or as many as --jobs=N says. Without FAST_HTTP in the
- * environment, tests of what clients see run twice: with the fast path and without it.
- * Prints a line per file, what failed in it, and at the end the line `N passed, N failed`.
+ * Runs test files, some of a folder in one process: those named in the arguments, those below test/ROOM for --room=ROOM,
+ * otherwise all; six processes at once and more while cores are idle, or as many as --jobs=N says. With --all, and where
+ * a change touches the fast path, tests of what clients see run twice, with it and without it; FAST_HTTP in the
+ * environment chooses one way.
+ * Prints a line per file, what failed in it, CPU seconds by folder, and at the end the line `N passed, N failed`.
  *
  * They are run by plain node. The command `tap` would load its own module loader into
  * each of them and into every Node process they start, which costs 0.3 to 0.9 s of CPU a file.
@@ -21,8 +22,12 @@ import { parseArgs } from 'node:util';
 const { EDGE_HEAVY, FAULTS, FUZZ_RUNS, TAP_GREP } = process.env;
 /** After which a file is taken for hung: far more than any takes on a busy machine, and than a long run of one. */
 const TIMEOUT_S = (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS) === undefined ? 300 : 7200;
+const TICKS = 100; // of a second, as Linux counts CPU
+const DEAREST = 10;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
+/** Where a change may behave in one of the two ways alone. */
+const FAST_PATH = /^(src\/(http|upstream|runtime|gateway|sse)\/|test\/(spec|edge|sdk|support)\/|package-lock\.json)/;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
 const BEFORE = new URL('support/no-async-hooks.ts', import.meta.url).href;
@@ -42,7 +47,7 @@ const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$/;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { jobs: { type: 'string' } },
+  options: { jobs: { type: 'string' }, room: { type: 'string' }, all: { type: 'boolean' } },
 });
 interface Run {
   readonly file: string;
@@ -50,9 +55,15 @@ interface Run {
   /** The file, and the value of FAST_HTTP. */
   readonly name: string;
 }
-const all = positionals.length === 0;
+const { room } = values;
+const all = positionals.length === 0 && room === undefined;
 const times: Record<string, number> = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {};
-const files = all ? globSync('test/**/*.test.ts') : positionals;
+const files =
+  positionals.length > 0 ? positionals : globSync(`test/${room === undefined ? '' : `${room}/`}**/*.test.ts`);
+if (files.length === 0) throw new Error(`there are no tests below test/${room}`);
+const bothWays = values.all === true || touches(FAST_PATH);
+/** CPU seconds of each run, with those of the processes that it started and waited for; empty where the system does not tell. */
+const cpu: Record<string, number> = {};
 const groups = together(files.flatMap(ways));
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 };
 type Count = keyof typeof totals;
@@ -63,6 +74,7 @@ if (all) {
   mkdirSync(dirname(TIMES), { recursive: true });
   writeFileSync(TIMES, JSON.stringify(times));
 }
+if (files.length > 1) showCpu();
 const skipped = totals.skip + totals.todo;
 console.log(`${totals.pass} passed, ${totals.fail} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`);
 process.exitCode = totals.fail > 0 || totals.pass === 0 ? 1 : 0;
@@ -70,12 +82,32 @@ process.exitCode = totals.fail > 0 || totals.pass === 0 ? 1 : 0;
 /** The runs of a file, one for each value of FAST_HTTP. */
 function ways(file: string): Run[] {
   const { FAST_HTTP } = process.env;
-  const values = FAST_HTTP === undefined && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
+  const values = FAST_HTTP === undefined && bothWays && BOTH_WAYS.test(file) ? [undefined, 'off'] : [FAST_HTTP];
   return values.map((fastHttp) => ({
     file,
     fastHttp,
     name: fastHttp === undefined ? file : `${file}, FAST_HTTP=${fastHttp}`,
   }));
+}
+
+/** Whether the changes that are not yet in the upstream branch, or else the last commit, are in files of this kind. */
+function touches(kind: RegExp): boolean {
+  const git = (...args: string[]) =>
+    execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  try {
+    const head = git('rev-parse', 'HEAD');
+    let base = head;
+    try {
+      base = git('merge-base', 'HEAD', '@{upstream}');
+    } catch {} // there is none
+    if (base === head) base = git('rev-parse', 'HEAD~1');
+    const changed = [git('diff', '--name-only', base), git('ls-files', '--others', '--exclude-standard')]
+      .join('\n')
+      .split('\n');
+    return changed.some((name) => kind.test(name));
+  } catch {
+    return true; // no history: nobody knows
+  }
 }
 
 /** Files of one folder, some in each group; the longest group is first. */
@@ -129,6 +161,7 @@ function coreTimes(): { idle: number; all: number } {
 async function runGroup(group: readonly Run[]): Promise<void> {
   const { fastHttp } = group[0] as Run;
   let began = performance.now();
+  let spent = 0;
   const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
     env: {
       ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
@@ -161,6 +194,9 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     const seconds = (performance.now() - began) / 1000;
     began = performance.now();
     times[name] = seconds;
+    const total = cpuSeconds(child.pid);
+    if (total !== null) cpu[name] = total - spent;
+    spent = total ?? spent;
     const good = line.startsWith('ok');
     console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s)`);
     if (!good) console.log(failures(lines).join('\n'));
@@ -178,6 +214,39 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     console.log([...failures(lines), `ended with ${signal ?? `exit code ${code}`}`].join('\n'));
   }
   if (waiting.length > 0) await runGroup(waiting); // what ended the process was none of theirs
+}
+
+/** CPU of a process, and of those that it started and waited for; null: the system does not tell. */
+function cpuSeconds(pid: number | undefined): number | null {
+  try {
+    const [, fields = ''] = /\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
+    const ticks = fields.split(' ').slice(11, 15).map(Number);
+    return ticks.reduce((sum, each) => sum + each, 0) / TICKS;
+  } catch {
+    return null;
+  }
+}
+
+/** Without the Postgres that all share. */
+function showCpu(): void {
+  const runs = Object.entries(cpu).sort(([, a], [, b]) => b - a);
+  if (runs.length === 0) return;
+  const folders = new Map<string, number>();
+  for (const [name, seconds] of runs) {
+    const folder = name.split('/').slice(1, -1)[0] ?? '.';
+    folders.set(folder, (folders.get(folder) ?? 0) + seconds);
+  }
+  const line = ([name, seconds]: readonly [string, number]) => `${seconds.toFixed(1).padStart(8)} ${name}`;
+  const total = runs.reduce((sum, [, seconds]) => sum + seconds, 0);
+  console.log(`\nCPU seconds, ${total.toFixed(0)} in all, by folder:`);
+  console.log(
+    [...folders]
+      .sort(([, a], [, b]) => b - a)
+      .map(line)
+      .join('\n'),
+  );
+  console.log(`\nthe ${Math.min(DEAREST, runs.length)} dearest files:`);
+  console.log(`${runs.slice(0, DEAREST).map(line).join('\n')}\n`);
 }
 
 /** The failed assertions of a file with their diagnostics, and all it printed that is not TAP. */

@@ -1,5 +1,5 @@
-import { actorName, minuteIn, NOUNS, nameIn, OWN_MODEL_COLUMNS } from '../domain/change-text.ts';
-import { AUDIT_WINDOW, type AuditRow, pageOfAudit } from '../store/audit.ts';
+import { actorName, minuteIn, NOUNS, nameIn } from '../domain/change-text.ts';
+import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../store/audit.ts';
 import { findCompany } from '../store/company.ts';
 import { companyOf, type PageContext, type Route, read } from './context.ts';
 import { type Html, html } from './html.ts';
@@ -63,18 +63,6 @@ async function log(c: PageContext, path: string): Promise<Html> {
   return html`${searchBar(path, SORTS, { search, sort, descending })}
 ${rows.length === 0 ? emptyText(empty) : table('Changes', rows, { cells }, true)}
 ${found.next === null ? '' : toNext(addressOf(path, { search, sort, descending }, more), `${descending ? 'Older' : 'Newer'} changes`)}`;
-}
-
-/** Without internal model names, and without the addresses of operators who made a key or an invitation. */
-export function asOwnersSee(row: AuditRow): AuditRow {
-  const shown = (values: AuditRow['before']) =>
-    values &&
-    Object.fromEntries(
-      Object.entries(values).filter(([name]) =>
-        row.subject === 'models' ? OWN_MODEL_COLUMNS.includes(name) : name !== 'created_by',
-      ),
-    );
-  return { ...row, before: shown(row.before), after: shown(row.after) };
 }
 
 function who({ actor, db_role }: AuditRow): Html {

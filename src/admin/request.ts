@@ -1,3 +1,4 @@
+import { ENDPOINTS } from '../domain/endpoint-text.ts';
 import { fateOf } from '../domain/request-fate.ts';
 import { findCompany } from '../store/company.ts';
 import { findRequest, type RequestDetail } from '../store/request.ts';
@@ -5,7 +6,7 @@ import { companyOf, type PageContext, param, type Route, read } from './context.
 import type { Format } from './format.ts';
 import { type Html, html } from './html.ts';
 import { companyHeading, companyLink, copyable, emptyText, muted, page } from './layout.ts';
-import { durationText, ENDPOINTS, keptText, requestsPage, resultBadge } from './requests.ts';
+import { durationText, keptText, requestsPage, resultBadge } from './requests.ts';
 
 /** What became of each request: of one company, or for operators of all. */
 export const requestRoutes: readonly Route[] = [

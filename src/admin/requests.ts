@@ -1,7 +1,7 @@
+import { ENDPOINTS } from '../domain/endpoint-text.ts';
 import type { ErrorStatus } from '../domain/errors.ts';
 import { FieldError, oneOf, readSlug, readUuid } from '../domain/field.ts';
 import { fateOf, RESULTS, type Result, reasonOfCode } from '../domain/request-fate.ts';
-import type { FREE_ENDPOINT, LookupEndpoint } from '../domain/usage.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import { findCompany } from '../store/company.ts';
 import { type KeyRow, keysWithCompany } from '../store/key.ts';
@@ -20,16 +20,7 @@ import { type Html, html, raw } from './html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from './layout.ts';
 import { filteredAddress, toNext } from './list.ts';
 import { localText, readLocal } from './local-time.ts';
-import { ENDPOINTS as BOOKED_ENDPOINTS } from './usage-address.ts';
 
-const NOT_BOOKED = {
-  'messages.count_tokens': 'Token counts',
-  models: 'Models',
-  usage: 'Usage',
-  shed: 'Refused at once: overload',
-  unknown: 'No such address',
-} satisfies Record<typeof FREE_ENDPOINT | LookupEndpoint | 'shed' | 'unknown', string>;
-export const ENDPOINTS: Readonly<Record<string, string>> = { ...BOOKED_ENDPOINTS, ...NOT_BOOKED };
 const RESULT_TEXTS: Readonly<Record<Result, string>> = {
   success: 'Answered',
   refused: 'Refused (4xx)',

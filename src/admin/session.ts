@@ -3,8 +3,9 @@ import type { Context } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import { digestBytes } from '../domain/key.ts';
+import { SESSION_LIMITS } from '../domain/user.ts';
 import type { Database } from '../store/database.ts';
-import { createSession, deleteSession, findSession, SESSION_LIMITS, type SessionRow } from '../store/session.ts';
+import { createSession, deleteSession, findSession, type SessionRow } from '../store/session.ts';
 import { SESSION_HEADER } from './settings.ts';
 
 const READ_MS = 2000;

@@ -1,6 +1,6 @@
-import { addDays, addMonths, type DayRange, daysIn, readRange, wholeMonth } from '../domain/day-range.ts';
+import { addDays, addMonths, type DayRange, daysIn, isMonth, readRange, wholeMonth } from '../domain/day-range.ts';
+import { BOOKED_ENDPOINTS } from '../domain/endpoint-text.ts';
 import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../domain/field.ts';
-import type { BookedEndpoint } from '../domain/usage.ts';
 import type { UsageFilters } from '../store/company-usage.ts';
 import type { PageContext } from './context.ts';
 import { Form } from './form.ts';
@@ -14,15 +14,6 @@ export interface UsageAddress {
   readonly form: Form;
 }
 
-/** Endpoints whose calls are booked. */
-export const ENDPOINTS: Readonly<Record<string, string>> = {
-  'chat.completions': 'Chat completions',
-  embeddings: 'Embeddings',
-  'assistants.run': 'Assistant runs',
-  responses: 'Responses',
-  messages: 'Messages',
-} satisfies Record<BookedEndpoint, string>;
-
 /** Filters in the order of the page, with their titles. */
 export const FILTERS = { model: 'Model', key: 'Key', endpoint: 'Endpoint', cost_center: 'Cost centre' } as const;
 export type FilterName = keyof typeof FILTERS;
@@ -30,7 +21,7 @@ export type FilterName = keyof typeof FILTERS;
 const READERS: Readonly<Record<FilterName, Read<string>>> = {
   model: readSlug,
   key: (text) => readUuid(text).toLowerCase(),
-  endpoint: oneOf(...Object.keys(ENDPOINTS)),
+  endpoint: oneOf(...Object.keys(BOOKED_ENDPOINTS)),
   cost_center: readLabel,
 };
 
@@ -124,8 +115,4 @@ export function presets(today: string): readonly (readonly [string, DayRange])[]
 export function rangeText({ from, to }: DayRange, format: Format): string {
   if (isMonth({ from, to })) return `in ${format.month(from)}`;
   return `${daysIn({ from, to }) === 1 ? 'on' : 'from'} ${format.range(from, to)}`;
-}
-
-export function isMonth({ from, to }: DayRange): boolean {
-  return wholeMonth(from).from === from && wholeMonth(from).to === to;
 }

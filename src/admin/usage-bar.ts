@@ -1,18 +1,11 @@
+import { isMonth } from '../domain/day-range.ts';
+import { BOOKED_ENDPOINTS } from '../domain/endpoint-text.ts';
 import type { Usage } from '../store/company-usage.ts';
 import type { PageContext } from './context.ts';
 import { type FormState, field, formState, options, select } from './field.ts';
 import { Form } from './form.ts';
 import { type Html, html, raw } from './html.ts';
-import {
-  ENDPOINTS,
-  FILTERS,
-  type FilterName,
-  inAddress,
-  isMonth,
-  presets,
-  queryOf,
-  type UsageAddress,
-} from './usage-address.ts';
+import { FILTERS, type FilterName, inAddress, presets, queryOf, type UsageAddress } from './usage-address.ts';
 
 /** Above the figures: which days and calls are shown, and the ways to others. */
 export function usageBar(c: PageContext, path: string, address: UsageAddress, usage: Usage): Html {
@@ -63,7 +56,7 @@ function choicesOf(name: FilterName, usage: Usage): (readonly [string, string])[
 }
 
 function filterText(name: FilterName, value: string, { by_key }: Usage): string {
-  if (name === 'endpoint') return ENDPOINTS[value] ?? value;
+  if (name === 'endpoint') return BOOKED_ENDPOINTS[value] ?? value;
   if (name !== 'key') return value || 'none';
   const key = by_key.lines.find(({ id }) => id === value);
   return keyText(value, key?.name ?? null, key?.prefix ?? null);

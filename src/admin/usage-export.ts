@@ -1,5 +1,5 @@
 import { type CsvColumns, type CsvForm, csvFile, decimal } from '../domain/csv.ts';
-import { type DayRange, stepOf } from '../domain/day-range.ts';
+import { type DayRange, isMonth, stepOf } from '../domain/day-range.ts';
 import { FieldError, oneOf } from '../domain/field.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../domain/usage.ts';
 import { findCompany } from '../store/company.ts';
@@ -12,7 +12,7 @@ import { CSV, download, nameFile } from './download.ts';
 import { options } from './field.ts';
 import { type Html, html } from './html.ts';
 import { spreadsheetOf, spreadsheetSelect } from './spreadsheet.ts';
-import { FILTERS, type FilterName, inAddress, isMonth, readUsageAddress, type UsageAddress } from './usage-address.ts';
+import { FILTERS, type FilterName, inAddress, readUsageAddress, type UsageAddress } from './usage-address.ts';
 
 /** What the usage page shows as CSV: each of its tables, and the ledger rows behind them. */
 

@@ -1,3 +1,4 @@
+import { BOOKED_ENDPOINTS } from '../domain/endpoint-text.ts';
 import { formatEur, parseEur } from '../domain/money.ts';
 import type { ReasonCount } from '../domain/request-fate.ts';
 import type { UsageSums } from '../domain/usage.ts';
@@ -8,7 +9,7 @@ import type { Format } from './format.ts';
 import { type Html, html, raw } from './html.ts';
 import { badge, type Columns, muted, table } from './layout.ts';
 import { reasonCells, shareOf } from './reason.ts';
-import { ENDPOINTS, queryOf, requestsOf, requestsWith, type UsageAddress } from './usage-address.ts';
+import { queryOf, requestsOf, requestsWith, type UsageAddress } from './usage-address.ts';
 
 /** The tables of a usage page: what is shown, by model, key, endpoint, cost centre, by how calls ended, and what tokens consist of. */
 
@@ -41,7 +42,7 @@ ${groups(around, usage, 'Key', by_key, ({ id, name, prefix }) => ({
   plain: name ?? 'a deleted key',
   measured: around.quality.by_key.get(id),
 }))}
-${groups(around, usage, 'Endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: ENDPOINTS[name] ?? name, plain: ENDPOINTS[name] ?? name, measured: around.quality.by_endpoint.get(name) }))}
+${groups(around, usage, 'Endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: BOOKED_ENDPOINTS[name] ?? name, plain: BOOKED_ENDPOINTS[name] ?? name, measured: around.quality.by_endpoint.get(name) }))}
 ${isLabelled ? groups(around, usage, 'Cost centre', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, text: name === '' ? muted('none') : name, plain: name || 'none' })) : ''}
 ${endings(usage, around.format)}`;
 }

@@ -44,6 +44,11 @@ export function daysIn({ from, to }: DayRange): number {
   return (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS + 1;
 }
 
+/** Whether a range is exactly one month. */
+export function isMonth({ from, to }: DayRange): boolean {
+  return wholeMonth(from).from === from && wholeMonth(from).to === to;
+}
+
 export function stepOf(range: DayRange): Step {
   const days = daysIn(range);
   return days === 1 ? 'hour' : days <= MAX_DAYS_DRAWN ? 'day' : 'month';

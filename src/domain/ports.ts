@@ -288,7 +288,7 @@ export interface EventStore {
   delivered(delivery: Delivery): Promise<void>;
   /** @param pause seconds until the next attempt; null: there is none @param reason short, without secrets */
   failed(delivery: Delivery, reason: string, pause: number | null): Promise<void>;
-  /** Deletes events that are too old, and what pages and operations keep for a day or less. */
+  /** Deletes events that are too old. */
   trim(): Promise<void>;
 }
 

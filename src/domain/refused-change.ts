@@ -37,3 +37,7 @@ export function throwNotFound(noun: Noun, message = `There is no such ${noun}.`)
 export function throwConflict(noun: Noun, message: string): never {
   throw new RefusedChange('conflict', noun, message);
 }
+
+export function unknownCompany(id: string): never {
+  throwNotFound('company', `There is no company ${id}.`);
+}

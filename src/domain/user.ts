@@ -5,3 +5,6 @@ export type Role = (typeof ROLES)[number];
 /** Roles that are held in a company: those that one can be invited to. */
 export const COMPANY_ROLES = ['owner', 'administrator', 'member'] as const satisfies readonly Role[];
 export type CompanyRole = (typeof COMPANY_ROLES)[number];
+
+/** Seconds after its last use, and after sign-in, at which a session ends. */
+export const SESSION_LIMITS = { idle: 2 * 3600, absolute: 12 * 3600 };

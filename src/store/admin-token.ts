@@ -1,7 +1,6 @@
 import { digestBytes, mintKey } from '../domain/key.ts';
-import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../domain/refused-change.ts';
 import { matching } from './columns.ts';
-import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 import { IS_ACTIVE, STATE } from './expressions.ts';

@@ -1,7 +1,7 @@
 import type { Visibility } from '../domain/assistant.ts';
-import { throwNotFound } from '../domain/refused-change.ts';
+import { throwNotFound, unknownCompany } from '../domain/refused-change.ts';
 import { given, matching } from './columns.ts';
-import { type Changes, rowsOf, unknownCompany } from './company.ts';
+import { type Changes, rowsOf } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 

@@ -1,4 +1,4 @@
-import type { ChangedRow } from '../domain/change-text.ts';
+import { type ChangedRow, OWN_MODEL_COLUMNS } from '../domain/change-text.ts';
 import { loggedColumns, tells } from './audit-search.ts';
 import { PAGE_BYTES } from './columns.ts';
 import type { Sql } from './database.ts';
@@ -88,4 +88,16 @@ function exactValues(json: string | null): AuditRow['before'] {
     return source.includes('.') ? source.replace(/\.?0+$/, '') : source;
   };
   return JSON.parse(json, exact as Parameters<typeof JSON.parse>[1]);
+}
+
+/** Without internal model names, and without the addresses of operators who made a key or an invitation. */
+export function asOwnersSee(row: AuditRow): AuditRow {
+  const shown = (values: AuditRow['before']) =>
+    values &&
+    Object.fromEntries(
+      Object.entries(values).filter(([name]) =>
+        row.subject === 'models' ? OWN_MODEL_COLUMNS.includes(name) : name !== 'created_by',
+      ),
+    );
+  return { ...row, before: shown(row.before), after: shown(row.after) };
 }

@@ -1,7 +1,8 @@
 import { type DayRange, type MonthDays, monthsIn, monthsLessDays, type Step, stepOf } from '../domain/day-range.ts';
+import { unknownCompany } from '../domain/refused-change.ts';
 import type { UsageSums } from '../domain/usage.ts';
 import { matching } from './columns.ts';
-import { REMOVED, unknownCompany } from './company.ts';
+import { REMOVED } from './company.ts';
 import type { Sql } from './database.ts';
 import { NIL_ID, utcSecond } from './expressions.ts';
 import { columnsOf } from './key-days.ts';

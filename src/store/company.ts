@@ -1,5 +1,5 @@
 import type { LimitColumns } from '../domain/limits.ts';
-import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
+import { throwConflict, unknownCompany } from '../domain/refused-change.ts';
 import { given } from './columns.ts';
 import type { Sql } from './database.ts';
 
@@ -156,10 +156,6 @@ export async function readClosing(sql: Sql, id: string): Promise<Date | null> {
 export async function rowsOf<T>(sql: Sql, company: string | null, rows: T[]): Promise<T[]> {
   if (rows.length === 0 && company !== null) await findCompany(sql, company);
   return rows;
-}
-
-export function unknownCompany(id: string): never {
-  throwNotFound('company', `There is no company ${id}.`);
 }
 
 export function columns(sql: Sql) {

@@ -8,11 +8,11 @@ import type { Limits } from '../domain/limits.ts';
 import type { ComingPrice, Model } from '../domain/model.ts';
 import { parseEur, parsePrices } from '../domain/money.ts';
 import type { Directory, MaybeAsync } from '../domain/ports.ts';
+import { unknownCompany } from '../domain/refused-change.ts';
 import { scopeSet } from '../domain/scope.ts';
 import { type Logger, reasonOf } from '../log.ts';
 import { Cache } from './cache.ts';
 import type { Follower } from './change-feed.ts';
-import { unknownCompany } from './company.ts';
 import type { Database, Sql } from './database.ts';
 import { DatabaseUnavailable } from './database-error.ts';
 

@@ -4,9 +4,6 @@ import { throwNotFound } from '../domain/refused-change.ts';
 import { lookAtBudgets, UNDELIVERED } from './alert.ts';
 import { matching } from './columns.ts';
 import type { Database, Sql } from './database.ts';
-import { forgetOld } from './idempotency.ts';
-import { pruneReveals } from './key-reveal.ts';
-import { pruneSessions } from './session.ts';
 
 const LEASE_MS = 2000;
 const LOOK_MS = 20_000; // at every budget, on a busy server
@@ -65,7 +62,6 @@ export function eventStore(db: Database, own: Database): EventStore {
     },
     async trim() {
       await own.run(MANY_MS, (sql) => sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`);
-      for (const forget of [forgetOld, pruneReveals, pruneSessions]) await own.run(MANY_MS, forget);
     },
   };
 }

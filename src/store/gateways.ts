@@ -1,9 +1,11 @@
 import type { GatewayRow } from '../domain/overview.ts';
 import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
 import type { Database, Sql } from './database.ts';
+import { EXPIRING } from './expired.ts';
 
 const BEAT_MS = 2000;
 const MARK_MS = 10_000;
+const FORGET_MS = 20_000;
 const REMOVE_MS = 1000;
 const ID_LENGTH = 36;
 
@@ -47,6 +49,10 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
     /** Keeps what was used up to now, for comparisons. */
     async mark() {
       await db.run(MARK_MS, (sql) => sql`select mark_usage()`);
+    },
+    /** Deletes what pages and operations keep for a day or less. */
+    async forget() {
+      for (const prune of EXPIRING) await db.run(FORGET_MS, prune);
     },
     /** Removes the gateway's row. */
     async remove() {

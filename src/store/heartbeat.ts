@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { GatewayState, GatewayStore } from './gateways.ts';
 
 const EVERY_MS = 15_000;
+/** Beats from one forgetting to the next: five minutes. */
+const FORGET_EVERY = 20;
 /** Less is the way to the database and back. */
 const MOST_AHEAD_MS = 5000;
 
@@ -15,6 +17,7 @@ export interface HeartbeatOptions {
 /**
  * Tells operators that this gateway lives: writes its row every 15 seconds, and removes it at a clean stop, unless
  * records stay in its spool. A beat that fails is left out; the ledger's log says that the database is away.
+ * Every five minutes it has the database forget what pages keep no longer, although nobody opens them.
  * Each beat compares this clock with that of the database: a wrong one books calls into a wrong month.
  */
 export class Heartbeat {
@@ -25,6 +28,7 @@ export class Heartbeat {
   readonly #running: Promise<void>;
   /** Milliseconds from the database's clock to this one; negative where this one is behind. */
   aheadMs = 0;
+  #beats = 0;
 
   constructor(store: GatewayStore, state: () => GatewayState, options: HeartbeatOptions) {
     this.#store = store;
@@ -57,7 +61,9 @@ export class Heartbeat {
     const sent = clock();
     const { due, at } = await this.#store.beat(this.#state());
     this.#compare((sent + clock()) / 2 - at);
-    if (due && !this.#closing.signal.aborted) await this.#store.mark();
+    if (this.#closing.signal.aborted) return;
+    if (due) await this.#store.mark();
+    if (++this.#beats % FORGET_EVERY === 0) await this.#store.forget();
   }
 
   #compare(aheadMs: number): void {

@@ -2,10 +2,6 @@ import { decryptText, encryptText } from '../domain/encrypted-text.ts';
 import { digestBytes } from '../domain/key.ts';
 import type { Sql } from './database.ts';
 
-/** How long an answer is repeated, and what it showed once. */
-const KEPT = '1 day';
-const SECRET_KEPT = '1 minute';
-
 /** A request that may be repeated under a key of the caller's. */
 export interface Repeatable {
   readonly tokenId: string;
@@ -24,21 +20,6 @@ interface Answered {
   readonly secret: string | null;
   /** What was answered was another request. */
   readonly isOther: boolean;
-}
-
-/**
- * Forgets what is kept no longer, of all tokens. Runs outside the transaction of a request: that may be long, and the
- * requests of others would wait for it. Rows that somebody is changing are left for the next time.
- */
-export async function forgetOld(sql: Sql): Promise<void> {
-  await sql`
-    with old as (
-      delete from idempotent_answers where ctid = any(array(
-        select ctid from idempotent_answers where created_at < now() - ${KEPT}::interval for update skip locked)))
-    update idempotent_answers set secret = null where ctid = any(array(
-      select ctid from idempotent_answers
-      where secret is not null and created_at between now() - ${KEPT}::interval and now() - ${SECRET_KEPT}::interval
-      for update skip locked))`;
 }
 
 /**

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { digestBytes } from '../domain/key.ts';
-import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../domain/refused-change.ts';
 import type { CompanyRole } from '../domain/user.ts';
 import { matching } from './columns.ts';
-import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 import { CREATED_BY } from './made-by.ts';

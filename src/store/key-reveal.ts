@@ -1,6 +1,7 @@
 import { decryptText, encryptText } from '../domain/encrypted-text.ts';
 import { lockName } from './create-once.ts';
 import type { Sql } from './database.ts';
+import { pruneReveals } from './expired.ts';
 import { createKey, type KeyRow, type MintedKey, type NewKey, type Rotation, readKey, rotateKey } from './key.ts';
 
 /** Keys that are created once, however often they are asked for; for a minute the answer has the key's text again. */
@@ -42,11 +43,6 @@ export function rotateKeyOnce(
   claim: Claim,
 ): Promise<RevealedKey> {
   return once(sql, asked.new_id, asked, claim, () => rotateKey(sql, keyPrefix, asked));
-}
-
-/** Deletes texts that can no longer be shown: under the tenant role those of one company, otherwise all. */
-export async function pruneReveals(sql: Sql): Promise<void> {
-  await sql`delete from key_reveals where expires_at <= now()`;
 }
 
 /** @param id of the key @param asked with the holder of the claim: the text is shown again for the same alone */

@@ -1,9 +1,9 @@
 import { digestBytes, mintKey, type RestrictionColumns } from '../domain/key.ts';
 import type { LimitColumns } from '../domain/limits.ts';
-import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../domain/refused-change.ts';
 import type { Scope } from '../domain/scope.ts';
 import { given, matching, PAGE_BYTES, unpackedBytes } from './columns.ts';
-import { type Changes, rowsOf, unknownCompany } from './company.ts';
+import { type Changes, rowsOf } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 import { IS_ACTIVE, STATE } from './expressions.ts';

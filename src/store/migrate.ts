@@ -118,8 +118,8 @@ async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<
     select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
   if (count === 0) await sql`alter table schema_migrations add column needs text`;
   await changeTables(sql, async () => {
-    // functions of the file look among temporary tables last (sql/0052_rights.sql)
-    await sql`select set_config('search_path', current_setting('search_path') || ', pg_temp', true)
+    // the path of functions that the file makes "from current": this schema, whatever "$user" is, and temporary tables last
+    await sql`select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)
       where current_schema() is not null`;
     await sql.unsafe(text);
     await sql`insert into schema_migrations (name, sha256, needs) values (${name}, ${hash}, ${needs})`;
@@ -129,16 +129,26 @@ async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<
 /**
  * Checks the encoding, because bounds of texts count characters of UTF-8, the language, in which "INSERT" must be
  * "insert" in small letters, the isolation level: a strict budget is passed where a gateway that waited for a lock
- * does not see what another one reserved meanwhile, and that triggers fire.
+ * does not see what another one reserved meanwhile, that triggers fire, and that nobody else's schema stands before ours.
  * @throws MigrationRefused
  */
-async function requireUsable(sql: Sql): Promise<void> {
-  const [{ encoding, level, triggers, role, database, dotless, version }] = await sql<
-    [Record<'encoding' | 'level' | 'triggers' | 'role' | 'database', string> & { dotless: boolean; version: number }]
+export async function requireUsable(sql: Sql): Promise<void> {
+  const [{ encoding, level, triggers, role, database, dotless, version, foreign }] = await sql<
+    [
+      Record<'encoding' | 'level' | 'triggers' | 'role' | 'database', string> & {
+        dotless: boolean;
+        version: number;
+        /** A schema that is named like the user and belongs to somebody else, in words. */
+        foreign: string | null;
+      },
+    ]
   >`
     select current_setting('server_encoding') as encoding, current_setting('transaction_isolation') as level,
       current_setting('session_replication_role') as triggers, quote_ident(session_user) as role, quote_ident(current_database()) as database,
-      lower('I') <> 'i' as dotless, current_setting('server_version_num')::integer as version`;
+      lower('I') <> 'i' as dotless, current_setting('server_version_num')::integer as version,
+      (select format('schema %I of the database belongs to %s', nspname, nspowner::regrole) from pg_namespace
+        where nspname = current_user and nspname = any(current_schemas(false))
+          and not pg_has_role(current_user, nspowner, 'MEMBER')) as foreign`;
   if (encoding !== 'UTF8') {
     throw new MigrationRefused(
       `the encoding of the database is ${encoding}, which cannot hold all texts: make another one with "create database NAME template template0 encoding 'UTF8'"; what this one holds comes into it by "tollgate database backup" and "restore"`,
@@ -153,6 +163,11 @@ async function requireUsable(sql: Sql): Promise<void> {
   if (!['read committed', 'read uncommitted'].includes(level)) {
     throw new MigrationRefused(
       `the database begins transactions at "${level}", where budgets would be passed and records could not be booked: run "alter role ${role} in database ${database} set default_transaction_isolation = 'read committed'"`,
+    );
+  }
+  if (foreign !== null) {
+    throw new MigrationRefused(
+      `the ${foreign}, whose tables would stand for ours: drop it, or run "alter role ${role} in database ${database} set search_path = public"`,
     );
   }
   if (triggers === 'replica') {

@@ -1,7 +1,7 @@
 import type { ModelKind, TokenInput } from '../domain/model.ts';
-import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../domain/refused-change.ts';
 import { given } from './columns.ts';
-import { type Changes, unknownCompany } from './company.ts';
+import type { Changes } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 

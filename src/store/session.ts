@@ -1,4 +1,4 @@
-import type { Role } from '../domain/user.ts';
+import { type Role, SESSION_LIMITS } from '../domain/user.ts';
 import type { Sql } from './database.ts';
 
 /** The user who is signed in, read for every request: a changed role or company applies at once. */
@@ -10,9 +10,6 @@ export interface SessionRow {
   readonly company_name: string | null;
   readonly has_password: boolean;
 }
-
-/** Seconds after its last use, and after sign-in, at which a session ends. */
-export const SESSION_LIMITS = { idle: 2 * 3600, absolute: 12 * 3600 };
 
 /**
  * Signs a user in, unless the user was removed, or the password replaced, since they were looked at.
@@ -49,10 +46,4 @@ export async function deleteSession(sql: Sql, digest: Buffer): Promise<void> {
 /** Ends a user's sessions. @param keep the one that goes on */
 export async function deleteSessionsOf(sql: Sql, userId: string, keep: Buffer | null = null): Promise<void> {
   await sql`delete from sessions where user_id = ${userId} and (${keep}::bytea is null or digest <> ${keep})`;
-}
-
-/** Deletes expired sessions. */
-export async function pruneSessions(sql: Sql): Promise<void> {
-  await sql`delete from sessions where last_seen_at <= now() - make_interval(secs => ${SESSION_LIMITS.idle})
-    or created_at <= now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;
 }

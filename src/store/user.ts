@@ -1,7 +1,6 @@
-import { throwConflict, throwNotFound } from '../domain/refused-change.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../domain/refused-change.ts';
 import type { CompanyRole, Role } from '../domain/user.ts';
 import { matching } from './columns.ts';
-import { unknownCompany } from './company.ts';
 import type { Sql } from './database.ts';
 import { explaining } from './database-error.ts';
 

@@ -289,30 +289,6 @@ t.test('a replay sends again what was delivered, given up, or had no webhook', a
   );
 });
 
-t.test('sessions, answers and texts of keys go when their time is over, although nobody comes again', async (t) => {
-  const { run, company, asked, store } = await begin(t);
-  const key = await run((sql) => createKey(sql, 'svc_', asked));
-  await run(async (sql) => {
-    await sql`insert into users (email, company_id, role) values (${ANN}, ${company}, 'owner')`;
-    await sql`insert into sessions (digest, user_id, created_at, last_seen_at)
-      select sha256(age::text::bytea), id, now() - age, now() - age
-      from users, (values (interval '1 minute'), ('121 minutes')) as x (age)`;
-    await sql`insert into admin_tokens (name, digest, access) values ('deploy', sha256('deploy'), 'write')`;
-    await sql`insert into idempotent_answers (token_id, key_digest, request, answer, secret, created_at)
-      select id, sha256(age::text::bytea), '', json_build_object('email', ${ANN}::text), 'secret', now() - age
-      from admin_tokens, (values (interval '30 seconds'), ('2 minutes'), ('25 hours')) as x (age)`;
-    await sql`insert into key_reveals (company_id, key_id, ciphertext, expires_at) values
-      (${company}, ${key.id}, 'text', now() - interval '1 second')`;
-  });
-  await store.trim();
-  const [left] = await run(
-    (sql) => sql`select (select count(*)::integer from sessions) as sessions,
-      (select count(*)::integer from idempotent_answers) as answers, (select count(secret)::integer from idempotent_answers) as secrets,
-      (select count(*)::integer from key_reveals) as texts`,
-  );
-  t.same(left, { sessions: 1, answers: 2, secrets: 1, texts: 0 });
-});
-
 t.test('after 90 days events go, with their deliveries; an alert says that no more is known', async (t) => {
   const { run, asAnn, company, asked, list, store } = await begin(t);
   await asAnn((sql) => createKey(sql, 'svc_', asked));

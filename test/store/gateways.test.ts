@@ -122,17 +122,19 @@ t.test('the heart goes on beating when a beat fails, and takes a mark when one i
         return { due: calls.length === 2, at: Date.now() };
       },
       mark: async () => void calls.push('mark'),
+      forget: async () => void calls.push('forget'),
       remove: async () => void calls.push('remove'),
     },
     () => ({ ...STATE, backlog }),
     { clock: Date.now, log: { warn: () => {} }, everyMs: 1 },
   );
-  await until(() => calls.length > 3, 'four calls');
+  await until(() => calls.includes('forget'), 'some beats');
   const booked = Promise.withResolvers<void>();
   const closed = heartbeat.close(booked.promise);
   booked.resolve();
   await closed;
   t.same(calls.slice(0, 4), ['beat', 'beat', 'mark', 'beat']);
+  t.equal(calls.indexOf('forget'), 22, 'after the twentieth beat that was written');
   t.equal(calls.at(-1), 'remove');
   const { length } = calls;
   await heartbeat.close(booked.promise);

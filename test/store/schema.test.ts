@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { type Database, openDatabase, type Sql } from '../../src/store/database.ts';
 import { DatabaseRefused } from '../../src/store/database-error.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { migrate, requireUsable } from '../../src/store/migrate.ts';
 import { emptyDatabase, type TestDatabase, testDatabase } from '../support/postgres.ts';
 
 const MS = 10_000;
@@ -245,7 +245,6 @@ t.test('a program with a user of its own needs rights to the tables that it writ
       insert into api_keys (company_id, name, digest, prefix, scopes) values (${company}, 'k', sha256('key'), 'svc_abcd', '{chat}')`;
     await sql`insert into assistants (company_id, name, system_prompt) values (${company}, 'a', 'p')`;
     await sql`update companies set monthly_budget_eur = 5`;
-    await sql`select record_event(${company}, 'key.revoked', 'k', '{}')`;
     await sql`set local role none`;
     const [row] =
       await sql`select chat_cost_eur, (select count(*)::integer from audit_log) as entries from monthly_spend`;
@@ -254,41 +253,119 @@ t.test('a program with a user of its own needs rights to the tables that it writ
   await t.rejects(done, { message: 'done', chat_cost_eur: '2', entries: 6 });
 });
 
-t.test('a temporary table of the caller stands for none of ours', async (t) => {
-  const { db } = await emptyDatabase(t);
-  await migrate(db, { billingTimezone: 'UTC', upTo: '0049_erasure_and_audit.sql' });
-  const functions = (sql: Sql) => sql<{ name: string; path: string }[]>`
-    select oid::regprocedure::text as name, split_part(setting, '=', 2) as path from pg_proc, unnest(proconfig) as setting
-    where pronamespace = current_schema()::regnamespace and setting like 'search_path=%'`;
-  await db.run(MS, async (sql) => {
-    for (const { name } of await functions(sql)) await sql.unsafe(`alter function ${name} set search_path = public`); // as before
-  });
-  const asStranger = (call: string) =>
-    db.transaction(MS, async (sql) => {
-      await sql.unsafe(`create temp table changes (like public.changes); create temp table events (like public.events);
-        create role stranger; grant all on changes, events to public;
-        alter table changes owner to stranger; alter table events owner to stranger; set local role stranger;
-        create function pg_temp.tell() returns trigger language plpgsql as $$ begin raise 'trigger of %', current_user; end $$;
-        create trigger tell before insert on changes for each row execute function pg_temp.tell();
-        create trigger tell before insert on events for each row execute function pg_temp.tell()`);
-      await sql.unsafe(`select public.${call}`);
-      throw new Error('done');
-    });
-  const calls = ["announce_change('all', '')", `record_event('${randomUUID()}', 'key.revoked', '', '{}')`] as const;
-  const [{ owner }] = await db.run(MS, (sql) => sql<[{ owner: string }]>`select current_user::text as owner`);
-  for (const call of calls) await t.rejects(asStranger(call), { message: new RegExp(`trigger of ${owner}`) }, call);
-  await migrate(db, { billingTimezone: 'UTC' });
-  await t.rejects(asStranger(calls[0]), { message: 'done' });
-  await t.rejects(asStranger(calls[1]), { code: '23503' }, 'the event is one of ours, and names no company');
+t.test(
+  'neither a temporary table of a caller, nor a schema that is named like the owner, stands for ours',
+  async (t) => {
+    const { db } = await emptyDatabase(t);
+    await migrate(db, { billingTimezone: 'UTC', upTo: '0053_spend_polls.sql' });
+    const [{ owner }] = await db.run(MS, (sql) => sql<[{ owner: string }]>`select current_user::text as owner`);
+    const before = await db.run(
+      MS,
+      (sql) => sql<{ name: string }[]>`
+      select oid::regprocedure::text as name from pg_proc
+      where pronamespace = current_schema()::regnamespace and proconfig::text like '%search_path=%'`,
+    );
+    // as they were before pg_temp was in them, made by a user who had no path of its own
+    for (const { name } of before)
+      await db.run(MS, (sql) => sql.unsafe(`alter function ${name} set search_path = "$user", public`));
 
-  const made = await db.run(
-    MS,
-    (sql) => sql`
-    select proname from pg_proc where pronamespace = current_schema()::regnamespace and prosecdef
-      and not exists (select from unnest(proconfig) as setting where setting ~ '^search_path=.*, pg_temp$')`,
-  );
-  t.same([...made], []);
+    /** What a stranger makes, then an update that the owner's program makes, or a call of the stranger's own. */
+    const attack = (place: 'pg_temp' | 'schema', call: string) =>
+      db.transaction(MS, async (sql) => {
+        const schema = place === 'pg_temp' ? 'pg_temp' : `"${owner}"`;
+        await sql.unsafe(`create role stranger; grant create, temporary on database ${(await sql`select quote_ident(current_database()) as name`)[0]?.name} to stranger;
+        grant update, select on companies to stranger; grant select on changes, events, audit_log to stranger; set local role stranger`);
+        if (place === 'schema') await sql.unsafe(`create schema ${schema}; grant usage on schema ${schema} to public`);
+        await sql.unsafe(`
+        create function ${schema}.tell() returns trigger language plpgsql as $$ begin raise 'trigger of %', current_user; end $$;
+        grant execute on function ${schema}.tell() to public`);
+        for (const name of ['changes', 'events', 'audit_log']) {
+          await sql.unsafe(`create table ${schema}.${name} (like public.${name});
+          create trigger tell before insert on ${schema}.${name} for each row execute function ${schema}.tell();
+          grant all on ${schema}.${name} to public`);
+        }
+        await sql.unsafe(call);
+        throw new Error('done');
+      });
+    const announce = `select public.announce_change('all', '')`;
+    const update = `update public.companies set name = 'other'`;
+    await db.run(MS, (sql) => sql`insert into companies (name) values ('c')`);
+    const byOwner = { message: new RegExp(`trigger of ${owner}`) };
+    for (const place of ['pg_temp', 'schema'] as const) await t.rejects(attack(place, update), byOwner, place);
+    await migrate(db, { billingTimezone: 'UTC' });
+    for (const place of ['pg_temp', 'schema'] as const) {
+      await t.rejects(attack(place, update), { message: 'done' }, place);
+      await t.rejects(attack(place, announce), { message: /permission denied for function announce_change/ }, place);
+    }
+  },
+);
+
+t.test('a program refuses a database in which a schema of its name belongs to somebody else', async (t) => {
+  const { db } = await testDatabase(t);
+  const made = db.transaction(MS, async (sql) => {
+    await sql.unsafe(`create role stranger; create role gateway_c; grant create on database ${(await sql`select quote_ident(current_database()) as name`)[0]?.name} to stranger;
+      set local role stranger; create schema gateway_c; grant usage on schema gateway_c to public;
+      set local role none; set local role gateway_c; set local search_path = "$user", public`);
+    await requireUsable(sql);
+  });
+  await t.rejects(made, {
+    message: /^the schema gateway_c of the database belongs to stranger, .*alter role .* set search_path = public"$/,
+  });
 });
+
+/** Functions without a path of their own: they name no table, or Postgres could not inline them. */
+const WITHOUT_PATH = [
+  ...[
+    'audit_actor',
+    'company_allows_non_eu',
+    'company_budget',
+    'enter_company',
+    'is_distributed',
+    'is_visible',
+    'new_pseudonym',
+  ],
+  ...[
+    'refuse_change',
+    'refuse_ledger_change',
+    'refuse_seal_change',
+    'refuse_upstream_cost_change',
+    'seal_checkpoint_digest',
+  ],
+  ...['seal_digest', 'spend_horizon', 'usage_digest', 'usage_digest', 'utc_text'],
+];
+
+t.test(
+  'a function with the rights of the owner can be called by the owner alone, and by the roles named here',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const functions = await db.run(
+      MS,
+      (sql) => sql<{ name: string; owners: boolean; path: string | null; callers: string[] }[]>`
+      select p.proname as name, p.prosecdef as owners,
+        (select split_part(setting, '=', 2) from unnest(p.proconfig) as setting where setting like 'search_path=%') as path,
+        array(select coalesce(r.rolname, 'public') from aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+          left join pg_roles r on r.oid = a.grantee where a.grantee <> p.proowner order by 1)::text[] as callers
+      from pg_proc p where p.pronamespace = current_schema()::regnamespace order by 1`,
+    );
+    const owners = functions.filter((each) => each.owners);
+    t.ok(owners.length > 10);
+    t.same(
+      Object.fromEntries(
+        owners.filter(({ callers }) => callers.length > 0).map(({ name, callers }) => [name, callers]),
+      ),
+      { has_account: ['tollgate_tenant'] },
+    );
+    t.same(
+      functions.filter(({ path }) => path === null).map(({ name }) => name),
+      WITHOUT_PATH,
+    );
+    t.same([...new Set(functions.map(({ path }) => String(path)))].toSorted(), ['null', 'public, pg_temp']);
+    t.same(
+      owners.filter(({ path }) => path === null).map(({ name }) => name),
+      [],
+    );
+  },
+);
 
 t.test('looks of gateways for spend do not read the whole table', async (t) => {
   const { db } = await testDatabase(t);

@@ -1,6 +1,5 @@
-import { pageOfAudit } from '../../store/audit.ts';
+import { asOwnersSee, pageOfAudit } from '../../store/audit.ts';
 import type { Sql } from '../../store/database.ts';
-import { asOwnersSee } from '../audit.ts';
 import { type Call, get, type Operation, type PageQuery } from './operation.ts';
 import * as schema from './schemas.ts';
 

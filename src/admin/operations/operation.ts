@@ -1,7 +1,8 @@
+import type { Calendar } from '../../domain/month.ts';
+import type { Clock } from '../../domain/ports.ts';
 import type { Role } from '../../domain/user.ts';
 import type { Database, Sql } from '../../store/database.ts';
 import type { Write } from '../../store/export.ts';
-import type { PageServices } from '../context.ts';
 import type { Action } from '../permission.ts';
 import { type Problem, wrongAt } from './problem.ts';
 
@@ -14,9 +15,19 @@ export interface ObjectSchema extends Schema {
   readonly properties: Readonly<Record<string, Schema>>;
 }
 
+/** What operations know of this deployment. */
+export interface OperationServices {
+  readonly keyPrefix: string;
+  readonly calendar: Calendar;
+  readonly clock: Clock;
+  /** The currency in which the upstream tells its own cost, and the EUR that a unit is worth; null: not known. */
+  readonly upstreamCurrency: string;
+  readonly upstreamRate: string | null;
+}
+
 /** What an operation works with: who asks, and what was asked, checked by its schemas. */
 export interface Call<B = unknown, Q = unknown> {
-  readonly services: Pick<PageServices, 'keyPrefix' | 'calendar' | 'clock' | 'upstreamCurrency' | 'upstreamRate'>;
+  readonly services: OperationServices;
   /** Where people reach the pages. */
   readonly origin: string;
   /** As the audit log names it. */

@@ -1,10 +1,10 @@
+import { ENDPOINTS } from '../../domain/endpoint-text.ts';
 import { fateOf, type Result } from '../../domain/request-fate.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import type { Sql } from '../../store/database.ts';
 import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../../store/request.ts';
 import { type HoursGroup, readRequestHours } from '../../store/request-hours.ts';
-import { ENDPOINTS } from '../requests.ts';
 import { type Call, get, type Operation, type Page, type PageQuery } from './operation.ts';
 import { Problem, wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';

@@ -6,7 +6,8 @@ import { RefusedChange } from '../../domain/refused-change.ts';
 import { findToken, type TokenRow } from '../../store/admin-token.ts';
 import type { Sql } from '../../store/database.ts';
 import { DatabaseUnavailable } from '../../store/database-error.ts';
-import { claim, forgetOld, keep, type Repeatable } from '../../store/idempotency.ts';
+import { pruneAnswers } from '../../store/expired.ts';
+import { claim, keep, type Repeatable } from '../../store/idempotency.ts';
 import { lockRow } from '../../store/last-change.ts';
 import { enterCompany, leaveCompany, within } from '../../store/tenant-role.ts';
 import { countedChange, type PageServices } from '../context.ts';
@@ -128,7 +129,7 @@ async function change(services: PageServices, operation: Operation, call: Call, 
   const repeatable = repeatableOf(operation, c);
   const ifMatch = c.req.header('if-match');
   const { company } = call.params;
-  if (repeatable !== null) await services.db.run(USUAL_MS, forgetOld);
+  if (repeatable !== null) await services.db.run(USUAL_MS, pruneAnswers);
   const maker = { actor: call.actor, company: c.var.token.company_id, bytes: c.env.incoming.rawBody.length };
   const result = await countedChange(services, maker, deadlineOf(operation), async (sql) => {
     const before = repeatable === null ? null : await claim(sql, repeatable);

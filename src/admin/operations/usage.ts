@@ -1,5 +1,6 @@
 import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../../domain/csv.ts';
-import { type DayRange, readRange, wholeMonth } from '../../domain/day-range.ts';
+import { type DayRange, isMonth, readRange, wholeMonth } from '../../domain/day-range.ts';
+import { BOOKED_ENDPOINTS } from '../../domain/endpoint-text.ts';
 import { FieldError } from '../../domain/field.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company.ts';
@@ -10,7 +11,6 @@ import { answersOf, readQuality } from '../../store/quality.ts';
 import { snapshot } from '../../store/tenant-role.ts';
 import { readUsageDetails } from '../../store/usage-details.ts';
 import { summaryOf } from '../../store/usage-summary.ts';
-import { ENDPOINTS, isMonth } from '../usage-address.ts';
 import { type Call, get, type Operation, type Schema } from './operation.ts';
 import { wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
@@ -29,7 +29,7 @@ const query = schema.object(
     to: { ...schema.day, description: 'the last day' },
     model: schema.slug,
     key: schema.id,
-    endpoint: schema.oneOf(Object.keys(ENDPOINTS)),
+    endpoint: schema.oneOf(Object.keys(BOOKED_ENDPOINTS)),
     cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
   },
   [],
