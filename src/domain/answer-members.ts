@@ -15,6 +15,7 @@ import {
 } from '../json/member-table.ts';
 import { embeddingUsage, messagesUsage, responsesUsage } from '../json/usage.ts';
 import { internalNames, type Model } from './model.ts';
+import { isOrdinaryWord } from './ordinary-words.ts';
 
 /**
  * Members that tell what stands behind the gateway: they are removed, however deep they are, unless they are generated
@@ -56,16 +57,19 @@ const GENERATED_MEMBERS: readonly string[] = [
 ];
 
 /**
- * Members whose string values stay though they hold an internal name: words of the format, which a model may be
- * named like, and what the model or the caller wrote. Strings within an object or array under such a name do not.
+ * Members whose string values stay whatever they hold: what the model or the caller wrote, and data that is no text.
+ * Strings within an object or array under such a name do not.
  */
-const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
+const GENERATED_VALUES: ReadonlySet<string> = new Set([
   ...GENERATED_MEMBERS,
-  // the format's words
-  ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
   // the caller's tools, tokens, thoughts, sounds, vectors
   ...['partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature'],
   ...['encrypted_content', 'data', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
+]);
+
+/** Members whose string values are words of the format, which a model may be named like: only secrets go from them. */
+const FORMAT_WORDS: ReadonlySet<string> = new Set([
+  ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
 ]);
 
 const LISTS = {
@@ -135,5 +139,11 @@ export const MESSAGES_EVENT = memberTable({
  * @param secrets the upstream's host and key
  */
 export function hiddenBehind(model: Model, secrets: readonly string[]): Hidden {
-  return new Hidden(model.slug, internalNames(model.upstream), secrets, UNTOUCHED_MEMBERS);
+  return new Hidden(model.slug, {
+    names: internalNames(model.upstream),
+    secrets,
+    isWord: isOrdinaryWord,
+    generated: GENERATED_VALUES,
+    formatWords: FORMAT_WORDS,
+  });
 }

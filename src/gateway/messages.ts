@@ -29,6 +29,7 @@ const TYPES: EventTypes = {
   last: new Set(['message_stop']),
   failed: new Set(['error']),
   usage: new Set(['message_delta']),
+  known: /^(?:ping|(?:message|content_block)_\w+)$/,
 };
 
 export const openMessage: OpenStream = (options) => new TypedStream(options, MESSAGES_EVENT, TYPES);

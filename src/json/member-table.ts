@@ -107,7 +107,6 @@ function of(names: readonly string[], kind: number): Kinds {
   return names.map((name) => [name, kind]);
 }
 
-
 /** @param kinds of two with the same name the last counts */
 function nameTable(kinds: Kinds): NameTable {
   const slots = new Uint8Array(SLOTS);

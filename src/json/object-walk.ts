@@ -155,7 +155,8 @@ export class ObjectWalk implements HiddenSpans {
       i = spaceEnd(b, i + 1, end, lineEnds);
       if (i >= end || b[i] !== COLON) return -1;
       const valueStart = spaceEnd(b, i + 1, end, lineEnds);
-      i = this.#valueEnd(b, valueStart, end, kind, lineEnds);
+      i =
+        kind === LEAKING ? valueEnd(b, valueStart, end, lineEnds) : this.#valueEnd(b, valueStart, end, kind, lineEnds);
       if (i < 0) return -1;
 
       if (leaks) {
