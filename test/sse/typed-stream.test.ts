@@ -225,11 +225,11 @@ const streamOf = (dialect: keyof typeof types) =>
       fc.tuple(
         fc.constantFrom(...types[dialect]),
         members,
-        fc.array(fc.tuple(word, fc.nat(2000)), { minLength: 1, maxLength: 7 }),
+        fc.array(fc.tuple(word, fc.nat(2000)), { minLength: 1, maxLength: 6 }),
         fc.constantFrom('\n', '\n', '\n', '\r\n', '\r'),
         fc.constantFrom(0, 0, 0, 0, 1, 2, 3),
       ),
-      { maxLength: 8 },
+      { maxLength: 4 },
     )
     .map((runs) =>
       runs
