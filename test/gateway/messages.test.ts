@@ -228,6 +228,7 @@ t.test('of the headers, the version and some features go upstream, and nothing e
       'claude-code-20250219,effort-2025-11-24',
     ],
     ['context-1m-2025-08-07,,x', undefined],
+    ['compact-2026-01-12', 'compact-2026-01-12'],
     // without them, the `thinking.display`, `thinking.block_binding` and `output_config` that SDKs send with them are 400
     ...[
       'thinking-display-updates-2026-08-18',
