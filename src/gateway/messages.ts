@@ -86,7 +86,8 @@ function messagesCall(services: Services, body: RequestBody, head: RequestHead, 
 /** The count, and how many tokens there were before the context was managed; nothing else that a router may add. */
 function renderCount(body: Buffer, { edits }: AnswerScan): Buffer | null {
   const { input_tokens, context_management } = JSON.parse(splice(body, edits).toString()) as Record<string, unknown>;
-  return Number.isSafeInteger(input_tokens) ? Buffer.from(JSON.stringify({ input_tokens, context_management })) : null;
+  if (!Number.isSafeInteger(input_tokens)) return null;
+  return Buffer.from(JSON.stringify({ input_tokens, context_management: context_management ?? undefined }));
 }
 
 const VERSION = /^\d{4}-\d\d-\d\d$/;
