@@ -11,37 +11,25 @@ import {
   stringEnd,
   TAB,
 } from './bytes.ts';
-import type { Hidden, HiddenSpans } from './hidden.ts';
 
 /** The end of the value that begins at i, or -1. Nothing in it is looked at. */
 export function valueEnd(b: Buffer, i: number, end: number, lineEnds: boolean): number {
   if (i >= end) return -1;
   const first = b[i];
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) return containerEnd(b, i, end, lineEnds, null);
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return containerEnd(b, i, end, lineEnds);
   if (first !== QUOTE) return scalarEnd(b, i, end);
   const last = stringEnd(b, i + 1, end);
   return last < 0 ? -1 : last + 1;
 }
 
-/**
- * The end of the object or array that begins at `start`, or -1. Counts brackets and leaves the rest to JSON.parse.
- * @param walk says what strings must not contain, and takes the edits; null: they may contain anything
- */
-export function containerEnd(
-  b: Buffer,
-  start: number,
-  end: number,
-  lineEnds: boolean,
-  walk: (HiddenSpans & { readonly hidden: Hidden | null }) | null,
-): number {
+/** The end of the object or array that begins at `start`, or -1. Counts brackets and leaves the rest to JSON.parse. */
+export function containerEnd(b: Buffer, start: number, end: number, lineEnds: boolean): number {
   let depth = 1; // open brackets
   for (let i = start + 1; i < end; i++) {
     const c = b[i] as number;
     if (c === QUOTE) {
-      const from = i + 1;
-      i = stringEnd(b, from, end);
+      i = stringEnd(b, i + 1, end);
       if (i < 0) return -1;
-      walk?.hidden?.find(b, from, i, false, walk);
     } else if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
     else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
       if (--depth > 0) continue;

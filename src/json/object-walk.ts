@@ -63,7 +63,7 @@ const AFTER_VALUE = 5;
 
 /** Most levels of brackets whose kinds fit in the bits of `stack`. */
 const MAX_LEVELS = 31;
-/** Most stacks, each for the levels below another one's: what lies deeper is checked, and no member in it is removed. */
+/** Most stacks, each for the levels below another one's: what is deeper, by some 2,000 levels, is no answer. */
 const MAX_STACKS = 64;
 
 const FINISH_REASON = Buffer.from('finish_reason');
@@ -274,7 +274,7 @@ export class ObjectWalk implements HiddenSpans {
       const value = spaceEnd(b, i, end, lineEnds);
       if (b[value] === LETTER_N) return; // null
       this.errorStart = value;
-      this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, end, lineEnds, null) : value;
+      this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, end, lineEnds) : value;
     }
   }
 
@@ -282,7 +282,7 @@ export class ObjectWalk implements HiddenSpans {
   #noteGroqMember(b: Buffer, from: number, to: number, i: number, end: number, lineEnds: boolean): void {
     if (this.usageStart >= 0 || !equals(b, from, to - from, USAGE_KEY)) return;
     const value = spaceEnd(b, i, end, lineEnds);
-    if (b[value] === OPEN_BRACE) this.#noteUsage(value, containerEnd(b, value, end, lineEnds, null));
+    if (b[value] === OPEN_BRACE) this.#noteUsage(value, containerEnd(b, value, end, lineEnds));
   }
 
   #noteUsage(start: number, end: number): void {
@@ -418,7 +418,7 @@ export class ObjectWalk implements HiddenSpans {
    * reaches, because one of any size would cost every answer.
    */
   #apartEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean, stacks: number): number {
-    if (stacks === MAX_STACKS) return containerEnd(b, i, end, lineEnds, kind === INPUT ? null : this);
+    if (stacks === MAX_STACKS) return -1;
     return this.#nestedEnd(b, i, end, kind === CHOICES || kind === GROQ ? OTHER : kind, lineEnds, stacks + 1);
   }
 
