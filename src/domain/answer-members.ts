@@ -1,5 +1,6 @@
 import { Hidden } from '../json/hidden.ts';
 import {
+  CALLERS,
   CHOICES,
   CODED_ID,
   DELTA,
@@ -14,26 +15,34 @@ import {
 } from '../json/member-table.ts';
 import { embeddingUsage, messagesUsage, responsesUsage } from '../json/usage.ts';
 import { internalNames, type Model } from './model.ts';
+import { isOrdinaryWord } from './ordinary-words.ts';
 
-/** Top-level members of answers and events that tell what stands behind the gateway: they are removed. */
+/**
+ * Members that tell what stands behind the gateway: they are removed, however deep they are, unless they are generated
+ * or the caller's. `*` stands for the rest of a name, before or behind.
+ */
 export const LEAKING_MEMBERS: readonly string[] = [
   // the provider that OpenRouter and other resellers chose
-  ...['provider', 'provider_specific_fields', 'provider_metadata', 'providerMetadata', 'openrouter_metadata'],
-  ...['debug', '__verbose', 'upstream', 'upstream_model', 'router', 'backend'],
+  ...['provider', 'provider_*', 'providerMetadata', 'openrouter_metadata'],
+  ...['debug', '__verbose', 'upstream', 'upstream_*', 'router', 'backend'],
   // named for the provider: what LiteLLM adds of Gemini's, also where it is empty, and Bedrock in the last event
-  ...['vertex_ai_grounding_metadata', 'vertex_ai_url_context_metadata', 'vertex_ai_safety_results'],
-  ...['vertex_ai_citation_metadata', 'amazon-bedrock-invocationMetrics', 'amazon-bedrock-trace'],
-  ...['amazon-bedrock-guardrailAction', 'amazon-bedrock-guardrailAssessment'],
+  ...['vertex_ai_*', 'amazon-bedrock-*'],
   // what Bifrost, Portkey, Merge and Fireworks add: provider and model behind a name, guardrails, machines
   ...['extra_fields', 'hook_results', 'vendor', 'perf_metrics'],
   // LiteLLM: parameters, headers and times of its own call, and what it cost
-  ...['_hidden_params', '_response_headers', '_response_ms', 'response_ms'],
-  ...['litellm_params', 'litellm_metadata', 'litellm_call_id', 'model_id', 'model_info', 'model_group'],
-  ...['response_cost', 'cost', 'cost_details', 'total_cost', 'estimated_cost'],
+  ...['_hidden_params', 'hidden_params', '_response_headers', '_response_ms', 'response_ms'],
+  ...['litellm_*', 'model_id', 'model_info', 'model_group', 'custom_llm_provider'],
+  // headers of the answer that the router got, together or each by its name
+  ...['headers', 'response_headers', 'additional_headers', 'x-*', 'X-*', 'openai-*', 'llm_provider-*'],
   // the internal name of a deployment
-  ...['deployment', 'deployment_id', 'deployment_name'],
+  ...['deployment', 'deployment_*'],
   // addresses, machines and places
   ...['api_base', 'base_url', 'region', 'server', 'host', 'hostname', 'kv_transfer_params', 'ec_transfer_params'],
+];
+
+/** Members that tell what the operator pays: they are removed like those above, from a usage and wherever they are. */
+export const PRICE_MEMBERS: readonly string[] = [
+  ...['cost', 'cost*', '*_cost', '*Cost', '*_cost_usd', '*_costs', 'is_byok'],
 ];
 
 /** Nested members whose string values are text that the model generated: tokens are estimated from it if the usage is missing. */
@@ -47,37 +56,40 @@ const GENERATED_MEMBERS: readonly string[] = [
   ...['arguments', 'input'],
 ];
 
-/** Members of a usage that tell what the operator pays: they are removed. One of them at least has "cost" in its name. */
-export const PRICE_MEMBERS: readonly string[] = [
-  ...['cost', 'cost_details', 'costs', 'total_cost', 'estimated_cost', 'input_cost', 'output_cost', 'market_cost'],
-  ...['upstream_inference_cost', 'cost_in_usd_ticks', 'is_byok'],
-  // LLM Gateway
-  ...['cost_usd_total', 'cost_usd_input', 'cost_usd_output', 'cost_usd_cached_input', 'cost_usd_reasoning'],
-  ...['cost_usd_request', 'cost_usd_web_search', 'cost_usd_image_input', 'cost_usd_image_output'],
-  'cost_usd_data_storage',
-];
-
 /**
- * Members whose string values stay though they hold an internal name: words of the format, which a model may be
- * named like, and what the model or the caller wrote. Strings within an object or array under such a name do not.
+ * Members whose string values stay whatever they hold: what the model or the caller wrote, and data that is no text.
+ * Strings within an object or array under such a name do not.
  */
-const UNTOUCHED_MEMBERS: ReadonlySet<string> = new Set([
+const GENERATED_VALUES: ReadonlySet<string> = new Set([
   ...GENERATED_MEMBERS,
-  // the format's words
-  ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
   // the caller's tools, tokens, thoughts, sounds, vectors
   ...['partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature'],
   ...['encrypted_content', 'data', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
 ]);
 
-const LISTS = { leaking: LEAKING_MEMBERS, generated: GENERATED_MEMBERS, price: PRICE_MEMBERS };
+/** Members whose string values are words of the format, which a model may be named like: only secrets go from them. */
+const FORMAT_WORDS: ReadonlySet<string> = new Set([
+  ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
+]);
+
+const LISTS = {
+  leaking: [...LEAKING_MEMBERS, ...PRICE_MEMBERS],
+  generated: GENERATED_MEMBERS,
+  inputs: ['arguments', 'input', 'parsed'],
+};
 /** Answers of messages repeat nothing of the caller's: a model that they name anywhere is one of the provider's. */
 const MESSAGES_LISTS = {
   ...LISTS,
   generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'],
-  inputs: ['input'],
   models: ['model', 'recommended_model'],
 };
+/** Items of a response have more that a model generates than arguments, and a response repeats much of its request. */
+const RESPONSES_LISTS = {
+  ...LISTS,
+  inputs: [...LISTS.inputs, 'action', 'actions', 'operation'],
+  callers: ['tools'],
+};
+const REPEATED = { instructions: CALLERS, metadata: CALLERS, text: CALLERS, tool_choice: CALLERS, tools: CALLERS };
 
 const CHAT = {
   ...LISTS,
@@ -92,16 +104,16 @@ export const EMBEDDING_ANSWER = memberTable({ ...CHAT, usage: embeddingUsage });
 
 /** An answer of POST /responses. */
 export const RESPONSES_ANSWER = memberTable({
-  ...LISTS,
-  format: { id: CODED_ID, model: MODEL, error: ERROR, usage: USAGE, output: RESULT },
+  ...RESPONSES_LISTS,
+  format: { id: CODED_ID, model: MODEL, error: ERROR, usage: USAGE, output: RESULT, ...REPEATED },
   usage: responsesUsage,
 });
 
 /** An event of a response. The text of a `.done` event came before, in deltas. */
 export const RESPONSES_EVENT = memberTable({
-  leaking: LEAKING_MEMBERS,
-  price: PRICE_MEMBERS,
+  ...RESPONSES_LISTS,
   format: { type: TYPE, response: NESTED, delta: DELTA, model: MODEL, usage: USAGE, error: ERROR },
+  counts: false,
   nested: RESPONSES_ANSWER,
   usage: responsesUsage,
 });
@@ -127,5 +139,11 @@ export const MESSAGES_EVENT = memberTable({
  * @param secrets the upstream's host and key
  */
 export function hiddenBehind(model: Model, secrets: readonly string[]): Hidden {
-  return new Hidden(model.slug, internalNames(model.upstream), secrets, UNTOUCHED_MEMBERS);
+  return new Hidden(model.slug, {
+    names: internalNames(model.upstream),
+    secrets,
+    isWord: isOrdinaryWord,
+    generated: GENERATED_VALUES,
+    formatWords: FORMAT_WORDS,
+  });
 }

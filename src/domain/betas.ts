@@ -1,14 +1,17 @@
 /**
- * Features of the Messages API that `anthropic-beta` may switch on: they end with the own call. Left
- * out are those that reach stored files, other hosts or a sandbox, those with a price of their own, and
- * `inline-tools`: tools that messages define are not checked.
+ * Features of the Messages API that `anthropic-beta` may switch on: they end with the own call. Left out are those that
+ * reach what is stored, other hosts, models or a sandbox, those with a price of their own, those of other endpoints, and
+ * `inline-tools`: tools that messages define are not checked. test/domain/betas.test.ts has the reason for each that
+ * the SDK knows.
  */
 const FEATURES = [
   'adaptive-thinking',
   'advanced-tool-use',
   'claude-code',
+  'compact',
   'computer-use',
   'context-management',
+  'dev-full-thinking',
   'effort',
   'extended-cache-ttl',
   'fine-grained-tool-streaming',
@@ -20,6 +23,7 @@ const FEATURES = [
   'mid-conversation-tool-changes',
   'model-context-window-exceeded',
   'output-128k',
+  'output-300k',
   'pdfs',
   'per-turn-control',
   'prompt-caching',

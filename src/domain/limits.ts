@@ -72,6 +72,19 @@ export function limitText(kind: LimitKind, whose: 'key' | 'company', limit: numb
   return `This ${whose} is limited to ${units}.${counted} Try again in ${duration(seconds)}.`;
 }
 
+/**
+ * Why a request is refused that counts with more tokens than a whole minute has, and what would pass.
+ * @param prompt tokens of its prompt, as estimated
+ */
+export function tooLargeText(whose: 'key' | 'company', limit: number, units: number, prompt: number): string {
+  const left = limit - prompt;
+  const smaller = left > 0 ? `generate ${left} tokens at most` : 'send a shorter prompt';
+  return (
+    `This request can never pass: it counts with ${units} tokens (its prompt, and the most that it may generate), and ` +
+    `this ${whose} is limited to ${limit} tokens per minute. Let it ${smaller}, or have the limit raised.`
+  );
+}
+
 /** The `x-ratelimit-*` headers of the reference format, names and values in turn. */
 export function limitHeaders({ requests, tokens }: LimitsLeft): string[] {
   const headers: string[] = [];

@@ -1,4 +1,5 @@
 import { internalNames, type Model } from './model.ts';
+import { isOrdinaryWord } from './ordinary-words.ts';
 import { innerReason, TELLING } from './refusal.ts';
 
 const MAX_LOGGED = 1000;
@@ -24,9 +25,9 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
   if (/^Traceback\b/.test(line)) return '';
   if (line.length > MAX_LINE) line = line.slice(0, Math.max(0, line.lastIndexOf(' ', MAX_LINE)));
   for (const secret of secrets) {
-    for (const name of internalNames(secret)) line = replaceIgnoringCase(line, name, '…');
+    for (const name of tellingNames(secret)) line = replaceIgnoringCase(line, name, '…');
   }
-  for (const name of internalNames(model.upstream)) line = replaceIgnoringCase(line, name, model.slug);
+  for (const name of tellingNames(model.upstream)) line = replaceIgnoringCase(line, name, model.slug);
   line = line.replace(NAMED, '$1$2…');
   for (const pattern of SECRETS) line = line.replace(pattern, '…');
   if (TELLING.test(line.replaceAll(model.slug, ''))) return '';
@@ -94,6 +95,11 @@ function beginning(text: string, i: number): number {
 /** Without a prompt to compare with: removes quotations, and everything after 100 characters. */
 function withoutQuotes(text: string): string {
   return text.replace(/(["'`])(?:(?!\1).){16,}?(?:\1|$)/gs, '$1…$1').slice(0, 100);
+}
+
+/** The names of an upstream model without those that are ordinary words: "auto" is in many a reason. */
+function tellingNames(upstream: string): string[] {
+  return internalNames(upstream).filter((name) => !isOrdinaryWord(name.toLowerCase()));
 }
 
 function replaceIgnoringCase(text: string, name: string, by: string): string {

@@ -6,6 +6,8 @@ import { MESSAGES_ERRORS } from '../domain/errors.ts';
 import { checkCountTokens, checkMessages, type MessagesRequest } from '../domain/request.ts';
 import { requireStateless, STORED_MEMBERS } from '../domain/stateless.ts';
 import type { RequestHead } from '../http/request-head.ts';
+import type { AnswerScan } from '../json/answer.ts';
+import { splice } from '../json/splice.ts';
 import { type EventTypes, TypedStream } from '../sse/typed-stream.ts';
 import type { RequestBody } from './body.ts';
 import type { Operation } from './call.ts';
@@ -31,6 +33,7 @@ const TYPES: EventTypes = {
   last: new Set(['message_stop']),
   failed: new Set(['error']),
   usage: new Set(['message_delta']),
+  known: /^(?:ping|(?:message|content_block)_\w+)$/,
 };
 
 export const openMessage: OpenStream = (options) => new TypedStream(options, MESSAGES_EVENT, TYPES);
@@ -84,9 +87,11 @@ function messagesCall(services: Services, body: RequestBody, head: RequestHead, 
   };
 }
 
-function renderCount(body: Buffer): Buffer | null {
-  const { input_tokens } = JSON.parse(body.toString()) as { input_tokens?: unknown };
-  return Number.isSafeInteger(input_tokens) ? Buffer.from(JSON.stringify({ input_tokens })) : null;
+/** The count, and how many tokens there were before the context was managed; nothing else that a router may add. */
+function renderCount(body: Buffer, { edits }: AnswerScan): Buffer | null {
+  const { input_tokens, context_management } = JSON.parse(splice(body, edits).toString()) as Record<string, unknown>;
+  if (!Number.isSafeInteger(input_tokens)) return null;
+  return Buffer.from(JSON.stringify({ input_tokens, context_management: context_management ?? undefined }));
 }
 
 const VERSION = /^\d{4}-\d\d-\d\d$/;

@@ -57,6 +57,9 @@ const TYPES: EventTypes = {
   last: new Set(['response.completed', 'response.incomplete']),
   failed: new Set(['response.failed', 'error']),
   usage: new Set(['response.completed', 'response.incomplete', 'response.failed']),
+  // what happens to a part of the response has three words and more, so that `response.metadata` is none of them
+  known:
+    /^response\.(?:created|queued|in_progress|completed|incomplete|failed|cancelled|[a-z]\w*\.[a-z]\w*(?:\.[a-z]\w*)*)$/,
 };
 
 export const openResponse: OpenStream = (options) => new TypedStream(options, RESPONSES_EVENT, TYPES);

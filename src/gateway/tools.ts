@@ -1,6 +1,7 @@
 import { GatewayError, twoReadings, unsupportedParameter } from '../domain/errors.ts';
 import type { ResponsesRequest } from '../domain/request.ts';
 import { isCallersUnnamedTool, type SteeringFilter } from '../domain/steering.ts';
+import { CALLERS_TOOLS } from '../domain/steering-table.ts';
 import { OPEN_BRACKET } from '../json/bytes.ts';
 import { foldsTo, itemsOf, type Member, memberNamed, type ParsedObject, type Span } from '../json/members.ts';
 import type { RequestBody, ValidBody } from './body.ts';
@@ -96,7 +97,15 @@ function requireCallersTool(
   const isNamed = 'name' in tool || 'function' in tool || 'custom' in tool;
   const type = tool.type ?? ('function' in tool ? 'function' : untypedTool);
   if (!steering.refusesTool(type, isNamed) || isCallersUnnamedTool(tool)) return;
-  throw unsupportedParameter(`${at}.type`, HOSTED);
+  throw unsupportedParameter(`${at}.type`, reasonOf(tool, type));
+}
+
+/** Why a tool is refused, and the setting by which operators allow its type. */
+function reasonOf({ environment }: Readonly<Record<string, unknown>>, type: unknown): string {
+  if (typeof type !== 'string' || !TYPE.test(type) || CALLERS_TOOLS.includes(type)) return HOSTED;
+  const isLocal = type === 'shell' && (environment as { type?: unknown } | null | undefined)?.type === 'local';
+  const why = isLocal || CLIENTS_TYPES.includes(type) ? NOT_TO_ALL : HOSTED;
+  return `${why} The operator can allow the type: REFUSED_PARAMETERS=-tools.${type}`;
 }
 
 function itemsWithin(list: Buffer, name: string): Span[] {
@@ -105,5 +114,12 @@ function itemsWithin(list: Buffer, name: string): Span[] {
   throw new GatewayError('invalid_request', `'${name}' has more than ${MOST_LISTED} bytes outside of strings.`, name);
 }
 
+/** Types besides CALLERS_TOOLS of which clients run the tools themselves. */
+const CLIENTS_TYPES = ['apply_patch', 'local_shell', 'computer', 'computer_use_preview'];
+/** What a type looks like that may be told in an error. */
+const TYPE = /^\w{1,64}$/;
+
+const NOT_TO_ALL =
+  ' The caller runs it, but it is a tool to some routers and models alone. Functions are available everywhere.';
 const HOSTED =
   ' Only tools that the caller runs are available, such as functions: others reach what the provider stores.';

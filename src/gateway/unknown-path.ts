@@ -28,6 +28,12 @@ const MISSING: readonly (readonly [path: RegExp, what: string, instead: string])
     'Compare vectors of POST /embeddings, or ask a chat model: POST /chat/completions.',
   ),
   missing(
+    'responses/compact',
+    'compacting a conversation',
+    'Let the client do so: Codex does if the `name` of its model provider is not "OpenAI". Or let POST /responses, with ' +
+      '"context_management": [{"type": "compaction", "compact_threshold": 100000}], where the model can.',
+  ),
+  missing(
     'tokenize|detokenize|responses/input_tokens',
     'tokens',
     'POST /messages/count_tokens counts those of a request.',

@@ -110,8 +110,12 @@ export function stringEnd(b: Buffer, i: number, end: number): number {
   return i < end && b[i] === QUOTE ? i : longStringEnd(b, i, end);
 }
 
+/** How many strings had an escape in their first 64 bytes. A reader of keys learns by it that one may have some. */
+export let escapesPassed = 0;
+
 /** As `stringEnd`, for long strings and for strings with escapes: 800 bytes take 0.1 µs instead of 0.8. */
 function longStringEnd(b: Buffer, i: number, end: number): number {
+  if (b[i] === BACKSLASH) escapesPassed++;
   for (let size = 512; i < end; size = Math.min(size * 4, MAX_LOAD)) {
     const from = i;
     const to = Math.min(end, i + size);

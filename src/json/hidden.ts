@@ -13,6 +13,22 @@ interface Needle {
   readonly distinctive: boolean;
   /** A tool may be named so: then it is the caller's name. */
   readonly isToolName: boolean;
+  /** It tells nothing by itself, and the format, or the caller, may use it. */
+  readonly isWord: boolean;
+}
+
+/** What no string may hold, and what is known of strings by their members. */
+export interface HiddenTexts {
+  /** The slug replaces them. */
+  readonly names: readonly string[];
+  /** They are removed. */
+  readonly secrets: readonly string[];
+  /** Whether a name or secret is an ordinary word, given in lower case. */
+  isWord(text: string): boolean;
+  /** Members whose values are generated, or data that is no text. */
+  readonly generated: ReadonlySet<string>;
+  /** Members whose values are words of the format. */
+  readonly formatWords: ReadonlySet<string>;
 }
 
 /** Takes the spans that are hidden, in order; a span of a whole name includes the quotes. */
@@ -31,6 +47,8 @@ const LONG = 256;
 
 /** The member that holds a tool's name, among others. */
 const TOOL_NAME = 'name';
+/** How members end that hold the name of a model. */
+const MODEL = 'model';
 
 /** Bit of what may be written with an escape; the other seven are shared by the needles. */
 const ESCAPE = 0x80;
@@ -47,8 +65,9 @@ const LATIN = /\p{Script=Latin}/u;
 
 /**
  * Names and secrets of what stands behind one model, whatever their case. A name counts where it is the whole string.
- * Within a longer string it counts if no Latin letter or digit stands before or behind it; an ordinary word (see
- * `distinctive`) must also have none of - _ . / : @ there. A name that the slug contains counts as a whole string only.
+ * Within a longer string it counts if no Latin letter or digit stands before or behind it; one that is not distinctive
+ * must also have none of - _ . / : @ there. A name that the slug contains counts as a whole string only, and one that is
+ * an ordinary word as the whole value of a member for a model alone.
  */
 export class Hidden {
   /** No string of fewer bytes can hold a needle. */
@@ -57,24 +76,21 @@ export class Hidden {
   /** Bits of the needles whose first byte is this; two bytes that share a bit may begin a needle. */
   readonly #first = new Uint8Array(256);
   readonly #second = new Uint8Array(256).fill(ESCAPE);
-  readonly #untouched: ReadonlySet<string>;
+  readonly #generated: ReadonlySet<string>;
+  readonly #formatWords: ReadonlySet<string>;
   /** What `#search` found, and where it ends. */
   #found: Needle | null = null;
   #end = 0;
 
-  /**
-   * @param names replaced by the slug
-   * @param secrets removed
-   * @param untouched members whose values are words of the format, or generated
-   */
-  constructor(slug: string, names: readonly string[], secrets: readonly string[], untouched: ReadonlySet<string>) {
+  constructor(slug: string, { names, secrets, isWord, generated, formatWords }: HiddenTexts) {
     const needle = (text: string, isName: boolean, chars: readonly string[] = Array.from(text)): Needle => ({
       lower: chars.map((char) => char.toLowerCase().codePointAt(0) as number),
       upper: chars.map((char) => char.toUpperCase().codePointAt(0) as number),
       isName,
-      within: !slug.toLowerCase().includes(text.toLowerCase()),
+      within: !slug.toLowerCase().includes(text.toLowerCase()) && !(isName && isWord(text.toLowerCase())),
       distinctive: text.length >= DISTINCTIVE && /[^a-z]/i.test(text),
       isToolName: /^[\w-]+$/.test(text),
+      isWord: isWord(text.toLowerCase()),
     });
     const halves = names.filter((name) => name !== slug && Array.from(name).length < name.length);
     this.#needles = [
@@ -85,7 +101,8 @@ export class Hidden {
       .filter(({ lower }) => lower.length > 0)
       .sort((a, b) => b.lower.length - a.lower.length);
     this.shortest = Math.min(...this.#needles.map(({ lower }) => lower.length));
-    this.#untouched = untouched;
+    this.#generated = generated;
+    this.#formatWords = formatWords;
     this.#first[BACKSLASH] = ESCAPE;
     this.#second[BACKSLASH] = 0xff;
     this.#needles.forEach(({ lower, upper }, k) => {
@@ -113,14 +130,21 @@ export class Hidden {
   /** The rest of `find`, which is small so that V8 inlines it: 5 % of an event that is walked. */
   #tell(b: Buffer, from: number, to: number, isKey: boolean, spans: HiddenSpans): void {
     const key = isKey ? '' : keyBefore(b, from);
-    if (this.#untouched.has(key)) return;
+    if (this.#generated.has(key)) return;
     for (let i = this.#search(b, from, from, to); i >= 0; i = this.#search(b, this.#end, from, to)) {
-      const { isName, isToolName, distinctive } = this.#found as Needle;
-      if (isKey ? !distinctive : isToolName && key === TOOL_NAME) continue;
+      const { isName, distinctive } = this.#found as Needle;
+      if (isKey ? !distinctive : this.#mayHold(key, this.#found as Needle)) continue;
       const isWhole = i === from && this.#end === to;
       if (isWhole && isName) spans.hide(from - 1, to + 1, true, true);
       else spans.hide(i, this.#end, isName, isWhole);
     }
+  }
+
+  /** Whether the value of this member is, or may be, something other than what is behind. */
+  #mayHold(key: string, { isName, isWord, isToolName }: Needle): boolean {
+    if (isName && isWord) return !key.endsWith(MODEL);
+    if (isName || isWord) return this.#formatWords.has(key) || (isToolName && key === TOOL_NAME);
+    return false;
   }
 
   /** Where the next needle in the string [from, to) begins, at i or behind it; -1 if there is none. */

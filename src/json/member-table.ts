@@ -1,7 +1,7 @@
 import { BACKSLASH, decodeString, equals, LONG_STRING } from './bytes.ts';
 import { chatUsage, type UsageReader } from './usage.ts';
 
-/** What a top-level member of an upstream's object is to the gateway. */
+/** What a member of an upstream's object is to the gateway. */
 export const OTHER = 0;
 export const MODEL = 1;
 export const ERROR = 2;
@@ -23,23 +23,34 @@ export const INPUT = 11;
 /** An id in which LiteLLM writes provider and deployment, in base64. */
 export const CODED_ID = 12;
 
+/** What the caller wrote and the answer repeats: members in it are the caller's, whatever they are named. */
+export const CALLERS = 13;
+
 interface Entry {
   readonly bytes: Buffer;
   readonly kind: number;
 }
 
-/** Entries by the length of their names: most keys are told apart by that alone. */
-type ByLength = readonly (readonly Entry[])[];
+/** Names and their kinds. The length, the first and the last byte of a key say which few it is compared with. */
+export interface NameTable {
+  /** For each `slotOf` the index in `entries`; 0: none. */
+  readonly slots: Uint8Array;
+  readonly entries: readonly (readonly Entry[])[];
+  /** For each first byte of a key the index of the beginnings in `parts`, and of ends for each last byte; 0: none. */
+  readonly firsts: Uint8Array;
+  readonly lasts: Uint8Array;
+  readonly parts: readonly (readonly Entry[])[];
+}
 
 /** The names to look for in an upstream's objects, prepared once by `memberTable`. */
 export interface MemberTable {
-  readonly topLevel: ByLength;
-  /** The entries of `topLevel` by name, for keys written with escapes. */
-  readonly byName: ReadonlyMap<string, number>;
-  /** Nested members: MODEL, DELTA and INPUT. Names with escapes are not looked up. */
-  readonly below: ByLength;
-  /** The members of a usage that tell its price; null: they stay. */
-  readonly price: MemberTable | null;
+  readonly topLevel: NameTable;
+  /** Nested members: MODEL, LEAKING, DELTA, INPUT and CALLERS. */
+  readonly below: NameTable;
+  /** Members of a usage, however deep: MODEL and LEAKING. */
+  readonly ofUsage: NameTable;
+  /** Whether nested generated text counts: it was not sent before. */
+  readonly counts: boolean;
   /** The table of the object in a NESTED member. */
   readonly nested: MemberTable | null;
   readonly usage: UsageReader;
@@ -49,64 +60,116 @@ export interface MemberTable {
 interface MemberNames {
   /** The top-level members of the dialect and their kinds. */
   readonly format: Readonly<Record<string, number>>;
-  /** Top-level members to remove. */
+  /** Members to remove, however deep they are. `*` stands for the rest of a name, before or behind. */
   readonly leaking?: readonly string[];
   /** Nested members whose string values are generated text. */
   readonly generated?: readonly string[];
-  /** Of these, those whose objects are generated too. */
+  /** Of these, and besides, those whose objects are generated too. */
   readonly inputs?: readonly string[];
+  /** Nested members that repeat what the caller wrote. */
+  readonly callers?: readonly string[];
   /** Nested members whose string values name a model. Those of a usage always do. */
   readonly models?: readonly string[];
-  /** Members of a usage to remove. */
-  readonly price?: readonly string[];
+  readonly counts?: boolean;
   readonly nested?: MemberTable;
   readonly usage?: UsageReader;
 }
 
-const MODEL_MEMBER = { model: MODEL };
+const SLOTS = 1024;
+const REST = '*';
+
+/** No member is anything: the inside of what is generated, and of what the caller wrote. */
+export const NO_NAMES: NameTable = nameTable([]);
 
 export function memberTable(names: MemberNames): MemberTable {
-  const { format, leaking = [], generated = [], inputs = [], models = [], price = [] } = names;
+  const { format, leaking = [], generated = [], inputs = [], callers = [], models = [], counts = true } = names;
   const { nested = null, usage = chatUsage } = names;
-  const topLevel = [...leaking.map((name) => [name, LEAKING] as const), ...Object.entries(format)];
+  const leaks = of(leaking, LEAKING);
   return {
-    topLevel: byLength(topLevel),
-    byName: new Map(topLevel),
-    below: byLength([
-      ...models.map((name) => [name, MODEL] as const),
-      ...inputs.map((name) => [name, INPUT] as const),
-      ...generated.map((name) => [name, DELTA] as const),
+    topLevel: nameTable([...leaks, ...Object.entries(format)]),
+    below: nameTable([
+      ...leaks,
+      ...of(generated, DELTA),
+      ...of(inputs, INPUT),
+      ...of(callers, CALLERS),
+      ...of(models, MODEL),
     ]),
-    price: price.length === 0 ? null : memberTable({ format: MODEL_MEMBER, leaking: price, models: ['model'] }),
+    ofUsage: nameTable([...leaks, ['model', MODEL]]),
+    counts,
     nested,
     usage,
   };
 }
 
-function byLength(names: readonly (readonly [string, number])[]): ByLength {
-  const longest = Math.max(0, ...names.map(([name]) => name.length));
-  return Array.from({ length: longest + 1 }, (_, length) =>
-    names.filter(([name]) => name.length === length).map(([name, kind]) => ({ bytes: Buffer.from(name), kind })),
-  );
+type Kinds = readonly (readonly [name: string, kind: number])[];
+
+function of(names: readonly string[], kind: number): Kinds {
+  return names.map((name) => [name, kind]);
 }
 
-/** What the top-level key with the content [start, start + length) is. */
-export function kindOf(table: MemberTable, b: Buffer, start: number, length: number): number {
-  const kind = kindAmong(table.topLevel, b, start, length);
-  if (kind !== OTHER || length > LONG_STRING) return kind;
-  for (let i = start; i < start + length; i++) {
-    if (b[i] === BACKSLASH) return table.byName.get(decodeString(b, start, start + length)) ?? OTHER;
+/** @param kinds of two with the same name the last counts */
+function nameTable(kinds: Kinds): NameTable {
+  const slots = new Uint8Array(SLOTS);
+  const entries: Entry[][] = [[]];
+  for (const [name, kind] of new Map(kinds)) {
+    if (name.includes(REST)) continue;
+    const bytes = Buffer.from(name);
+    add(slots, slotOf(bytes, 0, bytes.length), entries, { bytes, kind });
   }
-  return OTHER;
+  const firsts = new Uint8Array(256);
+  const lasts = new Uint8Array(256);
+  const parts: Entry[][] = [[]];
+  for (const [name, kind] of kinds) {
+    if (!name.includes(REST)) continue;
+    const bytes = Buffer.from(name.replace(REST, ''));
+    if (name.endsWith(REST)) add(firsts, bytes[0] as number, parts, { bytes, kind });
+    else add(lasts, bytes.at(-1) as number, parts, { bytes, kind });
+  }
+  return { slots, entries, firsts, lasts, parts };
+}
+
+function add(index: Uint8Array, at: number, entries: Entry[][], entry: Entry): void {
+  if (index[at] === 0) index[at] = entries.push([]) - 1;
+  entries[index[at] as number]?.push(entry);
+}
+
+function slotOf(b: Buffer, start: number, length: number): number {
+  return (length * 37 + (b[start] as number) * 11 + (b[start + length - 1] as number) * 5) & (SLOTS - 1);
 }
 
 /** The kind of the entry whose name is written at `start`, without escapes; OTHER where there is none. */
-export function kindAmong(table: ByLength, b: Buffer, start: number, length: number): number {
-  if (length >= table.length) return OTHER;
-  const entries = table[length] as readonly Entry[];
-  for (let k = 0; k < entries.length; k++) {
-    const { bytes, kind } = entries[k] as Entry;
-    if (equals(b, start, length, bytes)) return kind;
+export function kindAmong(table: NameTable, b: Buffer, start: number, length: number): number {
+  const slot = table.slots[slotOf(b, start, length)] as number;
+  if (slot !== 0) {
+    const entries = table.entries[slot] as readonly Entry[];
+    for (let k = 0; k < entries.length; k++) {
+      const { bytes, kind } = entries[k] as Entry;
+      if (equals(b, start, length, bytes)) return kind;
+    }
+  }
+  const first = table.firsts[b[start] as number] as number;
+  const last = table.lasts[b[start + length - 1] as number] as number;
+  return (first | last) === 0 ? OTHER : kindOfPart(table, first, last, b, start, length);
+}
+
+/** The kind of the entry with which the key begins or ends, and is longer than. */
+function kindOfPart(table: NameTable, first: number, last: number, b: Buffer, start: number, length: number): number {
+  const beginnings = table.parts[first] as readonly Entry[];
+  for (let k = 0; k < beginnings.length; k++) {
+    const { bytes, kind } = beginnings[k] as Entry;
+    if (length > bytes.length && equals(b, start, bytes.length, bytes)) return kind;
+  }
+  const ends = table.parts[last] as readonly Entry[];
+  for (let k = 0; k < ends.length; k++) {
+    const { bytes, kind } = ends[k] as Entry;
+    if (length > bytes.length && equals(b, start + length - bytes.length, bytes.length, bytes)) return kind;
   }
   return OTHER;
+}
+
+/** As `kindAmong`, for a key that may be written with escapes. */
+export function kindOfEscaped(table: NameTable, b: Buffer, start: number, length: number): number {
+  if (length > LONG_STRING || !b.subarray(start, start + length).includes(BACKSLASH)) return OTHER;
+  const name = Buffer.from(decodeString(b, start, start + length));
+  return kindAmong(table, name, 0, name.length);
 }

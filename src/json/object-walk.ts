@@ -6,6 +6,7 @@ import {
   CR,
   DIGIT_9,
   equals,
+  escapesPassed,
   LETTER_N,
   LF,
   OPEN_BRACE,
@@ -17,8 +18,10 @@ import {
   TAB,
 } from './bytes.ts';
 import { ID_PREFIX, ownIdStart } from './coded-id.ts';
+import { containerEnd, spaceEnd, valueEnd } from './container-end.ts';
 import type { Hidden, HiddenSpans } from './hidden.ts';
 import {
+  CALLERS,
   CHOICES,
   CODED_ID,
   DELTA,
@@ -26,11 +29,13 @@ import {
   GROQ,
   INPUT,
   kindAmong,
-  kindOf,
+  kindOfEscaped,
   LEAKING,
   type MemberTable,
   MODEL,
+  type NameTable,
   NESTED,
+  NO_NAMES,
   OTHER,
   RESULT,
   TYPE,
@@ -58,12 +63,12 @@ const AFTER_VALUE = 5;
 
 /** Most levels of brackets whose kinds fit in the bits of `stack`. */
 const MAX_LEVELS = 31;
+/** Most stacks, each for the levels below another one's: what is deeper, by some 2,000 levels, is no answer. */
+const MAX_STACKS = 64;
 
 const FINISH_REASON = Buffer.from('finish_reason');
 const USAGE_KEY = Buffer.from('usage');
 const ERROR_KEY = Buffer.from('error');
-/** A usage that has one of the members that are removed or replaced. */
-const PRICED = /cost|"model"/;
 
 /**
  * Reads one JSON object of an upstream in one pass: finds the edits (model, leaking members, what is hidden), the
@@ -76,8 +81,6 @@ export class ObjectWalk implements HiddenSpans {
   readonly hidden: Hidden | null;
   /** The shortest hidden text, in bytes: shorter strings are not searched. */
   readonly #shortest: number;
-  /** Reads a usage that has members for its price. */
-  #priced: ObjectWalk | null = null;
   /** Reads a nested object. */
   #inner: ObjectWalk | null = null;
   /** What was read of a nested object; null if there was none. */
@@ -114,8 +117,10 @@ export class ObjectWalk implements HiddenSpans {
   textStart = 0;
   textEnd = 0;
   collecting = false;
-  /** String and number values down to MAX_LEVELS: triples start, end, kind. Strings are without their quotes. */
+  /** String and number values: triples start, end, kind. Strings are without their quotes. */
   values: number[] = [];
+  /** `escapesPassed` when a key was last looked at for escapes. */
+  #escapes = 0;
 
   constructor(table: MemberTable, hidden: Hidden | null) {
     this.#table = table;
@@ -142,7 +147,7 @@ export class ObjectWalk implements HiddenSpans {
       const keyStart = i;
       i = stringEnd(b, i + 1, end);
       if (i < 0) return -1;
-      const kind = kindOf(this.#table, b, keyStart + 1, i - keyStart - 1);
+      const kind = this.#kindOf(this.#table.topLevel, b, keyStart + 1, i - keyStart - 1);
       const leaks = kind === LEAKING || kind === GROQ;
       if (!leaks && removeFrom >= 0) {
         this.addEdit(removeFrom, keyStart, REMOVE);
@@ -153,7 +158,8 @@ export class ObjectWalk implements HiddenSpans {
       i = spaceEnd(b, i + 1, end, lineEnds);
       if (i >= end || b[i] !== COLON) return -1;
       const valueStart = spaceEnd(b, i + 1, end, lineEnds);
-      i = this.#valueEnd(b, valueStart, end, kind, lineEnds);
+      i =
+        kind === LEAKING ? valueEnd(b, valueStart, end, lineEnds) : this.#valueEnd(b, valueStart, end, kind, lineEnds);
       if (i < 0) return -1;
 
       if (leaks) {
@@ -179,6 +185,13 @@ export class ObjectWalk implements HiddenSpans {
     if (removeFrom >= 0) this.addEdit(removeFrom, removeTo, REMOVE);
     if (this.addsChoice && this.usageStart >= 0 && this.emptyChoicesAt >= 0) this.#addChoice(this.emptyChoicesAt);
     return i + 1;
+  }
+
+  #kindOf(names: NameTable, b: Buffer, start: number, length: number): number {
+    const kind = kindAmong(names, b, start, length);
+    if (kind !== OTHER || this.#escapes === escapesPassed) return kind;
+    this.#escapes = escapesPassed;
+    return kindOfEscaped(names, b, start, length);
   }
 
   /** Forgets what the last call found. */
@@ -234,7 +247,6 @@ export class ObjectWalk implements HiddenSpans {
     } else if (kind === USAGE) {
       if (first !== OPEN_BRACE || spaceEnd(b, start + 1, end, lineEnds) === end - 1) return;
       this.#noteUsage(start, end);
-      this.#hidePrice(b, start, end, lineEnds, editCount);
     } else if (kind === CHOICES || kind === RESULT) {
       this.hasResult = first === OPEN_BRACKET;
       if (this.hasResult && spaceEnd(b, start + 1, end, lineEnds) === end - 1) this.emptyChoicesAt = end - 1;
@@ -268,7 +280,7 @@ export class ObjectWalk implements HiddenSpans {
       const value = spaceEnd(b, i, end, lineEnds);
       if (b[value] === LETTER_N) return; // null
       this.errorStart = value;
-      this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, value, 1, end, lineEnds, null) : value;
+      this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, end, lineEnds) : value;
     }
   }
 
@@ -276,20 +288,12 @@ export class ObjectWalk implements HiddenSpans {
   #noteGroqMember(b: Buffer, from: number, to: number, i: number, end: number, lineEnds: boolean): void {
     if (this.usageStart >= 0 || !equals(b, from, to - from, USAGE_KEY)) return;
     const value = spaceEnd(b, i, end, lineEnds);
-    if (b[value] === OPEN_BRACE) this.#noteUsage(value, containerEnd(b, value, value, 1, end, lineEnds, null));
+    if (b[value] === OPEN_BRACE) this.#noteUsage(value, containerEnd(b, value, end, lineEnds));
   }
 
   #noteUsage(start: number, end: number): void {
     this.usageStart = start;
     this.usageEnd = end;
-  }
-
-  /** Removes the members of a usage that tell its price, and replaces those that name a model. */
-  #hidePrice(b: Buffer, start: number, end: number, lineEnds: boolean, editCount: number): void {
-    const { price } = this.#table;
-    if (price === null || !PRICED.test(b.toString('latin1', start, end))) return;
-    this.#priced ??= new ObjectWalk(price, this.hidden);
-    this.#walkAgain(this.#priced, b, start, end, lineEnds, editCount);
   }
 
   /** Reads a nested object; its edits take the place of those found in it before. */
@@ -330,17 +334,22 @@ export class ObjectWalk implements HiddenSpans {
     return last + 1;
   }
 
-  /** The end of an object or array that is a member's value or a tool's input, or -1. */
-  #nestedEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean): number {
-    const start = i;
-    const first = b[i] as number;
+  /**
+   * The end of an object or array that is a member's value, a tool's input or what the caller wrote; -1 if it is cut
+   * or invalid.
+   * @param stacks around it
+   */
+  #nestedEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean, stacks = 0): number {
     const isInput = kind === INPUT;
     const values = this.collecting && !isInput ? this.values : null;
-    const { below } = this.#table;
+    const { below, ofUsage, counts } = this.#table;
+    const names = isInput || kind === CALLERS ? NO_NAMES : kind === USAGE ? ofUsage : below;
+    const isList = b[i] === OPEN_BRACKET;
     let depth = 1; // open brackets
-    let stack = first === OPEN_BRACKET ? 1 : 0; // their kinds, innermost lowest: 1 is an array
-    let next = first === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
-    let said = OTHER; // what the key before this value says of it: DELTA, INPUT or MODEL
+    let stack = isList ? 1 : 0; // their kinds, innermost lowest: 1 is an array
+    let next = isList ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
+    let said = OTHER; // what the key before this value says of it: MODEL, DELTA, INPUT or CALLERS
+    let before = i; // the bracket or comma before the last key
     let from = 0; // the content of the last string, which a colon makes a key
     let to = 0;
     for (i++; i < end; i++) {
@@ -353,35 +362,42 @@ export class ObjectWalk implements HiddenSpans {
         i = to = stringEnd(b, from, end);
         if (i < 0) return -1;
         if (said === MODEL) this.addEdit(from - 1, to + 1, REPLACE);
-        else if (said !== OTHER) this.#noteText(from, to);
-        else if (to - from >= this.#shortest && !isInput) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
-        if (values !== null && next === AFTER_VALUE) values.push(from, to, said > MODEL ? GENERATED : TEXT);
+        else if (said === DELTA || said === INPUT) {
+          if (counts) this.#noteText(from, to);
+        } else if (to - from >= this.#shortest && !isInput) this.hidden?.find(b, from, to, next === COLON_ONLY, this);
+        if (values !== null && next === AFTER_VALUE) values.push(from, to, said > MODEL && counts ? GENERATED : TEXT);
         said = OTHER;
       } else if (c === COLON) {
         if (next !== COLON_ONLY) return -1;
         next = VALUE;
-        said = isInput ? OTHER : kindAmong(below, b, from, to - from);
-        if (kind === CHOICES && depth === 2) this.#noteChoiceMember(b, from, to, i + 1, end, lineEnds);
+        said = this.#kindOf(names, b, from, to - from);
+        if (said === LEAKING) {
+          i = this.#leave(b, from - 1, before, i + 1, end, lineEnds);
+          if (i < 0) return -1;
+          next = b[i] === COMMA ? KEY : AFTER_VALUE;
+          said = OTHER;
+        } else if (kind === CHOICES && depth === 2) this.#noteChoiceMember(b, from, to, i + 1, end, lineEnds);
         else if (kind === GROQ && depth === 1) this.#noteGroqMember(b, from, to, i + 1, end, lineEnds);
       } else if (c === COMMA) {
         if (next !== AFTER_VALUE) return -1;
         next = (stack & 1) === 1 ? VALUE : KEY;
         said = OTHER;
+        before = i;
       } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
         if (next > VALUE_OR_CLOSE) return -1;
-        if (said === INPUT) {
+        if (said === INPUT || said === CALLERS || depth === MAX_LEVELS) {
           from = i + 1;
-          i = this.#nestedEnd(b, i, end, INPUT, lineEnds) - 1;
+          i = this.#apartEnd(b, i, end, said === INPUT || said === CALLERS ? said : kind, lineEnds, stacks) - 1;
           if (i < 0) return -1;
-          this.#noteText(from, i);
+          if (said === INPUT && counts) this.#noteText(from, i);
           next = AFTER_VALUE;
           said = OTHER;
           continue;
         }
         next = c === OPEN_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE;
         said = OTHER;
-        // no usual answer is so deep: a stack of any size would cost every answer
-        if (++depth > MAX_LEVELS) return containerEnd(b, start, i, depth, end, lineEnds, isInput ? null : this);
+        before = i;
+        depth++;
         stack = (stack << 1) | (c === OPEN_BRACKET ? 1 : 0);
       } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
         if (next !== AFTER_VALUE && next !== (c === CLOSE_BRACKET ? VALUE_OR_CLOSE : KEY_OR_CLOSE)) return -1;
@@ -402,49 +418,39 @@ export class ObjectWalk implements HiddenSpans {
     }
     return -1;
   }
-}
 
-/**
- * The end of the value that begins at `start`, or -1. Counts brackets and leaves the rest to JSON.parse.
- * @param depth brackets that are open, the one at i included
- * @param walk says what strings must not contain, and takes the edits; no generated text is so deep
- */
-function containerEnd(
-  b: Buffer,
-  start: number,
-  i: number,
-  depth: number,
-  end: number,
-  lineEnds: boolean,
-  walk: ObjectWalk | null,
-): number {
-  for (i++; i < end; i++) {
-    const c = b[i] as number;
-    if (c === QUOTE) {
-      const from = i + 1;
-      i = stringEnd(b, from, end);
-      if (i < 0) return -1;
-      walk?.hidden?.find(b, from, i, false, walk);
-    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) depth++;
-    else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
-      if (--depth > 0) continue;
-      try {
-        JSON.parse(b.toString('utf8', start, i + 1));
-        return i + 1;
-      } catch {
-        return -1;
-      }
-    } else if (!lineEnds && (c === LF || c === CR)) return -1;
+  /**
+   * The end of a nested object or array that is read by itself: generated, the caller's, or deeper than one stack
+   * reaches, because one of any size would cost every answer.
+   */
+  #apartEnd(b: Buffer, i: number, end: number, kind: number, lineEnds: boolean, stacks: number): number {
+    if (stacks === MAX_STACKS) return -1;
+    return this.#nestedEnd(b, i, end, kind === CHOICES || kind === GROQ ? OTHER : kind, lineEnds, stacks + 1);
   }
-  return -1;
-}
 
-/** The offset of the first byte at or after i that is not whitespace, or end. */
-function spaceEnd(b: Buffer, i: number, end: number, lineEnds: boolean): number {
-  for (; i < end; i++) {
-    const c = b[i] as number;
-    if (c > SPACE) return i;
-    if (c !== SPACE && c !== TAB && !(lineEnds && (c === LF || c === CR))) return i;
+  /**
+   * Removes a nested member, with the comma before it, or behind it where it is the first.
+   * @param key where its key begins, with the quote
+   * @param before the bracket or comma before it
+   * @param i the offset behind its colon
+   * @returns the offset of the last byte that was read: of its value, or the comma behind it; -1 if it is cut or invalid
+   */
+  #leave(b: Buffer, key: number, before: number, i: number, end: number, lineEnds: boolean): number {
+    while (this.editCount > 0 && (this.edits[this.editCount - 3] as number) >= key) this.editCount -= 3; // of the key
+    i = spaceEnd(b, i, end, lineEnds);
+    if (i >= end) return -1;
+    const last = valueEnd(b, i, end, lineEnds);
+    if (last < 0) return -1;
+    if (b[before] === COMMA) {
+      this.addEdit(before, last, REMOVE);
+      return last - 1;
+    }
+    const comma = spaceEnd(b, last, end, lineEnds);
+    if (comma >= end || b[comma] !== COMMA) {
+      this.addEdit(key, last, REMOVE);
+      return last - 1;
+    }
+    this.addEdit(key, spaceEnd(b, comma + 1, end, lineEnds), REMOVE);
+    return comma;
   }
-  return end;
 }

@@ -9,6 +9,7 @@ import {
   type LimitsLeft,
   limitHeaders,
   limitText,
+  tooLargeText,
 } from '../domain/limits.ts';
 import type { AskedUnits, Hold, Limiter, LimitStore, MaybeAsync } from '../domain/ports.ts';
 import { type Logger, reasonOf } from '../log.ts';
@@ -155,11 +156,22 @@ export class LeasedLimiter implements Limiter, UnitSource {
     this.#lease(false);
   }
 
-  #refusal(ofKey: KeyShares, { kind, subject, limit }: Share, seconds: number): GatewayError {
+  #refusal(ofKey: KeyShares, share: Share, seconds: number): GatewayError {
+    const error = this.#error(ofKey, share, (whose) => limitText(share.kind, whose, share.limit, seconds));
+    error.retryAfter = `${seconds}`;
+    return error;
+  }
+
+  refuse(ofKey: KeyShares, share: Share, units: number, prompt: number): GatewayError {
+    const error = this.#error(ofKey, share, (whose) => tooLargeText(whose, share.limit, units, prompt));
+    error.retry = false; // it would be refused again
+    return error;
+  }
+
+  #error(ofKey: KeyShares, { kind, subject }: Share, text: (whose: 'key' | 'company') => string): GatewayError {
     this.refused[kind]++;
     const whose = ofKey.key?.id === subject ? 'key' : 'company';
-    const error = new GatewayError('rate_limit_exceeded', limitText(kind, whose, limit, seconds));
-    error.retryAfter = `${seconds}`;
+    const error = new GatewayError('rate_limit_exceeded', text(whose));
     error.headers = limitHeaders(ofKey.left(performance.now()));
     return error.by(`${whose}.${LIMIT_COLUMNS[kind]}`);
   }

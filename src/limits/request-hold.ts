@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import type { GatewayError } from '../domain/errors.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import type { Share } from './share.ts';
 import type { SlotShare } from './slot-share.ts';
@@ -8,6 +9,8 @@ import type { KeyShares } from './subject.ts';
 export interface UnitSource {
   /** Takes units of each of several shares of a key, or of none. @throws GatewayError 429, also as a rejection */
   takeAll(ofKey: KeyShares, shares: readonly Share[], units: number): MaybeAsync<void>;
+  /** Refuses a request that needs more units than the limit of a share has. @returns the error: 429 */
+  refuse(ofKey: KeyShares, share: Share, units: number, prompt: number): GatewayError;
   /** A call is over. */
   release(slots: SlotShare): void;
 }
@@ -34,8 +37,9 @@ export class RequestHold implements Hold {
   reserve(prompt: number, completion: number | null): MaybeAsync<void> {
     const { tokens } = this.#shares;
     let units = completion === null ? prompt : prompt + completion;
+    for (const share of tokens) if (units > share.limit) throw this.#source.refuse(this.#shares, share, units, prompt);
     for (const { typical } of tokens) if (completion === null) units = Math.max(units, Math.ceil(typical));
-    for (const { limit } of tokens) units = Math.min(units, limit); // or a large request would never pass
+    for (const { limit } of tokens) units = Math.min(units, limit); // others were larger, and this one may not be
     const taken = this.#source.takeAll(this.#shares, tokens, units);
     return taken instanceof Promise ? taken.then(() => this.#took(units)) : this.#took(units);
   }

@@ -7,12 +7,13 @@ const DONE = Buffer.from('[DONE]');
 const DONE_EVENT = Buffer.from('data: [DONE]\n\n');
 const MODEL_KEY = Buffer.from('"model":');
 const COMMA = Buffer.from(',');
+const CHUNK = 'chat.completion.chunk';
 /** A count in a usage: behind it some tell a price alone. */
 const COUNT = /_tokens"\s*:\s*\d/;
 
 /**
  * The event stream of a chat completion (spec section 4.2, "Streaming"). If the first event has no
- * model, it gets one. `[DONE]` leaves as "data: [DONE]\n\n" and ends the stream.
+ * model, it gets one. `[DONE]` leaves as "data: [DONE]\n\n" and ends the stream. An event that is no chunk is dropped.
  */
 export class ChatStream extends DialectStream {
   /** Whether a choice had a finish_reason, and no text followed, which would be that of another choice. */
@@ -45,8 +46,9 @@ export class ChatStream extends DialectStream {
     return dataStart(chunk, i, chunk.length);
   }
 
+  /** What has no choices may be no chunk: `readEvent` takes a closer look. */
   protected override isPlain(): boolean {
-    return true;
+    return this.walk.hasResult;
   }
 
   /** An event with a finish_reason is no pattern: a match would not notice the reason. */
@@ -58,6 +60,11 @@ export class ChatStream extends DialectStream {
     const { walk } = this;
     if (walk.finished) this.finished = true;
     else if (walk.generated > 0) this.finished = false;
+    this.#noteUsage(b);
+  }
+
+  #noteUsage(b: Buffer): void {
+    const { walk } = this;
     if (walk.usageStart < 0) return;
     const usage = b.toString('latin1', walk.usageStart, walk.usageEnd);
     if (this.#usage !== '' && !COUNT.test(usage)) return;
@@ -77,6 +84,10 @@ export class ChatStream extends DialectStream {
       return false;
     }
     if (!this.readPayload()) return false;
+    if (!this.walk.hasResult && !this.#isChunk(payload, start, end)) {
+      this.#noteUsage(payload);
+      return false;
+    }
     this.note(payload);
     this.relayEvent(this.events === 1 && !this.walk.hasModel ? start + 1 : -1);
     return true;
@@ -90,6 +101,13 @@ export class ChatStream extends DialectStream {
     if (isEmpty ? !isCut && this.finished : this.#isDone()) this.#finish();
     else if (isCut || !isEmpty) this.fail('closed inside an event');
     else this.fail('closed without [DONE] and without a finish_reason');
+  }
+
+  /** Whether an event without choices is one of the format, which has no types: it names itself, a model or a usage. */
+  #isChunk(b: Buffer, start: number, end: number): boolean {
+    const event = JSON.parse(b.toString('utf8', start, end)) as Readonly<Record<string, unknown>>;
+    if (event.object === CHUNK) return true;
+    return event.type === undefined && ['choices', 'model', 'usage'].some((name) => Object.hasOwn(event, name));
   }
 
   #isDone(): boolean {

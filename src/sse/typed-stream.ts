@@ -15,6 +15,8 @@ export interface EventTypes {
   readonly failed: ReadonlySet<string>;
   /** After this event the usage is that of the whole call. */
   readonly usage: ReadonlySet<string>;
+  /** The types that the dialect has, those to come included: events of others are dropped. */
+  readonly known: RegExp;
 }
 
 /**
@@ -24,7 +26,8 @@ export interface EventTypes {
  *   event: response.output_text.delta⏎data: {"type":"response.output_text.delta","delta":" Hello"}⏎⏎
  *
  * A stream is whole once it has brought the last event of its dialect; a [DONE] behind it is dropped. An `event`
- * line that names another type than the data is dropped: it is none of the format.
+ * line that names another type than the data is dropped: it is none of the format. So is an event of a type that the
+ * dialect does not have, or without one: providers put headers and limits of what is behind into events of their own.
  */
 export class TypedStream extends DialectStream {
   readonly #table: MemberTable;
@@ -63,7 +66,7 @@ export class TypedStream extends DialectStream {
   protected override isPlain(b: Buffer): boolean {
     const { last } = this.#types;
     const type = this.#typeOf(b);
-    return this.#isNamedByType(b) && !last.has(type) && !this.#isFailure(type);
+    return this.#isNamedByType(b) && !last.has(type) && this.#isKnown(type) && !this.#isFailure(type);
   }
 
   protected override isRepeated(b: Buffer): boolean {
@@ -91,6 +94,10 @@ export class TypedStream extends DialectStream {
     if (this.#isFailure(type) || failed.has(this.name) || FAILURE.test(this.name)) {
       this.noteEvent(payload);
       this.failBy(`an event of type ${type || this.name}: ${quoted(payload, start, end)}`, payload, start, end);
+      return false;
+    }
+    if (!this.#isKnown(type)) {
+      this.noteEvent(payload);
       return false;
     }
     this.note(payload);
@@ -123,6 +130,15 @@ export class TypedStream extends DialectStream {
   #isFailure(type: string): boolean {
     const { nested } = this.walk;
     return this.#types.failed.has(type) || FAILURE.test(type) || (nested !== null && nested.errorStart >= 0);
+  }
+
+  /** Whether the dialect has the type of the event in the walk; one from which something is removed is none of it. */
+  #isKnown(type: string): boolean {
+    const { edits, editCount, typeStart, typeEnd } = this.walk;
+    for (let k = 0; k < editCount; k += 3) {
+      if ((edits[k] as number) >= typeStart && (edits[k + 1] as number) <= typeEnd) return false;
+    }
+    return this.#types.known.test(type);
   }
 
   /** Whether the event in the walk has no `event` line, or one that names the type of its data. */

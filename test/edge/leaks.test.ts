@@ -116,6 +116,36 @@ const NESTED = {
 };
 /** What a router adds where the format has members of its own. */
 const CHOICE = { model: MODEL, provider_specific_fields: { deployment: 'canary-model-7b', key: MASTER_KEY } };
+/** Members that are removed wherever they are, with values that no other rule would find. */
+const DEEP = {
+  provider_specific_fields: { api_base: CANARY },
+  provider_metadata: { gateway: { cost: CANARY } },
+  _hidden_params: { model_id: CANARY },
+  cost: CANARY,
+  upstream_cost: CANARY,
+  headers: { 'openai-model': CANARY },
+  'x-ms-region': CANARY,
+  kept: { region: CANARY, list: [{ host: CANARY }, [{ total_cost: CANARY }]] },
+};
+const DEEP_ANSWER = {
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hello', ...DEEP }, finish_reason: 'stop', ...DEEP }],
+  data: [{ object: 'embedding', index: 0, embedding: [0.5], ...DEEP }],
+  output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hello', ...DEEP }], ...DEEP }],
+  content: [{ type: 'text', text: 'Hello', ...DEEP }],
+  usage: {
+    ...{ prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, input_tokens: 1, output_tokens: 1 },
+    iterations: [{ type: 'message', input_tokens: 1, output_tokens: 1, cost: CANARY, details: [{ a_cost: CANARY }] }],
+  },
+};
+/** Events that providers put between those of the format. */
+const FOREIGN = ['codex.response.metadata', 'codex.rate_limits', 'response.metadata', 'canary', 'keepalive'];
+/** The upstream's key and host where the format, or the caller, has words. */
+const HOST = `localhost:${new URL(url).port}`;
+const WORDS = {
+  name: MASTER_KEY,
+  type: HOST,
+  of: { type: MASTER_KEY, role: HOST, object: 'localhost', name: `x ${MASTER_KEY}` },
+};
 
 function stream(...events: string[]): string {
   const head = ['HTTP/1.1 200 canary', 'content-type: text/event-stream; x=canary', ...HEADERS];
@@ -156,6 +186,25 @@ function typedStreams(last: string, delta: string, holder: string): Record<strin
       `event: canary\n${data({ untyped: 1 })}`,
       end,
     ),
+    [`${holder}: events of another format`]: stream(
+      begun,
+      ...FOREIGN.map((type) => typed(type, DEEP)),
+      ...FOREIGN.map((type) => `event: ${type}\n${data(DEEP)}`),
+      typed(`response.${MASTER_KEY}.delta`, {}),
+      end,
+    ),
+    [`${holder}: members at any depth`]: stream(
+      typed(holder === 'response' ? 'response.created' : 'message_start', { [holder]: { ...DEEP_ANSWER, ...DEEP } }),
+      ...Array.from({ length: 6 }, (_, i) =>
+        typed(delta, { ...DELTA, ...DEEP, index: i, delta: { text: 'Hi', ...DEEP } }),
+      ),
+      typed(holder === 'response' ? 'response.output_item.done' : 'content_block_start', {
+        item: { ...DEEP, ...WORDS },
+        part: DEEP,
+        content_block: { ...DEEP, ...WORDS },
+      }),
+      typed(last, { [holder]: { ...DEEP_ANSWER, ...DEEP, by: WORDS }, usage: { ...DEEP_ANSWER.usage, ...DEEP } }),
+    ),
     [`${holder}: in pieces`]: stream(...((begun + deltas.join('') + end).match(/[\s\S]{1,7}/g) ?? [])),
     [`${holder}: an error`]: stream(begun, ...deltas, typed('error', failure)),
     [`${holder}: an error by name`]: stream(begun, `event: error\n${data({ message: TEXTS[2] })}`),
@@ -182,6 +231,23 @@ const plays: Record<string, string | Buffer | null | ((asked: string) => Buffer)
       usage: { ...reference.usage, cost: 'canary', cost_details: { upstream: 'canary' } },
       ...NESTED,
     }).replaceAll('azure/', 'azure\\/'),
+  ),
+  'members at any depth': httpAnswer(
+    200,
+    'application/json',
+    JSON.stringify({ ...reference, ...DEEP_ANSWER, ...DEEP, by: WORDS }),
+    HEADERS,
+  ),
+  'a stream with members at any depth': stream(
+    ...Array.from({ length: 6 }, (_, i) =>
+      data({
+        choices: [{ index: 0, delta: { content: `Hi ${i}`, ...DEEP }, finish_reason: null, ...DEEP }],
+        by: WORDS,
+      }),
+    ),
+    ...FOREIGN.map((type) => typed(type, DEEP)),
+    ...FOREIGN.map((type) => `event: ${type}\n${data(DEEP)}`),
+    data({ ...DEEP_ANSWER, ...DEEP }) + DONE,
   ),
   'another model': httpAnswer(
     200,

@@ -101,20 +101,44 @@ t.test('tokens per minute: reserved before the call, settled by its usage', asyn
   const { total_tokens } = json.usage;
   await until(async () => (await leased(customer, 'tokens')) === total_tokens, 'the rest is free again');
   t.equal((await customer.chat({ max_tokens: 900 })).status, 200);
-  t.equal(
-    (await customer.chat({ max_tokens: 5000 })).status,
-    429,
-    'more than is left, though no more than a whole minute has',
-  );
-  const refused = await customer.chat({ max_tokens: 990 });
+  const refused = await customer.chat({ max_tokens: 970 });
   t.match(Object.fromEntries(refused.headers), {
     'x-ratelimit-limit-tokens': '1000',
     'x-ratelimit-remaining-tokens': /^\d+$/,
     'x-ratelimit-reset-tokens': /s$/,
   });
   await age(customer, 62);
-  await until(async () => (await customer.chat({ max_tokens: 5000 })).status === 200, 'a whole minute for one request');
+  await until(async () => (await customer.chat({ max_tokens: 970 })).status === 200, 'a whole minute for one request');
 });
+
+for (const whose of ['company', 'key'] as const) {
+  t.test(
+    `a request larger than the tokens a minute of a ${whose} is told that it never passes, and what would`,
+    async (t) => {
+      const customer = await limited({ [whose]: 'tokens_per_minute = 1000' });
+      const never = new RegExp(
+        `^This request can never pass: it counts with 5\\d\\d\\d tokens .* this ${whose} is limited to 1000 `,
+      );
+      for (const path of ['/chat/completions', '/responses', '/messages']) {
+        const limits = { max_tokens: 5000, max_output_tokens: 5000 };
+        const body = { model: CHAT, input: 'Hello there', messages, ...limits };
+        const refused = await customer.ask(path, { body });
+        t.equal(refused.status, 429, path);
+        t.match(refused.json.error.message, never);
+        const { 'retry-after': after, 'x-should-retry': again } = Object.fromEntries(refused.headers);
+        t.same([after, again], [undefined, 'false'], 'no client tries it again');
+      }
+      const { json } = await customer.chat({ max_tokens: 5000 });
+      const [, most] = /generate (\d+) tokens at most/.exec(json.error.message) ?? [];
+      t.equal((await customer.chat({ max_tokens: Number(most) })).status, 200, 'what it says passes');
+      const long = await customer.chat({ messages: [{ role: 'user', content: 'many words '.repeat(3000) }] });
+      t.match(long, {
+        status: 429,
+        json: { error: { message: /never pass.* send a shorter prompt, or have the limit raised/ } },
+      });
+    },
+  );
+}
 
 t.test('calls that are refused, or of which nothing ran, cost no tokens', async (t) => {
   const customer = await limited({ company: 'tokens_per_minute = 1000' });

@@ -228,6 +228,7 @@ t.test('of the headers, the version and some features go upstream, and nothing e
       'claude-code-20250219,effort-2025-11-24',
     ],
     ['context-1m-2025-08-07,,x', undefined],
+    ['compact-2026-01-12', 'compact-2026-01-12'],
     // without them, the `thinking.display`, `thinking.block_binding` and `output_config` that SDKs send with them are 400
     ...[
       'thinking-display-updates-2026-08-18',
@@ -324,6 +325,17 @@ t.test('tokens are counted behind all gates, for nothing', async (t) => {
   const { status, text } = await count();
   t.equal(status, 200);
   t.equal(text, '{"input_tokens":42}');
+  const managed = { original_input_tokens: 70, by: 'internal-fast', provider: 'Internal' };
+  answerJson(stage, { context_management: managed, input_tokens: 42, cost: 1 });
+  const edits = { context_management: { edits: [{ type: 'compact_20260112' }] } };
+  t.equal(
+    (await count(edits)).text,
+    '{"input_tokens":42,"context_management":{"original_input_tokens":70,"by":"fast"}}',
+    'what it was before the context was managed',
+  );
+  t.match(JSON.parse(String(upstream.received.at(-1)?.body)), edits);
+  answerJson(stage, { input_tokens: 42 });
+  await count();
   t.same(JSON.parse(String(upstream.received.at(-1)?.body)), { model: 'internal-fast', messages: TURNS });
   t.match(await count({}, ''), { status: 401, json: { type: 'error' } });
   t.match(await count({}, narrow), { status: 403, json: { error: { type: 'permission_error' } } });

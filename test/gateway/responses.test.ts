@@ -211,12 +211,26 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
   upstream.received.pop();
   for (const type of [
     ...['file_search', 'web_search', 'web_search_preview', 'mcp', 'code_interpreter', 'image_generation'],
-    ...['computer_use_preview', 'local_shell', 'shell', 'Function', null],
+    ...['shell', 'Function', null],
   ]) {
     const { status, json } = await post({ tools: [{ type: 'function', name: 'f' }, { type }] });
     t.equal(status, 400, String(type));
     t.match(json.error, { code: 'unsupported_parameter', param: 'tools[1].type' });
     t.match(json.error.message, 'Only tools that the caller runs');
+    if (type !== null) t.match(json.error.message, `REFUSED_PARAMETERS=-tools.${type}`);
+  }
+  // the caller runs these: they are refused for another reason, which has a setting
+  const local = { type: 'shell', environment: { type: 'local' } };
+  for (const tool of [
+    local,
+    ...['apply_patch', 'local_shell', 'computer', 'computer_use_preview'].map((type) => ({ type })),
+  ]) {
+    const { status, json } = await post({ tools: [tool] });
+    t.equal(status, 400, tool.type);
+    t.match(json.error, { code: 'unsupported_parameter', param: 'tools[0].type' });
+    t.match(json.error.message, `REFUSED_PARAMETERS=-tools.${tool.type}`);
+    t.match(json.error.message, 'The caller runs it');
+    t.notMatch(json.error.message, 'Only tools that');
   }
   for (const tool of [
     { type: 'tool_search' },

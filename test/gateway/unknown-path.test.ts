@@ -38,7 +38,7 @@ t.test('an endpoint that this gateway does not have is named as such, with what 
     '/organization/usage/embeddings': /no endpoint.*GET \/usage/,
     '/responses/resp_1': /stored responses.*POST \/responses/,
     '/responses/resp_1/cancel': /POST \/responses/,
-    '/responses/compact': /POST \/responses/,
+    '/responses/compact': /^This gateway has no endpoint for compacting a conversation\..*`name`.*POST \/responses/,
     '/responses/input_tokens': /POST \/messages\/count_tokens/,
     '/chat/completions/chatcmpl-1': /stored chat completions/,
     '/chat/completions/chatcmpl-1/messages': /stored chat completions/,

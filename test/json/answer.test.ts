@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER, MESSAGES_ANSWER, RESPONSES_ANSWER } from '../../src/domain/answer-members.ts';
 import { type AnswerScan, findUsage, scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { fuzz } from '../sse/fuzz.ts';
@@ -10,9 +10,9 @@ const SLUG = 'acme/large';
 const SLUG_JSON = Buffer.from(JSON.stringify(SLUG));
 
 /** What the client gets, or null. */
-function rendered(json: string): string | null {
+function rendered(json: string, table = CHAT_ANSWER): string | null {
   const body = Buffer.from(json);
-  const scan = scanAnswer(body, SLUG_JSON, CHAT_ANSWER);
+  const scan = scanAnswer(body, SLUG_JSON, table);
   return scan === null ? null : splice(body, scan.edits).toString();
 }
 
@@ -39,6 +39,52 @@ t.test('members that name what stands behind are taken out', (t) => {
   t.equal(
     rendered('{"model":"m","x_groq":{"id":"req_1","usage":{"prompt_tokens":1}},"id":1}'),
     `{"model":"${SLUG}","id":1}`,
+  );
+  t.end();
+});
+
+t.test('they are taken out however deep they are', (t) => {
+  const leak = '"provider":{"a":"}"},"b":1,\n"_hidden_params" : [1] ,"co\\u0073t":-1e3';
+  for (const levels of [1, 15, 16, 30, 31, 32, 62, 63, 200, 1000]) {
+    const deep = (inner: string) => `{"model":"m","x":${'[{"y":'.repeat(levels)}{${inner}}${'}]'.repeat(levels)}}`;
+    t.equal(rendered(deep(leak)), deep('"b":1 ').replace('"m"', `"${SLUG}"`), `${levels * 2} levels`);
+  }
+  const tooDeep = `{"x":${'['.repeat(3000)}${']'.repeat(3000)}}`;
+  t.equal(rendered(tooDeep), null, 'what is too deep to be looked at is no answer');
+  for (const broken of [
+    '"cost"',
+    '"cost":',
+    '"cost":tru',
+    '"cost":1,',
+    '"cost":{"a":1',
+    '"a":1,"cost":"x',
+    '"cost":[}',
+  ])
+    t.equal(rendered(`{"x":{${broken}}}`), null, broken);
+  t.end();
+});
+
+t.test('what is generated, and what a response repeats of its request, has any members', (t) => {
+  const own = '{"cost":1,"host":"h","headers":{"x-y":1},"a":[{"provider":"p","model":"m"}]}';
+  const kept = (json: string, table: typeof CHAT_ANSWER) => t.equal(rendered(json, table), json, json);
+  kept(
+    `{"model":"${SLUG}","choices":[{"message":{"tool_calls":[{"function":{"arguments":${own}}}],"parsed":${own}}}]}`,
+    CHAT_ANSWER,
+  );
+  kept(`{"model":"${SLUG}","content":[{"type":"tool_use","input":${own}}]}`, MESSAGES_ANSWER);
+  for (const name of ['metadata', 'tools', 'text', 'tool_choice', 'instructions']) {
+    kept(`{"model":"${SLUG}","${name}":[${own}],"output":[]}`, RESPONSES_ANSWER);
+  }
+  for (const name of ['arguments', 'input', 'action', 'operation', 'tools']) {
+    kept(`{"model":"${SLUG}","output":[{"${name}":${own}}]}`, RESPONSES_ANSWER);
+    t.equal(
+      rendered(`{"model":"m","output":[{"${name}":${own},"cost":1}]}`, RESPONSES_ANSWER),
+      `{"model":"${SLUG}","output":[{"${name}":${own}}]}`,
+    );
+  }
+  t.equal(
+    rendered(`{"model":"m","reasoning":${own}}`, RESPONSES_ANSWER),
+    `{"model":"${SLUG}","reasoning":{"a":[{"model":"m"}]}}`,
   );
   t.end();
 });

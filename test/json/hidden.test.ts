@@ -114,6 +114,41 @@ const CASES: readonly (readonly [string, string, string, string])[] = [
   ['gpt', 'acme', '"a":"gpt","b":"a gpt is","c":"gpt-4-turbo"', '"a":"acme","b":"a acme is","c":"gpt-4-turbo"'],
   ['stop', 'acme', '"choices":[{"finish_reason":"stop"}]', '"choices":[{"finish_reason":"stop"}]'],
   ['default', 'acme', '"service_tier":"default"', '"service_tier":"default"'],
+  // ordinary words tell nothing: they count in a member for a model alone, and the whole name everywhere
+  [
+    'openrouter/auto',
+    'acme',
+    '"tool_choice":"auto","truncation":"auto","metadata":{"mode":"auto","by":"use auto mode"},"a":["auto"],"auto":1',
+    '"tool_choice":"auto","truncation":"auto","metadata":{"mode":"auto","by":"use auto mode"},"a":["auto"],"auto":1',
+  ],
+  [
+    'openrouter/auto',
+    'acme',
+    '"a":{"model":"auto","served_model":"AUTO"},"b":"by openrouter/auto","c":"Openrouter\\/auto"',
+    '"a":{"model":"acme","served_model":"acme"},"b":"by acme","c":"acme"',
+  ],
+  [
+    'hub/x/medium',
+    'acme',
+    '"effort":"medium","a":"x/medium","b":"medium"',
+    '"effort":"medium","a":"acme","b":"medium"',
+  ],
+  ['router/none', 'acme', '"effort":"none","model":"none"', '"effort":"none","model":"acme"'],
+  ['auto', 'acme', '"a":"auto","b":{"model":"auto"}', '"a":"auto","b":{"model":"acme"}'],
+  ['x/sonnet', 'acme', '"a":"sonnet","b":"on sonnet"', '"a":"acme","b":"on acme"'],
+  // secrets go from words of the format and from names too
+  [
+    'azure/fast-7b',
+    'acme',
+    '"a":{"name":"sk-master-1234","type":"router.internal:4000","role":"x sk-master-1234","object":"router.internal"}',
+    '"a":{"name":"","type":"","role":"x ","object":""}',
+  ],
+  [
+    'azure/fast-7b',
+    'acme',
+    '"choices":[{"message":{"content":"sk-master-1234","tool_calls":[{"type":"sk-master-1234","function":{"name":"sk-master-1234"}}]}}]',
+    '"choices":[{"message":{"content":"sk-master-1234","tool_calls":[{"type":"","function":{"name":""}}]}}]',
+  ],
   // the slug is public
   ['openai/gpt-4o', 'gpt-4o', '"a":"gpt-4o","b":"openai/gpt-4o"', '"a":"gpt-4o","b":"gpt-4o"'],
   ['gpt-4o', 'acme/gpt-4o', '"a":"gpt-4o","b":"see acme/gpt-4o"', '"a":"acme/gpt-4o","b":"see acme/gpt-4o"'],
@@ -171,6 +206,15 @@ t.test('a router named like a key of the format leaves the key', (t) => {
   t.equal(
     whole(answer, 'x', 'azure/fast-7b', ['message:4000', 'message']),
     '{"model":"x","choices":[{"message":{"content":"hi"},"by":"","at":"http:///"}]}',
+  );
+  t.end();
+});
+
+t.test('a router whose host is an ordinary word leaves words of the format and tools of that name', (t) => {
+  const answer = '{"model":"x","a":{"type":"message","name":"search","by":"search","role":"litellm"}}';
+  t.equal(
+    whole(answer, 'x', 'azure/fast-7b', ['message', 'search', 'litellm']),
+    '{"model":"x","a":{"type":"message","name":"search","by":"","role":""}}',
   );
   t.end();
 });

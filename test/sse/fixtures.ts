@@ -217,16 +217,33 @@ export const STREAMS: readonly StreamFixture[] = [
   one('a model with quotes in its name', '{"model":"in\\"ternal\\\\","a":"\\\\"}', `{"model":"${SLUG}","a":"\\\\"}`),
   one(
     'names that only look like it',
-    '{"mode":1,"models":2,"Model":3,"model\\u0000":4}',
-    `{"model":"${SLUG}","mode":1,"models":2,"Model":3,"model\\u0000":4}`,
+    '{"mode":1,"models":2,"Model":3,"model\\u0000":4,"choices":[]}',
+    `{"model":"${SLUG}","mode":1,"models":2,"Model":3,"model\\u0000":4,"choices":[]}`,
   ),
-  one('a first event without model', '{"id":"x"}', `{"model":"${SLUG}","id":"x"}`),
-  one('a first event without anything', '{}', `{"model":"${SLUG}"}`),
-  one('a first event without anything but space', '{ \t}', `{"model":"${SLUG}" \t}`),
+  one('a first event without model', '{"id":"x","choices":[]}', `{"model":"${SLUG}","id":"x","choices":[]}`),
+  one('a first event of a usage alone', '{"usage":{}}', `{"model":"${SLUG}","usage":{}}`),
+  one(
+    'a first event that only says what it is',
+    '{ "object":"chat.completion.chunk"}',
+    `{"model":"${SLUG}", "object":"chat.completion.chunk"}`,
+  ),
   whole(
     'later events without model',
-    event('{"model":"internal","a":1}') + event('{"a":1}') + event('{}') + UPSTREAM_DONE,
-    event(`{"model":"${SLUG}","a":1}`) + event('{"a":1}') + event('{}') + DONE,
+    event('{"model":"internal","a":1}') + event('{"a":1,"choices":[]}') + event('{"choices":null}') + UPSTREAM_DONE,
+    event(`{"model":"${SLUG}","a":1}`) + event('{"a":1,"choices":[]}') + event('{"choices":null}') + DONE,
+  ),
+  whole(
+    'events that are no chunks, first and later',
+    ['{}', '{ "provider":"Internal" }', '{"headers":{"openai-model":"internal"}}', '{"id":"x","object":"ping"}']
+      .map(event)
+      .join('') +
+      HELLO +
+      event('{"type":"codex.rate_limits","model":"internal"}') +
+      `event: codex.response.metadata⏎${event('{"type":"codex.response.metadata","usage":{"prompt_tokens":19,"completion_tokens":10}}')}` +
+      HELLO +
+      STOP,
+    slugged(HELLO + HELLO + STOP) + DONE,
+    { usage: USED, generated: 10 },
   ),
   whole(
     'another model after a fallback',
@@ -262,7 +279,7 @@ export const STREAMS: readonly StreamFixture[] = [
   one('provider first (OpenRouter)', '{"provider":"Internal","model":"internal","a":1}', `{"model":"${SLUG}","a":1}`),
   one('provider in the middle', '{"model":"internal", "provider" : "Internal" , "a":1}', `{"model":"${SLUG}" , "a":1}`),
   one('provider last', '{"model":"internal","provider":"Internal"}', `{"model":"${SLUG}"}`),
-  one('provider alone', '{ "provider":"Internal" }', `{"model":"${SLUG}"  }`),
+  one('provider alone', '{ "provider":"Internal" ,"usage":null}', `{"model":"${SLUG}", "usage":null}`),
   one(
     'all of them, twice, in a row',
     '{"_hidden_params":{"api_base":"http://internal"}, "provider":"x","provider":"y","id":"1","provider_specific_fields":{"a":[1,"}"]},"\\u0070rovider":null ,"model":"internal" }',
@@ -270,13 +287,43 @@ export const STREAMS: readonly StreamFixture[] = [
   ),
   one(
     'all of them and nothing else',
-    '{"provider":1,"_hidden_params":{},"provider_specific_fields":[]}',
+    '{"provider":1,"_hidden_params":{},"model":"internal","provider_specific_fields":[]}',
     `{"model":"${SLUG}"}`,
   ),
   one(
     'names inside other members',
-    '{"model":"m","a":{"provider":1},"b":[{"_hidden_params":1}]}',
-    `{"model":"${SLUG}","a":{"provider":1},"b":[{"_hidden_params":1}]}`,
+    '{"model":"m","a":{"provider":1},"b":[{"_hidden_params":1},{"x":1, "cost":[{"a":"}"}] ,"y":[2]},{"cost":1 , "cost_x":"\\"",\t"x_cost":null,"y":{"totalCost":-1.5e3}}]}',
+    `{"model":"${SLUG}","a":{},"b":[{},{"x":1 ,"y":[2]},{"y":{}}]}`,
+  ),
+  one(
+    'names inside other members, as no list of ours has them',
+    '{"model":"m","a":{"\\u0070rovider":1,"b":"\\n","provider_x":{"c":1},"X-Y":"z","x-":1,"cos":2,"headers":{"a":1},"d":{"hidden_params":1},"st":3}}',
+    `{"model":"${SLUG}","a":{"b":"\\n","x-":1,"cos":2,"d":{},"st":3}}`,
+  ),
+  whole(
+    'names inside choices of every event, and in the arguments of a tool',
+    ['a', 'b', 'c', 'd', 'e']
+      .map((c) =>
+        event(
+          chunk(`{"provider_specific_fields":null,"content":"${c}"}`, 'null', ',"cost":0.1').replace(
+            '"index":0',
+            '"_hidden_params":{"api_base":"http://internal"},"index":0,"cost":{"total":0.5}',
+          ),
+        ),
+      )
+      .join('') +
+      event(chunk('{"tool_calls":[{"index":0,"cost":1,"function":{"arguments":{"provider":"mine","cost":[1]}}}]}')) +
+      UPSTREAM_DONE,
+    slugged(
+      ['a', 'b', 'c', 'd', 'e'].map((c) => event(chunk(`{"content":"${c}"}`))).join('') +
+        event(chunk('{"tool_calls":[{"index":0,"function":{"arguments":{"provider":"mine","cost":[1]}}}]}')),
+    ) + DONE,
+    { generated: 5 + '"provider":"mine","cost":[1]'.length },
+  ),
+  one(
+    'a price in a usage, however deep, and a model in it',
+    '{"model":"m","choices":[],"usage":{"a":{"cost":1,"b":[{"cost_x":1,"model":"internal"}]},"model":"internal"}}',
+    `{"model":"${SLUG}","choices":[],"usage":{"a":{"b":[{"model":"${SLUG}"}]},"model":"${SLUG}"}}`,
   ),
   whole(
     'provider in every event',
@@ -301,7 +348,7 @@ export const STREAMS: readonly StreamFixture[] = [
     ['', ',"provider":"Internal"', ',"model":"internal"', ',"a":{"provider":1}', '']
       .map((more) => event(chunk('{"content":"a"}', 'null', more)))
       .join('') + UPSTREAM_DONE,
-    ['', '', `,"model":"${SLUG}"`, ',"a":{"provider":1}', '']
+    ['', '', `,"model":"${SLUG}"`, ',"a":{}', '']
       .map((more) => slugged(event(chunk('{"content":"a"}', 'null', more))))
       .join('') + DONE,
     { generated: 5 },
@@ -352,8 +399,8 @@ export const STREAMS: readonly StreamFixture[] = [
   ),
   whole(
     'several lines, model inserted',
-    'data: {⏎data: "a":1}⏎⏎data: [DONE]⏎⏎',
-    `data: {"model":"${SLUG}",⏎data: "a":1}⏎⏎${DONE}`,
+    'data: {⏎data: "choices":[]}⏎⏎data: [DONE]⏎⏎',
+    `data: {"model":"${SLUG}",⏎data: "choices":[]}⏎⏎${DONE}`,
   ),
   whole(
     'several lines, a model of several lines',
@@ -371,7 +418,7 @@ export const STREAMS: readonly StreamFixture[] = [
       event('{"x":{"y":"z"},"model":"internal-7b"}') +
       event('{"model":"internal-7b"}') +
       event('{"choices":[{"delta":{"content":"a"}}]}') +
-      event('[]').replace('[]', '{"b":[[[{"c":"d"}]]]}'),
+      event('[]').replace('[]', '{"b":[[[{"c":"d"}]]],"choices":null}'),
     { generated: 1 },
   ),
   relayed(
@@ -467,7 +514,10 @@ export const STREAMS: readonly StreamFixture[] = [
   ].map((fault) => broken(`an error in another shape: ${fault}`, HELLO + event(fault) + UPSTREAM_DONE, slugged(HELLO))),
   relayed(
     'members that could tell an error and tell none',
-    HELLO + ['{"errors":[]}', '{"detail":null}', '{"usage":{"total_tokens":0},"message":"x"}'].map(event).join(''),
+    HELLO +
+      ['{"errors":[],"usage":null}', '{"detail":null,"choices":null}', '{"usage":{"total_tokens":0},"message":"x"}']
+        .map(event)
+        .join(''),
   ),
   broken(
     'the end of one choice amid the text of another',

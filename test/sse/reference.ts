@@ -66,7 +66,12 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
           )
             return over('broken');
         }
-        if (generates(Object.values(JSON.parse(payload)))) finished = false; // another choice goes on
+        if (!isChunk(payload)) {
+          lines = [];
+          size = 0;
+          continue;
+        }
+        if (generates(members)) finished = false; // another choice goes on
         for (const { name, text } of members) {
           const choices = name === 'choices' ? JSON.parse(text) : null;
           for (const choice of Array.isArray(choices) ? choices : []) {
@@ -87,14 +92,27 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   return over(lines.length === 0 && finished && !cut ? 'done' : 'broken');
 }
 
-const GENERATED = ['content', 'text', 'refusal', 'reasoning_content', 'reasoning', 'arguments', 'input'];
+/** Whether an event is one of the format. */
+function isChunk(payload: string): boolean {
+  const event = JSON.parse(payload);
+  if (Array.isArray(event.choices) || event.object === 'chat.completion.chunk') return true;
+  return !('type' in event) && ('choices' in event || 'model' in event || 'usage' in event);
+}
 
-/** Whether there is generated text in a value. */
-function generates(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return Object.entries(value).some(
-    ([name, of]) => generates(of) || (GENERATED.includes(name) && typeof of === 'string' && of !== ''),
-  );
+const GENERATED = ['content', 'text', 'refusal', 'reasoning_content', 'reasoning', 'arguments', 'input', 'transcript'];
+
+/** Whether an event has generated text: below its top level, in what is not removed. */
+function generates(members: readonly Span[]): boolean {
+  const isIn = (text: string): boolean => {
+    if (text.startsWith('[')) return containersIn(text).some((item) => isIn(item.text));
+    if (!text.startsWith('{')) return false;
+    return (membersOf(text) as Span[]).some(({ name, text }) => {
+      if (leaks(name)) return false;
+      if (INPUTS.includes(name) && /^[{[]/.test(text)) return text.length > 2;
+      return (GENERATED.includes(name) || INPUTS.includes(name)) && text.startsWith('"') ? text !== '""' : isIn(text);
+    });
+  };
+  return members.some(({ name, text }) => name !== 'usage' && !leaks(name) && isIn(text));
 }
 
 interface Line {
@@ -160,8 +178,25 @@ function membersOf(text: string): Span[] | null {
   return members;
 }
 
-const LEAKS = ['provider', '_hidden_params', 'provider_specific_fields', 'x_groq'];
-const PRICES = ['cost'];
+/** Members that are removed: some names of the list, and all that begin or end like others. */
+const LEAKS = /^(?:provider|_?hidden_params|headers|cost.*)$|^(?:provider_|x-|X-)./s;
+const LEAKING_ENDS = /.(?:_cost|Cost)$/s;
+const leaks = (name: string) => LEAKS.test(name) || LEAKING_ENDS.test(name);
+const leaksOnTop = (name: string) => name === 'x_groq' || leaks(name);
+/** Members whose objects are generated. */
+const INPUTS = ['input', 'arguments', 'parsed'];
+
+/** The objects and arrays in an array's text. */
+function containersIn(text: string): { start: number; text: string }[] {
+  const found: { start: number; text: string }[] = [];
+  let depth = 0;
+  let start = 0;
+  for (const { 0: token, index } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/gs)) {
+    if ('[{'.includes(token) && ++depth === 2) start = index;
+    if (']}'.includes(token) && --depth === 1) found.push({ start, text: text.slice(start, index + 1) });
+  }
+  return found;
+}
 
 /** The event's data lines with model replaced or inserted and leaks removed. */
 function patched(
@@ -177,19 +212,34 @@ function patched(
     for (let i = start; i < end; i++) if (payload[i] !== '\n') cells[i] = '';
   };
   /** Removes members of an object that begins at `from`. @returns the last that stays, or -1 */
-  const leave = (members: readonly Span[], leaks: readonly string[], from: number): number => {
+  const leave = (members: readonly Span[], leaks: (name: string) => boolean, from: number): number => {
     let kept = -1;
     for (const [i, { name, start, end }] of members.entries()) {
-      if (!leaks.includes(name)) kept = i;
+      if (!leaks(name)) kept = i;
       else if (kept < 0) remove(from + start, from + (members[i + 1]?.start ?? end));
       else remove(payload.indexOf(',', from + (members[i - 1] as Span).end), from + end);
     }
     return kept;
   };
-  const kept = leave(members, LEAKS, 0);
+  /** Removes members of a value that begins at `from`, however deep they are. */
+  const leaveWithin = (text: string, from: number, isUsage = false): void => {
+    if (text.startsWith('[')) for (const item of containersIn(text)) leaveWithin(item.text, from + item.start, isUsage);
+    if (!text.startsWith('{')) return;
+    const members = membersOf(text) as Span[];
+    for (const { name, valueStart, end, text } of members) {
+      if (leaks(name)) continue;
+      if (!INPUTS.includes(name) || isUsage) leaveWithin(text, from + valueStart, isUsage);
+      if (!isUsage || name !== 'model' || !text.startsWith('"')) continue;
+      remove(from + valueStart, from + end);
+      cells[from + valueStart] = slug;
+    }
+    leave(members, leaks, from);
+  };
+  const kept = leave(members, leaksOnTop, 0);
   for (const member of members) {
-    if (member.name === 'usage') leave(membersOf(member.text) ?? [], PRICES, member.valueStart);
-    if (member.name === 'model') {
+    if (leaksOnTop(member.name)) continue;
+    if (member.name !== 'model') leaveWithin(member.text, member.valueStart, member.name === 'usage');
+    else {
       remove(member.valueStart, member.end);
       cells[member.valueStart] = slug;
     }

@@ -151,7 +151,7 @@ t.test('what one chunk yields leaves in few spans', (t) => {
   scanner.push(Buffer.from('data: {"model":"m"}\n\n'.repeat(50)));
   t.equal(spans, 101, '50 slugs and what stands between them');
   spans = 0;
-  scanner.push(Buffer.from('data: {"a":1}\n\n'.repeat(50)));
+  scanner.push(Buffer.from('data: {"choices":[]}\n\n'.repeat(50)));
   t.equal(spans, 1, 'events without model are one span');
   t.end();
 });
@@ -232,7 +232,24 @@ t.test('an event of megabytes in small chunks takes time in proportion', (t) => 
   t.end();
 });
 
+/** A value with members that leak at any depth, and blanks where JSON may have them. */
+const { leaky } = fc.letrec<{ leaky: string; member: string }>((tie) => ({
+  leaky: fc.oneof(
+    { maxDepth: 5, depthSize: 'medium' },
+    fc.constantFrom('1', '-0.5e3', 'null', '"a"', '"\\u0061]}"', '[]', '{ }'),
+    fc.array(tie('member'), { maxLength: 4 }).map((members) => `{${members.join(',')}}`),
+    fc.array(tie('leaky'), { maxLength: 3 }).map((items) => `[${items.join(' , ')}]`),
+  ),
+  member: fc
+    .tuple(
+      fc.constantFrom('a', 'cost', 'provider', 'x_cost', 'c\\u006fst', 'input', 'model', 'content', 'cost', 'z'),
+      fc.constantFrom('', '', ' ', '\t'),
+      tie('leaky'),
+    )
+    .map(([name, blank, value]) => `${blank}"${name}"${blank}:${blank}${value}${blank}`),
+}));
 const json = fc.oneof(
+  { weight: 3, arbitrary: leaky },
   { weight: 4, arbitrary: fc.jsonValue({ maxDepth: 3, stringUnit: 'grapheme' }).map((value) => JSON.stringify(value)) },
   fc.constantFrom('null', '""', '"internal"', '{"provider":1}', '[{"model":"internal"}]', '"\\"}\\\\"', '{ }', '[\t]'),
 );
@@ -371,6 +388,8 @@ const shape = fc
       '"choices":[{"index":0,"delta":{"W":"T","n":-N.5},"finish_reason":"F"}]',
       '"choices":[{"finish_reason":F2,"delta":{"role":"assistant","reasoning":"T"},"logprobs":{"content":[{"token":"T","bytes":[N,N]}]}}]',
       '"content":"T"',
+      '"a":{"cost":N,"b":"T","provider":{"c":"}"},"d":[{"x_cost":1},{"cost":0.5,"e":"T"}]}',
+      '"choices":[{"delta":{"content":"T","cost":null},"provider":"W","index":0}]',
     ],
     { minLength: 1, maxLength: 7 },
   )

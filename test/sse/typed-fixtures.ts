@@ -198,14 +198,14 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
   whole(
     'an event line behind the data',
-    `data: {"type":"a.b"}⏎event: a.b⏎⏎${COMPLETED}`,
-    `event: a.b⏎data: {"type":"a.b"}⏎⏎${slugged(COMPLETED)}`,
+    `data: {"type":"response.a.b"}⏎event: response.a.b⏎⏎${COMPLETED}`,
+    `event: response.a.b⏎data: {"type":"response.a.b"}⏎⏎${slugged(COMPLETED)}`,
     { usage: USED },
   ),
   whole(
     'an event line that names another type, or stands alone',
-    `event: internal⏎data: {"type":"a.b"}⏎⏎event: a.b⏎⏎event: a.b⏎data: {"x":1}⏎⏎event: a.b⏎event: c⏎data: {"type":"c"}⏎⏎${'event: internal⏎data: {"type":"x.delta","delta":"x"}⏎⏎'.repeat(4)}${COMPLETED}`,
-    `data: {"type":"a.b"}⏎⏎data: {"x":1}⏎⏎event: c⏎data: {"type":"c"}⏎⏎${'data: {"type":"x.delta","delta":"x"}⏎⏎'.repeat(4)}${slugged(COMPLETED)}`,
+    `event: internal⏎data: {"type":"response.a.b"}⏎⏎event: response.a.b⏎⏎event: response.a.b⏎event: response.c.d⏎data: {"type":"response.c.d"}⏎⏎${'event: internal⏎data: {"type":"response.x.delta","delta":"x"}⏎⏎'.repeat(4)}${COMPLETED}`,
+    `data: {"type":"response.a.b"}⏎⏎event: response.c.d⏎data: {"type":"response.c.d"}⏎⏎${'data: {"type":"response.x.delta","delta":"x"}⏎⏎'.repeat(4)}${slugged(COMPLETED)}`,
     { usage: USED, generated: 4 },
   ),
   whole(
@@ -216,10 +216,42 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
   ),
   relayed(
     'types written with escapes',
-    `${HELLO}${'data: {"type":"x\\u002edelta","delta":"a"}⏎⏎'.repeat(4)}data: {"\\u0074ype":"response\\u002ecompleted"}⏎⏎`,
+    `${HELLO}${'data: {"type":"response\\u002ex.delta","delta":"a"}⏎⏎'.repeat(4)}data: {"\\u0074ype":"response\\u002ecompleted"}⏎⏎`,
     { generated: 25 },
   ),
-  relayed('a type that is none', `data: {"type":1}⏎⏎data: {"type":null}⏎⏎data: {}⏎⏎${COMPLETED}`, { usage: USED }),
+  whole(
+    'a type that is none, or none of the format',
+    `data: {"type":1}⏎⏎data: {"type":null}⏎⏎data: {}⏎⏎event: response.output_text.delta⏎data: {"delta":"x"}⏎⏎${[
+      'codex.response.metadata',
+      'codex.rate_limits',
+      'response.metadata',
+      'responsesapi.websocket_timing',
+      'keepalive',
+      'message_start',
+      'response.',
+      'response..delta',
+      'response.Internal 7b.delta',
+      'x.response.created',
+    ]
+      .map((type) => typed(type, ',"headers":{"openai-model":"internal-9b"},"response":{"model":"internal-9b"}'))
+      .join('')}${COMPLETED}`,
+    slugged(COMPLETED),
+    { usage: USED },
+  ),
+  whole(
+    'events of another format between deltas, and the usage in one of them',
+    ['a', 'b', 'c', 'd', 'e', 'f'].map((c) => delta(c) + typed('codex.x.delta', `,"delta":"${c}"`)).join('') +
+      typed('usage', `,"usage":${USAGE}`) +
+      typed('response.completed'),
+    ['a', 'b', 'c', 'd', 'e', 'f'].map((c) => delta(c)).join('') + typed('response.completed'),
+    { usage: { prompt: 37, completion: null }, generated: 6 },
+  ),
+  relayed(
+    'types of the format that are not known yet',
+    ['response.cancelled', 'response.new_part.added', 'response.a2.b_c.delta'].map((type) => typed(type)).join('') +
+      COMPLETED,
+    { usage: USED },
+  ),
 
   // broken
   broken('nothing at all', '', ''),
@@ -292,7 +324,7 @@ export const RESPONSE_STREAMS: readonly StreamFixture[] = [
     `${HELLO}event: ${'x'.repeat(MAX_EVENT_BYTES)}⏎data: {}⏎⏎${COMPLETED}`,
     HELLO,
   ),
-  broken('a stream of chat completions', 'data: {"choices":[]}⏎⏎data: [DONE]⏎⏎', 'data: {"choices":[]}⏎⏎'),
+  broken('a stream of chat completions', 'data: {"choices":[]}⏎⏎data: [DONE]⏎⏎', ''),
 ].map((fixture) =>
   fixture.generated === undefined && fixture.input.startsWith(HELLO) ? { ...fixture, generated: 21 } : fixture,
 );
