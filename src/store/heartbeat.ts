@@ -63,7 +63,7 @@ export class Heartbeat {
     this.#compare((sent + clock()) / 2 - at);
     if (this.#closing.signal.aborted) return;
     if (due) await this.#store.mark();
-    if (++this.#beats % FORGET_EVERY === 0) await this.#store.forget();
+    if (this.#beats++ % FORGET_EVERY === 0) await this.#store.forget();
   }
 
   #compare(aheadMs: number): void {

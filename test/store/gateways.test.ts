@@ -128,13 +128,14 @@ t.test('the heart goes on beating when a beat fails, and takes a mark when one i
     () => ({ ...STATE, backlog }),
     { clock: Date.now, log: { warn: () => {} }, everyMs: 1 },
   );
-  await until(() => calls.includes('forget'), 'some beats');
+  await until(() => calls.filter((call) => call === 'forget').length > 1, 'some beats');
   const booked = Promise.withResolvers<void>();
   const closed = heartbeat.close(booked.promise);
   booked.resolve();
   await closed;
-  t.same(calls.slice(0, 4), ['beat', 'beat', 'mark', 'beat']);
-  t.equal(calls.indexOf('forget'), 22, 'after the twentieth beat that was written');
+  t.same(calls.slice(0, 5), ['beat', 'beat', 'mark', 'forget', 'beat']);
+  const between = calls.slice(calls.indexOf('forget') + 1, calls.indexOf('forget', 4));
+  t.same(between, Array(20).fill('beat'), 'and forgets again twenty beats later');
   t.equal(calls.at(-1), 'remove');
   const { length } = calls;
   await heartbeat.close(booked.promise);

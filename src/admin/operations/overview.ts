@@ -74,6 +74,7 @@ const status = schema.object({
     ...schema.textOrNull,
     description: 'SQL by which row-level security between companies begins to hold; null: it holds',
   },
+  has_operator: { type: 'boolean', description: 'whether anybody can sign in as an operator' },
   changes: schema.array(schema.object({ at: schema.instant, who: schema.string, what: schema.string })),
 });
 
