@@ -37,7 +37,7 @@ generate: $(INSTALLED) ## write the generated validators again
 build: dist/main.js ## compile to dist
 
 dist/main.js: $(INSTALLED) $(SOURCES) tsconfig.json
-	@tsc && chmod +x dist/main.js
+	@rm -rf dist && tsc && chmod +x dist/main.js
 	@ln -sf ../../dist/main.js node_modules/.bin/tollgate # where npx looks first
 	@touch dist/main.js
 

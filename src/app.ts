@@ -3,8 +3,8 @@ import { lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, type ListenOptions, Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
-import type { PagesOrigin } from './admin/forward.ts';
-import { createAdminListener, type Health } from './admin/listener.ts';
+import type { PagesOrigin } from './admin/process/forward.ts';
+import { createAdminListener, type Health } from './admin/process/listener.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Clock } from './domain/ports.ts';
 import { type EngineOptions, OWN_CONNECTIONS, openEngine } from './engine.ts';
@@ -16,7 +16,7 @@ import { openFilesLimit } from './metrics.ts';
 import { fitOpenFiles } from './runtime/open-files.ts';
 import { TlsFiles } from './runtime/tls-files.ts';
 import { answers } from './runtime/unix-socket.ts';
-import type { Database } from './store/database.ts';
+import type { Database } from './store/connection/pool.ts';
 
 /** How long a draining gateway keeps idle connections: a balancer may just be sending a request on one. */
 const MAX_IDLE_MS = 2000;

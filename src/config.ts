@@ -354,7 +354,7 @@ function timeZone(text: string): string {
   return text;
 }
 
-/** The text as written: `refusedNames` in domain/steering.ts reads it. */
+/** The text as written: `refusedNames` in domain/request/steering.ts reads it. */
 function memberNames(text: string): string {
   const names = text.split(/[\s,]+/).filter((name) => name !== '');
   must(new Set(names.map((name) => /^[+-]/.test(name))).size <= 1, 'names that all begin with + or -, or none of them');

@@ -5,18 +5,18 @@ import { ConfigError, readConfig } from './config.ts';
 import { GatewayError } from './domain/errors.ts';
 import { openEngine } from './engine.ts';
 import { createHandler, serverOptions } from './gateway/listener.ts';
-import { Reply } from './gateway/reply.ts';
+import { Reply } from './gateway/request/reply.ts';
 import { PlainRequest, PlainResponse } from './http/plain.ts';
 import { createLog } from './log.ts';
 import { ActiveSet } from './runtime/active-set.ts';
 import { closeWithConnection } from './runtime/node-http.ts';
 import { newRequestId } from './runtime/request-id.ts';
 import { unsupportedRuntime } from './runtime/supported.ts';
-import { parseAddress } from './store/address.ts';
+import { parseAddress } from './store/connection/address.ts';
 
 export { ConfigError } from './config.ts';
-export { DatabaseRefused, DatabaseUnavailable } from './store/database-error.ts';
-export { MigrationRefused } from './store/migrate.ts';
+export { DatabaseRefused, DatabaseUnavailable } from './store/connection/errors.ts';
+export { MigrationRefused } from './store/schema/migrate.ts';
 
 /** What else `createGateway` takes, by the names and with the defaults of `tollgate serve --help`. */
 // biome-ignore format: one row per subject

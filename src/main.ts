@@ -21,7 +21,7 @@ else {
 
 /** Imports the program only now: a runtime that is refused may be unable to load it. */
 async function run(): Promise<void> {
-  const { runCli } = await import('./cli.ts');
+  const { runCli } = await import('./cli/cli.ts');
   const { argv, env, stdin, stdout, stderr } = process;
   process.exitCode = await runCli({ argv: argv.slice(2), env, stdin, stdout, stderr });
   if (process.channel) process.channel.unref(); // a process manager's, which would keep the process in node:cluster

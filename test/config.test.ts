@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { describeConfig } from '../src/cli/help.ts';
+import { describeConfig } from '../src/cli/frame/help.ts';
 import { ConfigError, readConfig, VARIABLES } from '../src/config.ts';
 
 const UPSTREAM_URL = 'http://router/v1';

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { COMMANDS } from '../src/cli/commands.ts';
-import { SECRETS_NOTE } from '../src/cli/help.ts';
+import { SECRETS_NOTE } from '../src/cli/frame/help.ts';
 import { VARIABLES } from '../src/config.ts';
 import { ERROR_NAMES, GatewayError } from '../src/domain/errors.ts';
 import {
@@ -13,7 +13,7 @@ import {
   STEERING_TABLE,
   STEERING_WITHIN,
   type SteeringGroup,
-} from '../src/domain/steering-table.ts';
+} from '../src/domain/members/steering-table.ts';
 import { CHILD_ENV } from './support/child.ts';
 import { startWorld } from './support/world.ts';
 

@@ -9,8 +9,8 @@ import { Spool } from '../../src/ledger/spool.ts';
 import { systemTiming } from '../../src/ledger/timing.ts';
 import { systemProcesses } from '../../src/runtime/processes.ts';
 import { newRequestId } from '../../src/runtime/request-id.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { ledgerStore } from '../../src/store/ledger.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { ledgerStore } from '../../src/store/gateway/ledger.ts';
 import { spreadOf } from '../results.ts';
 import { INTERNAL_MODEL, SLUG } from './answers.ts';
 

@@ -1,7 +1,7 @@
-import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
-import { openMessage } from '../../src/gateway/messages.ts';
-import { openResponse } from '../../src/gateway/responses.ts';
-import type { OpenStream } from '../../src/gateway/stream-relay.ts';
+import { CHAT_ANSWER } from '../../src/domain/request/answer-members.ts';
+import type { OpenStream } from '../../src/gateway/answer/stream-relay.ts';
+import { openMessage } from '../../src/gateway/endpoints/messages.ts';
+import { openResponse } from '../../src/gateway/endpoints/responses.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { parseObject } from '../../src/json/parser.ts';
 import { splice } from '../../src/json/splice.ts';

@@ -1,6 +1,6 @@
-import { type Database, openDatabase } from '../../src/store/database.ts';
-import { startEmbedded } from '../../src/store/embedded.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { type Database, openDatabase } from '../../src/store/connection/pool.ts';
+import { startEmbedded } from '../../src/store/schema/embedded.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { childrenOf } from '../../test/faults/server.ts';
 import { inDatabase } from '../../test/support/postgres.ts';
 import { INTERNAL_MODEL, SLUG } from '../programs/answers.ts';

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Database, Sql } from '../../src/store/database.ts';
+import type { Database, Sql } from '../../src/store/connection/pool.ts';
 
 /** How much is made; `ledgerRows` lie in the last five months, the present one included. */
 export interface PagesData {

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { newRequestId } from '../../src/runtime/request-id.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { ledgerStore } from '../../src/store/ledger.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { ledgerStore } from '../../src/store/gateway/ledger.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { missing, startCitus } from '../../test/fleet/citus.ts';
 import { onEach, spread as spreadTables } from '../../test/support/distributed.ts';
 import { inDatabase } from '../../test/support/postgres.ts';

@@ -1,8 +1,8 @@
 import { hash, randomBytes } from 'node:crypto';
-import { addDays, addMonths } from '../../src/domain/day-range.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { createSession } from '../../src/store/session.ts';
-import { createUser } from '../../src/store/user.ts';
+import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { createSession } from '../../src/store/people/session.ts';
+import { createUser } from '../../src/store/people/user.ts';
 import { freePort } from '../../test/faults/pooler.ts';
 import { until } from '../../test/support/until.ts';
 import { type Figures, reading } from '../results.ts';

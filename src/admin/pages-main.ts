@@ -5,10 +5,10 @@ import { buffer } from 'node:stream/consumers';
 import { pino } from 'pino';
 import { Calendar } from '../domain/month.ts';
 import { createServer } from '../runtime/node-http.ts';
-import { openDatabase } from '../store/database.ts';
+import { openDatabase } from '../store/connection/pool.ts';
+import { isSameSecret } from './page/session.ts';
 import { startPages } from './pages.ts';
-import { isSameSecret } from './session.ts';
-import { CLIENT_HEADER, type PagesMessage, type PagesSettings } from './settings.ts';
+import { CLIENT_HEADER, type PagesMessage, type PagesSettings } from './process/settings.ts';
 
 /** The process of the administration pages. The gateway starts it, tells it its settings, and ends it. */
 

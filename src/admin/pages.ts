@@ -7,52 +7,60 @@ import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { LRUCache } from 'lru-cache';
 import { FieldError } from '../domain/field.ts';
-import { INVITATION_PATH } from '../domain/invitation.ts';
-import { RefusedChange } from '../domain/refused-change.ts';
+import { INVITATION_PATH } from '../domain/text/invitation.ts';
+import { RefusedChange } from '../domain/text/refused-change.ts';
 import type { Logger } from '../log.ts';
-import { readClosing } from '../store/company.ts';
-import { DatabaseUnavailable } from '../store/database-error.ts';
-import { accountRoutes } from './account.ts';
-import { ICON, SCRIPT, STYLE } from './assets.ts';
-import { assistantRoutes } from './assistant.ts';
-import { auditRoutes } from './audit.ts';
-import { companyRoutes } from './company.ts';
-import { companyEndRoutes } from './company-end.ts';
-import { companyModelRoutes } from './company-model.ts';
-import { companyOf, type PageContext, type PageEnv, type PageServices, type Route, read, sharerOf } from './context.ts';
-import { demoRoutes } from './demo.ts';
-import { eventRoutes } from './event.ts';
-import { Form, FormRefused, readForm, readUpload } from './form.ts';
-import { type Format, formatFor } from './format.ts';
-import { html } from './html.ts';
-import { invitationRoutes, noReferrer } from './invitation.ts';
-import { sendFormAgain, signInWithForm, toSignIn } from './kept-form.ts';
-import { keyRoutes } from './key.ts';
-import { keyEditRoutes } from './key-edit.ts';
-import { findRoutes } from './key-find.ts';
-import { rotateRoutes } from './key-rotate.ts';
-import { plainPage } from './layout.ts';
-import { languageOf } from './locale.ts';
-import { marginRoutes } from './margin.ts';
-import { modelRoutes } from './model.ts';
-import { modelImportRoutes } from './model-import.ts';
-import { serveOperations, UUID_IN_PATH } from './operations/serve.ts';
-import { overviewRoutes } from './overview.ts';
-import { peopleRoutes } from './people.ts';
-import { canSee, isReading, may } from './permission.ts';
-import { playgroundRoutes } from './playground.ts';
-import { requestRoutes } from './request.ts';
-import { Busy, Semaphore } from './semaphore.ts';
-import { Sessions } from './session.ts';
-import type { PagesSettings } from './settings.ts';
-import { signInRoutes } from './signin.ts';
-import { statementRoutes } from './statement.ts';
-import { statementCloseRoutes } from './statement-close.ts';
+import { canSee, isReading, may } from '../operations/permission.ts';
+import { readClosing } from '../store/company/company.ts';
+import { DatabaseUnavailable } from '../store/connection/errors.ts';
+import { serveOperations, UUID_IN_PATH } from './api/serve.ts';
+import { assistantRoutes } from './company/assistant.ts';
+import { companyRoutes } from './company/company.ts';
+import { companyEndRoutes } from './company/company-end.ts';
+import { companyModelRoutes } from './company/company-model.ts';
+import { keyRoutes } from './company/key.ts';
+import { keyEditRoutes } from './company/key-edit.ts';
+import { findRoutes } from './company/key-find.ts';
+import { rotateRoutes } from './company/key-rotate.ts';
+import { peopleRoutes } from './company/people.ts';
+import { playgroundRoutes } from './company/playground.ts';
+import { tokenRoutes } from './company/token.ts';
+import { auditRoutes } from './operator/audit.ts';
+import { demoRoutes } from './operator/demo.ts';
+import { eventRoutes } from './operator/event.ts';
+import { marginRoutes } from './operator/margin.ts';
+import { modelRoutes } from './operator/model.ts';
+import { modelImportRoutes } from './operator/model-import.ts';
+import { overviewRoutes } from './operator/overview.ts';
+import { userRoutes } from './operator/user.ts';
+import { ICON, SCRIPT, STYLE } from './page/assets.ts';
+import {
+  companyOf,
+  type PageContext,
+  type PageEnv,
+  type PageServices,
+  type Route,
+  read,
+  sharerOf,
+} from './page/context.ts';
+import { Form, FormRefused, readForm, readUpload } from './page/form.ts';
+import { type Format, formatFor } from './page/format.ts';
+import { html } from './page/html.ts';
+import { plainPage } from './page/layout.ts';
+import { languageOf } from './page/locale.ts';
+import { Busy, Semaphore } from './page/semaphore.ts';
+import { Sessions } from './page/session.ts';
+import { attemptLimits, changeLimit, invitationLimit, tooManyChanges } from './page/throttle.ts';
+import type { PagesSettings } from './process/settings.ts';
+import { sendFormAgain, signInWithForm, toSignIn } from './resume-after-sign-in.ts';
+import { accountRoutes } from './sign-in/account.ts';
+import { invitationRoutes, noReferrer } from './sign-in/invitation.ts';
+import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
-import { attemptLimits, changeLimit, invitationLimit, tooManyChanges } from './throttle.ts';
-import { tokenRoutes } from './token.ts';
-import { usageRoutes } from './usage.ts';
-import { userRoutes } from './user.ts';
+import { requestRoutes } from './usage/request.ts';
+import { statementRoutes } from './usage/statement.ts';
+import { statementCloseRoutes } from './usage/statement-close.ts';
+import { usageRoutes } from './usage/usage.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [

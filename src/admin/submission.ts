@@ -1,9 +1,9 @@
 import { HTTPException } from 'hono/http-exception';
-import { RefusedChange } from '../domain/refused-change.ts';
-import type { PageContext, Route } from './context.ts';
-import { type Form, FormRefused } from './form.ts';
-import { FormQuestion, questionPage } from './question.ts';
-import { isSameSecret } from './session.ts';
+import { RefusedChange } from '../domain/text/refused-change.ts';
+import { FormQuestion, questionPage } from './page/confirmation.ts';
+import type { PageContext, Route } from './page/context.ts';
+import { type Form, FormRefused } from './page/form.ts';
+import { isSameSecret } from './page/session.ts';
 
 const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
 

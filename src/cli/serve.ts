@@ -1,14 +1,14 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import { prepareDemo, type Welcome, welcome } from '../demo/first-run.ts';
-import { NO_OPERATOR } from '../domain/overview.ts';
+import { NO_OPERATOR } from '../domain/text/overview.ts';
 import type { EngineOptions } from '../engine.ts';
 import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
-import { DatabaseUnavailable } from '../store/database-error.ts';
-import { hasOperator } from '../store/user.ts';
-import type { Output } from './command.ts';
+import { DatabaseUnavailable } from '../store/connection/errors.ts';
+import { hasOperator } from '../store/people/user.ts';
+import type { Output } from './frame/command.ts';
 
 const DEFAULT_DATA_DIR = './data';
 const OPERATOR_MS = 5000;

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
-import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/demo.ts';
 import { hashPassword } from '../domain/password.ts';
-import { actingAs } from '../store/actor.ts';
-import { createAssistant } from '../store/assistant.ts';
-import { createCompany, listCompanies } from '../store/company.ts';
-import type { Database, Sql } from '../store/database.ts';
-import { lockFirstRun } from '../store/demo.ts';
-import { createKey, listKeys } from '../store/key.ts';
-import { createModel } from '../store/model.ts';
-import { createUser, findUser, listUsers } from '../store/user.ts';
+import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/text/demo.ts';
+import { createAssistant } from '../store/company/assistant.ts';
+import { createCompany, listCompanies } from '../store/company/company.ts';
+import { lockFirstRun } from '../store/company/demo.ts';
+import { createKey, listKeys } from '../store/company/key.ts';
+import { createModel } from '../store/company/model.ts';
+import { actingAs } from '../store/connection/acting-person.ts';
+import type { Database, Sql } from '../store/connection/pool.ts';
+import { createUser, findUser, listUsers } from '../store/people/user.ts';
 
 /** What `make run` prints: what is shown once, on the first start, and later how to get in again. */
 export interface Welcome {

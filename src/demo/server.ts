@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../domain/demo.ts';
+import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../domain/text/demo.ts';
 import type { Logger } from '../log.ts';
 import { createServer } from '../runtime/node-http.ts';
 import { answerTo } from './answer.ts';

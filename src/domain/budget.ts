@@ -1,5 +1,5 @@
-import { CHAT_LIMITS, completionLimit, mayRunAgain, type RequestMembers } from './completion-limit.ts';
 import { GatewayError } from './errors.ts';
+import { CHAT_LIMITS, completionLimit, mayRunAgain, type RequestMembers } from './members/completion-limit.ts';
 import { costOf, type Femto, type Prices } from './money.ts';
 import type { Calendar } from './month.ts';
 

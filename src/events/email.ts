@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type BudgetAlert, mailOf } from '../domain/alert.ts';
+import { type BudgetAlert, mailOf } from '../domain/text/alert.ts';
 import { type MailSettings, mailer } from './mail.ts';
 import type { Send } from './sender.ts';
 

@@ -10,11 +10,11 @@ import { newRequestId } from '../runtime/request-id.ts';
 import type { TlsFiles } from '../runtime/tls-files.ts';
 import { Turns } from '../runtime/turns.ts';
 import { handle } from './pipeline.ts';
-import { Reply } from './reply.ts';
-import { companyInMemory, RequestCompanies } from './request-company.ts';
-import { RequestSummary } from './request-log.ts';
-import type { ListenerLimits, Services } from './services.ts';
-import { ShedQueue } from './shed-queue.ts';
+import { companyInMemory, RequestCompanies } from './request/company.ts';
+import { RequestSummary } from './request/log.ts';
+import { Reply } from './request/reply.ts';
+import type { ListenerLimits, Services } from './request/services.ts';
+import { ShedQueue } from './request/shed-queue.ts';
 import { errorsAt } from './unknown-path.ts';
 
 /** How much longer than it was told a client's idle connection is kept: a request may be on its way. */

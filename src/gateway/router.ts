@@ -1,14 +1,14 @@
 import { GatewayError } from '../domain/errors.ts';
 import type { RequestHead } from '../http/request-head.ts';
-import { assistantRun } from './assistants.ts';
-import type { Lookup, Operation } from './call.ts';
-import { chat } from './chat.ts';
-import { embeddings } from './embeddings.ts';
-import { countTokens, messages } from './messages.ts';
-import { modelList, oneModel } from './models.ts';
-import { responses } from './responses.ts';
+import { assistantRun } from './endpoints/assistants.ts';
+import type { Lookup, Operation } from './endpoints/call.ts';
+import { chat } from './endpoints/chat.ts';
+import { embeddings } from './endpoints/embeddings.ts';
+import { countTokens, messages } from './endpoints/messages.ts';
+import { modelList, oneModel } from './endpoints/models.ts';
+import { responses } from './endpoints/responses.ts';
+import { keyUsage, oneCall } from './endpoints/usage.ts';
 import { unknownPath } from './unknown-path.ts';
-import { keyUsage, oneCall } from './usage.ts';
 
 /** The endpoint of a request (spec section 4). */
 type Route = {

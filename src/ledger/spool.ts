@@ -37,7 +37,7 @@ const NOBODY = 0x7fff_ffff;
  */
 export class Spool {
   readonly #options: SpoolOptions;
-  /** Names of the folders that were taken over, until a beat has told of them (store/gateways.ts). */
+  /** Names of the folders that were taken over, until a beat has told of them (store/gateway/gateways.ts). */
   readonly adopted = new Set<string>();
   #id: string;
   #files = 0;

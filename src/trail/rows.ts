@@ -1,7 +1,7 @@
 import { dayOf, IsoTime } from '../domain/iso.ts';
 import type { EndedRequest } from '../domain/ports.ts';
 import { asciiJson } from '../domain/record.ts';
-import { nameOrNot } from '../domain/redact.ts';
+import { nameOrNot } from '../domain/request/redact.ts';
 import { CLOSE_BRACKET, OPEN_BRACKET } from '../json/bytes.ts';
 
 /** Bytes of a block: some 2000 requests, which are one statement. */
@@ -10,7 +10,7 @@ const MAX_REASON = 600; // characters of the upstream's words
 
 /**
  * Requests as a JSON array in a block of memory outside V8's heap, written when they end. Members have one letter
- * (see the statement in store/request-trail.ts), because most of a short request's text would be names.
+ * (see the statement in store/gateway/request-trail.ts), because most of a short request's text would be names.
  *
  *   [{"i":"019a…","t":"2026-11-22T…","e":"chat.completions","s":200,"d":412,"a":63,…},{…}]
  */

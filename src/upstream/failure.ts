@@ -1,7 +1,7 @@
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
-import { isOverflow } from '../domain/overflow.ts';
-import { redact } from '../domain/redact.ts';
+import { isOverflow } from '../domain/request/overflow.ts';
+import { redact } from '../domain/request/redact.ts';
 import {
   isFiltered,
   isModerated,
@@ -11,8 +11,8 @@ import {
   isOfStoredItem,
   isUnknownModel,
   statusOfWords,
-} from '../domain/refusal.ts';
-import { storedItem } from '../domain/stateless.ts';
+} from '../domain/request/refusal.ts';
+import { storedItem } from '../domain/request/stateless.ts';
 import { readError, type ToldError } from './told-error.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { MAX_REASON } from '../domain/refusal.ts';
+import { MAX_REASON } from '../domain/request/refusal.ts';
 
 /** Longer texts are no errors: reading them would pause the process for all others. */
 const MAX_BYTES = 1024 * 1024;

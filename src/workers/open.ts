@@ -8,8 +8,8 @@ import { type EngineOptions, mostMemory, OWN_CONNECTIONS, openBase } from '../en
 import { canHandOver, handOver } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import { Metrics } from '../metrics.ts';
-import type { Database } from '../store/database.ts';
-import { migrate } from '../store/migrate.ts';
+import type { Database } from '../store/connection/pool.ts';
+import { migrate } from '../store/schema/migrate.ts';
 import type { WorkerStart } from './messages.ts';
 import { Supervisor } from './supervisor.ts';
 

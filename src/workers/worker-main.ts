@@ -6,7 +6,7 @@ import { flushLog, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { parseAddress } from '../store/address.ts';
+import { parseAddress } from '../store/connection/address.ts';
 import type { FromWorker, ToWorker, WorkerStart } from './messages.ts';
 
 /** How often the number of open connections is told, while there are some. */

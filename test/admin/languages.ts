@@ -1,4 +1,4 @@
-import { pageLocale } from '../../src/admin/locale.ts';
+import { pageLocale } from '../../src/admin/page/locale.ts';
 
 const LETTERS = [...'abcdefghijklmnopqrstuvwxyz'];
 const PAIRS = LETTERS.flatMap((one) => LETTERS.map((other) => one + other));

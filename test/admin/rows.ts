@@ -1,8 +1,8 @@
 import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Sql } from '../../src/store/database.ts';
-import { SQL_DIRECTORY } from '../../src/store/migrate.ts';
+import type { Sql } from '../../src/store/connection/pool.ts';
+import { SQL_DIRECTORY } from '../../src/store/schema/migrate.ts';
 
 export interface Rows {
   readonly companies: readonly string[];

@@ -1,8 +1,8 @@
 import type { Locator } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { addDays } from '../../src/domain/day-range.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { trailStore } from '../../src/store/request-trail.ts';
+import { addDays } from '../../src/domain/text/day-range.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { trailStore } from '../../src/store/gateway/request-trail.ts';
 import { addRequests } from '../support/requests.ts';
 import { examine, signedInTab, startBrowser } from './browser.ts';
 import { signedIn, startOffice } from './people.ts';

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { prepareDemo, type Welcome, welcome } from '../../src/demo/first-run.ts';
 import { digestOf } from '../../src/domain/key.ts';
-import { createCompany } from '../../src/store/company.ts';
-import type { Database, Sql } from '../../src/store/database.ts';
+import { createCompany } from '../../src/store/company/company.ts';
+import type { Database, Sql } from '../../src/store/connection/pool.ts';
 import { testDatabase } from '../support/postgres.ts';
 
 async function start(db: Database): Promise<Welcome> {

@@ -3,7 +3,7 @@ import { gunzipSync } from 'node:zlib';
 import t from 'tap';
 import { FAULTS, INTERNAL_HOST, INTERNAL_KEY } from '../../src/demo/fault.ts';
 import { type Demo, startDemo } from '../../src/demo/server.ts';
-import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../../src/domain/demo.ts';
+import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../../src/domain/text/demo.ts';
 import { until } from '../support/until.ts';
 
 const demo: Demo = await startDemo({ port: 0, journal: true });

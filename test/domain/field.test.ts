@@ -1,5 +1,4 @@
 import t from 'tap';
-import { readCidr } from '../../src/domain/cidr.ts';
 import {
   lines,
   oneOf,
@@ -22,6 +21,7 @@ import {
   readTokensPerMinute,
   readUuid,
 } from '../../src/domain/field.ts';
+import { readCidr } from '../../src/domain/request/cidr.ts';
 
 const ID = '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { CallMeter } from '../../src/gateway/call-meter.ts';
-import { Relay } from '../../src/gateway/relay.ts';
+import { CallMeter } from '../../src/gateway/answer/call-meter.ts';
+import { Relay } from '../../src/gateway/answer/relay.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
 import { type Answer, ask, chunksOf, dataOf } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';

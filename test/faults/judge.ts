@@ -1,8 +1,8 @@
 import type { Sql } from 'postgres';
 import type { DemoCall } from '../../src/demo/request.ts';
 import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
-import type { Sql as StoreSql } from '../../src/store/database.ts';
-import { verifyLedger, verifySeals, verifySums } from '../../src/store/verify.ts';
+import type { Sql as StoreSql } from '../../src/store/connection/pool.ts';
+import { verifyLedger, verifySeals, verifySums } from '../../src/store/statement/verify.ts';
 import type { Journalled } from './load.ts';
 
 /** What the ledger holds, against the journals of clients and upstream. */

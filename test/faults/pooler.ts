@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { parseAddress } from '../../src/store/address.ts';
+import { parseAddress } from '../../src/store/connection/address.ts';
 import { until } from '../support/until.ts';
 import { startFaultProxy } from './proxy.ts';
 import { connect, type Life } from './world.ts';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { parseAddress } from '../../src/store/address.ts';
+import { parseAddress } from '../../src/store/connection/address.ts';
 import type { Life } from './world.ts';
 
 /** A way to the database with faults on request. */

@@ -2,9 +2,9 @@ import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Sql } from 'postgres';
-import { openDatabase } from '../../src/store/database.ts';
-import { type Embedded, startEmbedded } from '../../src/store/embedded.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { type Embedded, startEmbedded } from '../../src/store/schema/embedded.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { connect, type Life } from './world.ts';
 
 /** A Postgres server of one's own, migrated, to stop and freeze. */

@@ -7,7 +7,7 @@ import type { Test } from 'tap';
 import type { DemoCall } from '../../src/demo/request.ts';
 import { type Demo, startDemo } from '../../src/demo/server.ts';
 import { digestOf } from '../../src/domain/key.ts';
-import { parseAddress } from '../../src/store/address.ts';
+import { parseAddress } from '../../src/store/connection/address.ts';
 import { FAST_HTTP } from '../support/gateway.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';

@@ -1,10 +1,10 @@
 import type { Test } from 'tap';
 import { fillPages, idOf } from '../../bench/run/pages-data.ts';
 import { pathsOf, signIn } from '../../bench/sections/pages.ts';
-import { addMonths } from '../../src/domain/day-range.ts';
-import { openDatabase, type Sql } from '../../src/store/database.ts';
-import { distribute } from '../../src/store/distribution.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { addMonths } from '../../src/domain/text/day-range.ts';
+import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
+import { distribute } from '../../src/store/schema/distribution.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { type GatewayProcess, startProcess } from '../faults/gateway.ts';
 import { freezeTemplate, join, onEach } from '../support/distributed.ts';
 import { inDatabase } from '../support/postgres.ts';

@@ -5,9 +5,9 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { openDatabase, type Sql } from '../../src/store/database.ts';
-import { distribute } from '../../src/store/distribution.ts';
-import { migrate, SQL_DIRECTORY } from '../../src/store/migrate.ts';
+import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
+import { distribute } from '../../src/store/schema/distribution.ts';
+import { migrate, SQL_DIRECTORY } from '../../src/store/schema/migrate.ts';
 import { holds, inDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
@@ -32,27 +32,27 @@ const SAME = [
   'test/faults/revocation.test.ts',
   'test/faults/usage.test.ts',
   'test/ledger/money.test.ts',
-  'test/store/ledger.test.ts',
-  'test/store/verify.test.ts',
-  'test/store/alert.test.ts',
-  'test/store/archive.test.ts',
-  'test/store/overview.test.ts',
-  'test/store/margin.test.ts',
-  'test/store/request.test.ts',
-  'test/store/tenant-role.test.ts',
-  'test/store/usage-summary.test.ts',
-  'test/store/export.test.ts',
-  'test/store/request-hours.test.ts',
+  'test/store/gateway/ledger.test.ts',
+  'test/store/statement/verify.test.ts',
+  'test/store/events/alert.test.ts',
+  'test/store/usage/archive.test.ts',
+  'test/store/usage/overview.test.ts',
+  'test/store/company/cost-price.test.ts',
+  'test/store/usage/request.test.ts',
+  'test/store/connection/tenant-role.test.ts',
+  'test/store/usage/summary.test.ts',
+  'test/store/usage/export.test.ts',
+  'test/store/usage/request-hours.test.ts',
   'test/faults/statement.test.ts',
-  'test/admin/overview.test.ts',
-  'test/admin/usage.test.ts',
-  'test/admin/token-details.test.ts',
-  'test/admin/statement.test.ts',
-  'test/admin/request.test.ts',
-  'test/cli/usage.test.ts',
-  'test/cli/request.test.ts',
-  'test/cli/statement.test.ts',
-  'test/cli/reconcile.test.ts',
+  'test/admin/operator/overview.test.ts',
+  'test/admin/usage/usage.test.ts',
+  'test/admin/usage/token-details.test.ts',
+  'test/admin/usage/statement.test.ts',
+  'test/admin/usage/request.test.ts',
+  'test/cli/nouns/usage.test.ts',
+  'test/cli/nouns/request.test.ts',
+  'test/cli/nouns/statement.test.ts',
+  'test/cli/nouns/reconcile.test.ts',
 ];
 
 t.test('a coordinator and two workers', { skip }, async (t) => {

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Sql } from 'postgres';
-import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/launch.ts';
+import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/schema/launch.ts';
 import { freePort } from '../faults/pooler.ts';
 import { childrenOf } from '../faults/server.ts';
 import { connect, type Life } from '../faults/world.ts';

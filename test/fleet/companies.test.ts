@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { openDatabase } from '../../src/store/database.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { send, startLoad } from '../faults/load.ts';
 import { faultWorld } from '../faults/world.ts';
 import { until } from '../support/until.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { openDatabase } from '../../src/store/database.ts';
-import { ledgerStore } from '../../src/store/ledger.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { ledgerStore } from '../../src/store/gateway/ledger.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { metric } from '../faults/gateway.ts';
 import { judge } from '../faults/judge.ts';
 import { startLoad } from '../faults/load.ts';

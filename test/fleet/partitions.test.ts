@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { openDatabase, type Sql } from '../../src/store/database.ts';
-import { migrate } from '../../src/store/migrate.ts';
-import { verifyLedger, verifySeals } from '../../src/store/verify.ts';
+import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
+import { verifyLedger, verifySeals } from '../../src/store/statement/verify.ts';
 import { addUsage } from '../support/usage.ts';
 import { newCluster } from './cluster.ts';
 

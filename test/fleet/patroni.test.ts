@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
-import { openDatabase } from '../../src/store/database.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { type GatewayProcess, metric } from '../faults/gateway.ts';
 import { judge } from '../faults/judge.ts';
 import { type Load, startLoad } from '../faults/load.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { CHAT_ANSWER, MESSAGES_ANSWER, RESPONSES_ANSWER } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER, MESSAGES_ANSWER, RESPONSES_ANSWER } from '../../src/domain/request/answer-members.ts';
 import { type AnswerScan, findUsage, scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { fuzz } from '../sse/fuzz.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { CHAT_ANSWER, hiddenBehind, MESSAGES_ANSWER } from '../../src/domain/answer-members.ts';
 import { parsePrices } from '../../src/domain/money.ts';
-import { openMessage } from '../../src/gateway/messages.ts';
+import { CHAT_ANSWER, hiddenBehind, MESSAGES_ANSWER } from '../../src/domain/request/answer-members.ts';
+import { openMessage } from '../../src/gateway/endpoints/messages.ts';
 import { scanAnswer } from '../../src/json/answer.ts';
 import { splice } from '../../src/json/splice.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';

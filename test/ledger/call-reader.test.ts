@@ -3,7 +3,7 @@ import t from 'tap';
 import type { Payer } from '../../src/domain/key.ts';
 import { CallReader } from '../../src/ledger/call-reader.ts';
 import { systemTiming } from '../../src/ledger/timing.ts';
-import { ledgerStore } from '../../src/store/ledger.ts';
+import { ledgerStore } from '../../src/store/gateway/ledger.ts';
 import { thrownBy } from '../support/client.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';

@@ -6,7 +6,7 @@ import type { LedgerStore } from '../../src/domain/ports.ts';
 import { type UsageRecord, usageRecord } from '../../src/domain/usage.ts';
 import { BatchLedger } from '../../src/ledger/batch-ledger.ts';
 import { systemTiming } from '../../src/ledger/timing.ts';
-import { ledgerStore } from '../../src/store/ledger.ts';
+import { ledgerStore } from '../../src/store/gateway/ledger.ts';
 import { thrownBy } from '../support/client.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';

@@ -9,7 +9,7 @@ import type { ApiKey } from '../../src/domain/key.ts';
 import type { Limits } from '../../src/domain/limits.ts';
 import type { Hold, LimitStore } from '../../src/domain/ports.ts';
 import { LeasedLimiter } from '../../src/limits/limiter.ts';
-import { limitStore } from '../../src/store/limits.ts';
+import { limitStore } from '../../src/store/gateway/limits.ts';
 import { note } from '../faults/results.ts';
 import { LONG } from '../faults/world.ts';
 import { testDatabase } from '../support/postgres.ts';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import t from 'tap';
-import { Overload } from '../../src/gateway/overload.ts';
+import { Overload } from '../../src/gateway/request/overload.ts';
 import { IdleInterval } from '../../src/runtime/idle-interval.ts';
 import { until } from '../support/until.ts';
 

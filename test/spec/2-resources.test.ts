@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { createKey, listKeys, revokeKey } from '../../src/store/key.ts';
+import { createKey, listKeys, revokeKey } from '../../src/store/company/key.ts';
 import { chunksOf } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { CHAT, customerWith, EMBED, OVERSEAS, startWorld } from '../support/world.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { summarizeUsage } from '../../src/store/usage-summary.ts';
+import { summarizeUsage } from '../../src/store/usage/summary.ts';
 import { ask } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { CHAT, customerWith, EMBED, startWorld } from '../support/world.ts';

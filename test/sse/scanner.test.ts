@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import t from 'tap';
-import { CHAT_ANSWER } from '../../src/domain/answer-members.ts';
+import { CHAT_ANSWER } from '../../src/domain/request/answer-members.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
 import { countsOf, framed, LINE_ENDS, MAX_EVENT_BYTES, SLUG, STREAMS } from './fixtures.ts';
 import { cutAt, everyCut, fuzz, places } from './fuzz.ts';

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
-import { hiddenBehind, LEAKING_MEMBERS, PRICE_MEMBERS } from '../../src/domain/answer-members.ts';
 import type { Model } from '../../src/domain/model.ts';
-import { openMessage } from '../../src/gateway/messages.ts';
-import { openResponse } from '../../src/gateway/responses.ts';
-import type { OpenStream } from '../../src/gateway/stream-relay.ts';
+import { hiddenBehind, LEAKING_MEMBERS, PRICE_MEMBERS } from '../../src/domain/request/answer-members.ts';
+import type { OpenStream } from '../../src/gateway/answer/stream-relay.ts';
+import { openMessage } from '../../src/gateway/endpoints/messages.ts';
+import { openResponse } from '../../src/gateway/endpoints/responses.ts';
 import { countsOf, framed, LINE_ENDS, MAX_EVENT_BYTES, SLUG, type StreamFixture } from './fixtures.ts';
 import { cutAt, everyCut, fuzz, places } from './fuzz.ts';
 import { MESSAGE_STREAMS, messageStream, RESPONSE_STREAMS, responseStream } from './typed-fixtures.ts';

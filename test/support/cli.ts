@@ -1,6 +1,6 @@
 import { PassThrough, Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
-import { type Invocation, runCli } from '../../src/cli.ts';
+import { type Invocation, runCli } from '../../src/cli/cli.ts';
 
 /** Exit code and output of one command line. */
 export interface Ran {

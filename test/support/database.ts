@@ -1,4 +1,4 @@
-import type { Database } from '../../src/store/database.ts';
+import type { Database } from '../../src/store/connection/pool.ts';
 
 /** A database with some of its methods replaced. */
 export function replacing(db: Database, methods: Partial<Database>): Database {

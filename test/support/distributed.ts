@@ -1,6 +1,6 @@
-import { openDatabase, type Sql } from '../../src/store/database.ts';
-import { distribute } from '../../src/store/distribution.ts';
-import { migrate } from '../../src/store/migrate.ts';
+import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
+import { distribute } from '../../src/store/schema/distribution.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { until } from './until.ts';
 
 /**

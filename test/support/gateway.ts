@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
-import { parseAddress } from '../../src/store/address.ts';
+import { parseAddress } from '../../src/store/connection/address.ts';
 import { ask } from './client.ts';
 import { testDatabase } from './postgres.ts';
 import { until } from './until.ts';

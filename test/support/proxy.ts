@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { parseAddress, type Target } from '../../src/store/address.ts';
+import { parseAddress, type Target } from '../../src/store/connection/address.ts';
 
 /** A proxy in front of a database, to interrupt the connection. */
 export interface Passage {

@@ -4,8 +4,8 @@
  */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { openDatabase, type Sql } from '../../src/store/database.ts';
-import { startEmbedded } from '../../src/store/embedded.ts';
+import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
+import { startEmbedded } from '../../src/store/schema/embedded.ts';
 
 const IDLE_MS = 20_000;
 const dataDir = process.argv[2] as string;

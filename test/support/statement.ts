@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import type { Database, Sql } from '../../src/store/database.ts';
-import type { Bound } from '../../src/store/statement.ts';
-import { checkpointSeals, closeMonth } from '../../src/store/statement-close.ts';
+import type { Database, Sql } from '../../src/store/connection/pool.ts';
+import { checkpointSeals, closeMonth } from '../../src/store/statement/close.ts';
+import type { Bound } from '../../src/store/statement/statement.ts';
 
 /** Closes a month, whether it is over or not. @param month its first day */
 export async function closeStatement(db: Database, company: string, month: string, bound?: Bound) {

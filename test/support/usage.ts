@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { Sql } from '../../src/store/database.ts';
+import type { Sql } from '../../src/store/connection/pool.ts';
 
 /** A ledger row; missing members get a default. EUR is decimal text. */
 export interface SomeUsage {

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import type { EndedRequest, TrailStore } from '../../src/domain/ports.ts';
 import { newRequestId } from '../../src/runtime/request-id.ts';
-import { DatabaseUnavailable } from '../../src/store/database-error.ts';
+import { DatabaseUnavailable } from '../../src/store/connection/errors.ts';
 import { TrailWriter } from '../../src/trail/writer.ts';
 import { until } from '../support/until.ts';
 

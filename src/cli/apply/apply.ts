@@ -1,8 +1,8 @@
-import { readCidr } from '../../domain/cidr.ts';
 import { FieldError, type Read } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
-import { RefusedChange } from '../../domain/refused-change.ts';
+import { readCidr } from '../../domain/request/cidr.ts';
 import type { Scope } from '../../domain/scope.ts';
+import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import {
   type AssistantRow,
@@ -10,16 +10,23 @@ import {
   createAssistant,
   removeAssistant,
   setAssistant,
-} from '../../store/assistant.ts';
-import { type CompanyRow, companiesOf, createCompany, setCompany } from '../../store/company.ts';
-import { lockName } from '../../store/create-once.ts';
-import type { Sql } from '../../store/database.ts';
-import { databaseError } from '../../store/database-error.ts';
-import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '../../store/key.ts';
-import { createModel, listModels, type NewModel, removeModel, setModel, unknownSlugs } from '../../store/model.ts';
-import { createUser, findUser, removeUser, setRole } from '../../store/user.ts';
-import { Failure } from '../command.ts';
-import { ACTOR } from '../database.ts';
+} from '../../store/company/assistant.ts';
+import { type CompanyRow, companiesOf, createCompany, setCompany } from '../../store/company/company.ts';
+import { lockName } from '../../store/company/idempotent-form.ts';
+import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '../../store/company/key.ts';
+import {
+  createModel,
+  listModels,
+  type NewModel,
+  removeModel,
+  setModel,
+  unknownSlugs,
+} from '../../store/company/model.ts';
+import { databaseError } from '../../store/connection/errors.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { createUser, findUser, removeUser, setRole } from '../../store/people/user.ts';
+import { Failure } from '../frame/command.ts';
+import { ACTOR } from '../frame/database.ts';
 import { differences, shown } from './difference.ts';
 import { costStep, type Owner, type PriceStep, presentPrice, priceStep, startOf } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';

@@ -1,11 +1,11 @@
 import { stringify } from 'yaml';
-import { listAssistants } from '../../store/assistant.ts';
-import { type CompanyRow, listCompanies } from '../../store/company.ts';
-import type { Sql } from '../../store/database.ts';
-import { listActiveKeys } from '../../store/key.ts';
-import { listModels, type ModelRow } from '../../store/model.ts';
-import { type ListedPrice, listDatedPrices } from '../../store/price.ts';
-import { listUsers } from '../../store/user.ts';
+import { listAssistants } from '../../store/company/assistant.ts';
+import { type CompanyRow, listCompanies } from '../../store/company/company.ts';
+import { listActiveKeys } from '../../store/company/key.ts';
+import { listModels, type ModelRow } from '../../store/company/model.ts';
+import { type ListedPrice, listDatedPrices } from '../../store/company/price.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { listUsers } from '../../store/people/user.ts';
 import { CONFIGURATION } from './schema.ts';
 
 type Members = Readonly<

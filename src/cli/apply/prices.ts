@@ -1,8 +1,8 @@
 import { FieldError } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import type { Sql } from '../../store/database.ts';
-import { costPrices, removeCostPrice, setCostPrice } from '../../store/margin.ts';
-import { datedPrice, schedulePrice, withdrawPrice } from '../../store/price.ts';
+import { costPrices, removeCostPrice, setCostPrice } from '../../store/company/cost-price.ts';
+import { datedPrice, schedulePrice, withdrawPrice } from '../../store/company/price.ts';
+import type { Sql } from '../../store/connection/pool.ts';
 import { differences } from './difference.ts';
 import type { WantedModel, WantedPrice } from './wanted.ts';
 

@@ -1,6 +1,6 @@
 import { type Document, LineCounter, parseDocument, type YAMLError } from 'yaml';
-import { mistakesIn, type Validator } from '../../admin/operations/check.ts';
-import { Failure } from '../command.ts';
+import { mistakesIn, type Validator } from '../../operations/check.ts';
+import { Failure } from '../frame/command.ts';
 import { CONFIGURATION } from './schema.ts';
 import * as validators from './validators.generated.ts';
 import type { Wanted } from './wanted.ts';

@@ -1,5 +1,5 @@
-import type { ObjectSchema, Schema } from '../../admin/operations/operation.ts';
-import * as resource from '../../admin/operations/schemas.ts';
+import type { ObjectSchema, Schema } from '../../operations/operation.ts';
+import * as resource from '../../operations/schemas.ts';
 
 /** The form of the file that `tollgate apply` reads. `make generate` writes it for editors as configuration.schema.json. */
 

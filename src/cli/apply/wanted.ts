@@ -1,8 +1,8 @@
 import type { Role } from '../../domain/user.ts';
-import type { AssistantChanges } from '../../store/assistant.ts';
-import type { CompanyChanges } from '../../store/company.ts';
-import type { KeyChanges } from '../../store/key.ts';
-import type { ModelChanges } from '../../store/model.ts';
+import type { AssistantChanges } from '../../store/company/assistant.ts';
+import type { CompanyChanges } from '../../store/company/company.ts';
+import type { KeyChanges } from '../../store/company/key.ts';
+import type { ModelChanges } from '../../store/company/model.ts';
 
 /** The wanted state, as the file tells it: checked by schema.ts. Members that are left out stay as they are. */
 export interface Wanted {

@@ -1,0 +1,35 @@
+import { assistantOperations } from '../../operations/assistant.ts';
+import { auditOperations } from '../../operations/audit.ts';
+import { companyOperations } from '../../operations/company.ts';
+import { companyEndOperations } from '../../operations/company-end.ts';
+import { eventOperations } from '../../operations/event.ts';
+import { keyOperations } from '../../operations/key.ts';
+import { modelOperations } from '../../operations/model.ts';
+import type { Operation } from '../../operations/operation.ts';
+import { overviewOperations } from '../../operations/overview.ts';
+import { peopleOperations } from '../../operations/person.ts';
+import { priceOperations } from '../../operations/price.ts';
+import { requestOperations } from '../../operations/request.ts';
+import { statementOperations } from '../../operations/statement.ts';
+import { tokenOperations } from '../../operations/token.ts';
+import { usageOperations } from '../../operations/usage.ts';
+import { userOperations } from '../../operations/user.ts';
+
+/** Every operation of administration over HTTP. The routes, the checks of bodies and openapi.json are made from it. */
+export const OPERATIONS: readonly Operation[] = [
+  ...companyOperations,
+  ...companyEndOperations,
+  ...modelOperations,
+  ...priceOperations,
+  ...keyOperations,
+  ...assistantOperations,
+  ...peopleOperations,
+  ...userOperations,
+  ...usageOperations,
+  ...requestOperations,
+  ...auditOperations,
+  ...overviewOperations,
+  ...eventOperations,
+  ...tokenOperations,
+  ...statementOperations,
+];

@@ -1,0 +1,34 @@
+import { type CompanyRow, findCompany, setCompany } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { change, type PageContext, param } from '../page/context.ts';
+import type { Form } from '../page/form.ts';
+import { type Edit, lockEdited } from '../page/optimistic-lock.ts';
+
+interface CompanyEdit extends Pick<Edit<CompanyRow>, 'labels' | 'changes'> {
+  /** May throw a FormQuestion. */
+  readonly ask?: (sql: Sql, present: CompanyRow) => Promise<void> | void;
+  /** Default: under the tenant role. */
+  readonly by?: typeof change;
+}
+
+/** Saves one form of the settings page. @throws FormQuestion when somebody else changed the same meanwhile */
+export async function saveCompany(c: PageContext, form: Form, edit: CompanyEdit): Promise<Response> {
+  const { labels, changes, ask = () => {}, by = change } = edit;
+  const id = param(c, 'company');
+  const page = `/companies/${id}/settings`;
+  await by(c, async (sql) => {
+    const find = () => findCompany(sql, id);
+    const present = await lockEdited(c, sql, form, {
+      table: 'companies',
+      id,
+      company: id,
+      labels,
+      changes,
+      find,
+      page,
+    });
+    await ask(sql, present);
+    await setCompany(sql, id, changes);
+  });
+  return c.redirect(`${page}?done=saved`, 303);
+}

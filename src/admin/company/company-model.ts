@@ -1,0 +1,146 @@
+import { readSlug } from '../../domain/field.ts';
+import { type Catalogue, listModels as listedModels, type ModelState, modelState } from '../../domain/gate.ts';
+import { modelEntry } from '../../domain/model.ts';
+import type { PriceUnit } from '../../domain/price.ts';
+import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { may } from '../../operations/permission.ts';
+import { setCompany } from '../../store/company/company.ts';
+import { listModels, type ModelRow, unknownSlugs } from '../../store/company/model.ts';
+import { readCompany } from '../../store/gateway/directory.ts';
+import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
+import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import { csrfInput } from '../page/field.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyHeading, muted, page } from '../page/layout.ts';
+import { list, listQuery } from '../page/list.ts';
+import { priceLabels, priceText, priceUnitOf, unitSwitch } from '../page/price-unit.ts';
+
+/** The models that one company may use. */
+export const companyModelRoutes: readonly Route[] = [
+  { method: 'GET', path: '/companies/:company/models', action: 'company.read', handle: companyPage },
+  { method: 'POST', path: '/companies/:company/models/disable', action: 'company.choose', handle: toggle('disable') },
+  { method: 'POST', path: '/companies/:company/models/enable', action: 'company.choose', handle: toggle('enable') },
+];
+
+const COMPANY_SORTS = { slug: 'Slug', '-slug': 'Slug, Z to A' };
+
+async function companyPage(c: PageContext): Promise<Response> {
+  const { format, services } = c.var;
+  const unit = priceUnitOf(c);
+  const labels = priceLabels(unit);
+  const id = param(c, 'company');
+  const query = listQuery(c, COMPANY_SORTS);
+  const { company, models, keys } = await read(c, async (sql) => ({
+    company: await readCompany(sql, id),
+    models: await listModels(sql, id),
+    keys: await countKeys(sql, id),
+  }));
+  const listed = listedModels(company);
+  const base = `/companies/${id}/models`;
+  const playground = `/companies/${id}/playground`;
+  const found = pageOf(models, query);
+  const cells = {
+    Model: ({ slug, company_id }: ModelRow) =>
+      html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', 'own')}`}`,
+    Kind: ({ kind }: ModelRow) => kind,
+    Hosting: euBadge,
+    [labels.input]: (model: ModelRow) =>
+      html`${priceText(c, unit, model.cost_eur_per_1k_input)}${coming(c, company, model, unit, 'inputText')}`,
+    [labels.output]: (model: ModelRow) =>
+      model.kind === 'embedding'
+        ? muted('none')
+        : html`${priceText(c, unit, model.cost_eur_per_1k_output)}${coming(c, company, model, unit, 'outputText')}`,
+    State: (model: ModelRow) => stateOf(company, model),
+    Action: ({ slug, kind, company_id }: ModelRow) => {
+      if (company_id === null && company.ownModels.has(slug)) return muted('none'); // the company's own replaces it
+      const verb = company.disabledSlugs.has(slug) ? 'Enable' : 'Disable';
+      const toggle = html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${verb} ${slug}">${verb}</button></form>`;
+      const trial = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">Try<span class="sr"> ${slug}</span></a>`;
+      const canTry = mayNow(c, 'playground.use') && kind === 'chat' && listed.some((each) => each.slug === slug);
+      const canChoose = mayNow(c, 'company.choose');
+      if (!canTry && !canChoose) return muted('none');
+      return html`<span class="row-actions">${canTry ? trial : ''}${canChoose ? toggle : ''}</span>`;
+    },
+  };
+  const entries = {
+    object: 'list',
+    data: listed.slice(0, PAGE_ROWS).map((model) => modelEntry(model, services.ownedBy)),
+  };
+  const empty = may(c.var.session.user, 'model.write', null)
+    ? html`No models are offered yet. <a href="/models">Offer one</a>`
+    : 'No models are offered yet: the operator of this service offers them.';
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Models</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">Playground</a>` : ''}</div>
+<p class="lead">${
+    company.allowNonEu
+      ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
+      : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
+  } ${mayNow(c, 'company.set') ? html`<a href="/companies/${id}/settings">Change it in the settings</a>.` : ''}</p>
+${unitSwitch(base, unit)}
+${list(c, { path: base, caption: 'Models of this company', cells, figures: Object.values(labels), sorts: COMPANY_SORTS, empty }, query, found)}
+<section class="card"><h2>What <code>GET /models</code> returns now</h2>
+<p>${format.count(listed.length)} of ${format.count(new Set(models.map(({ slug }) => slug)).size)} models. ${
+    keys.active === 0
+      ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
+      : `${keys.active === 1 ? 'The active key gets' : `Each of the ${format.count(keys.active)} active keys gets`} this answer, whatever its scopes; one that is restricted to some models gets those of them alone. Revoked and expired keys get 401.`
+  }</p>
+${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
+<pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;
+  return page(c, `Models of ${company.name}`, body);
+}
+
+/** Models of one company are few enough to be searched and sorted here: their states need all of them. */
+function pageOf(models: readonly ModelRow[], { search, descending, page: asked }: ListQuery): ListPage<ModelRow> {
+  const matching = models.filter(({ slug }) => slug.toLowerCase().includes(search.toLowerCase()));
+  if (descending) matching.reverse();
+  const page = (asked - 1) * PAGE_ROWS < matching.length ? asked : 1;
+  return { rows: matching.slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS), total: matching.length, page };
+}
+
+/** The prices of a model that begin at a date. */
+function coming(
+  c: PageContext,
+  company: Catalogue,
+  model: ModelRow,
+  unit: PriceUnit,
+  which: 'inputText' | 'outputText',
+) {
+  const models = model.company_id === null ? company.sharedModels : company.ownModels;
+  const lines: Html[] = [];
+  for (let next = models.get(model.slug)?.next; next != null; next = next.model.next) {
+    lines.push(
+      html`<small class="muted coming">from ${c.var.format.instant(new Date(next.from))}: ${priceText(c, unit, next.model.prices[which])}</small>`,
+    );
+  }
+  return lines;
+}
+
+/** The colour and the word of a state, and what it means. */
+const STATES = {
+  available: ['good', 'available', ''],
+  disabled: ['bad', 'hidden', 'Disabled here: not listed, calls get 404.'],
+  replaced: ['plain', 'replaced', 'The company has its own model of this name.'],
+  blocked: ['warn', 'blocked', 'The EU gate is closed: not listed, calls get 403.'],
+} as const satisfies Readonly<Record<ModelState, unknown>>;
+
+function stateOf(company: Catalogue, { slug, company_id }: ModelRow): Html {
+  const [tone, word, why] = STATES[modelState(company, slug, company_id === null)];
+  return html`${badge(tone, word)}${why === '' ? '' : html`<br>${muted(why)}`}`;
+}
+
+function toggle(direction: 'disable' | 'enable'): Route['handle'] {
+  return async (c, form) => {
+    const id = param(c, 'company');
+    const slug = form.required('slug', readSlug);
+    form.check();
+    await change(c, async (sql) => {
+      const unknown = direction === 'disable' ? await unknownSlugs(sql, id, [slug]) : [];
+      if (unknown.length > 0) throwNotFound('model', `The company has no model ${slug}.`);
+      await setCompany(sql, id, { [direction]: [slug] });
+    });
+    return c.redirect(`/companies/${id}/models?done=saved`, 303);
+  };
+}
+
+export function euBadge({ eu_hosted }: ModelRow): Html {
+  return eu_hosted ? badge('eu', 'EU') : badge('warn', 'outside the EU');
+}

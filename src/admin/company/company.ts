@@ -1,0 +1,150 @@
+import { readBudget, readEmail, readName } from '../../domain/field.ts';
+import { limitTexts } from '../../domain/text/limit-text.ts';
+import { may } from '../../operations/permission.ts';
+import { type CompanyRow, createCompany, findCompany } from '../../store/company/company.ts';
+import { createOnce } from '../../store/company/idempotent-form.ts';
+import { type CompanySort, pageOfCompanies } from '../../store/lists/page.ts';
+import { createInvitation } from '../../store/people/invitation.ts';
+import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { type Html, html } from '../page/html.ts';
+import { onceId, onceInput } from '../page/idempotent-form.ts';
+import { badge, companyHeading, page } from '../page/layout.ts';
+import { list, listQuery } from '../page/list.ts';
+import { type Labels, seenInput } from '../page/optimistic-lock.ts';
+import { budgetField, ceilingsCard, NON_EU, setCeiling, setSettings, settingsCard } from './ceiling.ts';
+import { saveCompany } from './company-edit.ts';
+import { endCards } from './company-end.ts';
+import { redirectToInvitation } from './invite.ts';
+import { LIMIT_LABELS, limitFields, readLimits } from './restriction.ts';
+
+const BASE = '/companies/:company';
+
+/** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
+export const companyRoutes: readonly Route[] = [
+  { method: 'GET', path: '/companies', action: 'company.list', handle: listPage },
+  { method: 'POST', path: '/companies', action: 'company.create', handle: create, page: listPage },
+  { method: 'GET', path: BASE, action: 'company.read', handle: open },
+  { method: 'GET', path: `${BASE}/settings`, action: 'company.read', handle: settingsPage },
+  { method: 'POST', path: `${BASE}/settings`, action: 'company.set', handle: setSettings, page: settingsPage },
+  { method: 'POST', path: `${BASE}/ceilings`, action: 'company.limit', handle: setCeiling, page: settingsPage },
+  { method: 'POST', path: `${BASE}/limits`, action: 'company.limit', handle: limit, page: settingsPage },
+  { method: 'POST', path: `${BASE}/name`, action: 'company.rename', handle: rename, page: settingsPage },
+];
+
+const SORTS = {
+  name: 'Name',
+  '-spent': 'Highest cost',
+  '-budget': 'Highest budget',
+  '-created': 'Newest',
+};
+
+const NAME: Labels<CompanyRow> = { name: 'Company name' };
+
+function open(c: PageContext): Response {
+  return c.redirect(`/companies/${param(c, 'company')}/usage`, 303);
+}
+
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const { format } = c.var;
+  const query = listQuery<CompanySort>(c, SORTS);
+  const companies = await read(c, (sql) => pageOfCompanies(sql, query));
+  const cells = {
+    Company: ({ id, name, closed_at }: CompanyRow) =>
+      html`<a href="/companies/${id}/usage">${name}</a>${closed_at === null ? '' : html` ${badge('bad', 'closed')}`}`,
+    'Spent this month': ({ spent }: { spent: string }) => format.amount(spent),
+    'Monthly budget': ({ effective_budget_eur: eur }: CompanyRow) => (eur === null ? 'unlimited' : format.amount(eur)),
+    'EU gate': (company: CompanyRow) =>
+      company.allow_non_eu_models && !company.eu_locked ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
+    'Disabled models': (company: CompanyRow) => company.disabled_model_slugs.length || 'none',
+  };
+  const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
+  const fields = (
+    state: FormState,
+  ) => html`${onceInput()}${field(state, { name: 'name', label: 'Name', required: true })}
+${budgetField(state, {})}
+${checkbox(state, NON_EU)}
+${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}`;
+  const isFirst = companies.total === 0 && query.search === '';
+  const body = html`<div class="title-row"><h1>Companies</h1><a class="button quiet" href="/companies/statements">Statements of all companies</a></div>
+${createCard(c, form, { path: '/companies', title: 'Create a company', button: 'Create company', isFirst, fields })}
+${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet.' }, query, companies)}`;
+  return page(c, 'Companies', body);
+}
+
+async function create(c: PageContext, form: Form): Promise<Response> {
+  const name = form.required('name', readName);
+  const budget = form.optional('budget', form.numeric(readBudget));
+  const owner = form.optional('owner', readEmail);
+  form.check();
+  const created_by = c.var.session.user.email;
+  const allow_non_eu_models = form.checked('allow_non_eu');
+  const id = onceId(form);
+  const invitation = await change(c, (sql) =>
+    createOnce(sql, 'companies', id, async () => {
+      await createCompany(sql, { id, name, monthly_budget_eur: budget, allow_non_eu_models });
+      const asked = { company_id: id, role: 'owner', created_by } as const;
+      return owner === null ? null : createInvitation(sql, { ...asked, email: owner });
+    }),
+  );
+  if (invitation !== null) return redirectToInvitation(c, invitation);
+  // an invitation whose link was shown to nobody can be renewed there
+  return c.redirect(`/companies/${id}/${owner === null ? 'access' : 'people'}?done=created`, 303);
+}
+
+async function settingsPage(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'company');
+  const company = await read(c, (sql) => findCompany(sql, id));
+  const base = `/companies/${id}`;
+  const naming = formState(form, `${base}/name`);
+  const elsewhere = html`<p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
+    may(c.var.session.user, 'company-token.read', id)
+      ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
+      : ''
+  }</p>`;
+  const body = html`${companyHeading(c, company)}<h1>Settings</h1>
+${settingsCard(c, company, form)}
+${c.var.closedAt === null ? elsewhere : ''}
+${ceilingsCard(c, company, form)}
+${limitsCard(c, company, form)}
+${
+  mayNow(c, 'company.rename')
+    ? html`<section class="card"><h2>Name</h2>${naming.summary}
+<form method="post" action="${base}/name" class="stack">${csrfInput(c)}${seenInput(naming, company, NAME)}
+${field(naming, { name: 'name', label: 'Company name', value: company.name, required: true })}
+<div class="actions"><button>Rename</button></div></form></section>`
+    : ''
+}${endCards(c, company)}`;
+  return page(c, `Settings of ${company.name}`, body);
+}
+
+/** Limits of all keys of a company together. Those who are limited see them, operators set them. */
+function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
+  const path = `/companies/${company.id}/limits`;
+  const state = formState(form, path);
+  const { format } = c.var;
+  if (!mayNow(c, 'company.limit')) {
+    const texts = limitTexts(company, format);
+    return html`<section class="card"><h2>Limits</h2>
+<p>${texts.length === 0 ? 'None.' : `All keys together: ${texts.join(', ')}.`}</p>
+<p class="hint">Set by the operator of this service. A single key can have limits of its own on the <a href="/companies/${company.id}/access">Access</a> page.</p></section>`;
+  }
+  return html`<section class="card"><h2>Limits</h2>${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput<CompanyRow>(state, company, LIMIT_LABELS)}
+<p class="muted">For all keys of the company together. An empty field limits nothing.</p>
+<div class="pair">${limitFields(state, company)}</div>
+<div class="actions"><button class="primary">Save limits</button></div></form></section>`;
+}
+
+async function limit(c: PageContext, form: Form): Promise<Response> {
+  const changes = readLimits(form);
+  form.check();
+  return saveCompany(c, form, { labels: LIMIT_LABELS, changes });
+}
+
+async function rename(c: PageContext, form: Form): Promise<Response> {
+  const name = form.required('name', readName);
+  form.check();
+  return saveCompany(c, form, { labels: NAME, changes: { name } });
+}

@@ -1,0 +1,126 @@
+import { randomBytes } from 'node:crypto';
+import type { Company } from '../../domain/company.ts';
+import { FieldError, readUuid } from '../../domain/field.ts';
+import { listModels } from '../../domain/gate.ts';
+import type { Model } from '../../domain/model.ts';
+import { findKey, type KeyRow, type MintedKey } from '../../store/company/key.ts';
+import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/company/key-reveal.ts';
+import { readCompany } from '../../store/gateway/directory.ts';
+import { type PageContext, param, type Route, read } from '../page/context.ts';
+import { csrfInput } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { type Html, html } from '../page/html.ts';
+import { onceInput } from '../page/idempotent-form.ts';
+import { companyHeading, copyable, page } from '../page/layout.ts';
+import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+
+/** A key is shown by the page that follows the form that made it: for a minute, also where the same form is sent again. */
+
+/** Below the page of the key. `?old=` is the key that it replaces. */
+export const revealRoute: Route = {
+  ...{ method: 'GET', path: '/companies/:company/access/:key/shown', action: 'key.write' },
+  ...{ whileClosed: true, handle: revealPage },
+};
+
+/** Hidden fields of a form that makes a key: the id of the key, and a secret that only the form knows. */
+export function onceInputs(): Html {
+  return html`${onceInput()}<input type="hidden" name="claim" value="${randomBytes(32).toString('base64url')}">`;
+}
+
+/** Reads them. Another session gets no text of a key with them. */
+export function readOnce(c: PageContext, form: Form): { readonly id: string; readonly claim: Claim } {
+  const id = form.required('id', readUuid);
+  const secret = form.required('claim', readSecret);
+  return { id, claim: { secret, holder: `session ${c.var.session.digest.toString('hex')}` } };
+}
+
+function readSecret(text: string): string {
+  if (!/^[\w-]{43}$/.test(text)) throw new FieldError('must be 32 bytes in base64url');
+  return text;
+}
+
+/** The form that replaces a key at once: the old one stops, the answer shows the new one. */
+export function replaceForm(c: PageContext, key: { readonly id: string; readonly company_id: string }, button: string) {
+  return html`<form method="post" action="/companies/${key.company_id}/access/${key.id}/rotate" class="inline">${csrfInput(c)}${onceInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
+}
+
+/** The answer to a form that made a key. @param old the key that it replaces */
+export function redirectToKey(
+  c: PageContext,
+  { id, company_id, key, created_at }: RevealedKey,
+  old?: string,
+): Response {
+  const path = `/companies/${company_id}/access/${id}/shown`;
+  return redirectToSecret(c, path, key, created_at, old === undefined ? '' : `?old=${old}`);
+}
+
+async function revealPage(c: PageContext): Promise<Response> {
+  const old = c.req.query('old');
+  const { company, key, replaced } = await read(c, async (sql) => ({
+    company: await readCompany(sql, param(c, 'company')),
+    key: await findKey(sql, param(c, 'key'), param(c, 'company')),
+    replaced: old === undefined ? null : await findKey(sql, readUuid(old), param(c, 'company')),
+  }));
+  const text = key.state === 'active' ? secretOf(c) : null;
+  return text === null ? gonePage(c, company, key) : shownPage(c, company, { ...key, key: text }, replaced);
+}
+
+/** The page is opened too late, or the form came again from another session or with other settings. */
+function gonePage(c: PageContext, company: Company, key: KeyRow): Promise<Response> {
+  const isActive = key.state === 'active';
+  const body = html`${companyHeading(c, company)}<h1>This key can no longer be shown</h1>
+<section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code> was made ${c.var.format.instant(key.created_at)}, and was shown then. A key is shown to whoever made it only, and for ${REVEAL_SECONDS} seconds: after that nobody can read it.</p>
+<p>${isActive ? 'If nobody stored it, replace it: it stops at once, and a new key with the same settings is shown.' : `It is ${key.state}.`}</p>
+<div class="actions">${isActive ? replaceForm(c, key, 'Replace the key') : ''}
+<a class="button quiet" href="/companies/${key.company_id}/access">All keys</a></div></section>`;
+  c.status(410);
+  return page(c, 'This key can no longer be shown', body);
+}
+
+function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
+  const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
+  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, callable);
+  const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
+<div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is replaced by a new one. For ${REVEAL_SECONDS} seconds a reload of this page shows it again.</div>
+${old === null ? '' : html`<p>The old key <code>${old.prefix}…</code> ${endOf(c, old)}.</p>`}
+${callable.length > 0 ? '' : html`<p class="notice warn-notice">This key can call no model yet: see the <a href="/companies/${key.company_id}/models">models</a> of the company.</p>`}
+<section class="card reveal"><h2>${key.name}</h2>
+${copyable('key', 'API key', key.key)}
+${copyable('curl', 'Try it with curl', curl)}
+${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
+</section>
+<p><a class="button primary" href="/companies/${key.company_id}/access">I have stored the key</a></p>`;
+  return page(c, 'Your new key', body);
+}
+
+/** How long a key that is replaced still works. */
+function endOf(c: PageContext, { expires_at, revoked_at }: KeyRow): Html | string {
+  return expires_at === null || revoked_at !== null
+    ? 'has stopped working'
+    : html`works until ${c.var.format.instant(expires_at)}`;
+}
+
+/** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */
+function snippetsFor(base: string, { key, scopes }: MintedKey, listed: readonly Model[]) {
+  const slugOf = (wanted: Model['kind']) => listed.find(({ kind }) => kind === wanted)?.slug;
+  const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
+  const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;
+  const post = (path: string, body: object) =>
+    `curl ${base}${path} \\\n  -H 'Authorization: Bearer ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
+  if (scopes.includes('chat') && chat !== undefined) {
+    return {
+      curl: post('/chat/completions', { model: chat, messages: [{ role: 'user', content: 'Hello!' }] }),
+      sdk: `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
+    };
+  }
+  if (scopes.includes('embeddings') && embedding !== undefined) {
+    return {
+      curl: post('/embeddings', { model: embedding, input: 'Hello!' }),
+      sdk: `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
+    };
+  }
+  return {
+    curl: `curl ${base}/models -H 'Authorization: Bearer ${key}'`,
+    sdk: `${client}for await (const model of client.models.list()) console.log(model.id);`,
+  };
+}

@@ -1,0 +1,174 @@
+import type { IncomingMessage } from 'node:http';
+import { json } from 'node:stream/consumers';
+import { stream } from 'hono/streaming';
+import type { Company } from '../../domain/company.ts';
+import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
+import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { allowPlayground, isPlaygroundRevoked, playgroundName } from '../../store/company/playground-key.ts';
+import { readCompany } from '../../store/gateway/directory.ts';
+import { change, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
+import { csrfInput, field, formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { type Html, html, raw } from '../page/html.ts';
+import { companyHeading, page } from '../page/layout.ts';
+import { callApi } from './api-client.ts';
+import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf, TRIAL } from './model-call.ts';
+
+const BASE = '/companies/:company/playground';
+const action = 'playground.use';
+const BROKEN = 'The answer broke off.';
+
+/** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
+export const playgroundRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action, handle: playgroundPage },
+  { method: 'POST', path: BASE, action, permits: 'trials', ...TRIAL, handle: run, page: playgroundPage },
+  { method: 'POST', path: `${BASE}/stream`, action, ...TRIAL, handle: runStreamed },
+  { method: 'POST', path: `${BASE}/allow`, action, handle: allow },
+  { method: 'GET', path: `${BASE}/:request`, action, permits: 'trials', handle: figures },
+];
+
+/** A part of an answer, and a line of what the script of the page reads. */
+interface Piece {
+  /** Id of the request: the first piece. */
+  readonly request?: string;
+  readonly text?: string;
+  /** Why the answer ends here. */
+  readonly error?: string;
+}
+
+/** @param answer of a form that was sent without JavaScript */
+async function playgroundPage(
+  c: PageContext,
+  form: Form,
+  answer: {
+    readonly text: string;
+    readonly error: string;
+    readonly figures: string;
+    readonly request: string;
+  } | null = null,
+): Promise<Response> {
+  const id = param(c, 'company');
+  const { email } = c.var.session.user;
+  const [company, isRevoked] = await read(
+    c,
+    async (sql) => [await readCompany(sql, id), await isPlaygroundRevoked(sql, { company_id: id, email })] as const,
+  );
+  const path = `/companies/${id}/playground`;
+  const body = html`${companyHeading(c, company)}<h1>Playground</h1>
+<p class="lead">One prompt to a model, by the API: the same checks and the same answer as for an application. The call is charged to the company, under the key “${playgroundName(c.var.session.user)}”.</p>
+<section class="card">${isRevoked ? allowForm(c, path) : promptForm(c, form, company, path)}</section>
+<section class="card" id="result"${raw(answer === null ? ' hidden' : '')}><h2>Answer</h2>
+<p class="answer" data-answer>${answer?.text ?? ''}</p>
+<p class="wrong" role="alert" data-error>${answer?.error ?? ''}</p>
+<p class="muted" role="status" data-figures>${answer?.figures ?? ''}</p>
+<p><a data-request href="/companies/${id}/requests/${answer?.request ?? ''}"${raw(answer === null ? ' hidden' : '')}>What became of the request</a></p></section>`;
+  return page(c, `Playground of ${company.name}`, body);
+}
+
+function allowForm(c: PageContext, path: string): Html {
+  return html`<p>Your playground in this company was revoked: its key no longer works.</p>
+<form method="post" action="${path}/allow" class="actions">${csrfInput(c)}<button class="primary">Allow it again</button></form>`;
+}
+
+function promptForm(c: PageContext, form: Form, company: Company, path: string): Html {
+  const state = formState(form, path);
+  if (callableSlugs(company).length === 0)
+    return html`<p>The company may call no chat model. ${missingModels(company)} <a href="/companies/${company.id}/models">Its models</a></p>`;
+  return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream">${csrfInput(c)}
+${modelChoice(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
+${field(state, { name: 'system', label: 'System prompt', type: 'textarea', rows: 2, hint: 'Optional.' })}
+${field(state, { name: 'prompt', label: 'Prompt', type: 'textarea', required: true })}
+${field(state, { name: 'max_tokens', label: 'Maximum tokens of the answer', inputmode: 'numeric', hint: '1 to 32000; empty for the model’s own.' })}
+<div class="actions"><button class="primary">Send</button> <button type="button" data-stop hidden>Stop</button></div></form>`;
+}
+
+async function allow(c: PageContext): Promise<Response> {
+  const { email, role } = c.var.session.user;
+  const player = { company_id: param(c, 'company'), email, role };
+  await change(c, (sql) => allowPlayground(sql, c.var.services.keyPrefix, player));
+  return c.redirect(`/companies/${player.company_id}/playground`, 303);
+}
+
+/** The body of the call that a form asks for. @throws FormRefused */
+function readCall(form: Form): object {
+  const model = form.required('model', readSlug);
+  const system = form.optional('system', readText);
+  const content = form.required('prompt', readText);
+  const max_tokens = form.optional('max_tokens', form.numeric(readMaxTokens));
+  form.check();
+  const messages = [...(system === null ? [] : [{ role: 'system', content: system }]), { role: 'user', content }];
+  return { model, messages, ...(max_tokens === null ? {} : { max_tokens }), stream: true };
+}
+
+/** Without JavaScript: the page again, with the whole answer. */
+async function run(c: PageContext, form: Form): Promise<Response> {
+  const response = await callApi(c, '/chat/completions', readCall(form));
+  let [text, error] = ['', ''];
+  try {
+    for await (const piece of piecesOf(response)) {
+      text += piece.text ?? '';
+      error ||= piece.error ?? '';
+    }
+  } catch {
+    error = BROKEN;
+  }
+  const request = requestIdOf(response);
+  const figures = await figuresOf(c, request, response.statusCode !== 200);
+  return playgroundPage(c, form, { text, error, figures, request });
+}
+
+/** For the script of the page: the pieces of the answer as they come, each a line of JSON. */
+async function runStreamed(c: PageContext, form: Form): Promise<Response> {
+  const { trials, log } = c.var.services;
+  const call = readCall(form);
+  const release = await trials.acquire(sharerOf(c));
+  const left = new AbortController();
+  c.header('content-type', 'application/x-ndjson');
+  return stream(c, async (output) => {
+    output.onAbort(() => left.abort());
+    const send = (piece: Piece) => output.write(`${JSON.stringify(piece)}\n`);
+    try {
+      const response = await callApi(c, '/chat/completions', call, left.signal);
+      await send({ request: requestIdOf(response) });
+      for await (const piece of piecesOf(response)) await send(piece);
+    } catch (error) {
+      if (left.signal.aborted) return;
+      if (!(error instanceof RefusedChange)) log.warn({ reason: (error as Error).stack }, 'admin: a trial failed');
+      await send({ error: error instanceof RefusedChange ? error.message : BROKEN });
+    } finally {
+      release();
+    }
+  });
+}
+
+/** The generated text of an answer; or why there is none. @throws Error when the answer breaks off */
+async function* piecesOf(response: IncomingMessage): AsyncGenerator<Piece> {
+  if (response.statusCode !== 200) {
+    const { error } = (await json(response)) as { error: { message: string } };
+    yield { error: `${response.statusCode}: ${error.message}` };
+    return;
+  }
+  let rest = '';
+  for await (const chunk of response.setEncoding('utf8')) {
+    const lines = `${rest}${chunk}`.split(/[\r\n]/);
+    rest = lines.pop() as string;
+    for (const [, data] of lines.map((line) => /^data: ?(\{.*)/.exec(line) ?? [])) {
+      if (data === undefined) continue; // a comment, an empty line or "[DONE]"
+      const { choices, error } = JSON.parse(data) as Chunk;
+      const text = choices?.[0]?.delta?.content ?? '';
+      if (text !== '') yield { text };
+      if (error !== undefined) yield { error: error.message };
+    }
+  }
+}
+
+/** What is read of an event. */
+interface Chunk {
+  readonly choices?: readonly { readonly delta?: { readonly content?: string | null } }[];
+  readonly error?: { readonly message: string };
+}
+
+/** What a call used, for the script of the page: after the answer, or after it was stopped. */
+async function figures(c: PageContext): Promise<Response> {
+  return c.text(await figuresOf(c, param(c, 'request'), false));
+}

@@ -1,0 +1,134 @@
+import { EVENT_DAYS, EVENT_KINDS } from '../../domain/event.ts';
+import { oneOf, readUuid } from '../../domain/field.ts';
+import { actorName } from '../../domain/text/change-text.ts';
+import { type EventFilter, type EventRow, listEvents, replayEvents } from '../../store/events/event.ts';
+import { PAGE_ROWS } from '../../store/lists/page.ts';
+import { change, type PageContext, param, type Route, read } from '../page/context.ts';
+import { csrfInput, formState, select } from '../page/field.ts';
+import { Form } from '../page/form.ts';
+import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, emptyText, muted, page, table } from '../page/layout.ts';
+import { filteredAddress, toNext } from '../page/list.ts';
+
+/** Events of companies and what became of them, for operators. */
+export const eventRoutes: readonly Route[] = [
+  { method: 'GET', path: '/events', action: 'event.read', handle: eventsPage },
+  { method: 'POST', path: '/events/:event/replay', action: 'event.replay', handle: replay },
+  // where undelivered budget alerts were before
+  { method: 'GET', path: '/alerts', action: 'event.read', handle: (c) => c.redirect(ALERTS, 301) },
+];
+
+const ALERTS = '/events?kind=budget&state=undelivered';
+
+const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
+  budget: 'Budget alerts',
+  'budget.threshold': 'Budget: threshold reached',
+  'budget.forecast': 'Budget: forecast passes it',
+  key: 'Keys',
+  'key.created': 'Key created',
+  'key.rotated': 'Key rotated',
+  'key.revoked': 'Key revoked',
+  company: 'Companies',
+  'company.closed': 'Company closed',
+  'company.reopened': 'Company reopened',
+  statement: 'Statements',
+  'statement.closed': 'Statement closed',
+};
+const STATES = { undelivered: 'Failing or given up', dead: 'Given up' } as const;
+const FILTERS = ['kind', 'state', 'company'];
+const DELIVERY = {
+  pending: ['plain', 'on its way'],
+  failing: ['warn', 'failing'],
+  delivered: ['good', 'delivered'],
+  dead: ['bad', 'given up'],
+} as const;
+const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
+
+/**
+ * The list of events. Its address takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, undelivered or
+ * dead; `company`, an id; `before`, the id of an event: those that happened before it.
+ */
+async function eventsPage(c: PageContext): Promise<Response> {
+  const form = new Form(new URL(c.req.url).searchParams, '/events');
+  const filter: EventFilter = {
+    company: form.optional('company', readUuid),
+    kind: form.optional('kind', oneOf(...EVENT_KINDS)),
+    since: null,
+    state: form.optional('state', oneOf('undelivered', 'dead')),
+  };
+  const after = form.optional('before', readUuid);
+  const isRight = form.messages.size === 0;
+  const found = isRight ? await read(c, (sql) => listEvents(sql, filter, { after, limit: PAGE_ROWS + 1 })) : [];
+  const rows = found.slice(0, PAGE_ROWS);
+  const next = found.length > PAGE_ROWS ? (rows.at(-1)?.id ?? null) : null;
+  const isAll = Object.values(filter).every((each) => each === null);
+  const body = html`<h1>Events</h1>
+<p class="lead">Keys created, rotated and revoked, companies closed and reopened, budget alerts and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
+${filters(form, filter)}
+${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
+${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredAddress(form, FILTERS, { company: null })}">All companies</a></p>`}
+${rows.length === 0 ? emptyText(isAll ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
+${next === null ? '' : toNext(filteredAddress(form, FILTERS, { before: next }), 'Older events')}`;
+  return page(c, 'Events', body);
+}
+
+function filters(form: Form, { company, kind, state: chosen }: EventFilter): Html {
+  const state = formState(form, '/events');
+  return html`<form method="get" action="/events" class="filters">
+${company === null ? '' : html`<input type="hidden" name="company" value="${company}">`}
+${select(state, { name: 'kind', label: 'Kind', choices: [['', 'All'], ...Object.entries(KINDS)], value: kind ?? '' })}
+${select(state, { name: 'state', label: 'State', choices: [['', 'All'], ...Object.entries(STATES)], value: chosen ?? '' })}
+<div class="actions"><button>Show</button> <a class="button quiet" href="/events">All events</a></div></form>`;
+}
+
+function cellsOf(c: PageContext, form: Form) {
+  const { format } = c.var;
+  return {
+    When: ({ event }: EventRow) => format.second(new Date(event.occurred_at)),
+    Event: (row: EventRow) => whatOf(row, format),
+    Company: ({ event: { company } }: EventRow) =>
+      html`<a href="${filteredAddress(form, FILTERS, { company: company.id })}">${company.name}</a>`,
+    By: ({ event: { actor } }: EventRow) =>
+      typeof actor !== 'string' ? muted('the gateway') : html`<span class="by">${actorName(actor)}</span>`,
+    Delivery: (row: EventRow) => deliveriesOf(row, format),
+    Actions: ({ id, event }: EventRow) =>
+      html`<form method="post" action="/events/${id}/replay" class="inline">${csrfInput(c)}<button class="quiet">Send again<span class="sr"> ${KINDS[event.type as keyof typeof KINDS] ?? event.type}, ${event.company.name}</span></button></form>`,
+  };
+}
+
+/** The kind, and what it is about: members of the event differ by its kind. */
+function whatOf({ subject, event }: EventRow, format: Format): Html {
+  const { type, company, key, threshold, month, statement } = event as EventRow['event'] & {
+    readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
+    readonly threshold?: string;
+    readonly month?: string;
+    readonly statement?: { readonly number: number; readonly month: string };
+  };
+  const budget =
+    threshold === undefined || month === undefined
+      ? ''
+      : html`<br><a href="/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${format.month(`${month}-01`)}</a>`;
+  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br><a href="/companies/${company.id}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>` : ''}${
+    statement
+      ? html`<br><a href="/companies/${company.id}/statements/month?month=${statement.month}">${statement.number} · ${format.month(`${statement.month}-01`)}</a>`
+      : type.startsWith('statement.') && html`<br><code>${subject}</code>`
+  }`;
+}
+
+function deliveriesOf({ told, deliveries }: EventRow, format: Format): Html {
+  if (!told && deliveries.length === 0) return badge(...DELIVERY.pending);
+  if (deliveries.length === 0) return html`${badge('plain', 'not sent')}<br>${muted('there was no webhook')}`;
+  return html`${deliveries.map(({ channel, recipient, state, attempts, last_error, next_attempt_at }, at) => {
+    const isFailing = state === 'pending' && attempts > 0;
+    const [tone, text] = DELIVERY[isFailing ? 'failing' : state];
+    const error = state === 'delivered' || attempts === 0 ? '' : html` <code>${last_error}</code>`;
+    const tries = isFailing && html` ${muted(html`next attempt ${format.instant(new Date(next_attempt_at))}`)}`;
+    return html`${at === 0 ? '' : html`<br>`}${recipient || CHANNELS[channel]} ${badge(tone, text)}${error}${tries}`;
+  })}`;
+}
+
+async function replay(c: PageContext): Promise<Response> {
+  await change(c, (sql) => replayEvents(sql, { id: param(c, 'event') }));
+  return c.redirect('/events?done=replayed', 303);
+}

@@ -1,0 +1,226 @@
+import {
+  duration,
+  firstHour,
+  type GatewayRow,
+  type LastDay,
+  type ModelHealth,
+  type NearBudget,
+  type Overview,
+  type Period,
+  type Problem,
+  problemsOf,
+  type Reason,
+  type Spender,
+  wellText,
+} from '../../domain/text/overview.ts';
+import { may } from '../../operations/permission.ts';
+import { readBeginnings, readOverview } from '../../store/usage/overview.ts';
+import { type PageContext, type Route, read } from '../page/context.ts';
+import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
+import { reasonCells, shareOf } from '../page/reason.ts';
+
+const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
+
+/** The first page of everybody: operators see the whole installation, others what is theirs. */
+export const overviewRoutes: readonly Route[] = [{ method: 'GET', path: '/', action: 'account.use', handle: start }];
+
+function start(c: PageContext): Response | Promise<Response> {
+  const { user } = c.var.session;
+  if (may(user, 'overview.read', null)) return overviewPage(c);
+  if (may(user, 'usage.read', user.company_id)) return c.redirect(`/companies/${user.company_id}/usage`, 303);
+  return c.redirect('/account', 303);
+}
+
+async function overviewPage(c: PageContext): Promise<Response> {
+  const { format } = c.var;
+  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readBeginnings)]);
+  const { today, month, models, last_day } = overview;
+  const since = firstHour(c.var.services.clock());
+  const body = html`<h1>Overview</h1>
+${state(problemsOf(overview), last_day, format)}
+${firstSteps(begun)}
+${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, `?from=${today.begins}&to=${today.begins}`, 'API calls, without in-app chat.', format)}
+${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, `?month=${month.begins.slice(0, 7)}`, chatNote(month.chat_eur, format), format)}
+${budgets(overview.budgets, format)}
+<section><h2>Models in the last 24 hours</h2>${modelTable(models, format, since)}</section>
+${reasonSection(last_day, format, since)}
+<section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format)}</section>
+<section><h2>Latest changes</h2>${changes(overview, format)}</section>
+<p class="muted foot"><code>tollgate status</code> prints the same.</p>`;
+  return page(c, 'Overview', body);
+}
+
+function chatNote(chat: string, format: Format): Html | string {
+  if (chat === '0') return 'API calls. There was no in-app chat.';
+  return html`API calls. In-app chat cost ${format.amount(chat)} more; the top spenders and budgets contain it.`;
+}
+
+/** What is wrong, or that nothing is of what was judged. */
+function state(problems: readonly Problem[], day: LastDay, format: Format): Html {
+  if (problems.length === 0) {
+    const why = day.refused === 0 ? '' : html` <a href="#reasons">Why</a>`;
+    return html`<p class="notice" role="status">${wellText(day, format.count)}${why}</p>`;
+  }
+  return html`<section class="problem" aria-labelledby="wrong"><h2 id="wrong">${problems.length === 1 ? 'One thing is wrong' : `${problems.length} things are wrong`}</h2>
+<ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
+}
+
+/** What is missing before anybody can call the API. */
+function firstSteps({ models, companies }: Awaited<ReturnType<typeof readBeginnings>>): Html | string {
+  if (models && companies) return '';
+  return html`<section class="card"><h2>First steps</h2><ol>
+${models ? '' : html`<li><a href="/models">Offer a model</a>: its public name, what it is called upstream, and its price.</li>`}
+${companies ? '' : html`<li><a href="/companies">Create a company</a>, and invite its owner.</li>`}
+<li>Create a key on the Access page of the company. It shows a call that works.</li></ol></section>`;
+}
+
+/**
+ * A day or month so far: its sums beside those of the one before, and who spends most.
+ * @param other the one before
+ * @param query by which the usage page of a company shows the same days
+ */
+function period(
+  title: string,
+  caption: string,
+  other: string,
+  sums: Period,
+  query: string,
+  note: Html | string,
+  format: Format,
+): Html {
+  const { before, spenders } = sums;
+  const card = (name: string, value: Html | string, was: Html | string, change: string) =>
+    html`<div class="card figure-card"><h3>${name}</h3><p class="big">${value}</p>
+<p class="muted">${other}: ${was}${change}</p></div>`;
+  return html`<section><h2>${title}</h2><div class="figures">
+${card('Spent', format.amount(sums.cost_eur), format.amount(before.cost_eur), changed(Number(sums.cost_eur), Number(before.cost_eur), format))}
+${card('Requests', format.count(sums.requests), format.count(before.requests), changed(sums.requests, before.requests, format))}
+${card('Tokens', format.count(sums.tokens), format.count(before.tokens), changed(sums.tokens, before.tokens, format))}
+</div>
+${spenders.length === 0 ? emptyText('Nobody has spent anything yet.') : topSpenders(caption, spenders, query, format)}
+<p class="muted">${note}</p></section>`;
+}
+
+/** ", 12 % more". A comparison, so a float is exact enough. */
+function changed(now: number, before: number, format: Format): string {
+  if (before === 0) return '';
+  const percent = Math.round((now / before - 1) * 100);
+  if (percent === 0) return ', the same';
+  return percent > 0 ? `, ${format.percent(percent)} more` : `, ${format.percent(-percent)} less`;
+}
+
+function topSpenders(caption: string, spenders: readonly Spender[], query: string, format: Format): Html {
+  const cells = {
+    Company: ({ id, name }: Spender) => companyLink({ company_id: id, company_name: name }, `usage${query}`),
+    Spent: ({ cost_eur }: Spender) => format.amount(cost_eur),
+    Share: ({ share }: Spender) => (share === null ? '' : format.percent(share)),
+  };
+  return table(caption, spenders, { cells, figures: ['Spent', 'Share'] });
+}
+
+function budgets({ total, used_up, nearest }: Overview['budgets'], format: Format): Html {
+  const cells = {
+    Budget: ({ company, key }: NearBudget) =>
+      html`<a href="/companies/${company.id}/usage${key === null ? '' : `?key=${key.id}`}">${company.name}</a>${
+        key === null ? '' : html`, key ${key.name} <code>${key.prefix}…</code>`
+      }`,
+    Used: ({ percent }: NearBudget) =>
+      html`${percent >= 100 ? badge('bad', 'used up') : ''} ${format.percent(percent)}`,
+    Spent: ({ spent_eur }: NearBudget) => format.amount(spent_eur),
+    Of: ({ budget_eur }: NearBudget) => format.amount(budget_eur),
+    Forecast: ({ forecast_percent, reached_on }: NearBudget) =>
+      html`${forecast_percent === null ? muted('not yet') : format.percent(forecast_percent)}${
+        reached_on === null ? '' : html`<br>${muted(`reached on ${format.day(reached_on)}`)}`
+      }`,
+    Actions: ({ company, key }: NearBudget) =>
+      html`<a href="/companies/${company.id}/${key === null ? 'settings' : `access/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
+  };
+  const figures = ['Used', 'Spent', 'Of', 'Forecast'];
+  const rest = total > nearest.length ? html` The ${format.count(nearest.length)} nearest are shown.` : '';
+  return html`<section><h2>Budgets near their end</h2>${
+    total === 0
+      ? emptyText(`No budget has reached ${format.percent(80)}, and none will be passed at this pace.`)
+      : html`<p>${format.count(total)} ${total === 1 ? 'budget has' : 'budgets have'} reached ${format.percent(80)} or will be passed at this pace. Used up: ${format.count(used_up)}.${rest}</p>
+${table('Budgets near their end', nearest, { cells, figures }, true)}`
+  }</section>`;
+}
+
+/** @param since where the requests begin that the figures lead to */
+function modelTable(models: readonly ModelHealth[], format: Format, since: string): Html {
+  if (models.length === 0) return emptyText(UNKNOWN);
+  const requestsOf = (slug: string, more: Record<string, string> = {}) =>
+    `/requests?${new URLSearchParams({ model: slug, from: since, ...more })}`;
+  const share = (count: number, requests: number) => shareOf(count, requests, format);
+  const cells = {
+    Model: ({ slug }: ModelHealth) => (slug === '' ? muted('without a model') : html`<code>${slug}</code>`),
+    Requests: ({ slug, requests }: ModelHealth) =>
+      slug === ''
+        ? format.count(requests)
+        : html`<a href="${requestsOf(slug)}">${format.count(requests)}<span class="sr"> requests for ${slug}</span></a>`,
+    Refused: ({ slug, refused, requests }: ModelHealth) =>
+      slug === '' || refused === 0
+        ? share(refused, requests)
+        : html`<a href="${requestsOf(slug, { status: 'refused' })}">${share(refused, requests)}<span class="sr"> of the requests for ${slug} were refused</span></a>`,
+    Failed: ({ slug, failed, requests }: ModelHealth) =>
+      slug === '' || failed === 0
+        ? share(failed, requests)
+        : html`<a href="${requestsOf(slug, { status: 'failed' })}">${share(failed, requests)}<span class="sr"> of the requests for ${slug} failed</span></a>`,
+    'Upstream failed': ({ upstream_failed, requests }: ModelHealth) => share(upstream_failed, requests),
+    'Mean time': ({ mean_ms }: ModelHealth) => (mean_ms === null ? '' : `${format.count(Math.round(mean_ms))} ms`),
+  };
+  const figures = ['Requests', 'Refused', 'Failed', 'Upstream failed', 'Mean time'];
+  return table('Models in the last 24 hours', models, { cells, figures }, true);
+}
+
+/** Why requests of the last 24 hours were refused or failed. @param since where the requests begin that the figures lead to */
+function reasonSection(day: LastDay, format: Format, since: string): Html | string {
+  if (day.requests === 0) return '';
+  const sum = `${format.count(day.refused)} of ${format.count(day.requests)} requests were refused, and ${format.count(day.failed)} failed.`;
+  const cells = {
+    ...reasonCells<Reason>(day.requests, format, (code) => `/requests?${new URLSearchParams({ code, from: since })}`),
+    Companies: ({ companies }: Reason) => format.count(companies),
+    'Most often': ({ code, most }: Reason) =>
+      most === null
+        ? muted('without a valid key')
+        : html`${companyLink({ company_id: most.id, company_name: most.name }, `requests?${new URLSearchParams({ code, from: since })}`)} ${muted(format.count(most.requests))}`,
+  };
+  const title = 'Refused and failed in the last 24 hours';
+  return html`<section id="reasons"><h2>${title}</h2><p>${sum}</p>
+${day.reasons.length === 0 ? '' : table(title, day.reasons, { cells, figures: ['Requests', 'Share', 'Companies'] }, true)}</section>`;
+}
+
+function gatewayTable({ gateways, set_aside }: Overview, format: Format): Html {
+  if (gateways.length === 0) return emptyText('No gateway has written that it runs.');
+  const cells = {
+    Gateway: ({ name }: GatewayRow) => name,
+    State: ({ gone, spool_failing, limits_alone }: GatewayRow) =>
+      gone
+        ? badge('bad', 'gone')
+        : spool_failing
+          ? badge('bad', 'disk fails')
+          : limits_alone
+            ? badge('warn', 'limits alone')
+            : badge('good', 'running'),
+    Version: ({ version }: GatewayRow) => version,
+    Started: ({ started_at }: GatewayRow) => format.ago(new Date(started_at)),
+    Seen: ({ last_seen_at }: GatewayRow) => format.ago(new Date(last_seen_at)),
+    'In flight': ({ requests_in_flight }: GatewayRow) => format.count(requests_in_flight),
+    'Records waiting': ({ backlog, oldest_seconds }: GatewayRow) =>
+      html`${format.count(backlog)}${backlog === 0 ? '' : html`<br>${muted(`oldest for ${duration(oldest_seconds)}`)}`}`,
+  };
+  return html`${table('Gateways', gateways, { cells, figures: ['In flight', 'Records waiting'] }, true)}
+<p class="muted">Records that the database refused: ${format.count(set_aside)}. A gateway that was not seen for a minute is gone; after a day it is forgotten, unless records waited in its spool.</p>`;
+}
+
+function changes({ changes: rows }: Overview, format: Format): Html {
+  if (rows.length === 0) return emptyText('Nothing has changed yet.');
+  const cells = {
+    When: ({ at }: Overview['changes'][number]) => format.ago(new Date(at)),
+    Who: ({ who }: Overview['changes'][number]) => html`<span class="by">${who}</span>`,
+    What: ({ what }: Overview['changes'][number]) => what,
+  };
+  return html`${table('Latest changes', rows, { cells }, true)}
+<p><a href="/audit">All changes</a></p>`;
+}

@@ -1,0 +1,116 @@
+import { oneOf, readEmail } from '../../domain/field.ts';
+import { hashPassword, readPassword } from '../../domain/password.ts';
+import { ROLES } from '../../domain/user.ts';
+import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
+import { deleteSessionsOf } from '../../store/people/session.ts';
+import { createUser, findUserById, removeUser, setPasswordHash, type UserRow } from '../../store/people/user.ts';
+import { change, type PageContext, param, type Route, read, removal, sharerOf } from '../page/context.ts';
+import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { html } from '../page/html.ts';
+import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
+import { list, listQuery } from '../page/list.ts';
+import { companyField, readCompanyChoice } from '../page/picker.ts';
+
+/** The users who may sign in, and their roles, for operators. */
+export const userRoutes: readonly Route[] = [
+  { method: 'GET', path: '/users', action: 'user.read', handle: listPage },
+  { method: 'POST', path: '/users', action: 'user.write', handle: create, page: listPage },
+  { method: 'GET', path: '/users/:user', action: 'user.write', handle: userPage },
+  { method: 'POST', path: '/users/:user/password', action: 'user.write', handle: setPassword, page: userPage },
+  { method: 'GET', path: '/users/:user/remove', action: 'user.write', handle: removePage },
+  { method: 'POST', path: '/users/:user/remove', action: 'user.write', handle: remove, page: removePage },
+];
+
+const SORTS = { company: 'Company', email: 'E-mail address', role: 'Role', '-created': 'Newest' };
+
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const query = listQuery<UserSort>(c, SORTS);
+  const users = await read(c, (sql) => pageOfUsers(sql, query));
+  const cells = {
+    'E-mail address': ({ id, email }: UserRow) => html`<a href="/users/${id}">${email}</a>`,
+    Role: ({ role }: UserRow) => badge('plain', role),
+    Company: (row: Owned) => companyLink(row, 'people', 'all companies'),
+    Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
+  };
+  const fields = async (
+    state: FormState,
+  ) => html`${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
+<div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => [role, role]), value: 'owner' })}
+${await companyField(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
+${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}`;
+  const body = html`<h1>Users</h1>
+<p class="lead">Owners manage their company with its people, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of that. Operators see everything. To let people choose their own passwords, invite them on the People page of their company.</p>
+${createCard(c, form, { path: '/users', title: 'Add a user', button: 'Add user', isFirst: false, fields })}
+${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}`;
+  return page(c, 'Users', body);
+}
+
+async function create(c: PageContext, form: Form): Promise<Response> {
+  const email = form.required('email', readEmail);
+  const role = form.required('role', oneOf(...ROLES));
+  const company_id = await readCompanyChoice(c, form);
+  const password = form.optional('password', readPassword);
+  if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
+  if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
+  form.check();
+  // before the transaction: a hash takes a third of a second
+  const hash = password === null ? null : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));
+  await change(c, (sql) => createUser(sql, { email, role, company_id }, hash));
+  return c.redirect('/users?done=created', 303);
+}
+
+async function userPage(c: PageContext, form: Form): Promise<Response> {
+  const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
+  const base = `/users/${user.id}`;
+  const state = formState(form, `${base}/password`);
+  const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_id === null ? '' : html` of ${companyLink(user, 'people')}`}</p>
+<section class="card"><h2>Set a new password</h2>${state.summary}
+<form method="post" action="${base}/password" class="stack">${csrfInput(c)}
+${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' })}
+<div class="actions"><button class="primary">Set password</button></div></form></section>
+<p><a href="/users">All users</a> · <a href="${base}/remove">Remove this user…</a></p>`;
+  return page(c, user.email, body);
+}
+
+async function setPassword(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'user');
+  const password = form.required('password', readPassword);
+  form.check();
+  await replacePassword(c, id, password);
+  return c.redirect(`/users/${id}?done=password`, 303);
+}
+
+/**
+ * Stores a user's new password and ends the user's sessions, but for the one of this request.
+ * @param former as of `setPasswordHash`
+ * @returns the hash of the new password
+ */
+export async function replacePassword(c: PageContext, userId: string, password: string, former: string | null = null) {
+  const { services, session } = c.var;
+  const hash = await services.hashing.run(sharerOf(c), () => hashPassword(password));
+  await change(c, async (sql) => {
+    await setPasswordHash(sql, userId, hash, former);
+    await deleteSessionsOf(sql, userId, session.digest);
+  });
+  return hash;
+}
+
+async function removePage(c: PageContext, form: Form): Promise<Response> {
+  const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
+  const base = `/users/${user.id}`;
+  const whose = user.company_name === null ? user.role : `${user.role} of ${user.company_name}`;
+  const text = html`${formState(form, `${base}/remove`).summary}<p><strong>${user.email}</strong>, ${whose}</p>
+<p>This user is signed out at once and cannot sign in again. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.</p>`;
+  const body = html`<h1>Remove this user?</h1>
+${confirmation(c, { action: `${base}/remove`, button: 'Remove user', back: base, text })}`;
+  return page(c, 'Remove a user', body);
+}
+
+async function remove(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'user');
+  if (id === c.var.session.user.user_id) form.refuse('', 'You cannot remove yourself.');
+  form.check();
+  await removal(c, (sql) => removeUser(sql, id));
+  return c.redirect('/users?done=removed', 303);
+}

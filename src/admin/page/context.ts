@@ -1,0 +1,171 @@
+import type { Context } from 'hono';
+import type { LRUCache } from 'lru-cache';
+import type { Calendar } from '../../domain/month.ts';
+import type { Clock } from '../../domain/ports.ts';
+import { RefusedChange } from '../../domain/text/refused-change.ts';
+import type { Logger } from '../../log.ts';
+import { type Action, may } from '../../operations/permission.ts';
+import { findCompany } from '../../store/company/company.ts';
+import { actingAs, auditedBytes } from '../../store/connection/acting-person.ts';
+import type { Database, Sql, Work } from '../../store/connection/pool.ts';
+import { enterCompany, within } from '../../store/connection/tenant-role.ts';
+import { CLIENT_HEADER, type PagesSettings } from '../process/settings.ts';
+import type { Form, FormBindings } from './form.ts';
+import type { Format } from './format.ts';
+import type { Semaphore } from './semaphore.ts';
+import type { Session, Sessions } from './session.ts';
+import type { Attempts, ChangeLimit, Throttle } from './throttle.ts';
+
+const DEADLINE_MS = 5000;
+
+/** What pages are made from. */
+export interface PageServices extends PagesSettings {
+  readonly db: Database;
+  readonly calendar: Calendar;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly sessions: Sessions;
+  /** Limits password hashes of people who are signed in or invited, or whose browser is known. */
+  readonly hashing: Semaphore;
+  /** Limits password hashes of all others: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
+  readonly guesses: Semaphore;
+  /** Failed sign-ins, and invitations that do not exist. */
+  readonly attempts: Attempts;
+  /** Invitations by company: each may be an e-mail to anybody. */
+  readonly invitations: Throttle;
+  readonly changes: ChangeLimit;
+  /** Limits exports and other reports, which may take minutes. */
+  readonly slow: Semaphore;
+  /** Limits e-mails, which wait for a mail server and hold no database connection. */
+  readonly mails: Semaphore;
+  /** Limits trials of models and assistants, which may take minutes too, but hold no database connection. */
+  readonly trials: Semaphore;
+  /** Texts of keys for trials, by company and user. They are nowhere else. */
+  readonly texts: LRUCache<string, Promise<string>>;
+}
+
+/** What Hono's context holds besides the request. Only `services` is set before a user is signed in. */
+export interface PageEnv {
+  Bindings: FormBindings;
+  Variables: {
+    readonly services: PageServices;
+    readonly session: Session;
+    readonly format: Format;
+    /** Since when the company of the path is closed; null: it is open, or the path names none. */
+    readonly closedAt: Date | null;
+    /** The page is shown again because its form was refused. */
+    readonly isRefused?: true;
+  };
+}
+
+/** One request of a user who is signed in and has the permission that the route names. */
+export type PageContext = Context<PageEnv>;
+
+export interface Route {
+  readonly method: 'GET' | 'POST';
+  /** Hono's syntax, but parameters match ids only. ":company" is the company that the action is about. */
+  readonly path: string;
+  /** The permission a user needs; see permission.ts. */
+  readonly action: Action;
+  /** Whose permit it takes in place of one of those that keep pages fast. */
+  readonly permits?: 'mails' | 'trials' | 'slow';
+  /** Works for a closed company although it changes something. */
+  readonly whileClosed?: true;
+  /** Nothing of its form is kept, so it does not count as a change. */
+  readonly isTrial?: true;
+  /** The form has a long text: up to 1 MiB instead of 16 KiB. */
+  readonly long?: true;
+  /** The form is sent as multipart/form-data and may have a file, up to 1 MiB in all. */
+  readonly upload?: true;
+  /** @param form what was sent; empty for GET */
+  handle(c: PageContext, form: Form): Response | Promise<Response>;
+  /** The page with the form, shown again with its values and messages when the form is refused. */
+  page?(c: PageContext, form: Form): Response | Promise<Response>;
+}
+
+/** Runs a query for a page. Under a company's path, row-level security shows that company's rows only. */
+export function read<T>(c: PageContext, query: Work<T>, deadlineMs = DEADLINE_MS): Promise<T> {
+  return within(c.var.services.db, companyOf(c), deadlineMs, query, c.var.session.user.role);
+}
+
+/** Reads the company of the path, and something of it. @throws RefusedChange not_found */
+export function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: string) => PromiseLike<T>) {
+  const id = param(c, 'company');
+  return read(c, async (sql) => [await findCompany(sql, id), await query(sql, id)] as const);
+}
+
+/** Runs a change in one transaction; the audit log names the user. Limited to a company's rows as `read` is. */
+export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): Promise<T> {
+  return changeAsOperator(c, async (sql) => {
+    const company = companyOf(c);
+    if (company !== null) await enterCompany(sql, company, c.var.session.user.role);
+    return work(sql);
+  });
+}
+
+/** A change that removes something. What is not there was removed before, such as by the same form: that is no error. */
+export async function removal(c: PageContext, work: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
+  try {
+    await change(c, work);
+  } catch (error) {
+    if (!(error instanceof RefusedChange && error.reason === 'not_found')) throw error;
+  }
+}
+
+/** Changes what operators alone may change, such as ceilings: not under the tenant role, which may not. */
+export function changeAsOperator<T>(
+  c: PageContext,
+  work: (sql: Sql) => PromiseLike<T>,
+  deadlineMs = DEADLINE_MS,
+): Promise<T> {
+  const { email, company_id } = c.var.session.user;
+  const bytes = c.env.incoming.rawBody.length;
+  return countedChange(c.var.services, { actor: email, company: company_id, bytes }, deadlineMs, work);
+}
+
+/** The company of whoever makes a change, and the bytes of the form or body. */
+interface Maker {
+  readonly actor: string;
+  readonly company: string | null;
+  readonly bytes: number;
+}
+
+/** One transaction of a change. What the audit log keeps of it counts for the company of its maker. */
+export async function countedChange<T>(
+  { db, changes }: PageServices,
+  { actor, company, bytes }: Maker,
+  deadlineMs: number,
+  work: (sql: Sql) => PromiseLike<T>,
+): Promise<T> {
+  const [value, kept] = await actingAs(db, actor, deadlineMs, async (sql) => {
+    return [await work(sql), company === null ? 0 : await auditedBytes(sql)] as const;
+  });
+  changes.end(company, bytes, kept);
+  return value;
+}
+
+/** Whether the user may take an action for the company of the path now: pages show no forms that would be refused. */
+export function mayNow(c: PageContext, action: Action): boolean {
+  return c.var.closedAt === null && may(c.var.session.user, action, companyOf(c));
+}
+
+/** The client's address, from the gateway. */
+export function clientOf(c: PageContext): string {
+  return (c.req.header(CLIENT_HEADER) as string).split(' ')[1] ?? '';
+}
+
+/** Who shares permits: all people of one company, or one operator. */
+export function sharerOf(c: PageContext): string {
+  const { company_id, user_id } = c.var.session.user;
+  return company_id ?? user_id;
+}
+
+/** The id of the company in the path; null when there is none. */
+export function companyOf(c: PageContext): string | null {
+  return c.req.param('company') === undefined ? null : param(c, 'company');
+}
+
+/** An id from the path, in lower case. The route must have this parameter. */
+export function param(c: PageContext, name: string): string {
+  return (c.req.param(name) as string).toLowerCase();
+}

@@ -1,0 +1,144 @@
+import type { HttpBindings } from '@hono/node-server';
+import type { HonoRequest } from 'hono';
+import { HTTPException } from 'hono/http-exception';
+import { FieldError, type Read } from '../../domain/field.ts';
+import { FALLBACK, knownLanguage, languageOf } from './locale.ts';
+import { numeric } from './number-text.ts';
+
+const MAX_FIELDS = 1000;
+/** Fields that hold for one request only; see csrfInput, question.ts and kept-form.ts. */
+const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password'];
+
+/** Node's request and response; `rawBody` is the whole body, empty for GET. */
+export type FormBindings = HttpBindings & { readonly incoming: { readonly rawBody: Buffer } };
+
+type FormRequest = { readonly req: HonoRequest; readonly env: FormBindings };
+
+/** A form was refused. Its `Form` has the messages. */
+export class FormRefused extends Error {
+  override readonly name = 'FormRefused';
+}
+
+/** The fields of a form that was sent. Reading collects mistakes; `check` throws when there are any. */
+export class Form {
+  readonly values: URLSearchParams;
+  /** The path it was sent to; null when nothing was sent. */
+  readonly path: string | null;
+  /** The reader's when the form was shown, by its field `language`: its numbers are in it. */
+  readonly language: string;
+  /** Shown again as it was typed, without having been tried. */
+  isResumed = false;
+  readonly #messages = new Map<string, string>();
+
+  /** @param language of the reader now */
+  constructor(values: URLSearchParams = new URLSearchParams(), path: string | null = null, language = FALLBACK) {
+    this.values = values;
+    this.path = path;
+    this.language = knownLanguage(values.get('language') ?? '') ?? language;
+  }
+
+  /** One sentence for each refused field, by its name; '' for the form as a whole. */
+  get messages(): ReadonlyMap<string, string> {
+    return this.#messages;
+  }
+
+  /** A field that must be filled in. The result is undefined after a mistake, until `check` throws. */
+  required<T>(name: string, read: Read<T>): T {
+    const text = this.values.get(name) ?? '';
+    if (text === '') this.refuse(name, 'is missing.');
+    return this.#read(name, text, read) as T;
+  }
+
+  /** A field that may be empty: null then, and after a mistake. */
+  optional<T>(name: string, read: Read<T>): T | null {
+    const text = this.values.get(name) ?? '';
+    return text === '' ? null : (this.#read(name, text, read) ?? null);
+  }
+
+  /** Names and values to send again: all but passwords, keys, and what belongs to one request. */
+  get kept(): [string, string][] {
+    const dropped = new Set([...ONE_REQUEST, ...this.values.getAll('secret')]);
+    return [...this.values].filter(([name]) => !dropped.has(name));
+  }
+
+  /** Whether the user answered a question about this form (question.ts). */
+  confirms(answer: string): boolean {
+    return this.values.getAll('confirmed').includes(answer);
+  }
+
+  /** Every value of a field. */
+  all<T>(name: string, read: Read<T>): T[] {
+    return this.values.getAll(name).map((text) => this.#read(name, text, read) as T);
+  }
+
+  /** For fields with numbers: lets people write them as the page and their own language do. */
+  numeric<T>(read: Read<T>): Read<T> {
+    return numeric(this.language, read);
+  }
+
+  checked(name: string): boolean {
+    return this.values.get(name) === 'true';
+  }
+
+  /** Notes a mistake. The first one of a field is kept. */
+  refuse(name: string, message: string): void {
+    if (!this.#messages.has(name)) this.#messages.set(name, message);
+  }
+
+  /** @throws FormRefused when there was any mistake */
+  check(): void {
+    if (this.#messages.size > 0) throw new FormRefused([...this.#messages.values()].join(' '));
+  }
+
+  #read<T>(name: string, text: string, read: Read<T>): T | undefined {
+    try {
+      if (text.includes('\0')) throw new FieldError('must not hold NUL characters'); // the database stores none
+      return read(text.replaceAll('\r\n', '\n')); // browsers send line ends as CRLF
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
+      this.refuse(name, `${error.message}.`);
+      return undefined;
+    }
+  }
+}
+
+/** The form of a request. @throws HTTPException 415 for anything but a form, 413 for a large one or too many fields */
+export function readForm(c: FormRequest, maxBytes: number): Form {
+  if (!/^application\/x-www-form-urlencoded\b/i.test(c.req.header('content-type') ?? '')) {
+    throw new HTTPException(415, { message: 'Forms are sent as application/x-www-form-urlencoded.' });
+  }
+  const { rawBody } = c.env.incoming;
+  const text = rawBody.toString();
+  // fields are counted before they are parsed, which takes 6 µs each
+  if (rawBody.length > maxBytes || text.split('&', MAX_FIELDS + 1).length > MAX_FIELDS) {
+    throw new HTTPException(413, { message: 'The form is too large.' });
+  }
+  return new Form(new URLSearchParams(text), c.req.path, languageOf(c.req.header('accept-language')));
+}
+
+/** Whether a form was sent that may have a file. */
+export function isUploaded(c: FormRequest): boolean {
+  return /^multipart\/form-data\b/i.test(c.req.header('content-type') ?? '');
+}
+
+/**
+ * A form with a file: the file's text is the value of `csv`, in place of what was typed there.
+ * @throws HTTPException 415 for another form, 413 for a large one, 400 for one that cannot be read
+ */
+export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form> {
+  if (!isUploaded(c)) {
+    throw new HTTPException(415, { message: 'This form is sent as multipart/form-data.' });
+  }
+  if (c.env.incoming.rawBody.length > maxBytes) throw new HTTPException(413, { message: 'The form is too large.' });
+  const values = new URLSearchParams();
+  try {
+    for (const [name, value] of [...(await c.req.formData())].slice(0, MAX_FIELDS)) {
+      if (typeof value === 'string') values.append(name, value);
+      else if (value.size > 0)
+        values.set('csv', new TextDecoder('utf-8', { fatal: true }).decode(await value.arrayBuffer()));
+    }
+  } catch {
+    throw new HTTPException(400, { message: 'The form cannot be read: a file has to be text in UTF-8.' });
+  }
+  return new Form(values, c.req.path, languageOf(c.req.header('accept-language')));
+}

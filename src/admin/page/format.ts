@@ -1,0 +1,158 @@
+import type { Clock } from '../../domain/ports.ts';
+import { ALL_DIGITS, eurIn, euro, roundedCents, textOf } from '../../domain/text/eur-text.ts';
+import { type Html, html } from './html.ts';
+import { pageLocale } from './locale.ts';
+
+const AGES = [
+  ['day', 86_400],
+  ['hour', 3600],
+  ['minute', 60],
+] as const;
+
+/** A share of a tiny budget may be larger, and then its digits tell nothing. */
+const MOST_PERCENT = 1_000_000;
+
+/**
+ * Numbers and times in the English of one reader's region.
+ * @param language of the reader, such as "de-AT"
+ * @param clock by which ages are told
+ */
+export function formatFor(language: string, timeZone: string, clock: Clock = Date.now) {
+  const locale = pageLocale(language);
+  return {
+    /** The reader's own: what the reader types into forms may follow it. */
+    language,
+    ...amounts(locale),
+    ...numbers(locale),
+    ...moments(locale, timeZone, clock),
+    ...dates(locale),
+  };
+}
+
+export type Format = ReturnType<typeof formatFor>;
+
+// Each of these makes its formatters once: making one takes as long as 50 uses of it.
+
+function amounts(locale: string) {
+  const { shown, exact, exactParts } = eurIn(locale);
+  const prices = euro(locale, 2, 12);
+  const digits = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
+  const cents = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+  /** What is read, with the exact text as its tooltip and for screen readers where that is another one. */
+  const rounded = (text: string, exactText: string): Html =>
+    text === exactText
+      ? html`<span class="eur">${text}</span>`
+      : html`<span class="eur" title="${exactText}"><span aria-hidden="true">${text}</span><span class="sr">${exactText}</span></span>`;
+  return {
+    /** An EUR amount of two decimals. Where digits are left out, the exact amount is its tooltip, and what screen readers say. */
+    amount: (amount: string): Html => rounded(shown(amount), exact(amount)),
+
+    /** The same as plain text, where there can be no tooltip. */
+    eurFixed: (amount: string): string => shown(amount),
+
+    /** What a single call cost, which is often less than a cent: exact. Digits after the cents are smaller. */
+    eur(amount: string): Html {
+      return html`<span class="eur">${exactParts(amount).map(({ type, value }) => {
+        if (type !== 'fraction' || value.length === 2) return value;
+        return html`${value.slice(0, 2)}<small>${value.slice(2)}</small>`;
+      })}</span>`;
+    },
+
+    /** An exact EUR amount as plain text: a setting that somebody typed, and the tooltip of a rounded amount. */
+    eurText: exact,
+
+    /** A rounded amount, for axes. */
+    eurAxis(amount: number, decimals: number): string {
+      return textOf(euro(locale, decimals, decimals)(String(amount)));
+    },
+
+    /** A price with all its decimals. */
+    price(amount: string): string {
+      return textOf(prices(amount));
+    },
+
+    /** An exact amount of another currency, such as "0.0003676 USD". */
+    other(amount: string, currency: string): string {
+      return `${digits.format(amount as Intl.StringNumericLiteral)} ${currency}`;
+    },
+
+    /** The same of many calls, to two decimals as `amount`. */
+    otherSum(amount: string, currency: string): Html {
+      const { sign, value } = roundedCents(amount);
+      const text = `${sign}${cents.format(value as Intl.StringNumericLiteral)} ${currency}`;
+      const exactText = `${digits.format(amount as Intl.StringNumericLiteral)} ${currency}`;
+      return rounded(text, exactText);
+    },
+  };
+}
+
+function numbers(locale: string) {
+  const counts = new Intl.NumberFormat(locale);
+  const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
+  return {
+    count(value: number): string {
+      return counts.format(value);
+    },
+
+    percent(value: number): string {
+      return value > MOST_PERCENT ? `over ${percents.format(MOST_PERCENT / 100)}` : percents.format(value / 100);
+    },
+
+    /** "320 ms", "1.4 s" or "75 s". */
+    duration(milliseconds: number): string {
+      if (milliseconds < 1000) return `${counts.format(Math.round(milliseconds))} ms`;
+      return `${counts.format(Number((milliseconds / 1000).toPrecision(2)))} s`;
+    },
+  };
+}
+
+/** @param timeZone the billing time zone */
+function moments(locale: string, timeZone: string, clock: Clock) {
+  const minutes = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'short', timeZone });
+  const seconds = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium', timeZone });
+  const ages = new Intl.RelativeTimeFormat(locale, { numeric: 'auto' });
+  return {
+    /** A moment to the minute. */
+    instant(at: Date): Html {
+      return html`<time datetime="${at.toISOString()}">${minutes.format(at)}</time>`;
+    },
+
+    /** A moment to the second. */
+    second(at: Date): Html {
+      return html`<time datetime="${at.toISOString()}">${seconds.format(at)}</time>`;
+    },
+
+    /** How long ago a moment is, such as "5 minutes ago", with the moment itself as a tooltip. */
+    ago(at: Date): Html {
+      const age = Math.min(0, Math.round((at.getTime() - clock()) / 1000));
+      const [unit, length] = AGES.find(([, each]) => -age >= each) ?? (['second', 1] as const);
+      const exact = minutes.format(at);
+      return html`<time datetime="${at.toISOString()}" title="${exact}">${ages.format(Math.ceil(age / length), unit)}</time>`;
+    },
+  };
+}
+
+/** Dates are text such as "2026-11-24", and a month is its first day. */
+function dates(locale: string) {
+  const writer = (options: Intl.DateTimeFormatOptions) => {
+    const format = new Intl.DateTimeFormat(locale, { ...options, timeZone: 'UTC' });
+    return (date: string): string => format.format(midnight(date));
+  };
+  const ranges = new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeZone: 'UTC' });
+  return {
+    /** "24 November" */
+    day: writer({ day: 'numeric', month: 'long' }),
+    /** "24 Nov" */
+    shortDay: writer({ day: 'numeric', month: 'short' }),
+    /** "Nov" */
+    shortMonth: writer({ month: 'short' }),
+    /** "November 2026" */
+    month: writer({ month: 'long', year: 'numeric' }),
+    /** "24 – 30 November 2026", or the single day */
+    range: (from: string, to: string): string => ranges.formatRange(midnight(from), midnight(to)),
+  };
+}
+
+function midnight(date: string): Date {
+  return new Date(`${date}T00:00:00Z`);
+}

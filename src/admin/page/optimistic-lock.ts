@@ -1,0 +1,104 @@
+import { hash } from 'node:crypto';
+import { formatEur, parseEur } from '../../domain/money.ts';
+import { type EditedTable, type LastChange, lastChange, lockRow } from '../../store/company/last-change.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { FormQuestion } from './confirmation.ts';
+import type { PageContext } from './context.ts';
+import type { FormState } from './field.ts';
+import type { Form } from './form.ts';
+import type { Format } from './format.ts';
+import { type Html, html } from './html.ts';
+import { muted, table } from './layout.ts';
+
+/**
+ * Two people edit the same row: whoever saves second sees both values and decides. A form carries a digest of the
+ * columns that it edits, as they were when its page was made.
+ */
+
+/** The columns that a form edits, in the words of its labels. */
+export type Labels<T> = { readonly [K in keyof T & string]?: string };
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** The hidden field. A form that is shown again keeps the digest of what its user saw first. */
+export function seenInput<T extends object>(state: FormState, row: T, labels: Labels<T>): Html {
+  return html`<input type="hidden" name="seen" value="${state.value('seen', digestOf(row as Row, Object.keys(labels)))}">`;
+}
+
+/** What somebody saves with a form. */
+export interface Edit<T> {
+  readonly table: EditedTable;
+  readonly id: string;
+  /** Whose row it is; null for shared models. */
+  readonly company: string | null;
+  readonly labels: Labels<T>;
+  /** What the form would save. */
+  readonly changes: { readonly [K in keyof T]?: T[K] | undefined };
+  /** Reads the present row, which is locked. */
+  readonly find: () => Promise<T>;
+  /** The page that shows what is stored now. */
+  readonly page: string;
+}
+
+/**
+ * Locks the row of a form until the transaction ends.
+ * @returns the present row
+ * @throws FormQuestion when somebody else changed what the form edits since it was shown
+ */
+export async function lockEdited<T extends object>(c: PageContext, sql: Sql, form: Form, edit: Edit<T>): Promise<T> {
+  await lockRow(sql, edit.table, edit.id);
+  const present = await edit.find();
+  const row = present as Row;
+  const changes = edit.changes as Row;
+  const columns = Object.keys(edit.labels);
+  const digest = digestOf(row, columns);
+  const seen = form.values.get('seen');
+  const differing = columns.filter(
+    (name) => name in changes && canonical(changes[name], name) !== canonical(row[name], name),
+  );
+  const answer = `stale ${digest}`;
+  if (seen === null || seen === digest || differing.length === 0 || form.confirms(answer)) return present;
+  const last = await lastChange(sql, edit.table, edit.id, edit.company);
+  const labels: Readonly<Record<string, string | undefined>> = edit.labels;
+  const { format, session } = c.var;
+  const cells = {
+    Field: (name: string) => labels[name] ?? name,
+    Yours: (name: string) => shown(changes[name], name, format),
+    Theirs: (name: string) => shown(row[name], name, format),
+  };
+  throw new FormQuestion({
+    answer,
+    title: 'Somebody else saved this first',
+    text: html`<p>After you opened the form of <strong>${row.name ?? row.slug}</strong>, it was saved${savedBy(last, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>
+${table('What differs', differing, { cells })}`,
+    button: 'Save mine anyway',
+    link: { href: edit.page, text: 'Take theirs' },
+  });
+}
+
+/** Customers do not learn the addresses of operators. */
+function savedBy(last: LastChange | null, isOperator: boolean, format: Format): Html | string {
+  if (last === null) return '';
+  const { at, actor, is_colleague } = last;
+  return html` at ${format.instant(at)} by <strong>${isOperator || is_colleague ? actor : 'the operator of this service'}</strong>`;
+}
+
+function digestOf(row: Row, columns: readonly string[]): string {
+  const values = columns.map((name) => canonical(row[name], name));
+  return hash('sha256', JSON.stringify(values), 'base64url').slice(0, 22);
+}
+
+/** Equal for values that mean the same: lists have no order, and amounts no trailing zeros. */
+function canonical(value: unknown, name: string): string {
+  if (Array.isArray(value)) return JSON.stringify([...value].sort());
+  if (name.includes('_eur') && typeof value === 'string') return formatEur(parseEur(value));
+  return JSON.stringify(value ?? null);
+}
+
+function shown(value: unknown, name: string, format: Format): Html {
+  if (value === null || value === undefined || value === '') return muted('none');
+  if (name.includes('_eur')) return html`${format.eurText(String(value))}`;
+  if (typeof value === 'number') return html`${format.count(value)}`;
+  if (typeof value === 'boolean') return html`${value ? 'yes' : 'no'}`;
+  return html`<span class="typed">${Array.isArray(value) ? value.join(', ') : String(value)}</span>`;
+}

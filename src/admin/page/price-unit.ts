@@ -1,0 +1,60 @@
+import { getCookie, setCookie } from 'hono/cookie';
+import { type PriceUnit, priceIn, readPriceUnit, UNIT_TOKENS } from '../../domain/price.ts';
+import type { PageContext } from './context.ts';
+import type { Form } from './form.ts';
+import { type Html, html, raw } from './html.ts';
+import { cookieOptions } from './session.ts';
+
+/** Whether a reader sees prices per 1000 or per 1,000,000 tokens: the browser remembers it. */
+
+const COOKIE = 'price_unit';
+const YEAR_SECONDS = 365 * 24 * 3600;
+const UNITS = ['1k', '1M'] as const;
+
+/** The reader's unit: `?unit=` of the address, which is remembered, or what was chosen before. */
+export function priceUnitOf(c: PageContext): PriceUnit {
+  const options = cookieOptions(c.var.services.isSecure);
+  const asked = unitOf(c.req.query('unit'));
+  if (asked === null) return unitOf(getCookie(c, COOKIE, options.prefix) || undefined) ?? '1k';
+  setCookie(c, COOKIE, asked, { ...options, maxAge: YEAR_SECONDS });
+  return asked;
+}
+
+/** The unit in which a form shows its prices: that in which they were typed, after a refusal. */
+export function shownUnit(c: PageContext, form: Form): PriceUnit {
+  return form.path === null ? priceUnitOf(c) : sentUnit(form);
+}
+
+/** The unit in which a form was filled in: the reader may have switched in another window since. */
+export function sentUnit(form: Form): PriceUnit {
+  return form.optional('unit', readPriceUnit) ?? '1k';
+}
+
+export function unitInput(unit: PriceUnit): Html {
+  return html`<input type="hidden" name="unit" value="${unit}">`;
+}
+
+/** Links to the same page with prices in each unit. */
+export function unitSwitch(path: string, unit: PriceUnit): Html {
+  return html`<nav class="tabs units" aria-label="Unit of prices">${UNITS.map(
+    (each) =>
+      html`<a href="${path}?unit=${each}"${each === unit ? raw(' aria-current="true"') : ''}>Per ${UNIT_TOKENS[each]} tokens</a>`,
+  )}</nav>`;
+}
+
+/** Labels of the two prices of a model. */
+export function priceLabels(unit: PriceUnit): { readonly input: string; readonly output: string } {
+  return {
+    input: `EUR per ${UNIT_TOKENS[unit]} prompt tokens`,
+    output: `EUR per ${UNIT_TOKENS[unit]} completion tokens`,
+  };
+}
+
+/** A price as the reader sees it. @param price EUR per 1000 tokens as decimal text */
+export function priceText(c: PageContext, unit: PriceUnit, price: string): string {
+  return c.var.format.price(priceIn(unit, price));
+}
+
+function unitOf(text: string | undefined): PriceUnit | null {
+  return UNITS.find((unit) => unit === text) ?? null;
+}

@@ -1,0 +1,101 @@
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import type { Context } from 'hono';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
+import type { CookieOptions } from 'hono/utils/cookie';
+import { digestBytes } from '../../domain/key.ts';
+import { SESSION_LIMITS } from '../../domain/user.ts';
+import type { Database } from '../../store/connection/pool.ts';
+import { createSession, deleteSession, findSession, type SessionRow } from '../../store/people/session.ts';
+import { SESSION_HEADER } from '../process/settings.ts';
+
+const READ_MS = 2000;
+const COOKIE = 'tollgate';
+
+/** A session that has not ended. */
+export interface Session {
+  readonly user: SessionRow;
+  /** SHA-256 of the token; the key of the table. */
+  readonly digest: Buffer;
+  /** The token that every form of this session must send. */
+  readonly csrf: string;
+}
+
+/**
+ * Sessions are rows of the database; the browser has a random token in a cookie. A session ends
+ * after SESSION_LIMITS, at sign-out, and when the password changes.
+ */
+export class Sessions {
+  readonly #db: Database;
+  readonly #options: CookieOptions;
+
+  /** @param secure the pages are reached by https, and the cookie is sent over https only */
+  constructor(db: Database, secure: boolean) {
+    this.#db = db;
+    this.#options = cookieOptions(secure);
+  }
+
+  /**
+   * Signs a user in under a new token and ends the session that the browser had before.
+   * @param hash of the password that was given; null: none was needed
+   * @returns null when the user was removed, or the password replaced, meanwhile
+   */
+  async begin(c: Context, userId: string, hash: string | null = null): Promise<Session | null> {
+    const former = this.#token(c);
+    const token = randomBytes(32).toString('base64url');
+    const digest = digestBytes(token);
+    const user = await this.#db.run(READ_MS, async (sql) => {
+      if (former !== null) await deleteSession(sql, digestBytes(former));
+      await createSession(sql, digest, userId, hash);
+      return findSession(sql, digest);
+    });
+    if (user === null) return null;
+    c.header(SESSION_HEADER, token);
+    setCookie(c, COOKIE, token, { ...this.#options, maxAge: SESSION_LIMITS.absolute });
+    return { user, digest, csrf: csrfOf(token) };
+  }
+
+  /** The session of a request; null when there is none or it has ended. */
+  async find(c: Context): Promise<Session | null> {
+    const token = this.#token(c);
+    if (token === null) return null;
+    const digest = digestBytes(token);
+    const user = await this.#db.run(READ_MS, (sql) => findSession(sql, digest));
+    if (user === null) return null;
+    c.header(SESSION_HEADER, token);
+    return { user, digest, csrf: csrfOf(token) };
+  }
+
+  /** Whether the browser has the token of a session, which may have ended. */
+  isSent(c: Context): boolean {
+    return this.#token(c) !== null;
+  }
+
+  async end(c: Context, { digest }: Session): Promise<void> {
+    await this.#db.run(READ_MS, (sql) => deleteSession(sql, digest));
+    deleteCookie(c, COOKIE, this.#options);
+  }
+
+  #token(c: Context): string | null {
+    const token = getCookie(c, COOKIE, this.#options.prefix) ?? '';
+    return /^[\w-]{43}$/.test(token) ? token : null;
+  }
+}
+
+/**
+ * Cookies for this host alone that scripts cannot read. SameSite=Lax: a link on another site
+ * sends them, a form on another site does not.
+ */
+export function cookieOptions(secure: boolean): CookieOptions {
+  return { path: '/', httpOnly: true, sameSite: 'Lax', ...(secure ? { prefix: 'host', secure: true } : {}) };
+}
+
+/** Whether two texts are equal, in a time that does not tell where they differ. */
+export function isSameSecret(expected: string, given: string): boolean {
+  const [one, other] = [Buffer.from(expected), Buffer.from(given)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}
+
+/** Derived from the token, so only the session's own pages know it and nothing is stored. */
+function csrfOf(token: string): string {
+  return hash('sha256', `csrf ${token}`, 'base64url');
+}

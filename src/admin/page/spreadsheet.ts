@@ -1,0 +1,47 @@
+import { oneOf } from '../../domain/field.ts';
+import { type CsvForm, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../../domain/text/csv.ts';
+import type { PageContext } from './context.ts';
+import { options } from './field.ts';
+import { type Html, html } from './html.ts';
+import { pageLocale } from './locale.ts';
+
+/**
+ * CSV for the spreadsheet of the reader. Excel reads a file by the language of the computer: a German one takes ";"
+ * between cells and "," in numbers, an English one "," and ".". No file suits both. So a file is written as the page
+ * writes its numbers, unless the address chooses: `spreadsheet=comma` or `semicolon`.
+ */
+
+const PARAMETER = 'spreadsheet';
+const TEXTS: Readonly<Record<Spreadsheet, string>> = {
+  comma: 'commas and 1234.56',
+  semicolon: 'semicolons and 1234,56',
+};
+
+/** How the file that the address asks for is written. @throws FieldError */
+export function spreadsheetOf(c: PageContext): CsvForm {
+  const asked = c.req.query(PARAMETER);
+  return SPREADSHEETS[asked === undefined ? usual(c) : oneOf(...SPREADSHEET_NAMES)(asked)];
+}
+
+/** Links to a file: for a spreadsheet in the reader's language, and for others. @param address with a query */
+export function csvLinks(c: PageContext, address: string): Html {
+  const first = usual(c);
+  const link = (name: Spreadsheet) =>
+    html`<a class="button quiet" href="${address}&amp;${PARAMETER}=${name}" title="${`For a spreadsheet that takes ${TEXTS[name]}`}" download>${name === first ? 'CSV' : `CSV with ${name}s`}</a>`;
+  return html`${link(first)}${SPREADSHEET_NAMES.filter((name) => name !== first).map(link)}`;
+}
+
+/** The same choice as a control of a form. */
+export function spreadsheetSelect(c: PageContext): Html {
+  return html`<div class="field"><label for="spreadsheet">For a spreadsheet that takes</label>
+<select id="spreadsheet" name="${PARAMETER}">${options(
+    SPREADSHEET_NAMES.map((name) => [name, TEXTS[name]]),
+    usual(c),
+  )}</select></div>`;
+}
+
+/** What suits the numbers of the page. */
+function usual(c: PageContext): Spreadsheet {
+  const parts = new Intl.NumberFormat(pageLocale(c.var.format.language)).formatToParts(0.5);
+  return parts.some(({ type, value }) => type === 'decimal' && value === ',') ? 'semicolon' : 'comma';
+}

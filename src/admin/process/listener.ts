@@ -1,0 +1,109 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Logger } from '../../log.ts';
+import { Metrics } from '../../metrics.ts';
+import { closeWithConnection, createServerOver, networkOf } from '../../runtime/node-http.ts';
+import type { TlsFiles } from '../../runtime/tls-files.ts';
+import type { Forwarder, PagesOrigin } from './forward.ts';
+
+/** What is read of a body before somebody wants it, and what waits for a slow client. */
+const BUFFER_BYTES = 16_384;
+
+/** Connections at once, and those of one address: each takes a descriptor, which the API needs too. */
+const MAX_CONNECTIONS = 1000;
+const MAX_OF_ADDRESS = 500;
+
+/** What /livez, /readyz and /metrics answer from. */
+export interface Health {
+  readonly log: Logger;
+  /** In the Prometheus text format. */
+  metrics(): string | Promise<string>;
+  /** What the gateway still waits for, in words; empty when it is ready for traffic. */
+  waitingFor(): string[];
+  /** What does not answer any more, in words. Absent: whatever answers here lives. */
+  silent?(): Promise<string[]>;
+}
+
+/**
+ * The admin listener: /livez, /readyz and /metrics are answered here, whatever the pages do. Pages
+ * come from a process of their own, which starts at the first request for one: a gateway without
+ * visitors does not pay for them.
+ * @param origin called at that request; null: there are no pages
+ * @param tls null: the listener speaks plain HTTP
+ */
+export function createAdminListener(health: Health, origin: (() => PagesOrigin) | null, tls: TlsFiles | null) {
+  let pages: Promise<Forwarder> | null = null;
+
+  async function answer(path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
+    if (path === '/livez' || path === '/readyz' || path === '/metrics') return answerHealth(health, path, req, res);
+    if (origin === null)
+      return send(
+        res,
+        404,
+        'this gateway serves no administration pages: they need DATABASE_CONNECTIONS of 5 or more\n',
+      );
+    if (!path.startsWith('/')) return send(res, 404, 'not found\n'); // "*", or the address of another server
+    pages ??= import('./forward.ts').then(({ openForwarder }) => openForwarder(origin(), send));
+    await (await pages).answer(req, res);
+  }
+
+  const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000, highWaterMark: BUFFER_BYTES });
+  boundConnections(server);
+  server.on('request', (req: IncomingMessage, res: ServerResponse) => {
+    closeWithConnection(res);
+    const path = (req.url as string).split('?', 1)[0] as string;
+    answer(path, req, res).catch((error: Error) => {
+      health.log.error({ reason: error.stack }, 'admin: a request failed');
+      if (res.headersSent) res.destroy();
+      else send(res, 500, 'internal error\n');
+    });
+  });
+  return {
+    /** Not yet listening. */
+    server,
+    /** Closes all connections, and ends the process of the pages within half a second. */
+    async close(): Promise<void> {
+      server.close();
+      server.closeAllConnections();
+      await (await pages)?.close();
+    },
+  };
+}
+
+/** Closes connections beyond the bounds. Half of all are left to other addresses, such as the prober of an orchestrator. */
+function boundConnections(server: Server): void {
+  const open = new Map<string, number>();
+  server.maxConnections = MAX_CONNECTIONS;
+  server.on('connection', (socket: Socket) => {
+    const network = networkOf(socket.remoteAddress);
+    const count = (change: number): number => {
+      const now = (open.get(network) ?? 0) + change;
+      if (now > 0) open.set(network, now);
+      else open.delete(network);
+      return now;
+    };
+    socket.once('close', () => count(-1));
+    if (count(1) > MAX_OF_ADDRESS) socket.destroy();
+  });
+}
+
+async function answerHealth(health: Health, path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
+  if (req.method !== 'GET' && req.method !== 'HEAD')
+    return send(res, 405, 'method not allowed\n', { allow: 'GET, HEAD' });
+  if (path === '/livez') {
+    const silent = (await health.silent?.()) ?? [];
+    if (silent.length === 0) return send(res, 200, 'ok\n');
+    return send(res, 503, silent.map((what) => `${what} does not answer\n`).join(''));
+  }
+  if (path === '/metrics') return send(res, 200, await health.metrics(), { 'content-type': Metrics.contentType });
+  const waiting = health.waitingFor();
+  if (waiting.length === 0) return send(res, 200, 'ready\n');
+  return send(res, 503, waiting.map((what) => `waiting for ${what}\n`).join(''));
+}
+
+function send(res: ServerResponse, status: number, body: string, headers: Record<string, string> = {}): void {
+  const length = Buffer.byteLength(body);
+  const common = { 'cache-control': 'no-store', 'content-type': 'text/plain', 'content-length': length };
+  res.writeHead(status, { ...common, ...headers });
+  res.end(body);
+}

@@ -1,0 +1,82 @@
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import type { PageContext } from './page/context.ts';
+import { field, formState, keptInputs } from './page/field.ts';
+import { type Form, isUploaded, readForm, readUpload } from './page/form.ts';
+import { type Html, html, raw } from './page/html.ts';
+import { plainPage } from './page/layout.ts';
+import type { Session } from './page/session.ts';
+import { passwordSignIn } from './sign-in/sign-in-attempt.ts';
+
+/** Keeps what people typed in a form that was sent without a session, or while something was away. */
+
+const MAX_FORM_BYTES = 1 << 20;
+const MAX_ADDRESS = 2000; // characters
+const ENDED = 'Your session ended. Sign in to go on; what you typed is kept.';
+
+/** To the sign-in page, which leads back to the address of a page. */
+export function toSignIn(c: PageContext): Response {
+  const query = new URLSearchParams();
+  const address = c.req.path + new URL(c.req.url).search;
+  const isPage = c.req.method !== 'POST' && address !== '/' && address.length <= MAX_ADDRESS;
+  if (isPage) query.set('next', address);
+  if (c.var.services.sessions.isSent(c)) query.set('done', 'ended');
+  return c.redirect(query.size === 0 ? '/sign-in' : `/sign-in?${query}`, 303);
+}
+
+/**
+ * Keeps a form that was sent without a session in hidden fields of a sign-in page at its address: nothing is stored,
+ * and no other site sees it. After the sign-in the form is shown again (submission.ts). Single sign-on opens in another
+ * tab, so that what was typed does not pass through the provider's site.
+ * @returns the new session of the user whose form it is, or an answer
+ */
+export async function signInWithForm(c: PageContext): Promise<Session | Response> {
+  const form = await readSent(c);
+  const { values } = form;
+  if (!values.has('user')) return toSignIn(c); // not from a page of ours
+  const email = values.get('sign-in.email');
+  if (email === null) return againPage(c, form, 401);
+  const result = await passwordSignIn(c, email, values.get('sign-in.password') ?? '');
+  if ('message' in result) {
+    form.refuse('', result.message);
+    c.set('isRefused', true);
+    return againPage(c, form, result.status);
+  }
+  return values.get('user') === result.user.user_id ? result : c.redirect('/', 303);
+}
+
+function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Promise<Response> {
+  const { oidc } = c.var.services;
+  const state = formState(form, c.req.path);
+  const email = 'sign-in.email';
+  const password = 'sign-in.password';
+  const body = html`<div class="narrow"><h1>Sign in</h1>
+${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${ENDED}</p>` : state.summary}
+<form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${keptInputs(form)}
+${field(state, { name: email, label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
+${field(state, { name: password, label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
+<button class="primary">Sign in</button>
+${
+  oidc !== null
+    ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?next=/sign-in/done" target="_blank" rel="noopener">Sign in with your organisation <span class="muted">(in a new tab)</span></a></p>
+<p>Then come back to this tab:</p><button formnovalidate>Go on with what I typed</button>`
+    : ''
+}</form></div>`;
+  return plainPage(c, 'Sign in', body, status);
+}
+
+/** Keeps a form that was sent while something was away, to be sent once more as it was; empty for other requests. */
+export async function sendFormAgain(c: PageContext): Promise<Html | string> {
+  const form = c.req.method === 'POST' ? await readSent(c).catch(() => null) : null;
+  if (!form?.values.has('user')) return ''; // not from a page of ours
+  return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${keptInputs(form)}
+<p>What you typed is kept.</p><p><button class="primary">Send it again</button></p></form>`;
+}
+
+async function readSent(c: PageContext): Promise<Form> {
+  return isUploaded(c) ? readUpload(c, MAX_FORM_BYTES) : readForm(c, MAX_FORM_BYTES);
+}
+
+/** The attribute of a form that is sent as the request was. */
+function typeOf(c: PageContext): Html | string {
+  return isUploaded(c) ? raw(' enctype="multipart/form-data"') : '';
+}

@@ -1,0 +1,175 @@
+import type { Context } from 'hono';
+import { deleteCookie, setCookie } from 'hono/cookie';
+import type { CookieOptions } from 'hono/utils/cookie';
+import * as client from 'openid-client';
+import { reasonOf } from '../../log.ts';
+import { cookieOptions } from '../page/session.ts';
+import type { OidcSettings } from '../process/settings.ts';
+
+const CALLBACK = '/sign-in/oidc/callback';
+const COOKIE = 'tollgate-oidc';
+const ATTEMPT_SECONDS = 600;
+const PROVIDER_SECONDS = 10;
+const MOST_WORDS = 500; // characters of the provider's that are logged
+const MOST_BODY = 65_536;
+
+/** What the provider says of an address: all of it in the identity token, or all of it at its userinfo endpoint. */
+interface Address {
+  readonly email?: unknown;
+  readonly email_verified?: unknown;
+}
+
+interface FinishedAttempt {
+  /** The verified address in lower case; null when the provider confirms none. */
+  readonly email: string | null;
+  /** Why there is no address; empty where there is one. */
+  readonly lack: string;
+  readonly next: string;
+  readonly invitation: string;
+}
+
+/**
+ * Sign-in with OpenID Connect: authorization code flow with PKCE, state and nonce, which a cookie
+ * keeps until the browser comes back. Users are found by their verified e-mail address.
+ */
+export class Oidc {
+  readonly #settings: OidcSettings;
+  readonly #origin: URL;
+  readonly #options: CookieOptions;
+  #discovery: Promise<client.Configuration> | null = null;
+
+  /** @param origin where people reach the pages */
+  constructor(settings: OidcSettings, origin: URL) {
+    this.#settings = settings;
+    this.#origin = origin;
+    this.#options = cookieOptions(origin.protocol === 'https:');
+  }
+
+  /**
+   * Begins an attempt and sets its cookie.
+   * @param next the address of this site that the attempt leads to
+   * @param invitation token of the invitation that is to be accepted; empty: none
+   * @returns the provider's address to redirect to
+   */
+  async begin(c: Context, next: string, invitation: string): Promise<string> {
+    const provider = await this.#provider();
+    const verifier = client.randomPKCECodeVerifier();
+    const state = client.randomState();
+    const nonce = client.randomNonce();
+    const to = client.buildAuthorizationUrl(provider, {
+      redirect_uri: new URL(CALLBACK, this.#origin).href,
+      scope: 'openid email',
+      code_challenge: await client.calculatePKCECodeChallenge(verifier),
+      code_challenge_method: 'S256',
+      state,
+      nonce,
+    });
+    const attempt = [state, nonce, verifier, Buffer.from(next).toString('base64url'), invitation].join('.');
+    setCookie(c, COOKIE, attempt, { ...this.#options, maxAge: ATTEMPT_SECONDS });
+    return to.href;
+  }
+
+  /**
+   * Ends an attempt and removes its cookie.
+   * @returns the address that the provider confirms, and what `begin` was given
+   * @throws Error when this browser began no such attempt, or the provider refuses
+   */
+  async finish(c: Context): Promise<FinishedAttempt> {
+    const attempt = deleteCookie(c, COOKIE, this.#options) ?? '';
+    const [state, nonce, verifier, next = '', invitation = ''] = attempt.split('.');
+    if (!state || !nonce || !verifier) throw new Error('this browser began no attempt');
+    const callback = new URL(CALLBACK + new URL(c.req.url).search, this.#origin);
+    const provider = await this.#provider();
+    const tokens = await client.authorizationCodeGrant(provider, callback, {
+      pkceCodeVerifier: verifier,
+      expectedState: state,
+      expectedNonce: nonce,
+      idTokenExpected: true,
+    });
+    const claims = tokens.claims();
+    const isWhole = claims?.email !== undefined && claims.email_verified !== undefined;
+    const isAsked = !isWhole && claims !== undefined && provider.serverMetadata().userinfo_endpoint !== undefined;
+    // of one source: an address of the one is not confirmed by the other
+    const told: Record<string, unknown> = isAsked
+      ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
+      : { ...claims };
+    const address: Address = { email: told.email, email_verified: told.email_verified };
+    const lack = lackOf(address, isAsked ? 'userinfo' : 'the identity token');
+    // the sign of kelvin becomes a k, which would be somebody else's address
+    const email = lack === '' ? (address.email as string).replaceAll('\u212a', '\ufffd').toLowerCase() : null;
+    return { email, lack, next: Buffer.from(next, 'base64url').toString(), invitation };
+  }
+
+  /** The provider's configuration: fetched once, and again after a failure. */
+  #provider(): Promise<client.Configuration> {
+    const { clientId, clientSecret } = this.#settings;
+    const issuer = new URL(this.#settings.issuer);
+    const authentication = clientSecret === null ? client.None() : authenticationBy(clientSecret);
+    // OpenID Connect lets TLS stand for the token's signature; what ends TLS before the provider could change claims
+    const execute = [client.enableNonRepudiationChecks];
+    if (issuer.protocol === 'http:') execute.push(client.allowInsecureRequests); // config.ts accepts it for this machine only
+    const options = { execute, timeout: PROVIDER_SECONDS };
+    this.#discovery ??= client.discovery(issuer, clientId, undefined, authentication, options).catch((error) => {
+      this.#discovery = null;
+      throw error;
+    });
+    return this.#discovery;
+  }
+}
+
+/** How a secret is given, in the order in which we choose among what the provider names. */
+const METHODS = [
+  ['client_secret_post', client.ClientSecretPost],
+  ['client_secret_basic', client.ClientSecretBasic],
+  ['client_secret_jwt', client.ClientSecretJwt],
+] as const;
+
+/** Gives the secret as the provider wants it: OpenID Connect Core 9, where one that names no method wants "basic". */
+function authenticationBy(secret: string): client.ClientAuth {
+  return (server, ...request) => {
+    const named = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic'];
+    const [, method] = METHODS.find(([name]) => named.includes(name)) ?? METHODS[0];
+    return method(secret)(server, ...request);
+  };
+}
+
+/** Why an address does not count; empty where it does. */
+function lackOf({ email, email_verified }: Address, source: string): string {
+  if (typeof email !== 'string') return `the provider tells no e-mail address in ${source}`;
+  return email_verified === true ? '' : `the provider does not say email_verified: true in ${source}`;
+}
+
+/**
+ * What a log line says of an attempt that failed: our words, and then the provider's own, such as `invalid_client` with
+ * its description. Tokens and codes are not among them.
+ */
+export async function failureOf(error: unknown): Promise<string> {
+  const words = [reasonOf(error), ...(await providersWords(error))];
+  const { cause } = error as { cause?: unknown };
+  if (cause instanceof Error) words.push(reasonOf(cause), ...(await providersWords(cause)));
+  return [...new Set(words)].join(': ').slice(0, MOST_WORDS);
+}
+
+async function providersWords(error: unknown): Promise<string[]> {
+  const { error: code, error_description, cause, response = cause } = error as Partial<client.ResponseBodyError>;
+  if (code !== undefined) return texts(code, error_description);
+  const challenges = error instanceof client.WWWAuthenticateChallengeError ? error.cause : [];
+  const challenged = challenges.flatMap(({ parameters }) => texts(parameters.error, parameters.error_description));
+  if (!(response instanceof Response)) return challenged;
+  return [`HTTP ${response.status}`, ...challenged, ...(await wordsOfBody(response))];
+}
+
+/** The error that an answer tells whose body nobody has read. */
+async function wordsOfBody(response: Response): Promise<string[]> {
+  if (response.bodyUsed || !(Number(response.headers.get('content-length') ?? 0) <= MOST_BODY)) return [];
+  try {
+    const body = (await response.json()) as { error?: unknown; error_description?: unknown };
+    return texts(body.error, body.error_description);
+  } catch {
+    return []; // no JSON: a page of a proxy
+  }
+}
+
+function texts(...values: readonly unknown[]): string[] {
+  return values.filter((value) => typeof value === 'string' && value !== '') as string[];
+}

@@ -1,0 +1,58 @@
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { verifyPassword } from '../../domain/password.ts';
+import { findUser } from '../../store/people/user.ts';
+import { clientOf, type PageContext } from '../page/context.ts';
+import { Busy } from '../page/semaphore.ts';
+import type { Session } from '../page/session.ts';
+import { blockOf, waitText } from '../page/throttle.ts';
+import { knownBrowser, rememberBrowser } from './known-browser.ts';
+
+const READ_MS = 2000;
+const WRONG = 'The e-mail address or the password is wrong.';
+
+/** Why nobody was signed in. */
+interface NotSignedIn {
+  readonly status: ContentfulStatusCode;
+  readonly message: string;
+}
+
+/**
+ * Signing in with a password. Neither the answer nor its time tells whether an e-mail address has an account: every
+ * attempt that is not throttled costs one password hash.
+ */
+export async function passwordSignIn(c: PageContext, typed: string, password: string): Promise<Session | NotSignedIn> {
+  const email = typed.trim().toLowerCase().slice(0, 254);
+  const browser = await knownBrowser(c, email);
+  const attempt = c.var.services.attempts(clientOf(c), email, browser);
+  const seconds = attempt.closedFor();
+  if (seconds > 0) {
+    c.header('retry-after', String(seconds));
+    return { status: 429, message: `Too many attempts. ${waitText(seconds)}` };
+  }
+  attempt.count();
+  try {
+    const user = await findByPassword(c, email, password, browser);
+    const session = user && (await c.var.services.sessions.begin(c, user.id, user.password_hash));
+    if (session === null) return { status: 401, message: WRONG };
+    attempt.forgive();
+    if (user?.password_hash) rememberBrowser(c, user.password_hash);
+    return session;
+  } catch (error) {
+    attempt.forgive(); // the failure is ours, not the user's
+    if (!(error instanceof Busy)) throw error;
+    c.header('retry-after', '5');
+    return { status: 503, message: 'Too many people are signing in. Try again in a moment.' };
+  }
+}
+
+/** null when the e-mail address or the password is wrong. @throws Busy */
+function findByPassword(c: PageContext, email: string, password: string, browser: string | null) {
+  const { db, guesses, hashing } = c.var.services;
+  // by network: a stranger has as many e-mail addresses as there may be
+  const [semaphore, who] = browser === null ? [guesses, blockOf(clientOf(c))] : [hashing, email];
+  return semaphore.run(who, async () => {
+    const user = await db.run(READ_MS, (sql) => findUser(sql, email));
+    const isRight = await verifyPassword(password, user?.password_hash ?? null);
+    return isRight ? user : null;
+  });
+}

@@ -1,0 +1,126 @@
+import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../../domain/field.ts';
+import {
+  addDays,
+  addMonths,
+  type DayRange,
+  daysIn,
+  isMonth,
+  readRange,
+  wholeMonth,
+} from '../../domain/text/day-range.ts';
+import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
+import type { UsageFilters } from '../../store/usage/company-usage.ts';
+import type { PageContext } from '../page/context.ts';
+import { Form } from '../page/form.ts';
+import type { Format } from '../page/format.ts';
+
+/** What the address of a usage page asks for: `?from=`, `&to=` or `?month=`, and filters. */
+export interface UsageAddress {
+  readonly range: DayRange;
+  readonly filters: UsageFilters;
+  /** Has what is wrong with `from` and `to`; the range is then the present month. */
+  readonly form: Form;
+}
+
+/** Filters in the order of the page, with their titles. */
+export const FILTERS = { model: 'Model', key: 'Key', endpoint: 'Endpoint', cost_center: 'Cost centre' } as const;
+export type FilterName = keyof typeof FILTERS;
+
+const READERS: Readonly<Record<FilterName, Read<string>>> = {
+  model: readSlug,
+  key: (text) => readUuid(text).toLowerCase(),
+  endpoint: oneOf(...Object.keys(BOOKED_ENDPOINTS)),
+  cost_center: readLabel,
+};
+
+/** In the address a blank stands for calls without a cost centre: no cost centre begins with one. */
+const UNLABELLED = ' ';
+
+/** @throws FieldError for a month or a filter that cannot be */
+export function readUsageAddress(c: PageContext): UsageAddress {
+  const { calendar, clock } = c.var.services;
+  const today = calendar.date(clock());
+  const form = new Form(new URLSearchParams(c.req.query()), c.req.path);
+  const query = (name: string): string | null => c.req.query(name) || null; // an empty field of a form is no wish
+  const month = query('month');
+  const range = month === null ? rangeOf(form, today) : wholeMonth(readMonth(month));
+  const filter = (name: FilterName): string | null => {
+    const text = query(name);
+    return text === null ? null : READERS[name](text);
+  };
+  const filters = {
+    model: filter('model'),
+    key: filter('key'),
+    endpoint: filter('endpoint'),
+    cost_center: filter('cost_center'),
+  };
+  return { range, filters, form };
+}
+
+/** The present month where no days are asked for, and after a mistake. */
+function rangeOf(form: Form, today: string): DayRange {
+  const [from, to] = [form.optional('from', readDay), form.optional('to', readDay)];
+  if (form.messages.size > 0 || (from === null && to === null)) return wholeMonth(today);
+  const last = to ?? today;
+  const first = from ?? wholeMonth(last).from;
+  try {
+    return readRange(first, to === null && last < first ? first : last);
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    form.refuse('to', `${error.message}.`);
+    return wholeMonth(today);
+  }
+}
+
+function readLabel(text: string): string {
+  if (text.length > 128 || /\p{Cc}/u.test(text)) refuse('must be a cost centre', text);
+  return text.trim();
+}
+
+/** The query of another range or filter; a filter that is null is removed. Relative to the page: it begins with "?". */
+export function queryOf(
+  { range, filters }: Pick<UsageAddress, 'range' | 'filters'>,
+  more: Partial<DayRange & UsageFilters> = {},
+): string {
+  const { from, to, ...chosen } = { ...range, ...filters, ...more };
+  const query = new URLSearchParams({ from, to });
+  for (const name of Object.keys(FILTERS) as FilterName[]) {
+    const value = chosen[name];
+    if (value !== null) query.set(name, inAddress(value));
+  }
+  return `?${query}`;
+}
+
+/** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */
+export function requestsOf(address: UsageAddress, more: Partial<UsageFilters>, hour: DayRange | null = null): string {
+  const { from, to } = address.range;
+  return `requests${queryOf(address, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
+}
+
+/** The page of the requests of these days and filters that got an error. */
+export function requestsWith(address: UsageAddress, code: string): string {
+  return `${requestsOf(address, {})}&code=${encodeURIComponent(code)}`;
+}
+
+/** A filter as the address and forms have it. */
+export function inAddress(filter: string): string {
+  return filter === '' ? UNLABELLED : filter;
+}
+
+/** Ranges with a name. */
+export function presets(today: string): readonly (readonly [string, DayRange])[] {
+  const yesterday = addDays(today, -1);
+  return [
+    ['Today', { from: today, to: today }],
+    ['Yesterday', { from: yesterday, to: yesterday }],
+    ['Last 7 days', { from: addDays(today, -6), to: today }],
+    ['This month', wholeMonth(today)],
+    ['Last month', wholeMonth(addMonths(today, -1))],
+  ];
+}
+
+/** "in November 2026", "on 21 November 2026" or "from 1 – 7 November 2026". */
+export function rangeText({ from, to }: DayRange, format: Format): string {
+  if (isMonth({ from, to })) return `in ${format.month(from)}`;
+  return `${daysIn({ from, to }) === 1 ? 'on' : 'from'} ${format.range(from, to)}`;
+}

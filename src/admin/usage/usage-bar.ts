@@ -1,0 +1,67 @@
+import { isMonth } from '../../domain/text/day-range.ts';
+import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
+import type { Usage } from '../../store/usage/company-usage.ts';
+import type { PageContext } from '../page/context.ts';
+import { type FormState, field, formState, options, select } from '../page/field.ts';
+import { Form } from '../page/form.ts';
+import { type Html, html, raw } from '../page/html.ts';
+import { FILTERS, type FilterName, inAddress, presets, queryOf, type UsageAddress } from './usage-address.ts';
+
+/** Above the figures: which days and calls are shown, and the ways to others. */
+export function usageBar(c: PageContext, path: string, address: UsageAddress, usage: Usage): Html {
+  const { services, format } = c.var;
+  const { range, filters, form } = address;
+  const state = formState(form.messages.size > 0 ? form : new Form(), path);
+  const today = services.calendar.date(services.clock());
+  const preset = ([text, { from, to }]: ReturnType<typeof presets>[number]) =>
+    html`<a href="${queryOf(address, { from, to })}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
+  const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
+  const kept = set.map(
+    (name) => html`<input type="hidden" name="${name}" value="${inAddress(filters[name] as string)}">`,
+  );
+  const months = [...new Set([...usage.months, ...(isMonth(range) ? [range.from] : [])])].sort().reverse();
+  const choices = [
+    ...(isMonth(range) ? [] : [['', 'other days'] as const]),
+    ...months.map((month) => [month.slice(0, 7), format.month(month)] as const),
+  ];
+  return html`<div class="usage-bar">
+<nav class="presets" aria-label="Days">${presets(today).map(preset)}</nav>
+<form method="get" action="${path}" class="months">${kept}<label for="month">Month</label>
+<select id="month" name="month">${options(choices, isMonth(range) ? range.from.slice(0, 7) : '')}</select><button>Show</button></form>
+<form method="get" action="${path}" class="filters">${kept}
+${field(state, { name: 'from', label: 'First day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'Last day', type: 'date', value: range.to })}
+${(Object.keys(FILTERS) as FilterName[]).map((name) => (filters[name] === null ? choice(state, name, usage) : ''))}
+<button>Apply</button></form>
+${
+  set.length === 0
+    ? ''
+    : html`<ul class="chips" aria-label="Filters">${set.map((name) => {
+        const text = filterText(name, filters[name] as string, usage);
+        return html`<li><a class="chip" href="${queryOf(address, { [name]: null })}" aria-label="${`Remove the filter ${FILTERS[name]}: ${text}`}">${FILTERS[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
+      })}</ul>`
+}</div>`;
+}
+
+/** The choice of one of the dearest; others are in the tables or the address. */
+function choice(state: FormState, name: FilterName, usage: Usage): Html {
+  const choices = choicesOf(name, usage);
+  if (choices.length < 2) return html``;
+  return select(state, { name, label: FILTERS[name], choices: [['', 'all'], ...choices], value: '' });
+}
+
+function choicesOf(name: FilterName, usage: Usage): (readonly [string, string])[] {
+  if (name === 'key') return usage.by_key.lines.map(({ id, name, prefix }) => [id, keyText(id, name, prefix)]);
+  const { lines } = { model: usage.by_model, endpoint: usage.by_endpoint, cost_center: usage.by_cost_center }[name];
+  return lines.map((line) => [inAddress(line.name), filterText(name, line.name, usage)]);
+}
+
+function filterText(name: FilterName, value: string, { by_key }: Usage): string {
+  if (name === 'endpoint') return BOOKED_ENDPOINTS[value] ?? value;
+  if (name !== 'key') return value || 'none';
+  const key = by_key.lines.find(({ id }) => id === value);
+  return keyText(value, key?.name ?? null, key?.prefix ?? null);
+}
+
+function keyText(id: string, name: string | null, prefix: string | null): string {
+  return name === null ? `key ${id}` : `${name} (${prefix}…)`;
+}

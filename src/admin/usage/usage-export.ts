@@ -1,0 +1,176 @@
+import { FieldError, oneOf } from '../../domain/field.ts';
+import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/text/csv.ts';
+import { type DayRange, isMonth, stepOf } from '../../domain/text/day-range.ts';
+import { TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
+import { findCompany } from '../../store/company/company.ts';
+import { readUsage, type Usage, type UsageGroup } from '../../store/usage/company-usage.ts';
+import { readUsageDetails, type UsageDetails } from '../../store/usage/details.ts';
+import { copyLedger } from '../../store/usage/export.ts';
+import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
+import { type PageContext, param, read, sharerOf } from '../page/context.ts';
+import { CSV, download, nameFile } from '../page/download.ts';
+import { options } from '../page/field.ts';
+import { type Html, html } from '../page/html.ts';
+import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
+import { FILTERS, type FilterName, inAddress, readUsageAddress, type UsageAddress } from './usage-address.ts';
+
+/** What the usage page shows as CSV: each of its tables, and the ledger rows behind them. */
+
+const EXPORT_MS = 30 * 60_000;
+
+interface Shown {
+  readonly usage: Usage;
+  readonly quality: Quality;
+  readonly details: UsageDetails | null;
+  readonly range: DayRange;
+}
+
+interface Table {
+  /** In the choice of the page. */
+  readonly title: string;
+  text(shown: Shown, form: CsvForm): string;
+}
+
+const SUMS: CsvColumns<UsageSums> = {
+  requests: ({ requests }) => requests,
+  prompt_tokens: ({ prompt_tokens }) => prompt_tokens,
+  completion_tokens: ({ completion_tokens }) => completion_tokens,
+  cost_eur: ({ cost_eur }) => decimal(cost_eur),
+};
+const COUNTS: CsvColumns<Omit<UsageGroup, 'name'>> = {
+  ...SUMS,
+  estimated: ({ estimated }) => estimated,
+  unfinished: ({ unfinished }) => unfinished,
+};
+
+/** The tables by the names that addresses have. The lines of each add up to what the page shows. */
+const TABLES: Readonly<Record<string, Table>> = {
+  model: {
+    title: 'model',
+    text({ usage, quality, details }, form) {
+      const told = new Map(details?.by_model.map((sums) => [sums.model, sums]));
+      const detailed = TOKEN_DETAILS.map((each) => [each, ({ name }: UsageGroup) => told.get(name)?.[each]] as const);
+      const measured = measuredBy(quality.by_model, ({ name }: UsageGroup) => name);
+      const columns = { model: nameOfGroup, ...COUNTS, ...measured, ...Object.fromEntries(detailed) };
+      return csvFile(columns, usage.by_model.lines, form);
+    },
+  },
+  key: {
+    title: 'key',
+    text({ usage, quality }, form) {
+      type Line = Usage['by_key']['lines'][number];
+      const key = ({ id }: Line) => id;
+      const names = { key, key_name: ({ name }: Line) => name, key_prefix: ({ prefix }: Line) => prefix };
+      return csvFile({ ...names, ...COUNTS, ...measuredBy(quality.by_key, key) }, usage.by_key.lines, form);
+    },
+  },
+  endpoint: {
+    title: 'endpoint',
+    text({ usage, quality }, form) {
+      const measured = measuredBy(quality.by_endpoint, ({ name }: UsageGroup) => name);
+      return csvFile({ endpoint: nameOfGroup, ...COUNTS, ...measured }, usage.by_endpoint.lines, form);
+    },
+  },
+  cost_center: {
+    title: 'cost centre',
+    text: ({ usage }, form) => csvFile({ cost_center: nameOfGroup, ...COUNTS }, usage.by_cost_center.lines, form),
+  },
+  time: {
+    title: 'time and model',
+    text({ usage, range }, form) {
+      type Line = Usage['by_time'][number];
+      const columns = { [stepOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
+      return csvFile({ ...columns, ...SUMS }, usage.by_time, form);
+    },
+  },
+  ending: {
+    title: 'how calls ended',
+    text({ usage }, form) {
+      type Line = Usage['by_ending'][number];
+      const columns = { outcome: ({ outcome }: Line) => outcome, usage_source: (line: Line) => line.usage_source };
+      return csvFile({ ...columns, ...SUMS }, usage.by_ending, form);
+    },
+  },
+  total: {
+    title: 'API and in-app chat',
+    text({ usage: { requests, prompt_tokens, completion_tokens, api_cost_eur, chat_cost_eur } }, form) {
+      const api = { part: 'api', requests, prompt_tokens, completion_tokens, cost_eur: api_cost_eur };
+      const parts: readonly Part[] = chat_cost_eur === null ? [api] : [api, { part: 'chat', cost_eur: chat_cost_eur }];
+      return csvFile<Part>({ part: ({ part }) => part, ...(SUMS as CsvColumns<Partial<UsageSums>>) }, parts, form);
+    },
+  },
+};
+const readTable = oneOf(...Object.keys(TABLES));
+
+/** API calls, or in-app chat, of which only the cost is known. */
+type Part = Partial<UsageSums> & { readonly part: string };
+
+function nameOfGroup({ name }: UsageGroup): string {
+  return name;
+}
+
+/** The columns of what was measured, empty where nothing was. */
+function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: T) => string): CsvColumns<T> {
+  return {
+    p50_ms: (row) => decimal(groups.get(nameOf(row))?.p50?.toFixed(0)),
+    p95_ms: (row) => decimal(groups.get(nameOf(row))?.p95?.toFixed(0)),
+    error_rate: (row) => decimal(groups.get(nameOf(row))?.error_rate.toFixed(6)),
+  };
+}
+
+/** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
+export function exportCard(c: PageContext, company: string, { range, filters }: UsageAddress): Html {
+  const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
+  const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inAddress(filters[name] as string)])) };
+  const choices = Object.entries(TABLES).map(([name, { title }]) => [name, title] as const);
+  return html`<section class="card" id="export"><h2>Export</h2>
+<form method="get" action="/companies/${company}/usage.csv" class="filters">${Object.entries(kept).map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
+  )}
+<div class="field"><label for="by">Sums by</label><select id="by" name="by">${options(choices, 'model')}</select></div>
+${spreadsheetSelect(c)}
+<button>Export sums</button><button formaction="/companies/${company}/ledger.csv">Export ledger rows</button></form>
+<p class="small muted">CSV with exact amounts, of the days and filters above: the lines of one table, or each call.</p></section>`;
+}
+
+/** One table, all its lines and exact. */
+export async function downloadSums(c: PageContext): Promise<Response> {
+  const id = param(c, 'company');
+  const { range, filters } = addressOf(c);
+  const by = readTable(c.req.query('by') ?? 'model');
+  const form = spreadsheetOf(c);
+  const { usage, quality, details } = await read(c, async (sql) => ({
+    usage: await readUsage(sql, id, range, filters),
+    quality: await readQuality(sql, id, range, filters),
+    details: await readUsageDetails(sql, id, range, filters),
+  }));
+  const name = `usage-by-${by.replace('_', '-')}-${nameOf(range)}.csv`;
+  nameFile(c, { name, company: usage.company_name, type: CSV });
+  return c.body((TABLES[by] as Table).text({ usage, quality, details, range }, form));
+}
+
+/** The ledger rows behind the sums. */
+export async function downloadLedger(c: PageContext): Promise<Response> {
+  const companyId = param(c, 'company');
+  const { range, filters } = addressOf(c);
+  const internal = c.var.session.user.role === 'operator';
+  const asked = { companyId, range, filters, internal, form: spreadsheetOf(c) };
+  const { name: company } = await read(c, (sql) => findCompany(sql, companyId));
+  const file = { name: `ledger-${nameOf(range)}.csv`, company, type: CSV };
+  return download(c, c.var.services, sharerOf(c), file, (write) =>
+    read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS),
+  );
+}
+
+/** @throws FieldError for what the page would show a message about */
+function addressOf(c: PageContext): UsageAddress {
+  const address = readUsageAddress(c);
+  for (const message of address.form.messages.values()) throw new FieldError(message);
+  return address;
+}
+
+/** "2026-11", "2026-11-21" or "2026-11-01-to-2026-11-07". */
+function nameOf(range: DayRange): string {
+  if (isMonth(range)) return range.from.slice(0, 7);
+  return range.from === range.to ? range.from : `${range.from}-to-${range.to}`;
+}

@@ -1,0 +1,217 @@
+import type { Readable } from 'node:stream';
+import { parseArgs } from 'node:util';
+import type { Config } from '../../config.ts';
+import { FieldError, type Read } from '../../domain/field.ts';
+import type { Database, Sql, Work } from '../../store/connection/pool.ts';
+
+/** One command of contract section 1. @template T value of the operand */
+export interface Command<O extends Options = Options, T = unknown> {
+  /** As typed: "company create". */
+  readonly name: string;
+  readonly summary: string;
+  /** The argument without a name, if the command has one. Help shows it as "ID"; as "[ID]" it may be absent. */
+  readonly operand?: { readonly shown: string; readonly meaning: string; readonly read: Read<T> } | undefined;
+  readonly options: O;
+  /** Further paragraphs for its help; indented lines stay as they are. */
+  readonly notes?: string | undefined;
+  /** Runs on a database that is not migrated. */
+  readonly unmigrated?: boolean | undefined;
+  /** Prepares a database that may be starting beside it: it waits while nobody answers. */
+  readonly awaitsDatabase?: boolean | undefined;
+  run(context: Context, values: Values<O>, operand: T): Promise<Outcome>;
+}
+
+/** What a command works with. */
+export interface Context {
+  readonly config: Config;
+  readonly env: NodeJS.ProcessEnv;
+  /** One transaction, with "cli" as its actor in the audit log. @param deadlineMs milliseconds; default: one minute */
+  transact<T>(work: (sql: Sql) => Promise<T>, deadlineMs?: number): Promise<T>;
+  /**
+   * Reads without a deadline, for queries that grow with the ledger.
+   * @param company limits the query to this company's rows by row-level security
+   */
+  read<T>(work: (sql: Sql) => Promise<T>, company?: string): Promise<T>;
+  /** Reads one company's rows, all of one instant, without a deadline. */
+  snapshot<T>(company: string, work: Work<T>): Promise<T>;
+  /** For work that lasts longer, or needs transactions of its own. */
+  readonly db: Database;
+  /** Applies pending migrations; resolves with the names of their files. */
+  migrate(): Promise<string[]>;
+  readonly stdin: Readable;
+  readonly json: boolean;
+  /** Prints a warning on standard error when the command is done. */
+  warn(line: string): void;
+  /** Prints how far the command is on standard error, at once. */
+  progress(line: string): void;
+}
+
+/** What is printed: one value, as JSON and as text. */
+export interface Output {
+  readonly json: unknown;
+  readonly text: string;
+}
+
+/**
+ * The result of a command: its output, or what prints it piece by piece. `write` resolves false when nobody reads
+ * any more.
+ */
+export type Outcome =
+  | (Output & { readonly exit?: 0 | 1 })
+  | { readonly print: (write: (piece: string | Buffer) => Promise<boolean>) => Promise<unknown> };
+
+export interface Option<T> {
+  /** As help shows it: "--budget EUR"; a switch is its name alone. */
+  readonly shown: string;
+  readonly meaning: string;
+  readonly required: boolean;
+  readonly repeated: boolean;
+  /** @param texts the values given, in order; never empty for a required option */
+  read(texts: readonly string[]): T;
+}
+
+/** Options by the names under which `run` gets their values. */
+export type Options = Readonly<Record<string, Option<unknown>>>;
+export type Values<O extends Options> = { readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never };
+
+/** A wrong command line. The message says what to do; the process exits 64 (EX_USAGE). */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** A failure outside the program. The process exits 1. */
+export class Failure extends Error {
+  override readonly name = 'Failure';
+  readonly lines: readonly string[];
+
+  /** @param lines each says what to do */
+  constructor(...lines: readonly string[]) {
+    super(lines.join('; '));
+    this.lines = lines;
+  }
+}
+
+/** Infers the types of the options for `run`, and drops them for the list of commands. */
+export function command<O extends Options, T = undefined>(definition: Command<O, T>): Command {
+  return definition as unknown as Command;
+}
+
+/** @param shown name and value as help shows them: "--budget EUR" */
+export function required<T>(shown: string, read: Read<T>, meaning: string): Option<T> {
+  return { shown, meaning, required: true, repeated: false, read: ([text]) => read(text as string) };
+}
+
+export function optional<T>(shown: string, read: Read<T>, meaning: string): Option<T | undefined> {
+  const readOptional = ([text]: readonly string[]) => (text === undefined ? undefined : read(text));
+  return { shown, meaning, required: false, repeated: false, read: readOptional };
+}
+
+export function repeated<T>(shown: string, read: Read<T>, meaning: string, least: 0 | 1 = 0): Option<T[]> {
+  return { shown, meaning, required: least === 1, repeated: true, read: (texts) => texts.map((text) => read(text)) };
+}
+
+/** A list of its own: null for "none", which clears it, and undefined without the option. */
+export function listOrNone<T>(shown: string, read: Read<T>, meaning: string): Option<T[] | null | undefined> {
+  const readList = (texts: readonly string[]): T[] | null | undefined => {
+    if (texts.length === 0) return undefined;
+    if (!texts.includes('none')) return texts.map((text) => read(text));
+    if (texts.length > 1) throw new FieldError('none clears the list: give it alone');
+    return null;
+  };
+  return { shown, meaning: `${meaning}; may be repeated`, required: false, repeated: true, read: readList };
+}
+
+export function flag(shown: string, meaning: string, needed = false): Option<boolean> {
+  return { shown, meaning, required: needed, repeated: false, read: (texts) => texts.length > 0 };
+}
+
+/** Parses the arguments after a command's name. @throws UsageError at the first mistake */
+export function parseCommand(
+  { operand, options }: Pick<Command, 'operand' | 'options'>,
+  args: readonly string[],
+): { help: boolean; json: boolean; values: Values<Options>; operand: unknown } {
+  const byName = new Map(Object.values(options).map((option) => [nameOf(option), option]));
+  const types = [...byName].map(
+    ([name, option]) => [name, { type: placeholderOf(option) ? 'string' : 'boolean' }] as const,
+  );
+  // not strict: the errors of parseArgs do not name the valid options
+  const { tokens } = parseArgs({
+    args: [...args],
+    options: { ...Object.fromEntries(types), json: { type: 'boolean' }, help: { type: 'boolean', short: 'h' } },
+    strict: false,
+    tokens: true,
+  });
+  const given = new Map<string, string[]>();
+  const positionals: string[] = [];
+  for (const token of tokens) {
+    if (token.kind === 'positional') positionals.push(token.value);
+    if (token.kind !== 'option') continue;
+    const { name, rawName, value, inlineValue } = token;
+    const option = byName.get(name);
+    if (option === undefined && name !== 'json' && name !== 'help') {
+      const known = [...byName.keys(), 'json'].map((each) => `--${each}`).join(', ');
+      throw new UsageError(`unknown option ${rawName}; the options are ${known}`);
+    }
+    const needed = option && placeholderOf(option);
+    if (needed === undefined && value !== undefined) {
+      throw new UsageError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
+    }
+    // a negative number is a value: what it must be says more than that there is none
+    if (needed !== undefined && (value === undefined || (/^-\D/.test(value) && !inlineValue))) {
+      throw new UsageError(`${rawName} needs a value: ${rawName}=${needed}`);
+    }
+    const texts = given.get(name) ?? [];
+    if (texts.length > 0 && option?.repeated === false) throw new UsageError(`${rawName} is given twice; give it once`);
+    given.set(name, [...texts, value ?? '']);
+  }
+  const json = given.has('json');
+  if (given.has('help')) return { help: true, json, values: {}, operand: undefined };
+
+  const [first, ...rest] = positionals;
+  const surplus = operand === undefined ? first : rest[0];
+  if (surplus !== undefined) {
+    throw new UsageError(
+      `unexpected ${JSON.stringify(surplus)}; put text with spaces in quotes, and give switches no value`,
+    );
+  }
+  const absent = [...byName].filter(([name, option]) => option.required && !given.has(name));
+  const missing = absent.map(([name]) => `--${name}`);
+  if (operand !== undefined && first === undefined && !operand.shown.startsWith('[')) missing.unshift(operand.shown);
+  if (missing.length > 0) throw new UsageError(`missing ${missing.join(', ')}`);
+  const values: Record<string, unknown> = {};
+  const read =
+    operand && first !== undefined ? named(operand.shown.replace(/[[\]]/g, ''), () => operand.read(first)) : undefined;
+  for (const [key, option] of Object.entries(options)) {
+    const name = nameOf(option);
+    values[key] = named(`--${name}`, () => option.read(given.get(name) ?? []));
+  }
+  return { help: false, json, operand: read, values };
+}
+
+/** "budget" of "--budget EUR". */
+function nameOf({ shown }: Option<unknown>): string {
+  return shown.slice(2).split(' ', 1)[0] as string;
+}
+
+/** "EUR" of "--budget EUR"; undefined for a switch. */
+function placeholderOf({ shown }: Option<unknown>): string | undefined {
+  return shown.split(' ')[1];
+}
+
+/** The changes of a `set` command. @throws UsageError when there are none */
+export function someChange<T extends object>(changes: T): T {
+  if (Object.values(changes).every((value) => value === undefined || (Array.isArray(value) && value.length === 0))) {
+    throw new UsageError('nothing to change; give at least one setting');
+  }
+  return changes;
+}
+
+/** Reads a value; an error of it names the argument. @throws UsageError */
+export function named<T>(name: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof FieldError) throw new UsageError(`${name} ${error.message}`);
+    throw error;
+  }
+}

@@ -1,0 +1,175 @@
+import { isLimited } from '../../domain/budget.ts';
+import { isAboveLimit } from '../../domain/ceiling.ts';
+import {
+  oneOf,
+  orNone,
+  readBoolean,
+  readBudget,
+  readCreditLimit,
+  readMaxConcurrent,
+  readName,
+  readRequestsPerMinute,
+  readSlug,
+  readTokensPerMinute,
+  readUuid,
+} from '../../domain/field.ts';
+import { limitTexts } from '../../domain/text/limit-text.ts';
+import { type CompanyRow, createCompany, listCompanies, setCompany } from '../../store/company/company.ts';
+import { unknownSlugs } from '../../store/company/model.ts';
+import {
+  type Command,
+  type Context,
+  command,
+  flag,
+  optional,
+  repeated,
+  required,
+  someChange,
+  UsageError,
+} from '../frame/command.ts';
+import { card, instant, listing, minute, yesNo } from '../frame/text.ts';
+
+const budget = optional('--budget EUR|none', orNone(readBudget), 'monthly budget; none and 0 are no limit');
+
+const mode = optional(
+  '--budget-mode standard|strict',
+  oneOf('standard', 'strict'),
+  'strict: each request first reserves the most it can cost, so the budget is never exceeded',
+);
+
+const creditLimit = optional(
+  '--credit-limit EUR|none',
+  orNone(readCreditLimit),
+  'the most that the monthly budget may be; holds without a budget too',
+);
+const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
+
+/** Options for the limits of companies and of keys. */
+export const limitOptions = {
+  requests_per_minute: optional(
+    '--requests-per-minute N|none',
+    orNone(readRequestsPerMinute),
+    'most requests a minute, over all gateways together',
+  ),
+  tokens_per_minute: optional(
+    '--tokens-per-minute N|none',
+    orNone(readTokensPerMinute),
+    'most tokens a minute; a request counts with the most it may generate until it is answered',
+  ),
+  max_concurrent: optional('--max-concurrent N|none', orNone(readMaxConcurrent), 'most calls at once'),
+};
+
+export const companyCommands: readonly Command[] = [
+  command({
+    name: 'company create',
+    summary: 'add a company',
+    options: {
+      name: required('--name NAME', readName, 'name of the company'),
+      monthly_budget_eur: budget,
+      budget_mode: mode,
+      allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
+      credit_limit_eur: creditLimit,
+      eu_locked: flag('--eu-locked', EU_LOCKED),
+      ...limitOptions,
+    },
+    async run({ transact, warn }, values) {
+      const company = await transact((sql) => createCompany(sql, values));
+      warnOfCeiling(warn, company);
+      return { json: company, text: show('Company created.', company) };
+    },
+  }),
+  command({
+    name: 'company set',
+    summary: 'change name, budget, EU gate, ceilings, limits or models of a company',
+    operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
+    options: {
+      name: optional('--name NAME', readName, 'new name'),
+      monthly_budget_eur: budget,
+      budget_mode: mode,
+      allow_non_eu_models: optional('--allow-non-eu true|false', readBoolean, 'allow models hosted outside the EU'),
+      credit_limit_eur: creditLimit,
+      eu_locked: optional('--eu-locked true|false', readBoolean, EU_LOCKED),
+      ...limitOptions,
+      disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
+      enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
+    },
+    notes: 'Running gateways apply the change within one second.',
+    async run({ transact, warn }, values, id) {
+      const { disable, enable } = values;
+      const both = disable.find((slug) => enable.includes(slug));
+      if (both !== undefined) throw new UsageError(`${both} is both disabled and enabled; choose one`);
+      const changes = someChange(values);
+      const company = await transact((sql) => setCompany(sql, id, changes));
+      warnOfCeiling(warn, company);
+      for (const slug of await transact((sql) => unknownSlugs(sql, id, disable))) {
+        warn(`the company has no model ${slug}; the slug is disabled in case one is created`);
+      }
+      return { json: company, text: show('Company changed.', company) };
+    },
+  }),
+  command({
+    name: 'company list',
+    summary: 'list all companies and their settings',
+    options: {},
+    async run({ transact }) {
+      const companies = await transact(listCompanies);
+      const text = listing(
+        companies,
+        {
+          ID: ({ id }) => id,
+          NAME: ({ name }) => name,
+          'EUR PER MONTH': ({ effective_budget_eur }) => budgetText(effective_budget_eur),
+          'NON-EU': ({ allow_non_eu_models, eu_locked }) => yesNo(allow_non_eu_models && !eu_locked),
+          ...(companies.some(({ disabled_model_slugs: slugs }) => slugs.length > 0) && {
+            'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
+          }),
+          ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
+          ...(companies.some(({ closed_at }) => closed_at !== null) && {
+            'CLOSED (UTC)': ({ closed_at }) => minute(closed_at),
+          }),
+        },
+        'There are no companies; "tollgate company create" adds one.',
+        ['EUR PER MONTH'],
+      );
+      return { json: companies, text };
+    },
+  }),
+];
+
+export function budgetText(budget: string | null): string {
+  return isLimited(budget) ? budget : 'unlimited';
+}
+
+/** Numbers for a terminal: without separators, so that they can be pasted. */
+export const PLAIN = { count: String, eurText: (amount: string) => `${amount} EUR` };
+
+/** A column of a list, if any of its rows has limits. */
+export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]): Record<string, (row: T) => string> {
+  return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
+}
+
+function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
+  if (isAboveLimit(company)) warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
+}
+
+/** A sentence and a company's settings: those that hold, as in the list, and what a ceiling takes from those that were set. */
+export function show(sentence: string, company: CompanyRow): string {
+  const { allow_non_eu_models: allows, eu_locked: isLocked } = company;
+  const limits = limitTexts(company, PLAIN);
+  return card(sentence, {
+    id: company.id,
+    name: company.name,
+    'EUR per month': budgetText(company.effective_budget_eur),
+    ...(isAboveLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
+    'budget mode': company.budget_mode,
+    'non-EU models': allows && !isLocked ? 'allowed' : 'refused',
+    ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),
+    ...(isLocked && {
+      'EU gate': `locked: non-EU models are refused${allows ? ', although the company allows them' : ''}`,
+    }),
+    'disabled models': company.disabled_model_slugs.join(', ') || '-',
+    ...(limits.length > 0 && { limits: limits.join(', ') }),
+    created: instant(company.created_at),
+    ...(company.closed_at !== null && { closed: instant(company.closed_at) }),
+  });
+}

@@ -1,0 +1,73 @@
+import { readText } from '../../domain/field.ts';
+import { pendingMigrations } from '../../store/schema/migrate.ts';
+import type { Step } from '../apply/apply.ts';
+import { type Command, command, Failure, flag } from '../frame/command.ts';
+import { inputName, readInput } from '../frame/files.ts';
+
+const SIGNS: Readonly<Record<Step['done'], string>> = { create: '+', change: '~', remove: '-' };
+
+const MOST_BYTES = 16 * 1_048_576;
+/** Passwords take a third of a second each, and what thousands of companies have takes minutes on a busy server. */
+const DEADLINE_MS = 3_600_000;
+
+/** Thrown to undo what a dry run did. */
+class DryRun extends Error {
+  readonly steps: readonly Step[];
+  constructor(steps: readonly Step[]) {
+    super('dry run');
+    this.steps = steps;
+  }
+}
+
+export const configurationCommands: readonly Command[] = [
+  command({
+    name: 'apply',
+    summary: 'make companies, models, keys, assistants and users what a file says, all of it or nothing',
+    operand: { shown: 'FILE', meaning: 'a YAML or JSON file; - for standard input', read: readText },
+    options: { dryRun: flag('--dry-run', 'only print what would be done') },
+    unmigrated: true,
+    awaitsDatabase: true,
+    notes: `Migrates the database first, but not with --dry-run. What the file does not name stays as it is; "absent: true" removes. A second run changes nothing.
+Secrets are references: "value: { env: NAME }" or "value: { file: PATH }".
+"tollgate export-config" prints such a file from what is there.`,
+    async run({ db, migrate, transact, config, env, stdin }, { dryRun }, path) {
+      // loaded only here: no other command needs the parser
+      const [{ apply }, { readWanted }] = await Promise.all([import('../apply/apply.ts'), import('../apply/read.ts')]);
+      const file = readWanted(await readInput(path, stdin, MOST_BYTES), inputName(path));
+      if (!dryRun) await migrate();
+      else if ((await pendingMigrations(db)).length > 0) {
+        throw new Failure('the database is not at this version; run "tollgate migrate", then try again');
+      }
+      const work = transact(async (sql) => {
+        const steps = await apply(sql, file, { keyPrefix: config.keyPrefix, env });
+        if (dryRun) throw new DryRun(steps);
+        return steps;
+      }, DEADLINE_MS);
+      const steps = await work.catch((error: unknown) => {
+        if (error instanceof DryRun) return error.steps;
+        throw error;
+      });
+      return { json: { dry_run: dryRun, steps }, text: describe(steps, dryRun) };
+    },
+  }),
+  command({
+    name: 'export-config',
+    summary: 'print what is there as a file for "tollgate apply", without secrets',
+    options: {},
+    async run({ transact }) {
+      const { exportConfiguration, yamlOf } = await import('../apply/export.ts');
+      const configuration = await transact(exportConfiguration);
+      return { json: configuration, text: yamlOf(configuration).trimEnd() };
+    },
+  }),
+];
+
+function describe(steps: readonly Step[], dryRun: boolean): string {
+  if (steps.length === 0) return 'Nothing to change.';
+  const lines = steps.flatMap(({ done, what, changes }) => [
+    `${SIGNS[done]} ${what}`,
+    ...changes.map((change) => `    ${change}`),
+  ]);
+  const counts = `${steps.length} ${steps.length === 1 ? 'change' : 'changes'}`;
+  return [...lines, '', dryRun ? `${counts} would be made.` : `${counts} made.`].join('\n');
+}

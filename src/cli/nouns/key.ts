@@ -1,0 +1,216 @@
+import {
+  orNone,
+  readBudget,
+  readDuration,
+  readInstant,
+  readName,
+  readScope,
+  readSlug,
+  readUuid,
+} from '../../domain/field.ts';
+import { digestOf, possibleKeysIn } from '../../domain/key.ts';
+import { readCidr } from '../../domain/request/cidr.ts';
+import { actorName } from '../../domain/text/change-text.ts';
+import { limitTexts, restrictionTexts } from '../../domain/text/limit-text.ts';
+import {
+  createKey,
+  findKey,
+  idsOfDigests,
+  type KeyRow,
+  keysWithCompany,
+  listKeys,
+  revokeKey,
+  rotateKey,
+  setKey,
+} from '../../store/company/key.ts';
+import { unknownSlugs } from '../../store/company/model.ts';
+import {
+  type Command,
+  type Context,
+  command,
+  flag,
+  listOrNone,
+  optional,
+  repeated,
+  required,
+  someChange,
+  UsageError,
+} from '../frame/command.ts';
+import { ACTOR } from '../frame/database.ts';
+import { readBytes } from '../frame/files.ts';
+import { card, instant, listing, minute } from '../frame/text.ts';
+import { budgetText, limitColumn, limitOptions, PLAIN } from './company.ts';
+
+/** What a key may do less than its company. */
+const restrictions = {
+  ...limitOptions,
+  allowed_model_slugs: listOrNone('--model SLUG|none', readSlug, 'the only models that the key lists and calls'),
+  monthly_budget_eur: optional('--budget EUR|none', orNone(readBudget), 'monthly budget of the key alone'),
+  allowed_cidrs: listOrNone('--cidr CIDR|none', readCidr, 'the only networks or addresses that may use the key'),
+};
+
+const DAY = 86_400;
+/** Bytes of a text that is searched for keys. */
+const MOST_TEXT = 64 << 20;
+
+const keyId = { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key list"', read: readUuid };
+
+export const keyCommands: readonly Command[] = [
+  command({
+    name: 'key create',
+    summary: 'create an API key; the key is shown only once',
+    options: {
+      company_id: required('--company ID', readUuid, 'company of the key'),
+      name: required('--name NAME', readName, 'purpose of the key, such as its user or service'),
+      scopes: repeated('--scope SCOPE', readScope, 'chat, embeddings or assistants; may be repeated', 1),
+      expires_at: optional(
+        '--expires ISO_TIME',
+        readInstant,
+        'when the key expires, such as 2027-01-31T18:00:00Z; a date is its beginning in UTC; default: never',
+      ),
+      ...restrictions,
+    },
+    async run(context, values) {
+      const { transact, config } = context;
+      const asked = { ...values, created_by: ACTOR };
+      const created = await transact((sql) => createKey(sql, config.keyPrefix, asked));
+      await warnOfUnknown(context, created, values.allowed_model_slugs);
+      const sentence = 'API key created. It is shown only this once: store it now, like a password.';
+      return { json: created, text: card(sentence, { key: created.key, ...members(created) }) };
+    },
+  }),
+  command({
+    name: 'key set',
+    summary: 'change the name, scopes, expiry, limits or restrictions of a key',
+    operand: keyId,
+    options: {
+      name: optional('--name NAME', readName, 'new name'),
+      scopes: repeated('--scope SCOPE', readScope, 'its scopes from now on; may be repeated'),
+      expires_at: optional(
+        '--expires ISO_TIME|none',
+        orNone(readInstant),
+        'when the key expires; a date is its beginning in UTC',
+      ),
+      ...restrictions,
+    },
+    notes:
+      'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; the value none clears a setting. Running gateways apply the change within one second.',
+    async run(context, values, id) {
+      const scopes = values.scopes.length === 0 ? undefined : values.scopes;
+      const changes = someChange({ ...values, scopes });
+      const key = await context.transact((sql) => setKey(sql, id, changes));
+      await warnOfUnknown(context, key, values.allowed_model_slugs);
+      return { json: key, text: card('Key changed.', members(key)) };
+    },
+  }),
+  command({
+    name: 'key list',
+    summary: 'list all keys of a company, including revoked ones',
+    options: { company: required('--company ID', readUuid, 'company of the keys') },
+    async run({ transact }, { company }) {
+      const keys = await transact((sql) => listKeys(sql, company));
+      const text = listing(
+        keys,
+        {
+          ID: ({ id }) => id,
+          PREFIX: ({ prefix }) => prefix,
+          NAME: ({ name }) => name,
+          SCOPES: ({ scopes }) => scopes.join(', '),
+          'CREATED (UTC)': ({ created_at }) => minute(created_at),
+          BY: ({ created_by }) => actorName(created_by),
+          'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
+          'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
+          STATE: ({ state }) => state,
+          ...limitColumn(keys, (key) => restrictionTexts(key, PLAIN)),
+        },
+        'The company has no keys; "tollgate key create" creates one.',
+      );
+      return { json: keys, text };
+    },
+  }),
+  command({
+    name: 'key rotate',
+    summary: 'replace a key by one with the same settings',
+    operand: keyId,
+    options: {
+      leaked: flag('--leaked', 'the key leaked: the old one stops at once'),
+      overlap: optional('--overlap DURATION', readDuration, 'how long both work, such as 1h or 7d; default: 1d'),
+    },
+    notes: 'The new key is shown only once. Within one second of its end, running gateways refuse the old key.',
+    async run({ transact, config }, { leaked, overlap }, id) {
+      if (leaked && overlap !== undefined) throw new UsageError('a leaked key has no overlap; leave out --overlap');
+      const asked = { id, company_id: null, overlap: leaked ? 0 : (overlap ?? DAY), created_by: ACTOR };
+      const { created, old } = await transact(async (sql) => ({
+        created: await rotateKey(sql, config.keyPrefix, asked),
+        old: await findKey(sql, id),
+      }));
+      const end = leaked ? 'has stopped working' : `works until ${instant(old.expires_at as Date)}`;
+      const sentence = `The old key ${old.prefix}… ${end}. The new one is shown only this once: store it now, like a password.`;
+      const text = card(sentence, { key: created.key, ...members(created) });
+      return { json: { ...created, replaces: old }, text };
+    },
+  }),
+  command({
+    name: 'key find',
+    summary: 'find which keys of any company are in a text',
+    options: {
+      stdin: flag('--stdin', 'read the text from standard input: a key, a log, an .env file', true),
+    },
+    notes:
+      'Only digests are looked up, and nothing of the text is printed. Example:\n  tollgate key find --stdin < leaked.env\n\nTo replace a key that leaked: tollgate key rotate KEY_ID --leaked',
+    async run({ read, config, stdin }) {
+      const input = (await readBytes('-', stdin, MOST_TEXT)).toString();
+      const digests = possibleKeysIn(input, config.keyPrefix).map(digestOf);
+      const keys = await read(async (sql) => keysWithCompany(sql, await idsOfDigests(sql, digests), null));
+      const text = listing(
+        keys,
+        {
+          ID: ({ id }) => id,
+          PREFIX: ({ prefix }) => prefix,
+          NAME: ({ name }) => name,
+          COMPANY: ({ company_name }) => company_name,
+          'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
+          STATE: ({ state }) => state,
+        },
+        `No key was found; ${digests.length} ${digests.length === 1 ? 'part' : 'parts'} of the text may be a key.`,
+      );
+      return { json: keys, text };
+    },
+  }),
+  command({
+    name: 'key revoke',
+    summary: 'revoke a key; gateways refuse it within one second',
+    operand: keyId,
+    options: {},
+    notes: 'Revoking a key again changes nothing and prints when it was revoked.',
+    async run({ transact }, _values, id) {
+      const { key, already } = await transact((sql) => revokeKey(sql, id));
+      const what = `${key.prefix}… "${key.name}"`;
+      const when = instant(key.revoked_at as Date);
+      const text = `Key ${what} was ${already ? 'already ' : ''}revoked at ${when}.`;
+      return { json: { ...key, already_revoked: already }, text };
+    },
+  }),
+];
+
+/** What a card shows of a key; of its limits and restrictions only those it has. */
+function members(key: KeyRow): Record<string, string> {
+  const { allowed_model_slugs: slugs, monthly_budget_eur: budget, allowed_cidrs: cidrs } = key;
+  const limits = limitTexts(key, PLAIN);
+  return {
+    id: key.id,
+    name: key.name,
+    scopes: key.scopes.join(', '),
+    expires: key.expires_at === null ? 'never' : instant(key.expires_at),
+    ...(limits.length > 0 && { limits: limits.join(', ') }),
+    ...(slugs !== null && { models: slugs.join(', ') }),
+    ...(budget !== null && { 'EUR per month': budgetText(budget) }),
+    ...(cidrs !== null && { networks: cidrs.join(', ') }),
+  };
+}
+
+async function warnOfUnknown({ transact, warn }: Context, key: KeyRow, slugs: readonly string[] | null | undefined) {
+  for (const slug of await transact((sql) => unknownSlugs(sql, key.company_id, slugs ?? []))) {
+    warn(`the company has no model ${slug}; the key may use it in case one is created`);
+  }
+}

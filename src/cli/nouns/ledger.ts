@@ -1,0 +1,153 @@
+import { readMonth, readUuid } from '../../domain/field.ts';
+import { type CsvForm, csvHeading, csvRows, decimal } from '../../domain/text/csv.ts';
+import { ledgerName } from '../../store/company/company.ts';
+import {
+  type Difference,
+  type SealCheck,
+  SUMS_NAMES,
+  SUMS_TABLES,
+  type SumsCheck,
+  type SumsName,
+  verifyLedger,
+  verifySeals,
+  verifySums,
+} from '../../store/statement/verify.ts';
+import { type StatementCheck, verifyCheckpoints, verifyStatements } from '../../store/statement/verify-statements.ts';
+import { exportLedger, LEDGER_COLUMNS, LEDGER_DECIMALS, type LedgerRow } from '../../store/usage/export.ts';
+import { type Command, command, flag, required } from '../frame/command.ts';
+import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
+import { type Cell, firstRows, nowAndThen, table } from '../frame/text.ts';
+import { reconcileCommand } from './reconcile.ts';
+
+export const ledgerCommands: readonly Command[] = [
+  command({
+    name: 'ledger verify',
+    summary: 'check counters, seals and statements; exits 1 on a difference',
+    options: {},
+    notes:
+      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly, usage_monthly, usage_company_days, usage_key_months, usage_key_days, usage_model_days, usage_details and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
+    async run({ read, progress }) {
+      const tell = nowAndThen((table) => progress(`checking ${table}`));
+      const { checked, differences } = await read(verifyLedger);
+      const sums: [SumsName, SumsCheck][] = [];
+      for (const name of SUMS_NAMES) {
+        tell(SUMS_TABLES[name].table);
+        sums.push([name, await read((sql) => verifySums(sql, name))]);
+      }
+      tell('the seals');
+      const seals = await read((sql) => verifySeals(sql));
+      tell('the statements');
+      const statements = await read((sql) => verifyStatements(sql));
+      const checkpoints = await read((sql) => verifyCheckpoints(sql));
+      const parts = [
+        countersText(checked, differences),
+        ...sums.map(([name, check]) => sumsText(name, check)),
+        sealsText(seals),
+        ...statementsText(statements, checkpoints),
+      ];
+      const found = [...sums.map(([, check]) => check), seals, statements].reduce((sum, { total }) => sum + total, 0);
+      const exit = found + differences.length + checkpoints.findings.length === 0 ? 0 : 1;
+      const json = { checked, differences, ...Object.fromEntries(sums), ...seals, statements, checkpoints };
+      return { json, text: parts.join('\n'), exit };
+    },
+  }),
+  reconcileCommand,
+  command({
+    name: 'ledger export',
+    summary: "print the ledger rows of a company's month, oldest first",
+    options: {
+      company: required('--company ID', readUuid, 'company of the rows'),
+      month: required('--month YYYY-MM', readMonth, 'billing month'),
+      csv: flag('--csv', 'print CSV with a heading; default: JSON, one object a line'),
+      spreadsheet,
+    },
+    notes:
+      'EUR amounts are exact. In JSON they are strings, so that no parser rounds them. With --json all rows are one JSON array. What the upstream did not tell of the tokens and of its own cost is null, in CSV empty; the cost is in the currency beside it.',
+    async run({ transact, read, json }, { company, month, csv, spreadsheet }) {
+      const form = csvForm(csv, spreadsheet, json);
+      await transact((sql) => ledgerName(sql, company));
+      const format = form !== null ? csvIn(form) : json ? arrayOf : linesOf;
+      const print = (write: (piece: string) => Promise<boolean>) =>
+        read(async (sql) => {
+          for await (const piece of format(exportLedger(sql, company, month))) if (!(await write(piece))) break;
+        }, company);
+      return { print };
+    },
+  }),
+];
+
+function countersText(checked: number, differences: readonly Difference[]): string {
+  if (differences.length === 0)
+    return `monthly_spend is the sum of its rows; months of companies compared: ${checked}.`;
+  const rows = cells(differences, 'company_id', 'month', 'counter', 'counted', 'rows');
+  return table(['COMPANY', 'MONTH', 'COUNTER', 'COUNTED', 'ROWS'], rows, ['COUNTED', 'ROWS']);
+}
+
+function sumsText(name: SumsName, { checked, total, differences }: SumsCheck): string {
+  const { table, period } = SUMS_TABLES[name];
+  if (total === 0) return `${table} is the sum of its rows; groups of calls compared: ${checked}.`;
+  const rows = cells(differences, 'company_id', period, 'model_slug', 'counter', 'counted', 'rows');
+  const heading = ['COMPANY', period.toUpperCase(), 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'];
+  return firstRows(heading, rows, total, ['COUNTED', 'ROWS']);
+}
+
+function sealsText({ seals, rows, unsealed, total, findings }: SealCheck): string {
+  const without = unsealed === 0 ? '' : `Rows without a seal: ${unsealed}.`;
+  if (total === 0) return `Every sealed row is as it was written; rows: ${rows}, seals: ${seals}. ${without}`.trimEnd();
+  const lines = cells(findings, 'what', 'month', 'request_id', 'writer', 'number');
+  return `${firstRows(['WHAT', 'MONTH', 'REQUEST', 'WRITER', 'SEAL'], lines, total, ['SEAL'])}\n${without}`.trimEnd();
+}
+
+function statementsText(
+  { statements, rows, late, total, findings }: StatementCheck,
+  { checkpoints, findings: ofCheckpoints }: Awaited<ReturnType<typeof verifyCheckpoints>>,
+): string[] {
+  const parts: string[] = [];
+  if (total > 0) {
+    const lines = cells(findings, 'what', 'company_id', 'number', 'month', 'request_id');
+    parts.push(firstRows(['WHAT', 'COMPANY', 'STATEMENT', 'MONTH', 'REQUEST'], lines, total, ['STATEMENT']));
+  } else if (statements > 0) {
+    const waiting = late === 0 ? '' : ` Late rows for the next statements: ${late}.`;
+    parts.push(`Every statement is proven by its rows; rows: ${rows}, statements: ${statements}.${waiting}`);
+  }
+  if (ofCheckpoints.length > 0) {
+    const lines = cells(ofCheckpoints, 'what', 'checkpoint', 'writer', 'number');
+    parts.push(firstRows(['WHAT', 'CHECKPOINT', 'WRITER', 'SEAL'], lines, lines.length, ['CHECKPOINT', 'SEAL']));
+  } else if (checkpoints > 0)
+    parts.push(`Every checkpoint of the seals is as it was taken; checkpoints: ${checkpoints}.`);
+  return parts;
+}
+
+function cells<T extends object>(rows: readonly T[], ...members: (keyof T)[]): Cell[][] {
+  return rows.map((row) => members.map((name) => row[name] as Cell));
+}
+
+type Batches = AsyncIterable<readonly LedgerRow[]>;
+
+async function* linesOf(batches: Batches): AsyncGenerator<string> {
+  for await (const rows of batches) yield rows.map((row) => `${JSON.stringify(row)}\n`).join('');
+}
+
+async function* arrayOf(batches: Batches): AsyncGenerator<string> {
+  let before = '[';
+  for await (const rows of batches) {
+    if (rows.length === 0) continue;
+    yield before + rows.map((row) => JSON.stringify(row)).join(',\n');
+    before = ',\n';
+  }
+  yield before === '[' ? '[]\n' : ']\n';
+}
+
+function csvIn(form: CsvForm) {
+  return async function* (batches: Batches): AsyncGenerator<string> {
+    yield csvHeading(LEDGER_COLUMNS, form);
+    for await (const rows of batches) yield csvRows(CSV_COLUMNS, rows, form);
+  };
+}
+
+const CSV_COLUMNS = Object.fromEntries(
+  LEDGER_COLUMNS.map((name) => [
+    name,
+    (row: LedgerRow) => (LEDGER_DECIMALS.includes(name) ? decimal(row[name] as string | null) : row[name]),
+  ]),
+);

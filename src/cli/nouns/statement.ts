@@ -1,0 +1,236 @@
+import { readMonth, readUuid } from '../../domain/field.ts';
+import type { CsvForm } from '../../domain/text/csv.ts';
+import {
+  type SealCheckpoint,
+  type Statement,
+  statementCsv,
+  statementText,
+  sumsBy,
+} from '../../domain/text/statement.ts';
+import { ledgerName } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import {
+  checkpointSeals,
+  closeEach,
+  closeMonth,
+  companiesToClose,
+  requireClosable,
+} from '../../store/statement/close.ts';
+import {
+  type LaterCalls,
+  readMonthOf,
+  type ShownMonth,
+  type StatementRow,
+  type StoredStatement,
+  statementOf,
+  statementsOf,
+} from '../../store/statement/statement.ts';
+import {
+  type Command,
+  type Context,
+  command,
+  flag,
+  type Outcome,
+  optional,
+  required,
+  UsageError,
+} from '../frame/command.ts';
+import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
+import { card, listing, nowAndThen, sections } from '../frame/text.ts';
+import { NUMBERS, SUMS } from './usage.ts';
+
+const FOREVER = Number.POSITIVE_INFINITY;
+const month = required('--month YYYY-MM', readMonth, 'billing month');
+const csv = flag('--csv', 'print all lines as CSV with a heading');
+
+/** Closing a month is a verb of its own, so that nobody closes one who only wants to look. */
+export const statementCommands: readonly Command[] = [
+  command({
+    name: 'statement list',
+    summary: 'list the statements of a company, and its months without one',
+    options: { company: required('--company ID', readUuid, 'company of the statements') },
+    async run({ read }, { company }) {
+      const found = await read(async (sql) => {
+        await ledgerName(sql, company);
+        return statementsOf(sql, company);
+      }, company);
+      return { json: found, text: listText(found.statements, found.open_months) };
+    },
+  }),
+  command({
+    name: 'statement close',
+    summary: 'close a month of a company, or of all, with a statement',
+    options: {
+      company: optional('--company ID', readUuid, 'company to close the month of'),
+      all: flag('--all-companies', 'close it for every company that has calls in it, or late calls of earlier months'),
+      month,
+      anyway: flag('--anyway', 'close it although records are known to be on their way'),
+      csv,
+      spreadsheet,
+    },
+    notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as the gateways have told. A company's months are closed in their order, as statements are numbered: while an earlier month with calls is open, the command refuses and names what to close first. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
+A month that is closed already stays as it is, and its statement is printed again. With --all-companies the command may be interrupted and run again.`,
+    async run(context, { company, all, month, anyway, csv, spreadsheet }) {
+      if (all === (company !== undefined)) throw new UsageError('give either --company or --all-companies');
+      const form = csvForm(csv, spreadsheet, context.json);
+      if (form !== null && all) throw new UsageError('--csv needs --company');
+      if (company === undefined) {
+        await context.read((sql) => requireClosable(sql, month, anyway));
+        return closeAll(context, month);
+      }
+      const closed = await context.read(async (sql) => {
+        await ledgerName(sql, company);
+        return statementOf(sql, company, month);
+      });
+      if (closed === null) {
+        await context.read((sql) => requireClosable(sql, month, anyway));
+        const seals = await context.transact(checkpointSeals);
+        await context.transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
+      }
+      return show(context, company, month, form);
+    },
+  }),
+  command({
+    name: 'statement',
+    summary: "print a company's statement of a closed month, or a preview",
+    options: { company: required('--company ID', readUuid, 'company of the statement'), month, csv, spreadsheet },
+    notes: `Changes nothing: "tollgate statement close" closes a month. While the month is open, a preview is printed: what the statement would hold now.
+--json prints the document as it was sealed, always the same bytes: their SHA-256 is the digest of the statement, and the next statement names it as "previous". It has ids, and no names. The text shows the names that keys have today.`,
+    async run(context, { company, month, csv, spreadsheet }) {
+      return show(context, company, month, csvForm(csv, spreadsheet, context.json));
+    },
+  }),
+];
+
+async function show({ read, json }: Context, company: string, month: string, form: CsvForm | null): Promise<Outcome> {
+  const [name, shown] = await read(async (sql: Sql) => {
+    return [await ledgerName(sql, company), await readMonthOf(sql, company, month)] as const;
+  }, company);
+  const { stored, statement, names } = shown;
+  const raw =
+    form !== null ? statementCsv(statement, names, form) : json ? (stored?.text ?? statementText(statement)) : null;
+  if (raw !== null) return { print: (write) => write(Buffer.from(raw)) };
+  return { json: null, text: statementTables(shown, name) };
+}
+
+/** Closes a month of every company that needs it, each in a transaction of its own; one that is refused stops no other. */
+async function closeAll({ read, transact, progress }: Context, month: string): Promise<Outcome> {
+  const companies = await read((sql) => companiesToClose(sql, month));
+  const names = new Map<string, string>();
+  const tell = nowAndThen(progress);
+  const told = (count: number) => `${count} of ${companies.length} companies closed`;
+  const seals = companies.length === 0 ? null : await transact(checkpointSeals);
+  const { closed, refused } = await closeEach(
+    companies,
+    async (company) => {
+      names.set(company, await read((sql) => ledgerName(sql, company)));
+      return transact((sql) => closeMonth(sql, { company, month, seals: seals as SealCheckpoint }), FOREVER);
+    },
+    (count) => {
+      tell(told(count));
+      return true;
+    },
+  );
+  if (companies.length > 0) progress(told(closed.length));
+  const nameOf = ({ company_id }: { company_id: string }) => names.get(company_id);
+  const done = listing(
+    closed,
+    {
+      COMPANY: nameOf,
+      STATEMENT: ({ number }) => number,
+      ID: ({ company_id }) => company_id,
+    },
+    refused.length === 0 ? `All calls of ${month.slice(0, 7)} are on statements already.` : 'No month was closed.',
+    ['STATEMENT'],
+  );
+  const left = listing(
+    refused,
+    { COMPANY: nameOf, ID: ({ company_id }) => company_id, 'NOT CLOSED': ({ reason }) => reason },
+    '',
+  );
+  return {
+    json: { month: month.slice(0, 7), closed, refused },
+    text: sections(done, left),
+    exit: refused.length === 0 ? 0 : 1,
+  };
+}
+
+function listText(statements: readonly StatementRow[], open: readonly string[]): string {
+  const rows = listing(
+    statements,
+    {
+      NUMBER: ({ number }) => number,
+      MONTH: ({ month }) => month,
+      REQUESTS: ({ requests }) => requests,
+      'MONTH EUR': ({ cost_eur }) => cost_eur,
+      CORRECTIONS: ({ corrections }) => corrections,
+      'TOTAL EUR': ({ total_eur }) => total_eur,
+      'CAME LATER': ({ later }) => laterText(later),
+      DIGEST: ({ digest }) => digest.slice(0, 16),
+    },
+    'The company has no statements.',
+    ['NUMBER', 'REQUESTS', 'MONTH EUR', 'CORRECTIONS', 'TOTAL EUR'],
+  );
+  return open.length === 0 ? rows : `${rows}\n\nMonths with calls and without a statement: ${open.join(', ')}.`;
+}
+
+function laterText(later: readonly LaterCalls[]): string {
+  const texts = later.map(({ statement, requests, cost_eur }) => {
+    return `${requests} ${requests === 1 ? 'call' : 'calls'}, ${cost_eur} EUR: on ${statement === null ? 'the next statement' : `statement ${statement}`}`;
+  });
+  return texts.join('; ') || '-';
+}
+
+function statementTables({ statement, stored, names }: ShownMonth, company: string): string {
+  const { month, lines, corrections, total_eur } = statement;
+  const keyText = (id: string) => {
+    const key = names.get(id);
+    return key === undefined ? id : `${key.name} (${key.prefix}…)`;
+  };
+  const title =
+    stored === null
+      ? `PREVIEW of ${month}: the month is not closed, and this is no statement.`
+      : `Statement ${stored.number}: ${month}`;
+  const head = card(title, {
+    company: `${company} (${statement.company_id})`,
+    requests: statement.requests,
+    'prompt tokens': statement.prompt_tokens,
+    'completion tokens': statement.completion_tokens,
+    'EUR of the month': statement.cost_eur,
+    'EUR with corrections': total_eur,
+    ...(stored === null ? {} : sealsOf(statement, stored)),
+  });
+  return sections(
+    head,
+    sums('MODEL', sumsBy(lines, 'model'), (name) => name),
+    sums('KEY', sumsBy(lines, 'key'), keyText),
+    sums('COST CENTRE', sumsBy(lines, 'cost_center'), (name) => name || '(none)'),
+    listing(
+      corrections,
+      {
+        'CORRECTION OF': ({ month, statement }) => `${month}, statement ${statement}`,
+        ...SUMS,
+        'REQUEST IDS': ({ request_ids: ids }) => `${ids[0]}${ids.length > 1 ? ` and ${ids.length - 1} more` : ''}`,
+      },
+      '',
+      NUMBERS,
+    ),
+  );
+}
+
+function sealsOf({ opening_seals, closing_seals, previous }: Statement, stored: StoredStatement) {
+  const checkpoint = (seals: Statement['opening_seals']) =>
+    seals === null ? '-' : `checkpoint ${seals.checkpoint}, ${seals.digest.slice(0, 16)}…`;
+  return {
+    'closed at': stored.closed_at,
+    digest: stored.digest,
+    'digest before': previous ?? '-',
+    'opening seals': checkpoint(opening_seals),
+    'closing seals': checkpoint(closing_seals),
+    'came later': laterText(stored.later),
+  };
+}
+
+function sums(title: string, rows: ReturnType<typeof sumsBy>, shown: (name: string) => string): string {
+  return listing(rows, { [title]: ({ name }) => shown(name), ...SUMS }, '', NUMBERS);
+}

@@ -1,0 +1,144 @@
+import {
+  duration,
+  type GatewayRow,
+  NO_OPERATOR,
+  type Overview,
+  type Period,
+  problemsOf,
+  wellText,
+} from '../../domain/text/overview.ts';
+import { reasonOfCode } from '../../domain/text/request-fate.ts';
+import { readOverview } from '../../store/usage/overview.ts';
+import { command } from '../frame/command.ts';
+import { listing, minute, yesNo } from '../frame/text.ts';
+
+export const statusCommand = command({
+  name: 'status',
+  summary: 'usage of all companies, gateways, what is wrong; exits 1 when something is',
+  options: {},
+  notes:
+    'The same facts as the first page of operators: cost, requests and tokens of today and of this month beside those of the same time yesterday and a month ago, top spenders, budgets near their end, models in the last 24 hours, why requests were refused or failed in them, gateways, and what was changed last.',
+  async run({ read }) {
+    const overview = await readOverview((query) => read(async (sql) => query(sql)));
+    const problems = problemsOf(overview);
+    const wrong = problems.map(({ text, remedy }) => `- ${text} ${remedy}`).join('\n');
+    const notice = overview.has_operator ? [] : [`${NO_OPERATOR.text} Make one: ${NO_OPERATOR.command}`];
+    const parts = [wrong || wellText(overview.last_day), ...notice, ...facts(overview)];
+    const ok = problems.length === 0;
+    return { json: { ok, problems, ...overview }, text: parts.join('\n\n'), exit: ok ? 0 : 1 };
+  },
+});
+
+function facts({
+  today,
+  month,
+  budgets,
+  models,
+  last_day,
+  gateways,
+  set_aside,
+  dead_deliveries,
+  failing_deliveries,
+  changes,
+}: Overview): string[] {
+  const sums = [
+    { of: `today, ${today.begins}`, ...today },
+    { of: 'yesterday at this time', ...today.before },
+    { of: `month ${month.begins.slice(0, 7)}`, ...month },
+    { of: 'a month ago', ...month.before },
+  ];
+  return [
+    listing(
+      sums,
+      {
+        'API CALLS': ({ of }) => of,
+        EUR: ({ cost_eur }) => cost_eur,
+        REQUESTS: ({ requests }) => requests,
+        TOKENS: ({ tokens }) => tokens,
+      },
+      '',
+      ['EUR', 'REQUESTS', 'TOKENS'],
+    ),
+    spenders('TODAY', today),
+    spenders('THIS MONTH', month),
+    listing(
+      budgets.nearest,
+      {
+        'BUDGET NEAR ITS END': ({ company, key }) => (key === null ? company.name : `${company.name}, key ${key.name}`),
+        'USED %': ({ percent }) => percent,
+        'SPENT EUR': ({ spent_eur }) => spent_eur,
+        'OF EUR': ({ budget_eur }) => budget_eur,
+        'FORECAST %': ({ forecast_percent }) => forecast_percent,
+        'REACHED ON': ({ reached_on }) => reached_on,
+      },
+      'No budget is near its end.',
+      ['USED %', 'SPENT EUR', 'OF EUR', 'FORECAST %'],
+    ) + (budgets.total > budgets.nearest.length ? `\nand ${budgets.total - budgets.nearest.length} more` : ''),
+    listing(
+      models,
+      {
+        'MODEL, LAST 24 H': ({ slug }) => slug || '(without a model)',
+        REQUESTS: ({ requests }) => requests,
+        REFUSED: ({ refused }) => refused,
+        FAILED: ({ failed }) => failed,
+        'UPSTREAM FAILED': ({ upstream_failed }) => upstream_failed,
+        'MEAN MS': ({ mean_ms }) => mean_ms && Math.round(mean_ms),
+      },
+      'No requests are known of the last 24 hours: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).',
+      ['REQUESTS', 'REFUSED', 'FAILED', 'UPSTREAM FAILED', 'MEAN MS'],
+    ),
+    `Refused in the last 24 hours: ${last_day.refused} of ${last_day.requests} requests. Failed: ${last_day.failed}.`,
+    listing(
+      last_day.reasons,
+      {
+        'REFUSED OR FAILED, LAST 24 H': ({ code }) => reasonOfCode(code).text,
+        CODE: ({ code }) => code,
+        STATUS: ({ code }) => reasonOfCode(code).status,
+        REQUESTS: ({ requests }) => requests,
+        COMPANIES: ({ companies }) => companies,
+        'MOST OFTEN': ({ most }) => (most === null ? '(no valid key)' : `${most.name ?? most.id}: ${most.requests}`),
+      },
+      'No request is known to have been refused or to have failed.',
+      ['STATUS', 'REQUESTS', 'COMPANIES'],
+    ),
+    listing(
+      gateways,
+      {
+        GATEWAY: ({ name }) => name,
+        STATE: stateOf,
+        VERSION: ({ version }) => version,
+        'STARTED (UTC)': ({ started_at }) => minute(new Date(started_at)),
+        'SEEN (UTC)': ({ last_seen_at }) => minute(new Date(last_seen_at)),
+        'IN FLIGHT': ({ requests_in_flight }) => requests_in_flight,
+        WAITING: ({ backlog, oldest_seconds }) => (backlog === 0 ? '0' : `${backlog}, ${duration(oldest_seconds)}`),
+        'DISK FAILS': ({ spool_failing }) => yesNo(spool_failing),
+      },
+      'No gateway has written that it runs.',
+      ['IN FLIGHT', 'WAITING'],
+    ),
+    `Records set aside: ${set_aside}. Deliveries of events that fail: ${failing_deliveries}, given up: ${dead_deliveries}.`,
+    listing(
+      changes,
+      { 'CHANGED AT (UTC)': ({ at }) => minute(new Date(at)), BY: ({ who }) => who, WHAT: ({ what }) => what },
+      'Nothing has changed yet.',
+    ),
+  ];
+}
+
+function spenders(when: string, { spenders: rows }: Period): string {
+  return listing(
+    rows,
+    {
+      [`TOP SPENDERS ${when}`]: ({ name, id }) => name ?? id,
+      EUR: ({ cost_eur }) => cost_eur,
+      'SHARE %': ({ share }) => share,
+      ID: ({ id }) => id,
+    },
+    `Nobody has spent anything ${when.toLowerCase()}.`,
+    ['EUR', 'SHARE %'],
+  );
+}
+
+function stateOf({ gone, limits_alone }: GatewayRow): string {
+  return gone ? 'gone' : limits_alone ? 'limits alone' : 'running';
+}

@@ -1,0 +1,69 @@
+import { oneOf, orNone, readInstant, readName, readUuid } from '../../domain/field.ts';
+import { actorName } from '../../domain/text/change-text.ts';
+import { rowsOf } from '../../store/company/company.ts';
+import { createToken, listTokens, revokeToken, type TokenRow } from '../../store/people/token.ts';
+import { type Command, command, optional, required } from '../frame/command.ts';
+import { ACTOR } from '../frame/database.ts';
+import { card, instant, listing, minute } from '../frame/text.ts';
+
+export const tokenCommands: readonly Command[] = [
+  command({
+    name: 'token create',
+    summary: 'create a token for administration over HTTP; it is shown once',
+    options: {
+      name: required('--name NAME', readName, 'what will use it'),
+      company: optional('--company ID', readUuid, 'acts like an owner of this company; default: like an operator'),
+      access: optional('--access ACCESS', oneOf('read', 'write'), 'read, or write (default), which may change things'),
+      expires: optional(
+        '--expires ISO_TIME|none',
+        orNone(readInstant),
+        'when it stops working, such as 2027-01-31T18:00:00Z; a date is its beginning in UTC; default: never',
+      ),
+    },
+    notes: `Programs send it as "Authorization: Bearer TOKEN" to {admin address}/api/v1/…;
+{admin address}/api/v1/openapi.json describes the operations.`,
+    async run({ transact }, { name, company = null, access = 'write', expires = null }) {
+      const created = await transact((sql) =>
+        createToken(sql, { name, company_id: company, access, created_by: ACTOR, expires_at: expires }),
+      );
+      const text = card('Token created. It is shown only now:', {
+        token: created.token,
+        id: created.id,
+        name,
+        company: company ?? 'all',
+        access,
+        expires: expires === null ? 'never' : instant(expires),
+      });
+      return { json: created, text };
+    },
+  }),
+  command({
+    name: 'token list',
+    summary: 'list tokens for administration over HTTP, newest first',
+    options: { company: optional('--company ID', readUuid, 'tokens of this company only') },
+    async run({ transact }, { company = null }) {
+      const rows = await transact(async (sql) => rowsOf(sql, company, await listTokens(sql, company)));
+      const cells = {
+        ID: ({ id }: TokenRow) => id,
+        NAME: ({ name }: TokenRow) => name,
+        COMPANY: ({ company_id }: TokenRow) => company_id ?? 'all',
+        ACCESS: ({ access }: TokenRow) => access,
+        STATE: ({ state }: TokenRow) => state,
+        'CREATED BY': ({ created_by }: TokenRow) => actorName(created_by),
+        'EXPIRES (UTC)': ({ expires_at }: TokenRow) => minute(expires_at),
+        'LAST USED (UTC)': ({ last_used_at }: TokenRow) => minute(last_used_at),
+      };
+      return { json: rows, text: listing(rows, cells, 'There are no tokens.') };
+    },
+  }),
+  command({
+    name: 'token revoke',
+    summary: 'revoke a token for administration over HTTP; it stops working at once',
+    operand: { shown: 'ID', meaning: 'id of the token, from "tollgate token list"', read: readUuid },
+    options: {},
+    async run({ transact }, _values, id) {
+      const row = await transact((sql) => revokeToken(sql, id));
+      return { json: row, text: `Token ${row.name} is revoked.` };
+    },
+  }),
+];

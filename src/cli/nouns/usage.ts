@@ -1,0 +1,69 @@
+import { readMonth, readUuid } from '../../domain/field.ts';
+import { reasonOfCode } from '../../domain/text/request-fate.ts';
+import type { UsageSums } from '../../domain/usage.ts';
+import type { DetailSums } from '../../store/usage/details.ts';
+import { summarizeUsage } from '../../store/usage/summary.ts';
+import { command, optional, required } from '../frame/command.ts';
+import { type Cell, card, listing, sections, tokenDetails } from '../frame/text.ts';
+import { budgetText } from './company.ts';
+
+/** Columns of sums, all of them numbers. PROMPT and COMPLETION are tokens. */
+export const SUMS = {
+  REQUESTS: ({ requests }: UsageSums) => requests,
+  PROMPT: ({ prompt_tokens }: UsageSums) => prompt_tokens,
+  COMPLETION: ({ completion_tokens }: UsageSums) => completion_tokens,
+  EUR: ({ cost_eur }: UsageSums) => cost_eur,
+};
+export const NUMBERS = Object.keys(SUMS);
+
+export const usageCommand = command({
+  name: 'usage summary',
+  summary: "show a company's month by model, endpoint and cost centre",
+  options: {
+    company: required('--company ID', readUuid, 'company to show'),
+    month: optional('--month YYYY-MM', readMonth, 'month to show; default: the current one in the billing time zone'),
+  },
+  notes:
+    'Refused and failed requests cost nothing and are not among the others. EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
+  async run({ read }, { company, month }) {
+    const usage = await read((sql) => summarizeUsage(sql, company, month ?? null), company);
+    const centers = usage.by_cost_center;
+    const { answers, token_details: details } = usage;
+    const labelled = centers.some(({ cost_center }) => cost_center !== '') ? centers : [];
+    const text = sections(
+      card(`Usage of ${usage.company_name} in ${usage.month}`, {
+        requests: usage.requests,
+        ...(answers === null ? {} : { refused: answers.refused, failed: answers.failed }),
+        'prompt tokens': usage.prompt_tokens,
+        'completion tokens': usage.completion_tokens,
+        ...(details === null ? {} : detailsOf(details)),
+        'EUR API': usage.api_cost_eur,
+        'EUR in-app chat': usage.chat_cost_eur,
+        'EUR total': usage.total_cost_eur,
+        'EUR budget': budgetText(usage.monthly_budget_eur),
+      }),
+      listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
+      listing(
+        answers?.reasons ?? [],
+        {
+          'REFUSED OR FAILED': ({ code }) => reasonOfCode(code).text,
+          CODE: ({ code }) => code,
+          STATUS: ({ code }) => reasonOfCode(code).status,
+          REQUESTS: ({ requests }) => requests,
+        },
+        '',
+        ['STATUS', 'REQUESTS'],
+      ),
+      listing(usage.by_endpoint, { ENDPOINT: ({ endpoint }) => endpoint, ...SUMS }, '', NUMBERS),
+      listing(labelled, { 'COST CENTRE': ({ cost_center }) => cost_center || '(none)', ...SUMS }, '', NUMBERS),
+    );
+    return { json: usage, text };
+  },
+});
+
+/** What the tokens consist of, of calls whose upstream told. */
+function detailsOf(details: DetailSums): Record<string, Cell> {
+  const { cached_tokens, cached_percent } = details;
+  const share = cached_percent === null ? '' : ` (${cached_percent} %)`;
+  return { ...tokenDetails(details), 'cached tokens': `${cached_tokens}${share}` };
+}

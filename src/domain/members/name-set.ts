@@ -1,0 +1,113 @@
+import { FOLDED } from '../../json/members.ts';
+
+const DASH = 0x2d;
+const UNDERSCORE = 0x5f;
+
+/** The unit that some parser takes a UTF-16 unit for: as in FOLDED, and `_` for `-`. */
+const PLAIN = FOLDED.slice();
+PLAIN[DASH] = UNDERSCORE;
+
+/** One character of an entry. */
+interface Node {
+  readonly next: Map<number, Node>;
+  /** An entry ends here. */
+  ends: boolean;
+  /** What must stand at the end of the name, for entries with a `*` here. */
+  readonly endings: string[];
+}
+
+/**
+ * A set of member names. `*` in an entry stands for one or more characters. `apiBase`,
+ * `API_BASE` and `api-base` count as `api_base`, as some parsers have it, and a NUL ends a name.
+ * A name of any length takes as long as the longest entry, and nothing is allocated.
+ */
+export class NameSet {
+  readonly #root: Node = node();
+  /** What stands behind a `*` at the beginning of an entry, by its last character. */
+  readonly #endings = new Map<number, string[]>();
+
+  constructor(names: readonly string[]) {
+    for (const name of names) {
+      const [before, after] = name.split('*') as [string, string | undefined];
+      if (before === '' && after !== undefined) this.#addEnding(after);
+      else this.#add(before, after);
+    }
+  }
+
+  has(name: string): boolean {
+    let end = name.indexOf('\0');
+    if (end < 0) end = name.length;
+    let at = this.#root;
+    for (let i = 0; i < end; i++) {
+      if (at.endings.length > 0 && at.endings.some((ending) => endsWith(name, i, end, ending))) return true;
+      const unit = name.charCodeAt(i);
+      let next = at;
+      if (i > 0 && isUpper(unit) && isLower(name.charCodeAt(i - 1))) {
+        const gap = at.next.get(UNDERSCORE);
+        if (gap === undefined) return this.#hasEnding(name, end);
+        if (gap.endings.length > 0 && gap.endings.some((ending) => endsWith(name, i, end, ending))) return true;
+        next = gap;
+      }
+      const found = next.next.get(PLAIN[unit] as number);
+      if (found === undefined) return this.#hasEnding(name, end);
+      at = found;
+    }
+    return at.ends || this.#hasEnding(name, end);
+  }
+
+  #hasEnding(name: string, end: number): boolean {
+    const endings = end === 0 ? undefined : this.#endings.get(PLAIN[name.charCodeAt(end - 1)] as number);
+    if (endings === undefined) return false;
+    for (const ending of endings) if (endsWith(name, 0, end, ending)) return true;
+    return false;
+  }
+
+  #add(before: string, after: string | undefined): void {
+    let at = this.#root;
+    for (let i = 0; i < before.length; i++) {
+      const unit = before.charCodeAt(i);
+      let next = at.next.get(unit);
+      if (next === undefined) {
+        next = node();
+        at.next.set(unit, next);
+      }
+      at = next;
+    }
+    if (after === undefined) at.ends = true;
+    else at.endings.push(after);
+  }
+
+  #addEnding(ending: string): void {
+    const last = ending === '' ? -1 : ending.charCodeAt(ending.length - 1);
+    if (last < 0) this.#root.endings.push('');
+    else this.#endings.set(last, [...(this.#endings.get(last) ?? []), ending]);
+  }
+}
+
+function node(): Node {
+  return { next: new Map(), ends: false, endings: [] };
+}
+
+/** Whether [start, end) ends with `ending`, behind at least one other character. */
+function endsWith(name: string, start: number, end: number, ending: string): boolean {
+  let i = end;
+  for (let k = ending.length - 1; k >= 0; k--) {
+    if (--i < start) return false;
+    const unit = name.charCodeAt(i);
+    if (PLAIN[unit] !== ending.charCodeAt(k)) return false;
+    // aB is a_b
+    if (i > 0 && isUpper(unit) && isLower(name.charCodeAt(i - 1)) && k > 0 && ending.charCodeAt(--k) !== UNDERSCORE) {
+      return false;
+    }
+  }
+  return i > start;
+}
+
+function isUpper(unit: number): boolean {
+  return unit >= 0x41 && unit <= 0x5a;
+}
+
+/** A letter or digit after which an upper-case letter begins a word. */
+function isLower(unit: number): boolean {
+  return (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x30 && unit <= 0x39);
+}

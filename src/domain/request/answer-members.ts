@@ -1,0 +1,149 @@
+import { Hidden } from '../../json/hidden.ts';
+import {
+  CALLERS,
+  CHOICES,
+  CODED_ID,
+  DELTA,
+  ERROR,
+  GROQ,
+  MODEL,
+  memberTable,
+  NESTED,
+  RESULT,
+  TYPE,
+  USAGE,
+} from '../../json/member-table.ts';
+import { embeddingUsage, messagesUsage, responsesUsage } from '../../json/usage.ts';
+import { isOrdinaryWord } from '../members/ordinary-words.ts';
+import { internalNames, type Model } from '../model.ts';
+
+/**
+ * Members that tell what stands behind the gateway: they are removed, however deep they are, unless they are generated
+ * or the caller's. `*` stands for the rest of a name, before or behind.
+ */
+export const LEAKING_MEMBERS: readonly string[] = [
+  // the provider that OpenRouter and other resellers chose
+  ...['provider', 'provider_*', 'providerMetadata', 'openrouter_metadata'],
+  ...['debug', '__verbose', 'upstream', 'upstream_*', 'router', 'backend'],
+  // named for the provider: what LiteLLM adds of Gemini's, also where it is empty, and Bedrock in the last event
+  ...['vertex_ai_*', 'amazon-bedrock-*'],
+  // what Bifrost, Portkey, Merge and Fireworks add: provider and model behind a name, guardrails, machines
+  ...['extra_fields', 'hook_results', 'vendor', 'perf_metrics'],
+  // LiteLLM: parameters, headers and times of its own call, and what it cost
+  ...['_hidden_params', 'hidden_params', '_response_headers', '_response_ms', 'response_ms'],
+  ...['litellm_*', 'model_id', 'model_info', 'model_group', 'custom_llm_provider'],
+  // headers of the answer that the router got, together or each by its name
+  ...['headers', 'response_headers', 'additional_headers', 'x-*', 'X-*', 'openai-*', 'llm_provider-*'],
+  // the internal name of a deployment
+  ...['deployment', 'deployment_*'],
+  // addresses, machines and places
+  ...['api_base', 'base_url', 'region', 'server', 'host', 'hostname', 'kv_transfer_params', 'ec_transfer_params'],
+];
+
+/** Members that tell what the operator pays: they are removed like those above, from a usage and wherever they are. */
+export const PRICE_MEMBERS: readonly string[] = [
+  ...['cost', 'cost*', '*_cost', '*Cost', '*_cost_usd', '*_costs', 'is_byok'],
+];
+
+/** Nested members whose string values are text that the model generated: tokens are estimated from it if the usage is missing. */
+const GENERATED_MEMBERS: readonly string[] = [
+  ...['content', 'text', 'refusal'],
+  // reasoning, as DeepSeek and vLLM name it, and as OpenRouter does
+  ...['reasoning_content', 'reasoning'],
+  // the words of speech, whose sound is no text
+  'transcript',
+  // tool calls; of messages, `input` is an object
+  ...['arguments', 'input'],
+];
+
+/**
+ * Members whose string values stay whatever they hold: what the model or the caller wrote, and data that is no text.
+ * Strings within an object or array under such a name do not.
+ */
+const GENERATED_VALUES: ReadonlySet<string> = new Set([
+  ...GENERATED_MEMBERS,
+  // the caller's tools, tokens, thoughts, sounds, vectors
+  ...['partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature'],
+  ...['encrypted_content', 'data', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
+]);
+
+/** Members whose string values are words of the format, which a model may be named like: only secrets go from them. */
+const FORMAT_WORDS: ReadonlySet<string> = new Set([
+  ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
+]);
+
+const LISTS = {
+  leaking: [...LEAKING_MEMBERS, ...PRICE_MEMBERS],
+  generated: GENERATED_MEMBERS,
+  inputs: ['arguments', 'input', 'parsed'],
+};
+/** Answers of messages repeat nothing of the caller's: a model that they name anywhere is one of the provider's. */
+const MESSAGES_LISTS = {
+  ...LISTS,
+  generated: [...GENERATED_MEMBERS, 'partial_json', 'thinking'],
+  models: ['model', 'recommended_model'],
+};
+/** Items of a response have more that a model generates than arguments, and a response repeats much of its request. */
+const RESPONSES_LISTS = {
+  ...LISTS,
+  inputs: [...LISTS.inputs, 'action', 'actions', 'operation'],
+  callers: ['tools'],
+};
+const REPEATED = { instructions: CALLERS, metadata: CALLERS, text: CALLERS, tool_choice: CALLERS, tools: CALLERS };
+
+const CHAT = {
+  ...LISTS,
+  format: { model: MODEL, error: ERROR, errors: ERROR, usage: USAGE, x_groq: GROQ, choices: CHOICES },
+};
+
+/** An answer of POST /chat/completions, and each event of a stream. Groq has the usage in an object of its own, which is read and removed. */
+export const CHAT_ANSWER = memberTable(CHAT);
+
+/** An answer of POST /embeddings. */
+export const EMBEDDING_ANSWER = memberTable({ ...CHAT, usage: embeddingUsage });
+
+/** An answer of POST /responses. */
+export const RESPONSES_ANSWER = memberTable({
+  ...RESPONSES_LISTS,
+  format: { id: CODED_ID, model: MODEL, error: ERROR, usage: USAGE, output: RESULT, ...REPEATED },
+  usage: responsesUsage,
+});
+
+/** An event of a response. The text of a `.done` event came before, in deltas. */
+export const RESPONSES_EVENT = memberTable({
+  ...RESPONSES_LISTS,
+  format: { type: TYPE, response: NESTED, delta: DELTA, model: MODEL, usage: USAGE, error: ERROR },
+  counts: false,
+  nested: RESPONSES_ANSWER,
+  usage: responsesUsage,
+});
+
+/** An answer of POST /messages, and of /messages/count_tokens. */
+export const MESSAGES_ANSWER = memberTable({
+  ...MESSAGES_LISTS,
+  format: { model: MODEL, error: ERROR, usage: USAGE, content: RESULT },
+  usage: messagesUsage,
+});
+
+/** An event of a message. */
+export const MESSAGES_EVENT = memberTable({
+  ...MESSAGES_LISTS,
+  format: { type: TYPE, message: NESTED, model: MODEL, usage: USAGE, error: ERROR },
+  nested: MESSAGES_ANSWER,
+  usage: messagesUsage,
+});
+
+/**
+ * What no string of an answer may hold, generated text apart (contract section 4, "What stands
+ * behind never shows").
+ * @param secrets the upstream's host and key
+ */
+export function hiddenBehind(model: Model, secrets: readonly string[]): Hidden {
+  return new Hidden(model.slug, {
+    names: internalNames(model.upstream),
+    secrets,
+    isWord: isOrdinaryWord,
+    generated: GENERATED_VALUES,
+    formatWords: FORMAT_WORDS,
+  });
+}

@@ -1,0 +1,78 @@
+import { GatewayError } from '../errors.ts';
+import { unseenIn } from '../visible-text.ts';
+
+/**
+ * Cost centres: the label of a call that says who shares its cost. At most 64 characters, counted as SQL counts them.
+ * Printable, so that two that look alike are alike; and no spreadsheet takes one for a formula.
+ */
+const COST_CENTER = /^(?![=+\-@]).{1,64}$/u;
+/** As long as a name can be before its accents are one with their letters; a longer text is not worth the work. */
+const LONGEST = 512;
+const BLANKS = /\p{Zs}+/gu;
+const WANT = 'must be at most 64 printable characters that do not begin with =, +, - or @. It names a cost centre';
+
+/**
+ * The cost centre that a member of `metadata` names: a text, or a number as it is written. Lists, objects, true and
+ * false are something else by the same name: they name none.
+ * @param json the value of the member, as it is written
+ * @param param the path of the member, for the error
+ * @returns without the blanks around it, and with blanks and accents in one spelling, as sums are by name; empty: none
+ * @throws GatewayError 400 for a text that cannot be booked
+ */
+export function readCostCenter(json: string, param: string): string {
+  if (!/^["\d-]/.test(json)) return '';
+  const text = (json.startsWith('"') ? (JSON.parse(json) as string) : json).trim();
+  const name = text.length > LONGEST ? text : text.normalize().replace(BLANKS, ' ');
+  if (name === '' || (COST_CENTER.test(name) && unseenIn(name) === null)) return name;
+  throw new GatewayError('invalid_request', `Invalid value for '${param}': ${WANT}.`, param);
+}
+
+/** The cost centre of calls whose own is one too many. */
+export const OTHERS = '(others)';
+/** Different cost centres of one company in a month. */
+const MOST = 10_000;
+/** Different cost centres of all companies together. Beyond it, a company with more than an equal part names no further ones. */
+const MOST_OF_ALL = 500_000;
+
+/**
+ * Bounds the cost centres of a month, in the memory of one gateway. The ledger is summed by them: with one for each
+ * call, the sums and the statement would be as long as the ledger itself.
+ */
+export class CostCenters {
+  /** By company. */
+  readonly #known = new Map<string, Set<string>>();
+  readonly #onBound: (companyId: string) => void;
+  #month = '';
+  #count = 0;
+
+  /** @param onBound called once a month for a company that reaches the bound */
+  constructor(onBound: (companyId: string) => void) {
+    this.#onBound = onBound;
+  }
+
+  /** The cost centre to book. @param name empty: none */
+  of(companyId: string, month: string, name: string): string {
+    if (name === '' || name === OTHERS) return name;
+    if (month !== this.#month) this.#forget(month);
+    let known = this.#known.get(companyId);
+    if (known === undefined) {
+      known = new Set();
+      this.#known.set(companyId, known);
+    }
+    if (known.has(name)) return name;
+    if (known.size < MOST && (this.#count < MOST_OF_ALL || known.size < MOST_OF_ALL / this.#known.size)) {
+      known.add(name);
+      this.#count++;
+      return name;
+    }
+    if (!known.has(OTHERS)) this.#onBound(companyId);
+    known.add(OTHERS); // it was told
+    return OTHERS;
+  }
+
+  #forget(month: string): void {
+    this.#known.clear();
+    this.#month = month;
+    this.#count = 0;
+  }
+}

@@ -1,0 +1,96 @@
+import { FieldError } from '../field.ts';
+import { dayOf } from '../iso.ts';
+
+/** Ranges of calendar days, "2026-11-21", both ends in them. */
+export interface DayRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+/** What a range is drawn in. */
+export type Step = 'hour' | 'day' | 'month';
+
+const DAY_MS = 86_400_000;
+/** Longer ranges are drawn in months. */
+const MAX_DAYS_DRAWN = 62;
+/** Five years: as many bars as the longest range that is drawn in days. */
+const MAX_DAYS = 1827;
+
+/** @throws FieldError about the last day */
+export function readRange(from: string, to: string): DayRange {
+  if (to < from) throw new FieldError('must not be before the first day');
+  if (daysIn({ from, to }) > MAX_DAYS) throw new FieldError('must be within five years of the first day');
+  return { from, to };
+}
+
+/** The day so many days later. */
+export function addDays(day: string, days: number): string {
+  return dayOf(Date.parse(`${day}T00:00:00Z`) + days * DAY_MS);
+}
+
+/** The first day of the month so many months later. */
+export function addMonths(day: string, months: number): string {
+  const at = new Date(`${day.slice(0, 7)}-01T00:00:00Z`);
+  at.setUTCMonth(at.getUTCMonth() + months);
+  return dayOf(at.getTime());
+}
+
+/** The whole month of a day. */
+export function wholeMonth(day: string): DayRange {
+  return { from: `${day.slice(0, 7)}-01`, to: addDays(addMonths(day, 1), -1) };
+}
+
+export function daysIn({ from, to }: DayRange): number {
+  return (Date.parse(`${to}T00:00:00Z`) - Date.parse(`${from}T00:00:00Z`)) / DAY_MS + 1;
+}
+
+/** Whether a range is exactly one month. */
+export function isMonth({ from, to }: DayRange): boolean {
+  return wholeMonth(from).from === from && wholeMonth(from).to === to;
+}
+
+export function stepOf(range: DayRange): Step {
+  const days = daysIn(range);
+  return days === 1 ? 'hour' : days <= MAX_DAYS_DRAWN ? 'day' : 'month';
+}
+
+/** The days or months of a range; a month is its first day. */
+export function stepsOf(range: DayRange, step: 'day' | 'month'): string[] {
+  const steps: string[] = [];
+  const first = step === 'day' ? range.from : wholeMonth(range.from).from;
+  for (let at = first; at <= range.to; at = step === 'day' ? addDays(at, 1) : addMonths(at, 1)) steps.push(at);
+  return steps;
+}
+
+/** The months of a range by their first days: those that are whole in it, and the days of the others. */
+export function monthsIn(range: DayRange): { whole: string[]; parts: MonthDays[] } {
+  const whole: string[] = [];
+  const parts: MonthDays[] = [];
+  for (const month of stepsOf(range, 'month')) {
+    const { from, to } = wholeMonth(month);
+    if (range.from <= from && to <= range.to) whole.push(month);
+    else parts.push({ month, from: from < range.from ? range.from : from, to: to > range.to ? range.to : to });
+  }
+  return { whole, parts };
+}
+
+/** Days of a month, which is named by its first day. */
+export type MonthDays = DayRange & { readonly month: string };
+
+/**
+ * A range as months less days, where that is fewer days to read: 1 to 21 November is November less the days from the
+ * 22nd on. The days that are taken away reach to infinity, because a month may have calls of days beside it.
+ */
+export function monthsLessDays(range: DayRange): { months: string[]; added: MonthDays[]; taken: MonthDays[] } {
+  const { whole, parts } = monthsIn(range);
+  const isMost = (part: MonthDays) => daysIn(part) * 2 > daysIn(wholeMonth(part.month));
+  const most = parts.filter(isMost);
+  return {
+    months: [...whole, ...most.map(({ month }) => month)],
+    added: parts.filter((part) => !isMost(part)),
+    taken: most.flatMap(({ month, from, to }) => [
+      { month, from: '-infinity', to: addDays(from, -1) },
+      { month, from: addDays(to, 1), to: 'infinity' },
+    ]),
+  };
+}

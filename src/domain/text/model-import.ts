@@ -1,0 +1,193 @@
+import {
+  FieldError,
+  type Read,
+  readBoolean,
+  readKind,
+  readName,
+  readPresentName,
+  readSlug,
+  readTokenInput,
+} from '../field.ts';
+import type { ModelKind, TokenInput } from '../model.ts';
+import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from '../price.ts';
+import { CsvError, type CsvLine, readCsv } from './read-csv.ts';
+
+/** One line of a file of models. Prices are exact decimal text, EUR per 1000 tokens. */
+export interface ImportedModel {
+  readonly line: number;
+  readonly slug: string;
+  /** Name or id of the company whose own model it is; null: a shared model. */
+  readonly company: string | null;
+  readonly upstream_model: string;
+  readonly kind: ModelKind;
+  readonly eu_hosted: boolean;
+  /** null: as it is. */
+  readonly token_input: TokenInput | null;
+  readonly input: string;
+  readonly output: string;
+  /** When the prices begin; null: now. */
+  readonly valid_from: Moment | null;
+  /** What the operator pays; null: as it is. */
+  readonly cost: { readonly input: string; readonly output: string } | null;
+}
+
+/** What is wrong with a file. */
+export interface ImportMistake {
+  readonly line: number;
+  /** As its heading names it; null: the line as a whole. */
+  readonly column: string | null;
+  readonly message: string;
+}
+
+export const IMPORT_BYTES = 1 << 20;
+const MAX_LINES = 1000;
+const REQUIRED = ['slug', 'upstream_model', 'kind', 'eu_hosted'] as const;
+const OPTIONAL = ['company', 'token_input', 'valid_from'] as const;
+const PRICES = ['input', 'output', 'cost_input', 'cost_output'] as const;
+type PriceName = (typeof PRICES)[number];
+/** "input_per_1m" */
+const PRICE_HEADING = /^(input|output|cost_input|cost_output)_per_(1k|1m)$/;
+
+/** The headings of a file, for people. */
+export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, input_per_1k or input_per_1m, output_per_1k or output_per_1m; may be there: ${OPTIONAL.join(', ')}, cost_input_per_1k, cost_output_per_1k (or _1m)`;
+
+/** Reads a CSV file of models with a heading. All mistakes are found at once; with any, `models` is incomplete. */
+export function readModels(text: string): { models: ImportedModel[]; mistakes: ImportMistake[] } {
+  const mistakes: ImportMistake[] = [];
+  const wrong = (line: number, column: string | null, message: string) => mistakes.push({ line, column, message });
+  const [heading, ...lines] = readLines(text, mistakes);
+  if (heading === undefined) {
+    if (mistakes.length === 0) wrong(1, null, 'is missing: the first line names the columns');
+    return { models: [], mistakes };
+  }
+  const columns = readHeading(heading, mistakes);
+  if (mistakes.length > 0) return { models: [], mistakes };
+  if (lines.length === 0) wrong(heading.line + 1, null, 'is missing: there are no models');
+  const surplus = lines[MAX_LINES];
+  if (surplus !== undefined) {
+    wrong(surplus.line, null, `is one too many: at most ${MAX_LINES} models`);
+    return { models: [], mistakes };
+  }
+  const models = lines.map((line) => readModel(line, columns, mistakes)).filter((model) => model !== null);
+  findContradictions(models, mistakes);
+  return { models, mistakes: mistakes.sort((a, b) => a.line - b.line) };
+}
+
+function readLines(text: string, mistakes: ImportMistake[]): CsvLine[] {
+  try {
+    return readCsv(text);
+  } catch (error) {
+    if (!(error instanceof CsvError)) throw error;
+    mistakes.push({ line: error.line, column: null, message: `is not CSV: ${error.message}` });
+    return [];
+  }
+}
+
+/** Where each value stands, and the unit of each price. */
+interface Heading {
+  readonly names: readonly string[];
+  readonly at: ReadonlyMap<string, number>;
+  readonly units: ReadonlyMap<PriceName, PriceUnit>;
+}
+
+function readHeading({ line, cells }: CsvLine, mistakes: ImportMistake[]): Heading {
+  const names = cells.map((cell) => cell.toLowerCase());
+  const at = new Map<string, number>();
+  const units = new Map<PriceName, PriceUnit>();
+  const wrong = (column: string, message: string) => mistakes.push({ line, column, message });
+  for (const [index, name] of names.entries()) {
+    const [, price, unit] = PRICE_HEADING.exec(name) ?? [];
+    const key = price ?? name;
+    if (at.has(key)) wrong(name, price === undefined ? 'stands twice' : `gives the ${key} price a second time`);
+    else if (price === undefined && ![...REQUIRED, ...OPTIONAL].includes(name as 'slug'))
+      wrong(name, `is not known; the columns are ${IMPORT_COLUMNS}`);
+    at.set(key, index);
+    if (price !== undefined) units.set(price as PriceName, unit === '1m' ? '1M' : '1k');
+  }
+  for (const name of REQUIRED) if (!at.has(name)) wrong(name, 'is missing');
+  for (const name of ['input', 'output'] as const) {
+    if (!at.has(name)) wrong(name, `is missing: ${name}_per_1k, or ${name}_per_1m`);
+  }
+  if (at.has('cost_input') !== at.has('cost_output')) wrong('cost_input', 'and cost_output go together');
+  return { names, at, units };
+}
+
+function readModel(
+  { line, cells }: CsvLine,
+  { names, at, units }: Heading,
+  mistakes: ImportMistake[],
+): ImportedModel | null {
+  const before = mistakes.length;
+  const wrong = (column: string | null, message: string) => mistakes.push({ line, column, message });
+  if (cells.length !== names.length) {
+    wrong(null, `has ${cells.length} values, and the heading ${names.length}`);
+    return null;
+  }
+  const headingOf = (key: string) => names[at.get(key) as number] as string;
+  const optional = <T>(key: string, read: Read<T>): T | null => {
+    const index = at.get(key);
+    const text = index === undefined ? '' : (cells[index] as string);
+    if (text === '') return null;
+    try {
+      return read(text);
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
+      wrong(headingOf(key), error.message);
+      return null;
+    }
+  };
+  const required = <T>(key: string, read: Read<T>): T => {
+    if (cells[at.get(key) as number] === '') wrong(headingOf(key), 'is missing');
+    return optional(key, read) as T;
+  };
+  const price = (name: PriceName): Read<string> => {
+    const read = readPriceIn(units.get(name) ?? '1k');
+    return (text) => priceIn('1k', read(text)); // without trailing zeros
+  };
+  const costInput = optional('cost_input', price('cost_input'));
+  const costOutput = optional('cost_output', price('cost_output'));
+  const model = {
+    line,
+    slug: required('slug', readSlug),
+    company: optional('company', readPresentName),
+    upstream_model: required('upstream_model', readName),
+    kind: required('kind', readKind),
+    eu_hosted: required('eu_hosted', readBoolean),
+    token_input: optional('token_input', readTokenInput),
+    input: required('input', price('input')),
+    output: required('output', price('output')),
+    valid_from: optional('valid_from', readMoment),
+    cost: costInput === null || costOutput === null ? null : { input: costInput, output: costOutput },
+  };
+  if (mistakes.length === before) {
+    if ((costInput === null) !== (costOutput === null)) wrong('cost_input', 'and cost_output go together');
+    else if (model.cost !== null && model.valid_from !== null && 'at' in model.valid_from) {
+      wrong(headingOf('valid_from'), 'must be a date where there are cost prices, which begin with a day');
+    }
+  }
+  return mistakes.length > before ? null : model;
+}
+
+/** Lines that say the same twice, or different things of one model. */
+export function findContradictions(models: readonly ImportedModel[], mistakes: ImportMistake[]): void {
+  const wrong = ({ line }: ImportedModel, column: string, message: string) => mistakes.push({ line, column, message });
+  const first = new Map<string, ImportedModel>();
+  const dated = new Map<string, ImportedModel>();
+  for (const model of models) {
+    const name = JSON.stringify([model.slug, model.company]);
+    const when = JSON.stringify([name, model.valid_from]);
+    const same = dated.get(when);
+    if (same !== undefined) {
+      wrong(model, 'slug', `is the model of line ${same.line}, from the same moment`);
+      continue;
+    }
+    dated.set(when, model);
+    const other = first.get(name);
+    first.set(name, other ?? model);
+    for (const column of ['upstream_model', 'kind', 'eu_hosted', 'token_input'] as const) {
+      if (other !== undefined && other[column] !== model[column]) {
+        wrong(model, column, `differs from line ${other.line}, which is the same model`);
+      }
+    }
+  }
+}

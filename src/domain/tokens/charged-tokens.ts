@@ -1,0 +1,96 @@
+import type { TokenCounts, ToldUsage, UsageDetails } from '../../json/usage.ts';
+import { type Bound, isTextAlone } from '../budget.ts';
+import { costOf, type Prices } from '../money.ts';
+import type { Estimate } from './estimate.ts';
+import type { Prompt } from './prompt.ts';
+
+/** No model takes or generates as much: a count above it is false, whatever the call allows. */
+const MOST_OF_ANY_MODEL = 10_000_000;
+/** What chat templates, routers and providers add to a prompt, beside what its body holds: instructions, tools. */
+const MOST_ADDED = 16_384;
+
+/** What bounds the tokens of one call, whatever the upstream tells of it and earlier calls taught. */
+export interface CallBounds {
+  /** The most tokens that the call lets the model generate; null: no limit. */
+  readonly limit: number | null;
+  readonly prompt: Prompt;
+  /** Whether the prompt is the text of its body and nothing else; null: to be read from the body, which is kept. */
+  readonly isTextAlone: boolean | null;
+  /** What a strict budget reserved; null: nothing. */
+  readonly reserved: Bound | null;
+  readonly prices: Prices;
+}
+
+/** The tokens that a call is charged for. */
+export interface Charge {
+  readonly tokens: TokenCounts;
+  /** Which of the counts are the upstream's own. */
+  readonly isPromptTold: boolean;
+  readonly isCompletionTold: boolean;
+  /** Whether the upstream told more than the call allows, or than any model can. */
+  readonly isBeyond: boolean;
+}
+
+/**
+ * The tokens of a call: what the upstream told, and an estimate of what it did not, or of what cannot be. A completion
+ * told above the limit is charged up to the limit; up to the text that was seen, where the model overran the limit.
+ * A strict budget is charged no more than was reserved, whatever ran.
+ * @param estimate called only where it is needed
+ */
+export function chargeOf(bounds: CallBounds, told: ToldUsage | null, estimate: () => Estimate): Charge {
+  const prompt = told === null ? null : promptWithin(bounds, told.prompt);
+  const completion = told === null ? null : completionWithin(bounds, told.completion);
+  const guess = prompt === null || completion === null ? estimate() : null;
+  const tokens = withinReserved(bounds, {
+    prompt: prompt ?? (guess as Estimate).prompt,
+    completion: completion ?? overrun(told?.completion ?? null, bounds.limit, guess as Estimate),
+  });
+  return {
+    tokens,
+    isPromptTold: tokens.prompt === prompt,
+    isCompletionTold: tokens.completion === completion,
+    isBeyond: told !== null && (told.prompt !== prompt || told.completion !== completion),
+  };
+}
+
+/** The told count; null where it cannot be. */
+function promptWithin({ prompt, isTextAlone }: CallBounds, told: number | null): number | null {
+  return told === null || told <= prompt.bytes || told <= mostPrompt(prompt, isTextAlone) ? told : null;
+}
+
+function completionWithin({ limit }: CallBounds, told: number | null): number | null {
+  return told === null || told <= (limit ?? MOST_OF_ANY_MODEL) ? told : null;
+}
+
+/** The completion that is charged where none was told, or one above the limit. */
+function overrun(told: number | null, limit: number | null, { completion, seen }: Estimate): number {
+  return told === null || limit === null ? completion : Math.min(told, Math.max(limit, seen));
+}
+
+/** The tokens cut so that they cost no more than a strict budget reserved for the call. */
+function withinReserved({ reserved, prices }: CallBounds, tokens: TokenCounts): TokenCounts {
+  if (reserved === null || !reserved.bounded) return tokens;
+  if (costOf(prices, tokens.prompt, tokens.completion) <= reserved.amount) return tokens;
+  const completion = Math.min(tokens.completion, reserved.completion ?? 0);
+  const each = costOf(prices, 1, 0);
+  const left = reserved.amount - costOf(prices, 0, completion);
+  return { prompt: each === 0n ? tokens.prompt : Math.min(tokens.prompt, Number(left / each)), completion };
+}
+
+function mostPrompt({ bytes, pieces, kept }: Prompt, isText: boolean | null): number {
+  const known = isText ?? (kept !== 'sampled' && isTextAlone(JSON.parse(Buffer.concat(pieces).toString())));
+  return known ? bytes + MOST_ADDED : MOST_OF_ANY_MODEL;
+}
+
+/** The details of the counts that are the upstream's own: parts of another count would be parts of nothing. */
+export function detailsOf(
+  { isPromptTold, isCompletionTold }: Charge,
+  details: UsageDetails | null,
+): UsageDetails | null {
+  if (details === null || (isPromptTold && isCompletionTold)) return details;
+  return {
+    ...details,
+    ...(isPromptTold ? {} : { cached: null, cacheWrite: null, audioPrompt: null }),
+    ...(isCompletionTold ? {} : { reasoning: null, audioCompletion: null }),
+  };
+}

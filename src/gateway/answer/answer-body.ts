@@ -1,0 +1,110 @@
+import { free } from '../../runtime/body-memory.ts';
+import type { AnswerHead } from '../../upstream/upstream.ts';
+
+export function isEventStream(head: AnswerHead): boolean {
+  return /^text\/event-stream\b/i.test(head.contentType ?? '') && isIdentity(head);
+}
+
+export function isJson(head: AnswerHead): boolean {
+  return /^application\/(?:[\w.-]+\+)?json\b/i.test(head.contentType ?? '') && isIdentity(head);
+}
+
+/** The gateway asks for no compression; an answer that is compressed nevertheless cannot be edited. */
+function isIdentity({ contentEncoding }: AnswerHead): boolean {
+  return contentEncoding === undefined || contentEncoding.toLowerCase() === 'identity';
+}
+
+/** How much is kept of an answer that tells a failure: it has the reason. */
+export const MAX_FAILURE_BYTES = 1024 * 1024;
+
+const NONE = Buffer.alloc(0);
+
+/** Collects a whole body, up to a limit. `bytes` may be a view of the buffer that was pushed last, and is valid as long as that. */
+export class AnswerBody {
+  readonly #limit: number;
+  /** Has the body at its beginning: most bodies come in one read, and are not copied. */
+  #buffer: Buffer = NONE;
+  /** The buffer is this body's own. */
+  #owned = false;
+  #size = 0;
+  /** More arrived than is kept. */
+  overflown = false;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  /**
+   * @param bytes copied, unless they are the whole body
+   * @param last no more follow
+   */
+  push(bytes: Buffer, last: boolean): void {
+    if (this.overflown) return;
+    const before = this.#size;
+    if (before + bytes.length > this.#limit) {
+      this.overflown = true;
+      return;
+    }
+    this.#size += bytes.length;
+    if (last && before === 0) this.#buffer = bytes;
+    else {
+      if (this.#size > this.#buffer.length) this.#grow(before);
+      bytes.copy(this.#buffer, before);
+    }
+  }
+
+  /** Twice what is there, so that a body in pieces of any size is copied three times at most. */
+  #grow(kept: number): void {
+    const larger = Buffer.allocUnsafeSlow(Math.min(2 * this.#size, this.#limit));
+    this.#buffer.copy(larger, 0, 0, kept);
+    if (this.#owned) free(this.#buffer); // as garbage, several buffers of one large body would wait for V8
+    this.#buffer = larger;
+    this.#owned = true;
+  }
+
+  /** Frees the memory at once; `bytes` are not to be used any more. */
+  release(): void {
+    if (this.#owned) free(this.#buffer);
+    this.#buffer = NONE;
+    this.#size = 0;
+  }
+
+  /** Bytes that are kept. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get bytes(): Buffer {
+    return this.#buffer.length === this.#size ? this.#buffer : this.#buffer.subarray(0, this.#size);
+  }
+}
+
+/** How much is kept of the beginning and of the end of an answer that is too large to be held. */
+const ENDS_BYTES = 16_384;
+/** How much is read beyond what is held, to learn what the upstream charged. */
+const MOST_BEYOND = 256 * 1024 * 1024;
+
+/** The beginning and the end of an answer that is too large to be held: the usage stands in one of them. */
+export class AnswerEnds {
+  readonly head: Buffer;
+  #tail: Buffer;
+  #beyond = 0;
+
+  /** @param held what came so far; copied as far as it is kept */
+  constructor(held: Buffer) {
+    this.head = Buffer.from(held.subarray(0, ENDS_BYTES));
+    this.#tail = Buffer.from(held.subarray(-ENDS_BYTES));
+  }
+
+  get tail(): Buffer {
+    return this.#tail;
+  }
+
+  /** @returns false when nothing more is to be read: the answer may have no end */
+  push(bytes: Buffer): boolean {
+    this.#beyond += bytes.length;
+    const last = bytes.subarray(-ENDS_BYTES);
+    this.#tail = Buffer.concat([this.#tail.subarray(Math.max(0, this.#tail.length + last.length - ENDS_BYTES)), last]);
+    return this.#beyond <= MOST_BEYOND;
+  }
+}

@@ -1,0 +1,112 @@
+import { boundEmbedding } from '../../domain/budget.ts';
+import { REFERENCE_ERRORS } from '../../domain/errors.ts';
+import { admitTokenIds } from '../../domain/gate.ts';
+import { EMBEDDING_ANSWER } from '../../domain/request/answer-members.ts';
+import { checkEmbedding } from '../../domain/request/request.ts';
+import type { AnswerScan } from '../../json/answer.ts';
+import { CLOSE_BRACKET, COLON, OPEN_BRACKET, QUOTE, skipSpace } from '../../json/bytes.ts';
+import { type Edit, splice } from '../../json/splice.ts';
+import { VectorEncoder } from '../../json/vectors.ts';
+import type { Turns } from '../../runtime/turns.ts';
+import { JsonRelay, type Rendered } from '../answer/json-relay.ts';
+import { modelEdit } from '../request/model-names.ts';
+import type { Call, Operation } from './call.ts';
+import { costCenterOf } from './cost-center.ts';
+import { validateBody } from './validate.ts';
+
+/** POST /embeddings (spec section 4.3). */
+export const embeddings: Operation = {
+  endpoint: 'embeddings',
+  scope: 'embeddings',
+  kind: 'embedding',
+  upstreamPath: '/embeddings',
+  errors: REFERENCE_ERRORS,
+  takesApiKeyHeader: false,
+  read(services, body): Call {
+    const valid = validateBody(body, RULES, services.steering);
+    const { input } = valid.request;
+    const { name, removal } = costCenterOf(valid, services.settings.costCenterMember);
+    const hasTokenIds = typeof input !== 'string' && typeof input[0] !== 'string'; // the schema lets no others beside them
+    const base64 = valid.request.encoding_format === 'base64';
+    return {
+      slug: valid.request.model,
+      slugParam: 'model',
+      costCenter: name,
+      ...(hasTokenIds ? { check: admitTokenIds } : {}),
+      limit: 0,
+      isTextAlone: () => true,
+      bound: (model) => boundEmbedding(body.length, model.prices),
+      // the format has no metadata: providers refuse it
+      forward: (upstream) => body.edited([modelEdit(valid.members, upstream), ...removal]),
+      answer: (reply, meter) => {
+        const encoder = base64 ? new VectorEncoder() : null;
+        const render = (answer: Buffer, scan: AnswerScan): Rendered =>
+          encoder === null ? renderFloats(answer, scan, services.bodyMemory.turns) : renderTexts(answer, scan, encoder);
+        return new JsonRelay(reply, meter, render, EMBEDDING_ANSWER, encoder);
+      },
+    };
+  },
+};
+
+const RULES = { check: checkEmbedding, governed: ['model', 'input', 'encoding_format'] };
+
+/** How much of an answer is converted before others have their turn. */
+const TURN_BYTES = 262_144;
+const NAME = Buffer.from('"embedding"');
+
+const DATA = /"data"\s*:\s*\[/;
+const START_BYTES = 65_536;
+
+/**
+ * Gives the client base64, which it asked for: vectors of floats were encoded as they came. Some upstreams ignore
+ * `encoding_format`, and official SDKs decode what they asked for without checking.
+ */
+function renderTexts(body: Buffer, scan: AnswerScan, encoder: VectorEncoder): Buffer | null {
+  if (encoder.isBroken) return null;
+  const rendered = splice(body, scan.edits);
+  return encoder.hasVectors || DATA.test(rendered.toString('latin1', 0, START_BYTES)) ? rendered : null;
+}
+
+/** Gives the client floats, which it asked for. */
+function renderFloats(body: Buffer, scan: AnswerScan, turns: Turns): Rendered {
+  const rendered = splice(body, scan.edits);
+  // a base64 vector is a string, a float vector an array; the first one shows which
+  const start = rendered.toString('latin1', 0, START_BYTES);
+  const first = /"embedding"\s*:\s*(["[])/.exec(start);
+  if (first === null) return DATA.test(start) ? rendered : null;
+  return first[1] === '[' ? rendered : decoded(rendered, turns);
+}
+
+/** Converts one vector after the other: 40 MB at once would keep all requests waiting for a third of a second. */
+async function decoded(answer: Buffer, turns: Turns): Promise<Buffer | null> {
+  const edits: Edit[] = [];
+  let turnEnds = TURN_BYTES;
+  for (let start = vectorAfter(answer, 0), end = 0; start >= 0; start = vectorAfter(answer, end)) {
+    const isText = answer[start] === QUOTE;
+    if (!isText && answer[start] !== OPEN_BRACKET) return null;
+    end = answer.indexOf(isText ? QUOTE : CLOSE_BRACKET, start + 1) + 1;
+    if (isText) {
+      const vector = floatsOf(JSON.parse(answer.toString('latin1', start, end)));
+      edits.push({ start, end, bytes: Buffer.from(JSON.stringify(vector)) });
+    }
+    if (end < turnEnds) continue;
+    await new Promise<void>((resolve) => turns.enter(resolve));
+    turnEnds = end + TURN_BYTES;
+  }
+  return splice(answer, edits);
+}
+
+/** Where the next vector begins; -1: there is none. The name with its quotes stands in no string, whose quotes are escaped. */
+function vectorAfter(answer: Buffer, from: number): number {
+  for (let at = answer.indexOf(NAME, from); at >= 0; at = answer.indexOf(NAME, at)) {
+    at = skipSpace(answer, at + NAME.length, answer.length);
+    if (answer[at] === COLON) return skipSpace(answer, at + 1, answer.length);
+  }
+  return -1;
+}
+
+/** The floats of base64 of little-endian 32-bit floats. */
+function floatsOf(text: string): number[] {
+  const bytes = Buffer.from(text, 'base64');
+  return Array.from({ length: bytes.length >> 2 }, (_, i) => bytes.readFloatLE(i * 4));
+}

@@ -1,0 +1,243 @@
+import { performance } from 'node:perf_hooks';
+import { GatewayError } from '../../domain/errors.ts';
+import { STORED_FILES } from '../../domain/request/stateless.ts';
+import type { BodySink, ClientRequest } from '../../http/exchange.ts';
+import type { JsonFault, Members, ParsedObject } from '../../json/members.ts';
+import { parseObject } from '../../json/parser.ts';
+import { type Edit, splicePieces } from '../../json/splice.ts';
+import { ObjectStreamParser } from '../../json/stream-parser.ts';
+import { type BodyMemory, free, LentSlabs } from '../../runtime/body-memory.ts';
+import { SMALL_BYTES } from './held-memory.ts';
+
+/** A body up to this size is parsed when it is whole; a larger one while it arrives. */
+const PARSE_BYTES = 65_536;
+/** How much of a larger body is read before others have their turn; else the system gives up to 2 MiB of each. */
+const TURN_BYTES = 131_072;
+/** Reading a small piece takes as much time as this many bytes of a large one. */
+const PIECE_BYTES = 1024;
+/** Pieces at which a small body is joined: each takes 120 bytes more than its own. A body in pieces of 1 KiB has fewer. */
+const MOST_PIECES = 65;
+/**
+ * Chunks of any size that a chunked body may have; with more it needs LEAST_CHUNK bytes in each, on average. A megabyte
+ * in chunks of one byte takes 1.4 s, of which others wait for a third before they have a turn.
+ */
+const FREE_CHUNKS = 4096;
+const LEAST_CHUNK = 16;
+const SMALL_CHUNKS = 'The request body is sent in chunks of a few bytes: send larger ones.';
+
+/** A request body: its bytes as they arrived, and the object that a strict parser reads from them. */
+export class RequestBody {
+  #pieces: readonly Buffer[];
+  readonly length: number;
+  readonly object: ParsedObject | JsonFault;
+  /** When the body was whole, before it was parsed; monotonic milliseconds, NaN: it came with the head. */
+  readonly wholeAt: number;
+  readonly #slabs: LentSlabs | null;
+
+  /** @param slabs in which the pieces lie; null: they have memory of their own */
+  constructor(
+    pieces: readonly Buffer[],
+    length: number,
+    object: ParsedObject | JsonFault,
+    wholeAt = Number.NaN,
+    slabs: LentSlabs | null = null,
+  ) {
+    this.#pieces = pieces;
+    this.length = length;
+    this.object = object;
+    this.wholeAt = wholeAt;
+    this.#slabs = slabs;
+  }
+
+  /** The bytes [start, end), copied only where they straddle pieces. */
+  slice(start: number, end: number): Buffer {
+    const found = this.views(start, end);
+    return found.length === 1 ? (found[0] as Buffer) : Buffer.concat(found);
+  }
+
+  /** Views of the bytes [start, end), one for each piece they lie in. */
+  views(start: number, end: number): Buffer[] {
+    const found: Buffer[] = [];
+    let from = 0; // where the piece begins in the body
+    for (const piece of this.#pieces) {
+      if (from >= end) break;
+      if (from + piece.length > start) found.push(piece.subarray(Math.max(0, start - from), end - from));
+      from += piece.length;
+    }
+    return found;
+  }
+
+  /**
+   * The body with edits made, as views of its pieces and the bytes of the edits.
+   * @param edits in any order, not overlapping
+   */
+  edited(edits: readonly Edit[]): Buffer[] {
+    return splicePieces(
+      this.#pieces,
+      edits.toSorted((a, b) => a.start - b.start),
+    );
+  }
+
+  /** Releases the memory: other bodies are written over the bytes and over views of them. */
+  release(): void {
+    this.#pieces = [];
+    this.#slabs?.giveBack();
+  }
+}
+
+/** A request body that every reader understands in the same way: what was checked is what the bytes say. */
+export interface ValidBody<T> {
+  readonly request: T;
+  readonly body: RequestBody;
+  readonly members: Members;
+  /** Names of the members that may have a part in how long the answer can get. */
+  readonly limiting: readonly string[];
+}
+
+/** Receives a request body: `onBody` or `onNoBody` is called, once. */
+export interface BodyListener {
+  /** The body did not come with the head: from now on the client is waited for. */
+  onWait(): void;
+  /** The body is whole; whether it is an acceptable object is in `body.object`. */
+  onBody(body: RequestBody): void;
+  /** The body is not taken: 413 for its size, 503 for want of memory, 400 for chunks of a few bytes. */
+  onNoBody(error: GatewayError): void;
+  /** Takes memory for more bytes of a large body. @returns false: it is not to be read */
+  takeMemory(bytes: number): boolean;
+  /** Bytes were read beyond the announced ones; small pieces count as PIECE_BYTES each. */
+  worked(bytes: number): void;
+}
+
+/**
+ * Reads a request body.
+ * @param limit the largest body accepted, in bytes
+ */
+export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, listener: BodyListener): void {
+  const body = req.takeBody();
+  if (body === null) {
+    const { contentLength } = req.head;
+    if (contentLength > limit) return listener.onNoBody(new GatewayError('request_too_large'));
+    if (contentLength > SMALL_BYTES && !listener.takeMemory(contentLength)) return listener.onNoBody(noMemory());
+    listener.onWait();
+    return req.readBody(new BodyReader(req, limit, memory, listener));
+  }
+  memory.noteSmall(body.length);
+  if (body.length > limit) return listener.onNoBody(new GatewayError('request_too_large'));
+  listener.onBody(new RequestBody([body], body.length, parseObject(body, STORED_FILES)));
+}
+
+class BodyReader implements BodySink {
+  readonly #req: ClientRequest;
+  readonly #limit: number;
+  readonly #memory: BodyMemory;
+  /** null once the body is too large, or delivered. */
+  #listener: BodyListener | null;
+  /** Pieces that were not moved to slabs. */
+  #pieces: Buffer[] = [];
+  /** Memory of a large body. A small one borrows none, because slabs are large. */
+  #slabs: LentSlabs | null = null;
+  readonly #parser: ObjectStreamParser | null;
+  readonly #isAnnounced: boolean;
+  #size = 0;
+  #chunks = 0;
+  /** What reading took, in bytes: the size, with small pieces as PIECE_BYTES each. */
+  #cost = 0;
+  /** Cost at which reading pauses, so that other bodies have their turn. */
+  #turnEnds = TURN_BYTES;
+  /** Cost that was told to the listener, and size for which memory was taken. What was announced is known already. */
+  #told: number;
+  #held = 0;
+  /** Nothing more is read: the system would give up to 2 MiB before the connection closes. */
+  #isStopped = false;
+
+  constructor(req: ClientRequest, limit: number, memory: BodyMemory, listener: BodyListener) {
+    const announced = req.head.contentLength;
+    this.#req = req;
+    this.#limit = limit;
+    this.#memory = memory;
+    this.#listener = listener;
+    this.#isAnnounced = announced >= 0;
+    this.#told = Math.max(0, announced);
+    this.#parser = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectStreamParser(STORED_FILES);
+  }
+
+  onPiece(piece: Buffer, owned: boolean): boolean {
+    const listener = this.#listener;
+    if (listener === null) return true; // the rest of a body that is too large
+    this.#size += piece.length;
+    this.#cost += Math.max(piece.length, PIECE_BYTES);
+    const refusal = this.#check(listener);
+    if (refusal !== null) {
+      this.#listener = null;
+      this.#pieces.length = 0;
+      this.#slabs?.giveBack();
+      listener.onNoBody(refusal);
+      this.#isStopped = this.#size <= this.#limit;
+      return !this.#isStopped;
+    }
+    this.#parser?.push(piece);
+    this.#pieces.push(piece);
+    if (this.#size > PARSE_BYTES) this.#move(owned);
+    else if (this.#pieces.length === MOST_PIECES) this.#pieces = [Buffer.concat(this.#pieces)];
+    if (this.#cost < this.#turnEnds) return true;
+    this.#turnEnds = Number.POSITIVE_INFINITY; // a piece that was read already may still come
+    this.#memory.turns.enter(() => {
+      this.#turnEnds = this.#cost + TURN_BYTES;
+      if (!this.#isStopped) this.#req.readOn();
+    });
+    return false;
+  }
+
+  /**
+   * Checks what was read so far, tells the listener of the work and takes memory for it.
+   * @returns why no more is read; null: more is
+   */
+  #check(listener: BodyListener): GatewayError | null {
+    if (this.#size > this.#limit) return new GatewayError('request_too_large');
+    if (!this.#isAnnounced && ++this.#chunks > FREE_CHUNKS + this.#size / LEAST_CHUNK)
+      return new GatewayError('invalid_request', SMALL_CHUNKS);
+    if (this.#cost - this.#told < TURN_BYTES) return null;
+    listener.worked(this.#cost - this.#told);
+    this.#told = this.#cost;
+    if (this.#isAnnounced) return null;
+    const more = this.#size - this.#held;
+    this.#held = this.#size;
+    return listener.takeMemory(more) ? null : noMemory();
+  }
+
+  onWhole(): void {
+    const listener = this.#listener;
+    if (listener === null) return;
+    this.#listener = null;
+    const body = this.#body(performance.now());
+    // this object lives as long as the request, and would keep the bytes alive
+    this.#pieces = [];
+    this.#slabs = null;
+    listener.onBody(body);
+  }
+
+  /** Moves the pieces at hand to slabs. */
+  #move(owned: boolean): void {
+    this.#slabs ??= new LentSlabs(this.#memory);
+    for (const piece of this.#pieces) {
+      this.#slabs.add(piece);
+      if (owned) free(piece);
+    }
+    this.#pieces.length = 0;
+  }
+
+  #body(wholeAt: number): RequestBody {
+    const slabs = this.#slabs;
+    const pieces = slabs?.pieces ?? this.#pieces;
+    if (slabs !== null && this.#parser !== null) {
+      return new RequestBody(pieces, this.#size, this.#parser.end(), wholeAt, slabs);
+    }
+    const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
+    this.#memory.noteSmall(body.length);
+    return new RequestBody([body], body.length, this.#parser?.end() ?? parseObject(body, STORED_FILES), wholeAt);
+  }
+}
+
+function noMemory(): GatewayError {
+  return new GatewayError('service_unavailable');
+}

@@ -1,0 +1,81 @@
+import { ROLES, type Role } from '../domain/user.ts';
+import type { UserRow } from '../store/people/user.ts';
+
+/**
+ * Who may do what in the administration area. Every route names one action, and pages.ts asks
+ * `may` before the route's code runs: there is no other check.
+ *
+ *   operator       everything, of all companies; alone sets limits, ceilings, models and prices
+ *   owner          of one company: its people, budget, EU gate, statements and audit log, and all of the next line
+ *   administrator  of one company: keys, choice of models, assistants, usage; reads its settings
+ *   member         the own account
+ */
+
+const OPERATOR = ['operator'] as const;
+const OWNERS = ['operator', 'owner'] as const;
+const MANAGERS = ['operator', 'owner', 'administrator'] as const;
+
+/** The roles that may take an action; owners and administrators for their own company only. */
+export const PERMISSIONS = {
+  'account.use': ROLES,
+  'overview.read': OPERATOR,
+  'company.list': OPERATOR,
+  'company.create': OPERATOR,
+  'company.rename': OPERATOR,
+  'company.read': MANAGERS,
+  'company.set': OWNERS, // its budget and the EU gate, below the ceilings
+  'company.limit': OPERATOR, // limits and ceilings
+  'company.choose': MANAGERS, // which of the models it uses
+  'company.close': OPERATOR,
+  'company.export': OWNERS,
+  'company.erase': OPERATOR,
+  'company-audit.read': OWNERS,
+  'people.read': OWNERS,
+  'people.write': OWNERS,
+  'usage.read': MANAGERS,
+  'statement.read': OWNERS,
+  'statement.close': OPERATOR,
+  'key.read': MANAGERS,
+  'key.write': MANAGERS,
+  'key.find': OPERATOR,
+  'assistant.read': MANAGERS,
+  'assistant.write': MANAGERS,
+  'assistant.run': MANAGERS,
+  'playground.use': MANAGERS,
+  'model.read': OPERATOR,
+  'model.write': OPERATOR,
+  'cost.read': OPERATOR,
+  'cost.write': OPERATOR,
+  'user.read': OPERATOR,
+  'user.write': OPERATOR,
+  'audit.read': OPERATOR,
+  'request.read': MANAGERS,
+  'request.all': OPERATOR,
+  'event.read': OPERATOR,
+  'event.replay': OPERATOR,
+  'token.read': OPERATOR,
+  'token.write': OPERATOR,
+  'company-token.read': OWNERS,
+  'company-token.write': OWNERS,
+} as const satisfies Record<string, readonly Role[]>;
+
+export type Action = keyof typeof PERMISSIONS;
+
+/** What decides over permissions: a role, and the company it is held in (null for an operator). */
+type RoleHolder = Pick<UserRow, 'role' | 'company_id'>;
+
+/** @param company id of the company that the action is about; null when it is about none */
+export function may(holder: RoleHolder, action: Action, company: string | null): boolean {
+  const roles: readonly Role[] = PERMISSIONS[action];
+  return roles.includes(holder.role) && (company === null || canSee(holder, company));
+}
+
+/** Whether an action only shows something, so that it is there for a closed company too. */
+export function isReading(action: Action): boolean {
+  return action.endsWith('.read') || action === 'company.export';
+}
+
+/** Whether a user may know that a company exists. */
+export function canSee(holder: RoleHolder, company: string): boolean {
+  return holder.role === 'operator' || holder.company_id === company;
+}

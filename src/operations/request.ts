@@ -1,0 +1,164 @@
+import { ENDPOINTS } from '../domain/text/endpoint.ts';
+import { fateOf, type Result } from '../domain/text/request-fate.ts';
+import { TOKEN_DETAILS } from '../domain/usage.ts';
+import { requestIdTime } from '../runtime/request-id.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../store/usage/request.ts';
+import { type HoursGroup, readRequestHours } from '../store/usage/request-hours.ts';
+import { type Call, get, type Operation, type Page, type PageQuery } from './operation.ts';
+import { Problem, wrongAt } from './problem.ts';
+import * as schema from './schemas.ts';
+
+interface SumsQuery {
+  readonly from: string;
+  readonly to: string;
+  readonly by?: HoursGroup;
+}
+
+interface Filters extends PageQuery {
+  readonly status?: string;
+  readonly model?: string;
+  readonly key?: string;
+  readonly endpoint?: string;
+  readonly from?: string;
+  readonly to?: string;
+}
+
+const filters = {
+  status: schema.written(
+    '^(success|refused|failed|left|[1-5]\\d\\d)$',
+    'success, refused, failed, left, or a status such as 429',
+  ),
+  model: schema.slug,
+  key: schema.id,
+  endpoint: schema.oneOf(Object.keys(ENDPOINTS)),
+  from: schema.instant,
+  to: { ...schema.instant, description: 'the first instant that is left out' },
+};
+const numberOrNull = { type: ['number', 'null'], minimum: 0 };
+const members = {
+  request_id: { ...schema.id, description: 'the x-request-id of its answer' },
+  occurred_at: schema.instant,
+  company_id: schema.orNull(schema.id),
+  company_name: schema.textOrNull,
+  api_key_id: schema.orNull(schema.id),
+  key_name: schema.textOrNull,
+  key_prefix: schema.textOrNull,
+  status: { ...numberOrNull, description: '0: the client left before an answer; null: only the ledger knows the call' },
+  result: schema.oneOf(['success', 'refused', 'failed', 'left']),
+  ...{
+    code: schema.textOrNull,
+    param: {
+      ...schema.textOrNull,
+      description: 'the member of the request, or the setting that refused it, such as key.monthly_budget_eur',
+    },
+    endpoint: schema.string,
+    model_slug: schema.textOrNull,
+  },
+  asked: { ...schema.textOrNull, description: 'the model that was asked for, where none was found' },
+  outcome: schema.textOrNull,
+  prompt_tokens: numberOrNull,
+  completion_tokens: numberOrNull,
+  cost_eur: { ...schema.textOrNull, description: 'exact decimal text' },
+  duration_ms: numberOrNull,
+  added_us: numberOrNull,
+  first_event_ms: numberOrNull,
+};
+const page = schema.pageOf(schema.object(members));
+const detail = schema.object({
+  ...members,
+  what: { type: 'string', description: 'what happened, in words' },
+  advice: { ...schema.textOrNull, description: 'what to do about it' },
+  in_trail: { type: 'boolean', description: 'false: only the ledger knows it' },
+  usage_source: schema.textOrNull,
+  upstream_status: { ...numberOrNull, description: 'for operators' },
+  upstream_reason: { ...schema.textOrNull, description: 'what the upstream said, for operators' },
+  // what the tokens consist of, as far as the upstream told
+  ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, numberOrNull])),
+  upstream_cost: {
+    ...schema.textOrNull,
+    description: "the upstream's own cost, for operators: exact decimal text",
+  },
+  upstream_currency: { ...schema.textOrNull, description: 'its currency' },
+});
+const LIST = { query: schema.listQuery(filters), answer: page } as const;
+const NOTE = 'Where little matches, a page may be short or empty while next_cursor is not null';
+
+const GROUPS = ['all', 'hour', 'day', 'model', 'key', 'endpoint'] as const satisfies readonly HoursGroup[];
+const number = { type: 'number', minimum: 0 };
+const times = schema.orNull(schema.object({ mean: number, p50: number, p95: number, p99: number }));
+const sums = schema.object({
+  group: {
+    type: ['string', 'null'],
+    description: 'an hour, a day, a slug, an id or an endpoint; null: not known, or all',
+  },
+  ...{ requests: schema.count, refused: schema.count, failed: schema.count, upstream_failed: schema.count },
+  error_rate: { type: 'number', description: 'failed of all, from 0 to 1' },
+  duration_ms: { ...times, description: 'of requests that were not refused' },
+  added_us: { ...times, description: 'what the gateway added to them' },
+});
+
+/** What became of requests: single ones of the last days, and sums. */
+export const requestOperations: readonly Operation[] = [
+  get<Filters>('listRequests', '/requests', {
+    ...LIST,
+    summary: `Requests of all companies, and those without a valid key, newest first. ${NOTE}`,
+    action: 'request.all',
+    run: list,
+  }),
+  get('getRequest', '/requests/{request}', {
+    answer: detail,
+    summary: 'What became of a request, with what the upstream said',
+    action: 'request.all',
+    run: find,
+  }),
+  get<Filters>('listRequestsOfCompany', '/companies/{company}/requests', {
+    ...LIST,
+    summary: `Requests of a company, newest first. ${NOTE}`,
+    action: 'request.read',
+    run: list,
+  }),
+  get('getRequestOfCompany', '/companies/{company}/requests/{request}', {
+    answer: detail,
+    summary: 'What became of a request of a company, without what the upstream said',
+    action: 'request.read',
+    run: find,
+  }),
+  get<SumsQuery>('sumRequests', '/companies/{company}/requests/sums', {
+    summary: 'How many requests were answered, refused and failed in a range of hours, and how fast',
+    action: 'request.read',
+    query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(GROUPS) }, ['from', 'to']),
+    answer: schema.object({ data: schema.array(sums) }),
+    async run(sql, { params, query: { from, to, by = 'all' } }) {
+      const range = { company: params.company as string, from: new Date(from), to: new Date(to) };
+      return { data: await readRequestHours(sql, range, by) };
+    },
+  }),
+];
+
+async function list(sql: Sql, { params, query }: Call<never, Filters>): Promise<Page<RequestRow>> {
+  const { status = null, model = null, key = null, endpoint = null, from, to, cursor, limit } = query;
+  const { rows, next } = await pageOfRequests(sql, {
+    ...{ model, key, endpoint, company: params.company ?? null },
+    status: status !== null && /^\d/.test(status) ? Number(status) : (status as Result | null),
+    from: from === undefined ? null : new Date(from),
+    to: to === undefined ? null : new Date(to),
+    before: cursor === undefined ? null : placeOf(cursor),
+    ...(limit === undefined ? {} : { limit }),
+  });
+  return { data: rows.map((row) => ({ ...row, result: fateOf(row).result })), next_cursor: next?.id ?? null };
+}
+
+function placeOf(cursor: string): RequestCursor {
+  const at = requestIdTime(cursor);
+  if (at !== null) return { at: new Date(at), id: cursor };
+  throw wrongAt('?cursor', 'must be a next_cursor');
+}
+
+async function find(sql: Sql, { params }: Call): Promise<object> {
+  const { company = null, request: id } = params;
+  const request = await findRequest(sql, id as string, company);
+  if (request === null) throw new Problem(404, `Nothing is known of request ${id}.`);
+  const { about: _, ...fate } = fateOf(request);
+  return { ...request, ...fate };
+}

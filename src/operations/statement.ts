@@ -1,0 +1,99 @@
+import { throwNotFound } from '../domain/text/refused-change.ts';
+import { parseStatement } from '../domain/text/statement.ts';
+import { findCompany } from '../store/company/company.ts';
+import { leaveCompany } from '../store/connection/tenant-role.ts';
+import { closeOne } from '../store/statement/close.ts';
+import {
+  listStatements,
+  openMonths,
+  SHARED_BOUND,
+  type StoredStatement,
+  statementOf,
+} from '../store/statement/statement.ts';
+import { DEFAULT_LIMIT, get, type Operation, type PageQuery, post } from './operation.ts';
+import * as schema from './schemas.ts';
+
+const digest = schema.written('^[0-9a-f]{64}$', 'SHA-256 in hex');
+const row = {
+  company_id: schema.id,
+  number: { type: 'integer', minimum: 1, description: 'without a gap for each company' },
+  month: schema.month,
+  closed_at: schema.instant,
+  ...{ requests: schema.count, cost_eur: schema.sum },
+  corrections: { ...schema.count, description: 'late calls of earlier months' },
+  total_eur: { ...schema.sum, description: 'EUR of the month and its corrections' },
+  digest,
+  later: schema.array(
+    schema.object({ statement: { type: ['integer', 'null'] }, requests: schema.count, cost_eur: schema.sum }),
+    'calls of this month that came after it was closed; statement null: they will be on the next one',
+  ),
+};
+const statement = schema.object({
+  ...row,
+  document: {
+    type: 'object',
+    description: 'the sealed document: as one line of JSON with a line feed behind it, its SHA-256 is the digest',
+  },
+});
+const LIST = '/companies/{company}/statements';
+
+export const statementOperations: readonly Operation[] = [
+  get<PageQuery>('listStatements', LIST, {
+    summary: 'List the statements of a company, the latest first, and the months that wait for one',
+    action: 'statement.read',
+    query: schema.listQuery({}, schema.numberCursor),
+    answer: schema.object({
+      ...schema.pageOf(schema.object(row)).properties,
+      open_months: {
+        ...schema.array(schema.month),
+        description: 'months that are over, have calls and are not closed, whatever the page',
+      },
+    }),
+    async run(sql, { params, query: { limit = DEFAULT_LIMIT, cursor } }) {
+      const company = params.company as string;
+      await findCompany(sql, company);
+      const rows = await listStatements(sql, company, {
+        before: cursor === undefined ? null : Number(cursor),
+        limit: limit + 1,
+      });
+      const data = rows.slice(0, limit);
+      const next_cursor = rows.length > limit ? String(data.at(-1)?.number) : null;
+      return { data, next_cursor, open_months: await openMonths(sql, company) };
+    },
+  }),
+  get<{ readonly month: string }>('getStatement', `${LIST}/month`, {
+    summary: 'Read the statement of a closed month',
+    action: 'statement.read',
+    query: schema.object({ month: schema.month }),
+    answer: statement,
+    async run(sql, { params, query }) {
+      const stored = await statementOf(sql, params.company as string, `${query.month}-01`, SHARED_BOUND);
+      if (stored !== null) return told(stored);
+      await findCompany(sql, params.company as string);
+      throwNotFound('statement', `${query.month} of the company is not closed.`);
+    },
+  }),
+  post<{ readonly month: string; readonly anyway?: boolean }>('closeStatement', LIST, {
+    summary:
+      'Close a month with a statement, for good, after all earlier months with calls. A month that is closed already answers with its statement',
+    action: 'statement.close',
+    isLong: true,
+    body: schema.object(
+      {
+        month: schema.month,
+        anyway: { type: 'boolean', description: 'close it although records are known to be on their way' },
+      },
+      ['month'],
+    ),
+    answer: statement,
+    status: 201,
+    async run(sql, { params, body }) {
+      await leaveCompany(sql); // operators alone get here, and the tenant role may not write statements
+      return told(await closeOne(sql, params.company as string, `${body.month}-01`, body.anyway ?? false));
+    },
+  }),
+];
+
+function told({ text, ...row }: StoredStatement): object {
+  return { ...row, document: parseStatement(text) };
+}

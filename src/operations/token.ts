@@ -1,0 +1,56 @@
+import { findCompany } from '../store/company/company.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { tokensAfter } from '../store/people/cursor-lists.ts';
+import { revokeToken, type TokenRow } from '../store/people/token.ts';
+import { type Call, get, type Operation, type PageQuery, pageOf, post } from './operation.ts';
+import * as schema from './schemas.ts';
+
+const token = schema.object({
+  id: schema.id,
+  name: schema.string,
+  company_id: { ...schema.orNull(schema.id), description: 'whose owner it acts like; null: like an operator' },
+  access: schema.oneOf(['read', 'write']),
+  created_at: schema.instant,
+  created_by: schema.createdBy,
+  expires_at: schema.orNull(schema.instant),
+  last_used_at: schema.orNull(schema.instant),
+  revoked_at: schema.orNull(schema.instant),
+  state: schema.oneOf(['active', 'expired', 'revoked']),
+});
+const LIST = { query: schema.listQuery(), answer: schema.pageOf(token) } as const;
+const OF_COMPANY = '/companies/{company}/tokens';
+
+/** Tokens like the one that the program sends. A program makes none: a leaked token must not outlive its revocation. */
+export const tokenOperations: readonly Operation[] = [
+  get<PageQuery>('listTokens', '/tokens', {
+    ...LIST,
+    summary: 'List tokens for administration over HTTP, of operators and of all companies, ordered by id',
+    action: 'token.read',
+    run: (sql, { query }) => pageOf(query, (range) => tokensAfter(sql, null, range)),
+  }),
+  post('revokeToken', '/tokens/{token}/revoke', {
+    answer: token,
+    summary: 'Revoke a token: it gets 401 at once',
+    action: 'token.write',
+    run: revoke,
+  }),
+  get<PageQuery>('listTokensOfCompany', OF_COMPANY, {
+    ...LIST,
+    summary: 'List tokens of a company, ordered by id',
+    action: 'company-token.read',
+    async run(sql, { params, query }) {
+      const { id } = await findCompany(sql, params.company as string);
+      return pageOf(query, (range) => tokensAfter(sql, id, range));
+    },
+  }),
+  post('revokeTokenOfCompany', `${OF_COMPANY}/{token}/revoke`, {
+    answer: token,
+    summary: 'Revoke a token of a company: it gets 401 at once',
+    action: 'company-token.write',
+    run: revoke,
+  }),
+];
+
+function revoke(sql: Sql, { params }: Call): Promise<TokenRow> {
+  return revokeToken(sql, params.token as string, params.company ?? null);
+}

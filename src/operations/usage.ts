@@ -1,0 +1,159 @@
+import { FieldError } from '../domain/field.ts';
+import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../domain/text/csv.ts';
+import { type DayRange, isMonth, readRange, wholeMonth } from '../domain/text/day-range.ts';
+import { BOOKED_ENDPOINTS } from '../domain/text/endpoint.ts';
+import { TOKEN_DETAILS } from '../domain/usage.ts';
+import { findCompany } from '../store/company/company.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { snapshot } from '../store/connection/tenant-role.ts';
+import { readUsage, type UsageFilters } from '../store/usage/company-usage.ts';
+import { readUsageDetails } from '../store/usage/details.ts';
+import { copyLedger } from '../store/usage/export.ts';
+import { answersOf, readQuality } from '../store/usage/quality.ts';
+import { summaryOf } from '../store/usage/summary.ts';
+import { type Call, get, type Operation, type Schema } from './operation.ts';
+import { wrongAt } from './problem.ts';
+import * as schema from './schemas.ts';
+
+interface Query extends Partial<DayRange & { readonly [K in keyof UsageFilters]: string }> {
+  readonly month?: string;
+}
+
+const tokens = { requests: schema.count, prompt_tokens: schema.count, completion_tokens: schema.count };
+const sums = { ...tokens, cost_eur: schema.sum };
+const by = (members: Readonly<Record<string, Schema>>) => schema.array(schema.object({ ...members, ...sums }));
+const query = schema.object(
+  {
+    month: { ...schema.month, description: 'a month such as 2026-11; default: the present one' },
+    from: { ...schema.day, description: 'the first day, in place of month' },
+    to: { ...schema.day, description: 'the last day' },
+    model: schema.slug,
+    key: schema.id,
+    endpoint: schema.oneOf(Object.keys(BOOKED_ENDPOINTS)),
+    cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
+  },
+  [],
+);
+const exportQuery = schema.object(
+  {
+    ...query.properties,
+    spreadsheet: {
+      ...schema.oneOf(SPREADSHEET_NAMES),
+      description:
+        'for people: with a byte order mark, and commas with numbers like 1234.56, or semicolons with numbers like 1234,56; default: commas without a mark, for programs',
+    },
+  },
+  [],
+);
+/** Groups whose lines are bounded, as members of an answer; a cost centre for each call would make it as long as the ledger. */
+const GROUPS = ['by_model', 'by_endpoint', 'by_key', 'by_cost_center'] as const;
+const MOST_LINES = 1000;
+const answer = schema.object({
+  company_id: schema.id,
+  company_name: schema.string,
+  month: { ...schema.textOrNull, description: 'null: the days are not those of one month' },
+  ...{ from: schema.day, to: schema.day, ...tokens },
+  api_cost_eur: schema.sum,
+  chat_cost_eur: {
+    ...schema.textOrNull,
+    description: 'of in-app chat; null: not known for parts of months and with filters',
+  },
+  total_cost_eur: schema.sum,
+  monthly_budget_eur: schema.textOrNull,
+  token_details: {
+    type: ['object', 'null'],
+    description: 'of calls whose upstream told what their tokens consist of; null: none did, or of a single key',
+    properties: {
+      requests: schema.count,
+      ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, schema.count])),
+      cached_percent: { type: ['number', 'null'], description: 'cached of their prompt tokens' },
+    },
+  },
+  answers: {
+    ...schema.orNull(
+      schema.object({
+        ...{ requests: schema.count, refused: schema.count, failed: schema.count },
+        reasons: schema.array(schema.object({ code: schema.string, requests: schema.count }), 'by error code'),
+      }),
+    ),
+    description: 'what became of all requests, also those that are not in the ledger; null: not known, or too many',
+  },
+  counts: {
+    ...schema.object(Object.fromEntries(GROUPS.map((name) => [name, schema.count]))),
+    description: `how many lines there are; of each the ${MOST_LINES} with the highest cost are told`,
+  },
+  by_model: by({ model_slug: schema.string }),
+  by_endpoint: by({ endpoint: schema.string }),
+  by_key: by({ id: schema.id, name: schema.textOrNull, prefix: schema.textOrNull }),
+  by_cost_center: by({ cost_center: schema.string }),
+  by_time: {
+    ...by({ at: schema.string, model: schema.string }),
+    description: 'by model and hour of a single day, day of up to 62 days, else month',
+  },
+});
+const PATH = '/companies/{company}/usage';
+const EXPORT_MS = 30 * 60_000;
+
+/** What a company used, and the ledger rows behind it. Days are those of the billing time zone. */
+export const usageOperations: readonly Operation[] = [
+  get<Query>('getUsage', PATH, {
+    summary: 'The usage of a company in a month or in a range of days',
+    action: 'usage.read',
+    query,
+    answer,
+    async run(sql, call) {
+      const company = call.params.company as string;
+      const range = rangeOf(call);
+      const usage = await readUsage(sql, company, range, filtersOf(call), MOST_LINES);
+      const details = await readUsageDetails(sql, company, range, filtersOf(call));
+      const answers = answersOf(await readQuality(sql, company, range, filtersOf(call)));
+      const summary = { ...summaryOf(company, usage, range.from.slice(0, 7), details), answers };
+      const { lines: keys } = usage.by_key;
+      const by_key = keys.map(({ estimated: _, unfinished: __, ...line }) => line);
+      const counts = Object.fromEntries(GROUPS.map((name) => [name, usage[name].count]));
+      const month = isMonth(range) ? summary.month : null;
+      return { ...summary, ...range, month, counts, by_key, by_time: usage.by_time };
+    },
+  }),
+  get<Query & { readonly spreadsheet?: Spreadsheet }>('exportLedger', '/companies/{company}/ledger', {
+    summary: 'The ledger rows behind the usage of a month or of a range of days, as CSV, oldest first',
+    action: 'usage.read',
+    query: exportQuery,
+    file: {
+      type: 'text/csv; charset=utf-8',
+      name: (call) => `ledger-${rangeOf(call).from}-to-${rangeOf(call).to}.csv`,
+      write(db, call, write) {
+        const companyId = call.params.company as string;
+        const { spreadsheet } = call.query;
+        const form = spreadsheet === undefined ? PLAIN_CSV : SPREADSHEETS[spreadsheet];
+        const internal = call.role === 'operator';
+        const asked = { companyId, range: rangeOf(call), filters: filtersOf(call), internal, form };
+        return snapshot(db, companyId, EXPORT_MS, (sql) => copyLedger(sql, asked, write));
+      },
+    },
+    async run(sql: Sql, call) {
+      rangeOf(call);
+      return findCompany(sql, call.params.company as string);
+    },
+  }),
+];
+
+/** @throws Problem 400 */
+function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): DayRange {
+  if (from === undefined && to === undefined) {
+    return wholeMonth(month === undefined ? services.calendar.date(services.clock()) : `${month}-01`);
+  }
+  if (month !== undefined) throw wrongAt('?month', 'must be left out where from and to are given');
+  if (from === undefined) throw wrongAt('?from', 'is missing');
+  if (to === undefined) throw wrongAt('?to', 'is missing');
+  try {
+    return readRange(from, to);
+  } catch (error) {
+    throw error instanceof FieldError ? wrongAt('?to', error.message) : error;
+  }
+}
+
+function filtersOf({ query }: Call<never, Query>): UsageFilters {
+  const { model = null, key = null, endpoint = null, cost_center = null } = query;
+  return { model, key, endpoint, cost_center };
+}

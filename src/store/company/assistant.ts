@@ -1,0 +1,117 @@
+import type { Visibility } from '../../domain/assistant.ts';
+import { throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import { given, matching } from '../connection/columns.ts';
+import { explaining } from '../connection/errors.ts';
+import type { Sql } from '../connection/pool.ts';
+import { type Changes, rowsOf } from './company.ts';
+
+/** Members are the columns of the table (contract section 3). */
+export interface AssistantRow {
+  readonly id: string;
+  readonly company_id: string;
+  readonly name: string;
+  readonly system_prompt: string;
+  readonly model_slug: string | null;
+  readonly temperature: number | null;
+  readonly max_tokens: number | null;
+  readonly visibility: Visibility;
+  readonly project_id: string | null;
+  readonly created_at: Date;
+}
+
+export type ListedAssistant = Omit<AssistantRow, 'system_prompt'>;
+export type AssistantChanges = Changes<Omit<AssistantRow, 'id' | 'company_id' | 'created_at'>>;
+/** A new assistant; its id is random unless given. */
+export type NewAssistant = AssistantChanges &
+  Pick<AssistantRow, 'company_id' | 'name' | 'system_prompt'> &
+  Changes<Pick<AssistantRow, 'id'>>;
+
+const SETTINGS = [
+  'name',
+  'system_prompt',
+  'model_slug',
+  'temperature',
+  'max_tokens',
+  'visibility',
+  'project_id',
+] as const;
+
+/** @throws RefusedChange when the company does not exist */
+export async function createAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
+  const [row] = await explaining(
+    sql<AssistantRow[]>`
+      insert into assistants ${given(sql, assistant, ['id', 'company_id', ...SETTINGS])} returning ${columns(sql)}`,
+    { assistants_company_id_fkey: () => unknownCompany(assistant.company_id) },
+  );
+  return row as AssistantRow;
+}
+
+/**
+ * @param company if given, assistants of other companies count as not found
+ * @throws RefusedChange not_found
+ */
+export async function setAssistant(
+  sql: Sql,
+  id: string,
+  changes: AssistantChanges,
+  company: string | null = null,
+): Promise<AssistantRow> {
+  const [row] = await sql<AssistantRow[]>`
+    update assistants set ${given(sql, changes, SETTINGS, { company_id: sql`company_id` })}
+    where id = ${id} ${matching(sql, { company_id: company })}
+    returning ${columns(sql)}`;
+  return row ?? unknownAssistant(id);
+}
+
+/**
+ * All assistants of a company, including those that the API does not show.
+ * @param company null: of all companies
+ * @throws RefusedChange not_found
+ */
+export async function listAssistants(sql: Sql, company: string | null): Promise<AssistantRow[]> {
+  const rows = await sql<AssistantRow[]>`
+    select ${columns(sql)} from assistants where true ${matching(sql, { company_id: company })} order by name, id`;
+  return rowsOf(sql, company, rows);
+}
+
+/** Assistants of these companies. */
+export async function assistantsOf(sql: Sql, companies: readonly string[]): Promise<AssistantRow[]> {
+  return sql<AssistantRow[]>`
+    select ${columns(sql)} from assistants where company_id in (select unnest(${[...companies]}::uuid[]))`;
+}
+
+/** An assistant of a company. @throws RefusedChange not_found */
+export async function findAssistant(sql: Sql, company: string, id: string): Promise<AssistantRow> {
+  const [row] = await sql<AssistantRow[]>`
+    select ${columns(sql)} from assistants where id = ${id} and company_id = ${company}`;
+  return row ?? throwNotFound('assistant');
+}
+
+/**
+ * @param company if given, assistants of other companies count as not found
+ * @throws RefusedChange not_found
+ */
+export async function removeAssistant(sql: Sql, id: string, company: string | null = null): Promise<AssistantRow> {
+  const [row] = await sql<AssistantRow[]>`
+    delete from assistants where id = ${id} ${matching(sql, { company_id: company })}
+    returning ${columns(sql)}`;
+  return row ?? unknownAssistant(id);
+}
+
+function unknownAssistant(id: string): never {
+  throwNotFound('assistant', `There is no assistant ${id}.`);
+}
+
+export function columns(sql: Sql) {
+  return sql`id, company_id, name, system_prompt, ${settings(sql)}`;
+}
+
+/** Without the prompt, which may have 1 MiB: for lists. */
+export function listedColumns(sql: Sql) {
+  return sql`id, company_id, name, ${settings(sql)}`;
+}
+
+function settings(sql: Sql) {
+  // as a number: exact enough for 0 to 2
+  return sql`model_slug, temperature::float8 as temperature, max_tokens, visibility, project_id, created_at`;
+}

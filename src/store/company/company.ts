@@ -1,0 +1,166 @@
+import type { LimitColumns } from '../../domain/limits.ts';
+import { throwConflict, unknownCompany } from '../../domain/text/refused-change.ts';
+import { given } from '../connection/columns.ts';
+import type { Sql } from '../connection/pool.ts';
+
+/** Members are the columns of the table (contract section 3). */
+export interface CompanyRow extends LimitColumns {
+  readonly id: string;
+  readonly name: string;
+  /** Sorted. */
+  readonly disabled_model_slugs: string[];
+  readonly allow_non_eu_models: boolean;
+  /** Exact decimal text in EUR; null or "0" means unlimited. */
+  readonly monthly_budget_eur: string | null;
+  /** Ceiling that operators set: exact decimal text in EUR; null: none. */
+  readonly credit_limit_eur: string | null;
+  /** Operators refuse models outside the EU, whatever `allow_non_eu_models` says. */
+  readonly eu_locked: boolean;
+  /** What holds of budget and credit limit; null: unlimited. */
+  readonly effective_budget_eur: string | null;
+  /** strict: each request reserves what it can cost at most before it is sent. */
+  readonly budget_mode: 'standard' | 'strict';
+  readonly created_at: Date;
+  /** Since when its keys get 401 and nothing of it can be changed; null: it is open. */
+  readonly closed_at: Date | null;
+  /** When the names and addresses of its people were erased; it stays closed then. */
+  readonly erased_at: Date | null;
+}
+
+/** Absent members stay unchanged. */
+export type Changes<T> = { readonly [K in keyof T]?: T[K] | undefined };
+
+type Settings = Omit<
+  CompanyRow,
+  'id' | 'created_at' | 'closed_at' | 'erased_at' | 'disabled_model_slugs' | 'effective_budget_eur'
+>;
+/** A new company; its id is random unless given. */
+export type NewCompany = Changes<Settings & Pick<CompanyRow, 'id'>> & Pick<CompanyRow, 'name'>;
+export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
+
+const SETTINGS: readonly (keyof Settings)[] = [
+  'name',
+  'monthly_budget_eur',
+  'budget_mode',
+  'allow_non_eu_models',
+  'credit_limit_eur',
+  'eu_locked',
+  'requests_per_minute',
+  'tokens_per_minute',
+  'max_concurrent',
+];
+
+export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
+  const [row] = await sql<CompanyRow[]>`
+    insert into companies ${given(sql, company, ['id', ...SETTINGS])} returning ${columns(sql)}`;
+  return row as CompanyRow;
+}
+
+/**
+ * One statement, so that two people who change different settings at once do not overwrite each other. Ceilings are
+ * written only where the change names them: the tenant role may not.
+ * @throws RefusedChange not_found
+ */
+export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
+  const { disable = [], enable = [] } = changes;
+  const disabled_model_slugs = sql`array(
+    select unnest(disabled_model_slugs) union select unnest(${[...disable]}::text[])
+    except select unnest(${[...enable]}::text[]) order by 1)`;
+  const [row] = await sql<CompanyRow[]>`
+    update companies set ${given(sql, changes, SETTINGS, { disabled_model_slugs })} where id = ${id} returning ${columns(sql)}`;
+  return row ?? unknownCompany(id);
+}
+
+export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {
+  return sql<CompanyRow[]>`select ${columns(sql)} from companies order by name, id`;
+}
+
+/** Companies of these ids, and of the names of those without one. Reads all companies, once. */
+export async function companiesOf(
+  sql: Sql,
+  wanted: readonly { readonly id?: string; readonly name: string }[],
+): Promise<CompanyRow[]> {
+  const ids = wanted.flatMap(({ id }) => id ?? []);
+  const names = wanted.filter(({ id }) => id === undefined).map(({ name }) => name);
+  return sql<CompanyRow[]>`
+    select ${columns(sql)} from companies
+    where id in (select unnest(${ids}::uuid[])) or name in (select unnest(${names}::text[]))`;
+}
+
+/** @throws RefusedChange not_found */
+export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
+  const [row] = await sql<CompanyRow[]>`select ${columns(sql)} from companies where id = ${id}`;
+  return row ?? unknownCompany(id);
+}
+
+/** The name of a company that was removed. */
+export const REMOVED = 'a removed company';
+
+/**
+ * The name of a company in words. That of one that was removed is not known any more, but its ledger stays.
+ * @throws RefusedChange not_found where there is no ledger either
+ */
+export async function ledgerName(sql: Sql, id: string): Promise<string> {
+  const [company] = await sql<{ name: string }[]>`select name from companies where id = ${id}`;
+  if (company !== undefined) return company.name;
+  const spent = await sql`select from monthly_spend where company_id = ${id} limit 1`;
+  return spent.length > 0 ? REMOVED : unknownCompany(id);
+}
+
+/** Names of companies by id; removed ones have none. */
+export async function companyNames(sql: Sql, ids: readonly string[]): Promise<Map<string, string>> {
+  const rows = await sql<{ id: string; name: string }[]>`
+    select id, name from companies where id = any(${[...ids]}::uuid[])`;
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
+/** The ids of the companies that texts name by id or whole name, each with its text. Reads all companies, twice. */
+export async function companiesNamed(sql: Sql, texts: readonly string[]) {
+  const asked = sql`unnest(${[...texts]}::text[]) as asked`;
+  return sql<{ text: string; id: string }[]>`
+    select asked as text, id from companies join ${asked} on name = asked
+    union select asked, id from companies join ${asked} on id::text = lower(asked)`;
+}
+
+/**
+ * Closes a company: its keys get 401 within a second, and the database refuses every change of it. One that was
+ * already closed keeps its time.
+ * @throws RefusedChange not_found
+ */
+export async function closeCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
+  const [closed] = await sql<CompanyRow[]>`
+    update companies set closed_at = now() where id = ${id} and closed_at is null returning ${columns(sql)}`;
+  if (closed !== undefined) return { company: closed, already: false };
+  return { company: await findCompany(sql, id), already: true };
+}
+
+/** Opens a company again, with the keys that were active. @throws RefusedChange when it is unknown or was erased */
+export async function reopenCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
+  const [open] = await sql<CompanyRow[]>`
+    update companies set closed_at = null
+    where id = ${id} and closed_at is not null and erased_at is null returning ${columns(sql)}`;
+  if (open !== undefined) return { company: open, already: false };
+  const company = await findCompany(sql, id);
+  if (company.erased_at === null) return { company, already: true };
+  const text = 'The people and assistants of this company were erased: it stays closed. Create a new company instead.';
+  throwConflict('company', text);
+}
+
+/** Since when a company is closed; null: it is open, or there is none. */
+export async function readClosing(sql: Sql, id: string): Promise<Date | null> {
+  const [row] = await sql<Pick<CompanyRow, 'closed_at'>[]>`select closed_at from companies where id = ${id}`;
+  return row?.closed_at ?? null;
+}
+
+/** Rows of a company, or of all. @throws RefusedChange not_found when there are none because there is no such company */
+export async function rowsOf<T>(sql: Sql, company: string | null, rows: T[]): Promise<T[]> {
+  if (rows.length === 0 && company !== null) await findCompany(sql, company);
+  return rows;
+}
+
+export function columns(sql: Sql) {
+  return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
+    trim_scale(credit_limit_eur)::text as credit_limit_eur, eu_locked,
+    trim_scale(company_budget(companies))::text as effective_budget_eur,
+    budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, created_at, closed_at, erased_at`;
+}

@@ -1,0 +1,52 @@
+import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
+import type { Sql } from '../connection/pool.ts';
+import { findCompany } from './company.ts';
+
+/** What an erasure reached. */
+export interface Erased {
+  /** People whose addresses got pseudonyms. */
+  readonly persons: number;
+  /** Rows by table, without tables of which none was reached. */
+  readonly rows: Readonly<Record<string, number>>;
+}
+
+/**
+ * Erases the names and addresses of a closed company and its people (sql/0048_moved_people.sql). The ledger, its
+ * sums and its seals stay. Takes about as long as writing its part of the audit log again; safe to repeat.
+ * @param name its present name, as a confirmation; null: only counts, and changes nothing
+ * @throws RefusedChange when the company is unknown, open, or has another name
+ */
+export async function eraseCompany(sql: Sql, id: string, name: string | null): Promise<Erased> {
+  const company = await findCompany(sql, id);
+  if (company.closed_at === null) {
+    throwConflict('company', `The company is open: run "tollgate company close ${id}" first.`);
+  }
+  if (name !== null && name.trim() !== company.name.trim()) {
+    throwConflict('company', `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`);
+  }
+  const [row] = await sql<[{ erased: Erased }]>`select erase_company(${id}, ${name === null}) as erased`;
+  // of an erased company nobody is left to read anything
+  if (name !== null)
+    await sql`update admin_tokens set revoked_at = now() where company_id = ${id} and revoked_at is null`;
+  return reached(row.erased);
+}
+
+/**
+ * Erases one person: the address leaves every table and the audit log, and the person can no longer sign in.
+ * Reads the whole audit log. Also finds what is left of somebody whose user was removed before.
+ * @param email in lower case
+ * @param dryRun only counts, and changes nothing
+ * @throws RefusedChange when the address is found nowhere
+ */
+export async function erasePerson(sql: Sql, email: string, dryRun: boolean): Promise<Erased> {
+  const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, ${dryRun}) as erased`;
+  const erased = reached(row.erased);
+  if (Object.keys(erased.rows).length === 0) {
+    throwNotFound('user', `The address ${email} is stored nowhere.`);
+  }
+  return erased;
+}
+
+function reached({ persons, rows }: Erased): Erased {
+  return { persons, rows: Object.fromEntries(Object.entries(rows).filter(([, count]) => count > 0)) };
+}

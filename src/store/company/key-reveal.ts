@@ -1,0 +1,73 @@
+import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
+import type { Sql } from '../connection/pool.ts';
+import { pruneReveals } from '../gateway/expired.ts';
+import { lockName } from './idempotent-form.ts';
+import { createKey, type KeyRow, type MintedKey, type NewKey, type Rotation, readKey, rotateKey } from './key.ts';
+
+/** Keys that are created once, however often they are asked for; for a minute the answer has the key's text again. */
+
+/** How long the text of a new key can be shown again. Seconds. */
+export const REVEAL_SECONDS = 60;
+
+/** What proves that a repeated request comes from where the first one came from. */
+export interface Claim {
+  /** At least 128 random bits, which every repetition has and Tollgate does not store. */
+  readonly secret: string;
+  /** Who may see the text again, such as a session: to anyone else the secret is of no use. */
+  readonly holder: string;
+}
+
+/** `key` is null when the key was created before, and its text cannot be shown any more. */
+export type RevealedKey = KeyRow & { readonly key: string | null };
+
+/**
+ * Creates a key, or returns the one that the same request created before. To be run in a transaction.
+ * @param asked its id is that of the request, the same in each repetition
+ * @returns the text of an active key for `REVEAL_SECONDS`, if claim and settings are those of the first request
+ * @throws RefusedChange as `createKey`; conflict when the id is that of another company's key
+ */
+export function createKeyOnce(
+  sql: Sql,
+  keyPrefix: string,
+  asked: NewKey & { readonly id: string },
+  claim: Claim,
+): Promise<RevealedKey> {
+  return once(sql, asked.id, asked, claim, () => createKey(sql, keyPrefix, asked));
+}
+
+/** Rotates a key as `rotateKey` does, or returns the key that the same request made. Otherwise as `createKeyOnce`. */
+export function rotateKeyOnce(
+  sql: Sql,
+  keyPrefix: string,
+  asked: Rotation & { readonly company_id: string; readonly new_id: string },
+  claim: Claim,
+): Promise<RevealedKey> {
+  return once(sql, asked.new_id, asked, claim, () => rotateKey(sql, keyPrefix, asked));
+}
+
+/** @param id of the key @param asked with the holder of the claim: the text is shown again for the same alone */
+async function once(
+  sql: Sql,
+  id: string,
+  asked: { readonly company_id: string },
+  { holder, secret }: Claim,
+  create: () => Promise<MintedKey>,
+): Promise<RevealedKey> {
+  const { company_id: company } = asked;
+  const context = JSON.stringify([holder, asked]);
+  // the second of two clicks waits here for the first
+  await lockName(sql, id);
+  await pruneReveals(sql);
+  const existing = await readKey(sql, id, company);
+  if (existing !== null) {
+    const [row] = await sql<{ ciphertext: Buffer }[]>`
+      select ciphertext from key_reveals where key_id = ${id} and company_id = ${company}`;
+    const isShown = row !== undefined && existing.state === 'active';
+    return { ...existing, key: isShown ? decryptText(row.ciphertext, secret, context) : null };
+  }
+  const created = await create();
+  await sql`
+    insert into key_reveals (company_id, key_id, ciphertext, expires_at)
+    values (${company}, ${id}, ${encryptText(created.key, secret, context)}, now() + make_interval(secs => ${REVEAL_SECONDS}))`;
+  return created;
+}

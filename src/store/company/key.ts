@@ -1,0 +1,290 @@
+import { digestBytes, mintKey, type RestrictionColumns } from '../../domain/key.ts';
+import type { LimitColumns } from '../../domain/limits.ts';
+import type { Scope } from '../../domain/scope.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import { CREATED_BY } from '../connection/actor.ts';
+import { given, matching, PAGE_BYTES, unpackedBytes } from '../connection/columns.ts';
+import { explaining } from '../connection/errors.ts';
+import { IS_ACTIVE, STATE } from '../connection/expressions.ts';
+import type { Sql } from '../connection/pool.ts';
+import { type Changes, rowsOf } from './company.ts';
+
+/** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
+export interface KeyRow extends LimitColumns, RestrictionColumns {
+  readonly id: string;
+  readonly company_id: string;
+  readonly name: string;
+  /** The first 8 characters. */
+  readonly prefix: string;
+  readonly scopes: Scope[];
+  readonly created_at: Date;
+  readonly created_by: string | null;
+  readonly expires_at: Date | null;
+  readonly last_used_at: Date | null;
+  readonly revoked_at: Date | null;
+  /** Null for a program's key; playground: of the person in `created_by`, for trials on the pages. */
+  readonly purpose: 'playground' | null;
+  /** By the clock of the database. */
+  readonly state: 'active' | 'expired' | 'revoked';
+}
+
+type Settings = Pick<KeyRow, 'name' | 'expires_at'> &
+  LimitColumns &
+  RestrictionColumns & { readonly scopes: readonly Scope[] };
+
+export type KeyChanges = Changes<Settings>;
+
+export type NewKey = KeyChanges &
+  Pick<Settings, 'name' | 'scopes'> & {
+    readonly company_id: string;
+    /** Who created it: an e-mail address, or "cli". */
+    readonly created_by: string;
+    /** The key's id, so that a form sent twice makes one key; random unless given. */
+    readonly id?: string | undefined;
+    /** The key's text, where somebody else made it; minted unless given. */
+    readonly key?: string | undefined;
+    /** Id of the key in whose place it is made. */
+    readonly rotated_from?: string | undefined;
+  };
+
+/** A key's row with the key in plaintext. */
+export type MintedKey = KeyRow & { readonly key: string };
+
+/**
+ * Mints a key. Only the returned value contains it in plaintext; the table gets its digest.
+ * @param keyPrefix what the key begins with (KEY_PREFIX)
+ * @throws RefusedChange when the company does not exist, the id is taken, or the key would have expired already
+ */
+export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
+  const key = asked.key ?? mintKey(keyPrefix);
+  const expires = asked.expires_at ?? null;
+  const [row] = await explaining(
+    sql<KeyRow[]>`
+      insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, requests_per_minute,
+        tokens_per_minute, max_concurrent, monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from)
+      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${digestBytes(key)}, ${key.slice(0, 8)},
+             ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz,
+             ${asked.requests_per_minute ?? null}::integer, ${asked.tokens_per_minute ?? null}::bigint,
+             ${asked.max_concurrent ?? null}::integer, ${asked.monthly_budget_eur ?? null}::numeric,
+             ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[],
+             ${asked.rotated_from ?? null}::uuid
+      where coalesce(${expires}::timestamptz > now(), true)
+      returning ${columns(sql)}`,
+    {
+      api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
+      api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.'),
+      api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
+    },
+  );
+  if (row === undefined) throwExpired(expires);
+  return { ...row, key };
+}
+
+const SETTINGS = [
+  'name',
+  'expires_at',
+  'monthly_budget_eur',
+  'requests_per_minute',
+  'tokens_per_minute',
+  'max_concurrent',
+] as const;
+
+const OF_PLAYGROUND =
+  "This key is of a person's playground: its name, scopes and end stay as they are. Limit it, or revoke it.";
+
+/**
+ * Changes a key that is not revoked. One statement, as of a company. Of a playground's key name, scopes and end are its
+ * person's and the pages' own: such a key may get other limits, and else be revoked.
+ * @param company if given, keys of other companies count as not found
+ * @throws RefusedChange when there is no such key, it is revoked or not for that, or it would have expired already
+ */
+export async function setKey(
+  sql: Sql,
+  id: string,
+  changes: KeyChanges,
+  company: string | null = null,
+): Promise<KeyRow> {
+  const { scopes, expires_at, allowed_model_slugs: slugs, allowed_cidrs: cidrs } = changes;
+  const lists = {
+    scopes: scopes === undefined ? sql`scopes` : sql`${[...new Set(scopes)]}::text[]`,
+    allowed_model_slugs: slugs === undefined ? sql`allowed_model_slugs` : sql`${sorted(slugs)}::text[]`,
+    allowed_cidrs: cidrs === undefined ? sql`allowed_cidrs` : sql`${sorted(cidrs)}::text[]::cidr[]`,
+  };
+  const isOwn = sql`(purpose is null
+    or name = ${changes.name ?? null}::text is not false
+      and (scopes @> ${[...(scopes ?? [])]}::text[] and scopes <@ ${[...(scopes ?? [])]}::text[] or ${scopes === undefined})
+      and (date_trunc('milliseconds', expires_at) is not distinct from ${expires_at ?? null}::timestamptz or ${expires_at === undefined}))`;
+  const [row] = await sql<KeyRow[]>`
+    update api_keys set ${given(sql, changes, SETTINGS, lists)}
+    where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null
+      and coalesce(${expires_at ?? null}::timestamptz > now() or purpose is not null, true) and ${isOwn}
+    returning ${columns(sql)}`;
+  if (row !== undefined) return row;
+  const { state, purpose } = await findKey(sql, id, company);
+  if (state === 'revoked') throwConflict('key', 'This key is revoked: create a new one instead.');
+  if (purpose !== null) throwConflict('key', OF_PLAYGROUND);
+  throwExpired(expires_at ?? null);
+}
+
+/** Gives a key another text: the old one stops working at once. @returns whether it is another one */
+export async function setKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
+  const { count } = await sql`
+    update api_keys set digest = ${digestBytes(key)}, prefix = ${key.slice(0, 8)}
+    where id = ${id} and digest <> ${digestBytes(key)}`;
+  return count > 0;
+}
+
+/** Keys of all companies that work, but those of playgrounds. */
+export async function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
+  return sql<KeyRow[]>`
+    select ${columns(sql)} from api_keys where purpose is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`;
+}
+
+/** Keys of these companies that work, and those of these ids, but none of playgrounds. */
+export async function keysOf(sql: Sql, companies: readonly string[], ids: readonly string[]): Promise<KeyRow[]> {
+  return sql<KeyRow[]>`
+    select ${columns(sql)} from api_keys
+    where company_id in (select unnest(${[...companies]}::uuid[])) and purpose is null
+      and (${sql.unsafe(IS_ACTIVE)} or id in (select unnest(${[...ids]}::uuid[])))`;
+}
+
+/** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
+export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
+  const rows = await sql<KeyRow[]>`
+    select ${columns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
+  return rowsOf(sql, company, rows);
+}
+
+/** @param company if given, keys of other companies count as not found @throws RefusedChange not_found */
+export async function findKey(sql: Sql, id: string, company: string | null = null): Promise<KeyRow> {
+  return (await readKey(sql, id, company)) ?? throwNotFound('key', `There is no key ${id}.`);
+}
+
+/** As `findKey`, with null for a key that does not exist. */
+export async function readKey(sql: Sql, id: string, company: string | null): Promise<KeyRow | null> {
+  const [row] = await sql<
+    KeyRow[]
+  >`select ${columns(sql)} from api_keys where id = ${id} ${matching(sql, { company_id: company })}`;
+  return row ?? null;
+}
+
+/**
+ * Ids of the keys with these digests, of whatever company: the tenant role may not read digests.
+ * @param digests in hex, as of `digestOf`
+ */
+export async function idsOfDigests(sql: Sql, digests: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ id: string }[]>`
+    select id from api_keys
+    where digest = any(select decode(d, 'hex') from unnest(${[...digests]}::text[]) as t (d))`;
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Keys with the name of their company, those that work first, the last used of them first.
+ * @param company if given, keys of other companies are left out
+ * @param isBound whether to refuse more than a page may have
+ * @throws RefusedChange conflict
+ */
+export async function keysWithCompany(
+  sql: Sql,
+  ids: readonly string[],
+  company: string | null,
+  isBound = false,
+): Promise<(KeyRow & { readonly company_name: string })[]> {
+  const chosen = sql`id = any(${[...ids]}::uuid[]) ${matching(sql, { company_id: company })}`;
+  if (isBound) {
+    const [{ bytes }] = await sql<[{ bytes: number }]>`
+      select coalesce(sum(${listBytes(sql)}), 0)::float8 as bytes from api_keys where ${chosen}`;
+    if (bytes > PAGE_BYTES) {
+      throwConflict('key', 'The models and networks of the keys found have more than 2 MiB: look for fewer at once.');
+    }
+  }
+  return sql<(KeyRow & { readonly company_name: string })[]>`
+    select k.*, c.name as company_name
+    from (select ${columns(sql)} from api_keys where ${chosen}) k join companies c on c.id = k.company_id
+    order by k.state = 'active' desc, k.last_used_at desc nulls last, k.id`;
+}
+
+/**
+ * Revokes a key for good. A key that was already revoked keeps its time.
+ * @param company if given, keys of other companies count as not found
+ * @throws RefusedChange not_found
+ */
+export async function revokeKey(
+  sql: Sql,
+  id: string,
+  company: string | null = null,
+): Promise<{ key: KeyRow; already: boolean }> {
+  const [revoked] = await sql<KeyRow[]>`
+    update api_keys set revoked_at = now()
+    where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null
+    returning ${columns(sql)}`;
+  if (revoked !== undefined) return { key: revoked, already: false };
+  return { key: await findKey(sql, id, company), already: true };
+}
+
+export interface Rotation {
+  readonly id: string;
+  /** If given, keys of other companies count as not found. */
+  readonly company_id: string | null;
+  /** Seconds that the old key works beside the new one; 0 revokes it at once. */
+  readonly overlap: number;
+  readonly created_by: string;
+  /** Id of the new key; random unless given. */
+  readonly new_id?: string | undefined;
+}
+
+/**
+ * Mints a key with all settings of another, which ends after the overlap. To be run in a transaction.
+ * @throws RefusedChange when there is no such key, or it no longer works
+ */
+export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): Promise<MintedKey> {
+  const { id, company_id, overlap, created_by, new_id } = asked;
+  await sql`select from api_keys where id = ${id} ${matching(sql, { company_id })} for update`;
+  const old = await findKey(sql, id, company_id);
+  if (old.state !== 'active') throwConflict('key', `This key is ${old.state}: create a new one instead.`);
+  if (old.purpose !== null) throwConflict('key', 'The key of a playground is never shown.');
+  const expires_at = await intendedEnd(sql, old);
+  // first, so that the event of the new key tells when the old one ends
+  if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
+  else {
+    await sql`update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap})) where id = ${id}`;
+  }
+  return createKey(sql, keyPrefix, { ...old, id: new_id, created_by, expires_at, rotated_from: id });
+}
+
+/** When a key was to end before a rotation shortened it: the latest end among it and the keys made in its place. */
+async function intendedEnd(sql: Sql, { id, company_id, expires_at }: KeyRow): Promise<Date | null> {
+  const [row] = await sql<Pick<KeyRow, 'expires_at'>[]>`
+    with recursive line as (
+      select ${id}::uuid as id, coalesce(${expires_at}::timestamptz, 'infinity') as expires_at
+      union
+      select k.id, coalesce(k.expires_at, 'infinity') from line join api_keys k on k.rotated_from = line.id
+      where k.company_id = ${company_id}
+    )
+    select nullif(max(expires_at), 'infinity') as expires_at from line`;
+  return (row as Pick<KeyRow, 'expires_at'>).expires_at;
+}
+
+function throwExpired(expires: Date | null): never {
+  const text = `A key that expired at ${expires?.toISOString()} would never work: give a later time.`;
+  throwConflict('key', text);
+}
+
+/** The list in order and without repetitions; null for none. */
+function sorted(list: readonly string[] | null | undefined): string[] | null {
+  return list == null ? null : [...new Set(list)].sort();
+}
+
+/** The length of a key's lists, which may have 1000 values each; all else of it is short. A network is twice as long in JSON. */
+export function listBytes(sql: Sql) {
+  return sql`${unpackedBytes(sql, 'allowed_model_slugs')} + 2 * ${unpackedBytes(sql, 'allowed_cidrs')}`;
+}
+
+// plain SQL may say 'infinity' for never, which is no Date
+export function columns(sql: Sql) {
+  return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, nullif(expires_at, 'infinity') as expires_at, last_used_at, revoked_at,
+    requests_per_minute, tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
+    allowed_cidrs::text[] as allowed_cidrs, purpose,
+    ${sql.unsafe(STATE)}`;
+}

@@ -1,0 +1,207 @@
+import { findContradictions, type ImportedModel, type ImportMistake } from '../../domain/text/model-import.ts';
+import { TODAY } from '../connection/expressions.ts';
+import type { Sql } from '../connection/pool.ts';
+import { companiesNamed } from './company.ts';
+import { type CostPriceRow, setCostPrice } from './cost-price.ts';
+import { createModel, listModels, type ModelRow, setModel } from './model.ts';
+import { type DatedPrice, datedPrices, schedulePrice } from './price.ts';
+
+/** What an import does with one line. */
+export interface ImportedLine {
+  readonly line: number;
+  readonly slug: string;
+  /** As the file names it; null: a shared model. */
+  readonly company: string | null;
+  readonly state: 'new' | 'changed' | 'same';
+  /** Each change in words: "kind: chat, was embedding". */
+  readonly changes: readonly string[];
+}
+
+export interface ImportResult {
+  readonly lines: readonly ImportedLine[];
+  /** What the database does not allow. With any, nothing was changed. */
+  readonly mistakes: readonly ImportMistake[];
+}
+
+/** A line whose company is known, with the price that begins at its date; null: it has no date. */
+interface KnownLine {
+  readonly model: ImportedModel;
+  readonly company_id: string | null;
+  readonly dated: DatedPrice | null;
+}
+
+/** A change of the database, and what it consists of, in words. */
+interface Change {
+  readonly texts: readonly string[];
+  make(): Promise<unknown>;
+}
+
+/**
+ * Compares models with those in the database, and makes the difference unless there are mistakes. To be run in a
+ * transaction. A second run changes nothing.
+ * @param isWanted whether to make this difference
+ */
+export async function importModels(
+  sql: Sql,
+  models: readonly ImportedModel[],
+  isWanted: (lines: readonly ImportedLine[]) => boolean,
+): Promise<ImportResult> {
+  // until the transaction ends others read these and do not write them: what is compared is what is changed
+  await sql`lock table models, model_prices, model_cost_prices in share row exclusive mode`;
+  const mistakes: ImportMistake[] = [];
+  const known = await knownLines(sql, models, mistakes);
+  const present = await listModels(sql);
+  const costs = await readCosts(sql);
+  const lines: ImportedLine[] = [];
+  const changes: Change[] = [];
+  const seen = new Set<string>();
+  for (const each of known) {
+    const { model, company_id, dated } = each;
+    const { line, slug, company } = model;
+    const name = `${company_id}/${slug}`;
+    const isFirst = !seen.has(name); // the first line of its model says what the model is, without its later prices
+    const existing = present.find((row) => row.slug === slug && row.company_id === company_id);
+    if (existing === undefined && dated !== null && isFirst) {
+      const message = 'the model is new: another line without a date has to give its price until then';
+      mistakes.push({ line, column: 'valid_from', message });
+      continue;
+    }
+    seen.add(name);
+    const isNew = existing === undefined && dated === null;
+    const own = [
+      isNew ? creation(sql, each) : existing !== undefined && isFirst ? newSettings(sql, each, existing) : null,
+      newDatedPrice(sql, each, mistakes),
+      newCostPrice(sql, each, costs),
+    ].filter((change) => change !== null);
+    changes.push(...own);
+    const state = isNew ? 'new' : own.length > 0 ? 'changed' : 'same';
+    lines.push({ line, slug, company, state, changes: own.flatMap(({ texts }) => texts) });
+  }
+  lines.sort((a, b) => a.line - b.line);
+  if (mistakes.length === 0 && isWanted(lines)) for (const change of changes) await change.make();
+  return { lines, mistakes: mistakes.sort((a, b) => a.line - b.line) };
+}
+
+/** The lines whose company is known, those without a date first: a model has to be there before a price of it can be to come. */
+async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]): Promise<KnownLine[]> {
+  const ids = await companyIds(sql, models, mistakes);
+  const found: Omit<KnownLine, 'dated'>[] = [];
+  for (const model of models) {
+    const company_id = model.company === null ? null : ids.get(model.company);
+    if (company_id !== undefined) found.push({ model, company_id }); // else a mistake, told already
+  }
+  const dates = await readDates(sql, found);
+  const known = found.map((each) => ({ ...each, dated: dates.get(each.model) ?? null }));
+  // once more: one line may name a company and the next one its id, or a day and the instant when it begins
+  const resolved = known.map(({ model, company_id, dated }) => ({
+    ...model,
+    company: company_id,
+    valid_from: dated && { at: dated.at },
+  }));
+  findContradictions(resolved, mistakes);
+  return known.sort((a, b) => Number(a.dated !== null) - Number(b.dated !== null) || a.model.line - b.model.line);
+}
+
+function creation(sql: Sql, { model, company_id }: KnownLine): Change {
+  const { slug, upstream_model, kind, eu_hosted, token_input, input, output } = model;
+  const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
+  const settings = { upstream_model, kind, eu_hosted, ...prices, token_input: token_input ?? undefined };
+  return {
+    texts: [`price: ${input} and ${output}`],
+    make: () => createModel(sql, { slug, company_id, ...settings }),
+  };
+}
+
+/** The settings that a line changes, and its price if that has no date; null: none. */
+function newSettings(sql: Sql, { model, company_id }: KnownLine, existing: ModelRow): Change | null {
+  const texts: string[] = [];
+  const settings: Record<string, string | boolean> = {};
+  const compare = (column: keyof ModelRow & string, value: string | boolean | null, name: string = column) => {
+    if (value === null || value === existing[column]) return;
+    texts.push(`${name}: ${value}, was ${existing[column]}`);
+    settings[column] = value;
+  };
+  for (const column of ['upstream_model', 'kind', 'eu_hosted', 'token_input'] as const) compare(column, model[column]);
+  if (model.valid_from === null) {
+    compare('cost_eur_per_1k_input', model.input, 'input price');
+    compare('cost_eur_per_1k_output', model.output, 'output price');
+  }
+  return texts.length === 0 ? null : { texts, make: () => setModel(sql, model.slug, company_id, settings) };
+}
+
+/** The price that begins at the date of a line, if it is another one than is known to begin then. */
+function newDatedPrice(sql: Sql, { model, company_id, dated }: KnownLine, mistakes: ImportMistake[]): Change | null {
+  const { line, slug, input, output, valid_from: from } = model;
+  if (from === null || dated === null) return null;
+  if (dated.price?.input === input && dated.price.output === output) return null;
+  if (dated.late) mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
+  return {
+    texts: [`price from then on: ${pricesText(model, dated.price)}`],
+    make: () => schedulePrice(sql, { slug, company_id, from, input, output }),
+  };
+}
+
+/** What a line changes of the cost price of its day, or of today's. */
+function newCostPrice(sql: Sql, { model, company_id }: KnownLine, costs: readonly CostPrice[]): Change | null {
+  const { slug, cost, valid_from: from } = model;
+  if (cost === null) return null;
+  const day = from !== null && 'day' in from ? from.day : null;
+  const before = costOn(costs, slug, company_id, day);
+  if (before?.input === cost.input && before.output === cost.output) return null;
+  return {
+    texts: [`cost price: ${pricesText(cost, before)}`],
+    make: () => setCostPrice(sql, { slug, company_id, ...cost }, day),
+  };
+}
+
+type PriceTexts = Readonly<Record<'input' | 'output', string | null>>;
+
+function pricesText({ input, output }: PriceTexts, before: PriceTexts | null | undefined): string {
+  return `${input} and ${output}${before == null ? '' : `, was ${before.input} and ${before.output}`}`;
+}
+
+/** Ids of the companies that the file names. */
+async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]) {
+  const names = new Set(models.map(({ company }) => company).filter((name) => name !== null));
+  const found = Map.groupBy(await companiesNamed(sql, [...names]), ({ text }) => text);
+  const ids = new Map<string, string>();
+  for (const { line, company } of models) {
+    if (company === null) continue;
+    const [first, other] = found.get(company) ?? [];
+    if (first !== undefined && other === undefined) ids.set(company, first.id);
+    else {
+      const message = first === undefined ? 'is not known' : 'is the name of several companies: give its id';
+      mistakes.push({ line, column: 'company', message });
+    }
+  }
+  return ids;
+}
+
+/** The prices that begin at the dates of lines. */
+async function readDates(sql: Sql, found: readonly Omit<KnownLine, 'dated'>[]) {
+  const asked = found.flatMap(({ model, company_id }) => {
+    return model.valid_from === null ? [] : [{ model, company_id, slug: model.slug, from: model.valid_from }];
+  });
+  const dated = await datedPrices(sql, asked);
+  return new Map(asked.map(({ model }, n) => [model, dated[n] as DatedPrice]));
+}
+
+/** All cost prices, the latest first. */
+async function readCosts(sql: Sql) {
+  return sql<CostPrice[]>`
+    select slug, company_id, valid_from::text as valid_from, valid_from <= ${sql.unsafe(TODAY)} as begun,
+      trim_scale(input)::text as input, trim_scale(output)::text as output
+    from model_cost_prices order by model_cost_prices.valid_from desc`;
+}
+
+/** The cost price that begins on a day; without a day the one in force today. */
+function costOn(costs: readonly CostPrice[], slug: string, company: string | null, day: string | null) {
+  return costs.find((cost) => {
+    const isOfModel = cost.slug === slug && cost.company_id === company;
+    return isOfModel && (day === null ? cost.begun : cost.valid_from === day);
+  });
+}
+
+type CostPrice = Pick<CostPriceRow, 'slug' | 'company_id' | 'valid_from' | 'input' | 'output'> & {
+  readonly begun: boolean;
+};

@@ -1,0 +1,114 @@
+import type { ModelKind, TokenInput } from '../../domain/model.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import { given } from '../connection/columns.ts';
+import { explaining } from '../connection/errors.ts';
+import type { Sql } from '../connection/pool.ts';
+import type { Changes } from './company.ts';
+
+/** Members are the columns of the table (contract section 3). */
+export interface ModelRow {
+  readonly id: string;
+  readonly slug: string;
+  /** null: shared by all companies. */
+  readonly company_id: string | null;
+  readonly upstream_model: string;
+  readonly kind: ModelKind;
+  readonly eu_hosted: boolean;
+  /** Exact decimal text. */
+  readonly cost_eur_per_1k_input: string;
+  readonly cost_eur_per_1k_output: string;
+  readonly token_input: TokenInput;
+  readonly created_at: Date;
+}
+
+export type NewModel = Omit<ModelRow, 'id' | 'created_at' | 'token_input'> & {
+  /** Default: refuse. */
+  readonly token_input?: TokenInput | undefined;
+};
+
+export type ModelChanges = Changes<Omit<NewModel, 'slug' | 'company_id'>>;
+
+const SETTINGS = [
+  'upstream_model',
+  'kind',
+  'eu_hosted',
+  'token_input',
+  'cost_eur_per_1k_input',
+  'cost_eur_per_1k_output',
+] as const;
+
+/** @throws RefusedChange when there is a model of this slug already, or no such company */
+export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
+  const { slug, company_id: company } = model;
+  const what = company === null ? `A shared model ${slug}` : `A model ${slug} of company ${company}`;
+  const taken = () => throwConflict('model', `${what} exists already.`);
+  const [row] = await explaining(
+    sql<ModelRow[]>`
+      insert into models ${given(sql, model, ['slug', 'company_id', ...SETTINGS])} returning ${columns(sql)}`,
+    {
+      models_shared_slug: taken,
+      models_company_slug: taken,
+      models_company_id_fkey: () => unknownCompany(company as string),
+    },
+  );
+  return row as ModelRow;
+}
+
+/**
+ * Changes the shared model of a slug, or the own model of a company.
+ * @throws RefusedChange not_found
+ */
+export async function setModel(
+  sql: Sql,
+  slug: string,
+  company: string | null,
+  changes: ModelChanges,
+): Promise<ModelRow> {
+  const [row] = await sql<ModelRow[]>`
+    update models set ${given(sql, changes, SETTINGS, { slug: sql`slug` })}
+    where slug = ${slug} and company_id is not distinct from ${company}
+    returning ${columns(sql)}`;
+  return row ?? unknownModel(slug, company);
+}
+
+/** Every model, or the shared ones and those of one company. */
+export async function listModels(sql: Sql, company: string | null = null): Promise<ModelRow[]> {
+  return sql<ModelRow[]>`
+    select ${columns(sql)} from models
+    where ${company}::uuid is null or company_id is null or company_id = ${company}
+    order by slug, company_id nulls first`;
+}
+
+/** @throws RefusedChange not_found */
+export async function findModelById(sql: Sql, id: string): Promise<ModelRow> {
+  const [row] = await sql<ModelRow[]>`select ${columns(sql)} from models where id = ${id}`;
+  return row ?? throwNotFound('model');
+}
+
+/** @throws RefusedChange not_found */
+export async function removeModel(sql: Sql, slug: string, company: string | null): Promise<ModelRow> {
+  const [row] = await sql<ModelRow[]>`
+    delete from models where slug = ${slug} and company_id is not distinct from ${company} returning ${columns(sql)}`;
+  return row ?? unknownModel(slug, company);
+}
+
+/** Which of some slugs name no model of a company, most likely by a typing error. */
+export async function unknownSlugs(sql: Sql, company: string, slugs: readonly string[]): Promise<string[]> {
+  const rows = await sql<{ slug: string }[]>`
+    select distinct slug from unnest(${[...slugs]}::text[]) as asked (slug)
+    where not exists (select from models m where m.slug = asked.slug and (m.company_id is null or m.company_id = ${company}))
+    order by slug`;
+  return rows.map(({ slug }) => slug);
+}
+
+/** @throws RefusedChange */
+export function unknownModel(slug: string, company: string | null): never {
+  const what = company === null ? `no shared model ${slug}` : `no model ${slug} of company ${company} alone`;
+  throwNotFound('model', `There is ${what}.`);
+}
+
+export function columns(sql: Sql) {
+  return sql`id, slug, company_id, upstream_model, kind, eu_hosted,
+    trim_scale(cost_eur_per_1k_input)::text as cost_eur_per_1k_input,
+    trim_scale(cost_eur_per_1k_output)::text as cost_eur_per_1k_output, token_input, created_at`;
+}

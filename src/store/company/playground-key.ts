@@ -1,0 +1,66 @@
+import { digestBytes, mintKey } from '../../domain/key.ts';
+import type { Scope } from '../../domain/scope.ts';
+import { throwConflict } from '../../domain/text/refused-change.ts';
+import type { Role } from '../../domain/user.ts';
+import type { Sql } from '../connection/pool.ts';
+
+/** Seconds that a minted text works. */
+const LIFE = 600;
+const SCOPES: readonly Scope[] = ['chat', 'assistants'];
+
+/** Whose key, and in which company. */
+interface Player {
+  readonly company_id: string;
+  /** An e-mail address. */
+  readonly email: string;
+  readonly role: Role;
+}
+
+/** What the key is called, for everybody who sees the company's keys: not by the address of an operator. */
+export function playgroundName({ role, email }: Omit<Player, 'company_id'>): string {
+  return `Playground of ${role === 'operator' ? 'operator' : email}`;
+}
+
+/**
+ * Gives a person's key for trials a new text, which works for ten minutes; an earlier text stops. The key is created
+ * at its first use. To be run in a transaction.
+ * @throws RefusedChange conflict when the key was revoked, until `allowPlayground` makes another
+ */
+export async function mintPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
+  // waits for whoever revokes it now, and lets nobody revoke it before it has its new text
+  await sql`select from api_keys where ${isOf(sql, player)} for update`;
+  if (await isPlaygroundRevoked(sql, player)) throwConflict('key', 'Your playground in this company was revoked.');
+  return mint(sql, keyPrefix, player);
+}
+
+/** Makes a new key for trials in place of one that was revoked. To be run in a transaction. */
+export async function allowPlayground(sql: Sql, keyPrefix: string, player: Player): Promise<void> {
+  await mint(sql, keyPrefix, player);
+}
+
+/** Whether a person's key for trials was revoked, and no other made since. */
+export async function isPlaygroundRevoked(sql: Sql, player: Omit<Player, 'role'>): Promise<boolean> {
+  const [row] = await sql<[{ revoked: boolean }]>`
+    select coalesce(bool_and(revoked_at is not null), false) as revoked from api_keys where ${isOf(sql, player)}`;
+  return row.revoked;
+}
+
+/** The person's keys for trials: one that works, and those that were revoked. */
+function isOf(sql: Sql, { company_id, email }: Omit<Player, 'role'>) {
+  return sql`company_id = ${company_id} and purpose = 'playground' and created_by = ${email}`;
+}
+
+async function mint(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
+  const { company_id, email } = player;
+  const key = mintKey(keyPrefix);
+  const [digest, prefix] = [digestBytes(key), key.slice(0, 8)];
+  const end = sql`now() + make_interval(secs => ${LIFE})`;
+  // not "excluded.digest": under the tenant role no digest can be read, not even one just given
+  await sql`
+    insert into api_keys (company_id, name, purpose, created_by, scopes, digest, prefix, expires_at)
+    values (${company_id}, ${playgroundName(player)}, 'playground', ${email}, ${[...SCOPES]}::text[],
+      ${digest}, ${prefix}, ${end})
+    on conflict (company_id, created_by) where purpose = 'playground' and revoked_at is null
+    do update set digest = ${digest}, prefix = ${prefix}, expires_at = ${end}`;
+  return key;
+}

@@ -1,0 +1,215 @@
+import type { Moment } from '../../domain/price.ts';
+import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
+import { explaining } from '../connection/errors.ts';
+import { dayBegins, nilId } from '../connection/expressions.ts';
+import type { Sql } from '../connection/pool.ts';
+import { unknownModel } from './model.ts';
+
+/** The model that a price is of. */
+interface PricedModel {
+  readonly slug: string;
+  /** null: the shared model. */
+  readonly company_id: string | null;
+}
+
+/** A price of a model since an instant. Prices are exact decimal text, EUR per 1000 tokens. */
+export interface PriceRow extends PricedModel {
+  readonly id: string;
+  /** null for the shared model, and for a company that is gone. */
+  readonly company_name: string | null;
+  readonly valid_from: Date;
+  /** null, like output: from then on there was no such model. */
+  readonly input: string | null;
+  readonly output: string | null;
+  readonly changed_by: string;
+  readonly created_at: Date;
+  /** Whether it has begun; one that has not can be withdrawn. */
+  readonly begun: boolean;
+}
+
+/** What a price was during a part of a day. */
+export interface PriceAnswer {
+  /** Since when within the day that was asked for, or the instant. */
+  readonly from: Date;
+  /** When this price began; null where there was no such model. */
+  readonly valid_from: Date | null;
+  /** The company whose own model it was; null: the shared model. */
+  readonly company_id: string | null;
+  readonly input: string | null;
+  readonly output: string | null;
+}
+
+/** A price that begins at a date. */
+interface NewPrice extends PricedModel {
+  readonly from: Moment;
+  /** Absent: as it is before. */
+  readonly input?: string | undefined;
+  readonly output?: string | undefined;
+}
+
+/**
+ * All prices of a slug, the latest first: those of the shared model, and of companies' own.
+ * @param company only the shared model and that company's own; null: all
+ */
+export async function priceHistory(sql: Sql, slug: string, company: string | null = null): Promise<PriceRow[]> {
+  return sql<PriceRow[]>`
+    ${prices(sql, sql`model_prices`)}
+    where p.slug = ${slug} and (${company}::uuid is null or p.company_id is null or p.company_id = ${company})
+    order by valid_from desc, p.company_id nulls first`;
+}
+
+/**
+ * Prices of one model, the latest first, at most so many.
+ * @param after the last price that was read; null: from the latest
+ * @throws RefusedChange not_found when it is gone
+ */
+export async function pricesOfModel(
+  sql: Sql,
+  { slug, company_id: company }: PricedModel,
+  after: string | null,
+  limit: number,
+): Promise<PriceRow[]> {
+  const before = after === null ? null : await findPrice(sql, { slug, company_id: company }, after);
+  return sql<PriceRow[]>`
+    ${prices(sql, sql`model_prices`)}
+    where p.slug = ${slug} and p.company_id is not distinct from ${company}
+      and (${before?.id ?? null}::uuid is null or valid_from < (select valid_from from model_prices where id = ${before?.id ?? null}))
+    order by valid_from desc limit ${limit}`;
+}
+
+/** A price of a model. @throws RefusedChange not_found */
+export async function findPrice(sql: Sql, { slug, company_id: company }: PricedModel, id: string): Promise<PriceRow> {
+  const [row] = await sql<PriceRow[]>`
+    ${prices(sql, sql`model_prices`)}
+    where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${company}`;
+  return row ?? throwNotFound('price');
+}
+
+/** What a model costs from a moment on, and whether that can be changed. */
+export interface DatedPrice {
+  /** The price that begins then; null: none does. */
+  readonly price: Readonly<Record<'id' | 'input' | 'output' | 'changed_by', string>> | null;
+  /** The moment as an instant. */
+  readonly at: Date;
+  /** The moment is over. */
+  readonly passed: boolean;
+  /** Too late to be added or changed: passed, or within a minute, so that what was shown can still be done. */
+  readonly late: boolean;
+}
+
+/** The price of a model that begins at a moment. Programs that write SQL may name a part of a millisecond, which is left out. */
+export async function datedPrice(sql: Sql, model: PricedModel, from: Moment): Promise<DatedPrice> {
+  const [dated] = await datedPrices(sql, [{ ...model, from }]);
+  return dated as DatedPrice;
+}
+
+/** As `datedPrice`, of many models in one statement, in their order. */
+export async function datedPrices(sql: Sql, asked: readonly (PricedModel & { from: Moment })[]): Promise<DatedPrice[]> {
+  const days = asked.map(({ from }) => ('day' in from ? from.day : null));
+  const instants = asked.map(({ from }) => ('at' in from ? from.at.toISOString() : null));
+  return sql<DatedPrice[]>`
+    select case when p.input is not null then json_build_object('id', p.id, 'input', trim_scale(p.input)::text,
+        'output', trim_scale(p.output)::text, 'changed_by', p.changed_by) end as price,
+      start as at, start <= now() as passed, start < now() + interval '1 minute' as late
+    from (
+      select slug, company_id, n, coalesce(at, ${sql.unsafe(dayBegins('day'))}) as start
+      from unnest(${asked.map(({ slug }) => slug)}::text[], ${asked.map(({ company_id }) => company_id)}::uuid[],
+        ${days}::date[], ${instants}::timestamptz[]) with ordinality as t (slug, company_id, day, at, n)) as asked
+    left join model_prices p on p.slug = asked.slug and p.company_id is not distinct from asked.company_id
+      and date_trunc('milliseconds', p.valid_from) = start
+    order by n`;
+}
+
+/** Prices to come and cost prices of all models, in the order of their dates. */
+export async function listDatedPrices(sql: Sql): Promise<Record<'prices' | 'costs', readonly ListedPrice[]>> {
+  const columns = sql`slug, company_id, trim_scale(input)::text as input, trim_scale(output)::text as output`;
+  const prices = await sql<ListedPrice[]>`
+    select ${columns}, utc_text(valid_from) as valid_from
+    from model_prices p where valid_from > now() and not applied order by p.valid_from`;
+  const costs = await sql<ListedPrice[]>`
+    select ${columns}, valid_from::text as valid_from from model_cost_prices p order by p.valid_from`;
+  return { prices, costs };
+}
+
+/** A price since an instant, or a cost price since a day. */
+export type ListedPrice = Pick<PriceRow, 'slug' | 'company_id'> &
+  Readonly<Record<'valid_from' | 'input' | 'output', string>>;
+
+/**
+ * What a company paid on a day, or at an instant: one answer for each part of the day.
+ * @param company null: one without a model of its own
+ */
+export async function pricesOn(sql: Sql, slug: string, company: string | null, moment: Moment): Promise<PriceAnswer[]> {
+  const rows = await sql<PriceAnswer[]>`
+    with span as materialized (select ${instantOf(sql, moment)} as first, ${instantOf(sql, moment, 1)} as after),
+    instants as (
+      select first as at from span
+      union select valid_from from model_prices, span
+      where slug = ${slug} and (company_id is null or company_id = ${company}) and valid_from > first and valid_from < after
+    )
+    select at as from, valid_from, company_id, trim_scale(input)::text as input, trim_scale(output)::text as output
+    from instants left join lateral model_price(${slug}, ${company}, at) on true order by at`;
+  return rows.filter((row, i) => i === 0 || !isSame(row, rows[i - 1] as PriceAnswer));
+}
+
+function isSame(one: PriceAnswer, other: PriceAnswer): boolean {
+  return one.company_id === other.company_id && one.valid_from?.getTime() === other.valid_from?.getTime();
+}
+
+/** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
+export async function schedulePrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
+  const { slug, company_id: company } = price;
+  const [row] = await explaining(
+    sql<PriceRow[]>`
+      with changed as (
+        insert into model_prices (slug, company_id, valid_from, input, output)
+        select slug, company_id, start, coalesce(${price.input ?? null}::numeric, before.input), coalesce(${price.output ?? null}::numeric, before.output)
+        from (select m.slug, m.company_id, ${instantOf(sql, price.from)} as start from models m
+          where m.slug = ${slug} and m.company_id is not distinct from ${company}) as model
+        left join lateral (select input, output from model_prices p
+          where p.slug = model.slug and p.company_id is not distinct from model.company_id and p.valid_from < start
+          order by valid_from desc limit 1) as before on true
+        on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
+        do update set input = excluded.input, output = excluded.output
+        returning *)
+      ${prices(sql, sql`changed`)}`,
+    { model_prices_begun: tooLate },
+  );
+  return row ?? unknownModel(slug, company);
+}
+
+/** @throws RefusedChange not_found, or conflict when it has begun */
+export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
+  const [row] = await explaining(
+    sql<PriceRow[]>`
+      with gone as (delete from model_prices where id = ${id} returning *)
+      ${prices(sql, sql`gone`)}`,
+    { model_prices_begun: tooLate },
+  );
+  return row ?? noComingPrice();
+}
+
+export function noComingPrice(): never {
+  throwNotFound('price', 'There is no such price to come.');
+}
+
+function tooLate(): never {
+  throwConflict(
+    'price',
+    'A price begins five seconds from now or later, and one that has begun cannot be changed or withdrawn.',
+  );
+}
+
+/** The instant of a moment; of a day its beginning in the billing time zone. @param days later, for a day */
+function instantOf(sql: Sql, moment: Moment, days = 0) {
+  if ('at' in moment) return sql`${moment.at}::timestamptz`;
+  return sql`(select ${sql.unsafe(dayBegins('day'))} from (select ${moment.day}::date + ${days}::integer as day) as asked)`;
+}
+
+/** The PriceRows of a table. */
+function prices(sql: Sql, table: ReturnType<typeof instantOf>) {
+  return sql`
+    select p.id, p.slug, p.company_id, c.name as company_name, p.valid_from, trim_scale(p.input)::text as input,
+      trim_scale(p.output)::text as output, p.changed_by, p.created_at, p.valid_from <= clock_timestamp() as begun
+    from ${table} p left join companies c on c.id = p.company_id`;
+}

@@ -1,0 +1,33 @@
+import type { Sql } from './pool.ts';
+
+/** The most bytes that several rows of one answer have together: long ones would fill the memory of the pages' process. */
+export const PAGE_BYTES = 2 << 20;
+
+/** The length of a list. Postgres compresses long ones; one that is joined with an empty list is not. */
+export function unpackedBytes(sql: Sql, column: string) {
+  return sql`pg_column_size(${sql(column)} || '{}')`;
+}
+
+/**
+ * The columns that some values name, for `insert into … ${}` and `update … set ${}`: another one gets its default, or keeps
+ * its value.
+ * @param more columns with values in SQL
+ */
+export function given<T extends object>(
+  sql: Sql,
+  values: T,
+  columns: readonly (keyof T & string)[],
+  more: object = {},
+) {
+  const named = columns.filter((column) => values[column] !== undefined).map((column) => [column, values[column]]);
+  return sql({ ...Object.fromEntries(named), ...more } as Record<string, string>);
+}
+
+/** " and column = value" for each column whose value is not null. */
+export function matching(sql: Sql, values: Readonly<Record<string, string | null>>) {
+  let conditions = sql``;
+  for (const [column, value] of Object.entries(values)) {
+    if (value !== null) conditions = sql`${conditions} and ${sql(column)} = ${value}`;
+  }
+  return conditions;
+}

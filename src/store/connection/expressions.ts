@@ -1,0 +1,44 @@
+import type { Sql } from './pool.ts';
+
+/** Parts of SQL that several statements have. Texts go into a tagged statement by `sql.unsafe`. */
+
+/** Stands for a company or key that is not known, for all keys together in `usage_hourly`, and for none in unique indexes. */
+export const NIL_ID = '00000000-0000-0000-0000-000000000000';
+
+/** NIL_ID as text of a statement: Postgres finds an index over an expression by the constant, not by a parameter. */
+export function nilId(sql: Sql) {
+  return sql.unsafe(`'${NIL_ID}'`);
+}
+
+/** Whether a key or a token works now. */
+export const IS_ACTIVE = '(revoked_at is null and coalesce(expires_at > now(), true))';
+
+/** The state of keys and tokens now. */
+export const STATE_NOW = `case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'active' end`;
+
+/** The column `state` of keys and tokens. */
+export const STATE = `${STATE_NOW} as state`;
+
+export const BILLING_ZONE = `(select value from settings where name = 'billing_timezone')`;
+
+/**
+ * When a day begins: the earlier of its midnight and an hour after 23:00. Where clocks go back from 01:00, as on the Azores,
+ * Postgres takes the second midnight; Greenland skips 23:00 once a year. @param day an expression
+ */
+export function dayBegins(day: string, zone = BILLING_ZONE): string {
+  const midnight = `(${day})::timestamp`;
+  return `least(${midnight} at time zone ${zone}, (${midnight} - interval '1 hour') at time zone ${zone} + interval '1 hour')`;
+}
+
+/** The present day in the billing time zone. */
+export const TODAY = `(now() at time zone ${BILLING_ZONE})::date`;
+
+/** An instant as ISO 8601 in UTC, to the second. @param at an expression */
+export function utcSecond(at: string): string {
+  return `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
+}
+
+/** An instant as ISO 8601 in UTC, to the microsecond, which is all that Postgres keeps. @param at an expression */
+export function utcMicrosecond(at: string): string {
+  return `to_char(${at} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`;
+}

@@ -1,0 +1,176 @@
+import type { Channel } from '../../domain/event.ts';
+import type { EventLook } from '../../domain/ports.ts';
+import type { BudgetAlert } from '../../domain/text/alert.ts';
+import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { matching } from '../connection/columns.ts';
+import { IS_ACTIVE, nilId } from '../connection/expressions.ts';
+import { literal } from '../connection/identity.ts';
+import type { Sql } from '../connection/pool.ts';
+import { forecast, presentMonth } from '../connection/present-month.ts';
+
+/** Budget alerts (sql/0026_budget_alerts.sql). A trigger makes each that is told an event. */
+
+type Fragment = ReturnType<typeof alertColumn>;
+
+/**
+ * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with what was spent of
+ * them. A revoked or expired key has none, and neither has a closed company.
+ * Each table of sums is read by itself: where it is spread over servers, no row of it is joined to others there.
+ * @param only condition on `s`, the company's row of monthly_spend
+ */
+function states(sql: Sql, only: Fragment) {
+  return sql`
+    month as materialized (${presentMonth(sql)}),
+    spends as materialized (
+      select company_id, api_cost_eur + chat_cost_eur as spent from monthly_spend s
+      where billing_month = (select first from month) and ${only}
+    ),
+    keys as materialized (
+      select k.id, k.company_id, k.monthly_budget_eur
+      from spends s join companies c on c.id = s.company_id join api_keys k on k.company_id = s.company_id
+      where c.closed_at is null and k.monthly_budget_eur > 0
+        and ${sql.unsafe(IS_ACTIVE)}
+    ),
+    key_spends as materialized (
+      select api_key_id, company_id, sum(cost_eur) as spent from usage_key_months
+      where company_id = any(array(select company_id from keys)) and billing_month = (select first from month)
+        and api_key_id = any(array(select id from keys)) group by 1, 2
+    ),
+    budgets as (
+      select c.id as company_id, null::uuid as api_key_id, company_budget(c) as budget, s.spent
+      from spends s join companies c on c.id = s.company_id
+      where company_budget(c) > 0 and c.closed_at is null
+      union all
+      select k.company_id, k.id, k.monthly_budget_eur, coalesce(d.spent, 0)
+      from keys k left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
+    ),
+    states as (
+      select b.*, ${forecast(sql)} as forecast from budgets b cross join month
+    )`;
+}
+
+/** Writes alerts for what was newly reached. @param cursor as of `EventStore.look` */
+export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
+  // a transaction may commit long after it took its id: the cursor is the oldest that was running
+  const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${sql.unsafe(literal(cursor))}::xid8`;
+  const [found] = await sql<[Pick<EventLook, 'cursor' | 'reached'>]>`
+    with ${states(sql, only)},
+    reached as (
+      select s.*, m.first as month, t.threshold, t.rank
+      from states s cross join month m cross join lateral (values
+        ('50', 1, s.spent >= s.budget * 0.5),
+        ('80', 2, s.spent >= s.budget * 0.8),
+        ('forecast', 3, s.spent < s.budget and s.forecast > s.budget),
+        ('100', 4, s.spent >= s.budget)) as t (threshold, rank, holds)
+      where t.holds
+    ),
+    fresh as (
+      select r.*, r.rank < max(r.rank) over (partition by r.company_id, r.api_key_id) as superseded from reached r
+      where not exists (
+        select from budget_alerts a where a.company_id = r.company_id and a.billing_month = r.month
+          and a.threshold = r.threshold and coalesce(a.api_key_id, ${nilId(sql)}) = coalesce(r.api_key_id, ${nilId(sql)}))
+    ),
+    written as (
+      insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded)
+      select company_id, api_key_id, month, threshold, budget, spent, forecast, superseded from fresh
+      on conflict do nothing
+      returning id
+    )
+    select spend_horizon()::text as cursor, (select count(*)::integer from written) as reached`;
+  return found;
+}
+
+/** A BudgetAlert as JSON, of the alert `a`, its company `c` and its key `k`. */
+function alertColumn(sql: Sql) {
+  return sql`json_build_object('id', a.id, 'company', json_build_object('id', c.id, 'name', c.name),
+    'key', case when a.api_key_id is not null then json_build_object('id', a.api_key_id,
+      'name', coalesce(k.name, 'removed key'), 'prefix', coalesce(k.prefix, '')) end,
+    'month', to_char(a.billing_month, 'YYYY-MM'), 'threshold', a.threshold,
+    'budget_eur', trim_scale(a.budget_eur)::text, 'spent_eur', trim_scale(a.spent_eur)::text,
+    'forecast_eur', trim_scale(a.forecast_eur)::text,
+    'occurred_at', utc_text(a.occurred_at))`;
+}
+
+/** What pages tell of a budget of the present month. */
+export interface BudgetNotice {
+  /** null: the company's own budget. */
+  readonly key: Pick<NonNullable<BudgetAlert['key']>, 'id' | 'name' | 'prefix'> | null;
+  /** First day, "2026-11-01". */
+  readonly month: string;
+  /** The highest threshold that is reached, in percent; null: none. */
+  readonly used: 50 | 80 | 100 | null;
+  /** The day on which the budget is reached at this pace; null: not in this month. */
+  readonly reached_on: string | null;
+}
+
+/** The alerts of a company's present month that are still true, the company's own first. */
+export async function readNotices(sql: Sql, company: string, limit: number): Promise<BudgetNotice[]> {
+  return sql<BudgetNotice[]>`
+    with ${states(sql, sql`s.company_id = ${company}`)},
+    alerted as (
+      select api_key_id, max(threshold::integer) filter (where threshold <> 'forecast') as percent,
+        bool_or(threshold = 'forecast') as forecast
+      from budget_alerts where company_id = ${company} and billing_month = (select first from month) group by 1
+    ),
+    notices as (
+      select s.api_key_id, to_char(m.first, 'YYYY-MM-DD') as month,
+        (select max(t) from unnest(array[50, 80, 100]) as t where t <= a.percent and s.spent * 100 >= s.budget * t) as used,
+        case when a.forecast and s.spent < s.budget and s.forecast > s.budget then
+          to_char((m.begins + make_interval(secs => (m.elapsed * s.budget / s.spent)::float8)) at time zone m.zone, 'YYYY-MM-DD')
+        end as reached_on
+      from states s cross join month m join alerted a on a.api_key_id is not distinct from s.api_key_id
+    )
+    select case when k.id is not null then json_build_object('id', k.id, 'name', k.name, 'prefix', k.prefix) end as key,
+      month, used, reached_on
+    from notices n left join api_keys k on k.id = n.api_key_id
+    where used is not null or reached_on is not null
+    order by n.api_key_id is not null, used desc nulls last, k.name, k.id limit ${limit}`;
+}
+
+/** An alert, and what became of it at one receiver; null members of alerts that are told nobody. */
+export interface AlertRow {
+  readonly alert: BudgetAlert;
+  /** superseded: a higher one was told; unsent: there was no receiver; forgotten: its event is not kept any more. */
+  readonly state: 'pending' | 'delivered' | 'dead' | 'superseded' | 'unsent' | 'forgotten';
+  readonly channel: Channel | null;
+  readonly recipient: string | null;
+  readonly attempts: number | null;
+  readonly next_attempt_at: Date | null;
+  readonly last_error: string | null;
+  readonly delivered_at: Date | null;
+}
+
+/** Whether the delivery `d` failed so far, or was given up. */
+export const UNDELIVERED = "(d.state = 'dead' or d.state = 'pending' and d.attempts > 0)";
+
+/** Alerts, newest first. @param undelivered only what failed so far, or was given up */
+export async function listAlerts(
+  sql: Sql,
+  { undelivered, company, limit }: { undelivered: boolean; company: string | null; limit: number },
+): Promise<AlertRow[]> {
+  return sql<AlertRow[]>`
+    select ${alertColumn(sql)} as alert,
+      coalesce(d.state, case when a.superseded then 'superseded' when e.id is null then 'forgotten' when e.told then 'unsent' else 'pending' end) as state,
+      d.channel, d.recipient, d.attempts, d.next_attempt_at, d.last_error, d.delivered_at
+    from budget_alerts a join companies c on c.id = a.company_id left join api_keys k on k.id = a.api_key_id
+    left join events e on e.id = a.id left join event_deliveries d on d.event_id = a.id
+    where true ${matching(sql, { 'a.company_id': company })}
+      and ${undelivered ? sql.unsafe(UNDELIVERED) : sql`true`}
+    order by a.occurred_at desc, a.id, d.channel, d.recipient limit ${limit}`;
+}
+
+/**
+ * Has what is not delivered sent again, as if it were new.
+ * @param id of an alert; null: all
+ * @returns how many deliveries
+ * @throws RefusedChange not_found
+ */
+export async function retryAlerts(sql: Sql, id: string | null): Promise<number> {
+  const { count } = await sql`
+    update event_deliveries set state = 'pending', attempts = 0, next_attempt_at = now()
+    where state <> 'delivered' and event_id in (select id from budget_alerts where ${id === null ? sql`true` : sql`id = ${id}`})`;
+  if (count > 0 || id === null) return count;
+  const known = await sql`select from budget_alerts where id = ${id}`;
+  if (known.length === 0) throwNotFound('alert', `There is no alert ${id}.`);
+  return 0;
+}

@@ -1,0 +1,247 @@
+import { type Channel, type CompanyEvent, type Delivery, EVENT_DAYS } from '../../domain/event.ts';
+import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.ts';
+import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { matching } from '../connection/columns.ts';
+import type { Database, Sql } from '../connection/pool.ts';
+import { lookAtBudgets, UNDELIVERED } from './alert.ts';
+
+const LEASE_MS = 2000;
+const LOOK_MS = 20_000; // at every budget, on a busy server
+const DELIVERY_MS = 5000;
+const MANY_MS = 20_000; // with all events that are new, or too old
+/** How many of a company's deliveries by one channel, new or replayed, are due at once; then one after each pause. */
+const BURST = 32;
+const PAUSE_SECONDS = 0.1;
+
+/**
+ * Events in the database (sql/0040_events.sql).
+ * @param db for the lease, which every gateway asks for
+ * @param own for all the rest, so that it never takes a connection from the API
+ */
+export function eventStore(db: Database, own: Database): EventStore {
+  return {
+    async lease(holder, seconds) {
+      // one that does not get it writes nothing
+      const { count } = await db.run(
+        LEASE_MS,
+        (sql) => sql`
+          update alert_lease set holder = ${holder}, expires_at = clock_timestamp() + make_interval(secs => ${seconds})
+          where holder = ${holder} or expires_at < clock_timestamp()`,
+      );
+      return count > 0;
+    },
+    async release(holder) {
+      await db.run(
+        LEASE_MS,
+        (sql) => sql`update alert_lease set holder = null, expires_at = '-infinity' where holder = ${holder}`,
+      );
+    },
+    async look(cursor, receivers) {
+      const found = await own.run(LOOK_MS, (sql) => lookAtBudgets(sql, cursor));
+      return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
+    },
+    due: (channel, limit, operators) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit, operators)),
+    async delivered(delivery) {
+      await own.run(
+        DELIVERY_MS,
+        (sql) => sql`
+          update event_deliveries
+          set state = 'delivered', attempts = attempts + 1, delivered_at = now(), last_error = null
+          where ${isThat(sql, delivery)}`,
+      );
+    },
+    async failed(delivery, reason, pause) {
+      await own.run(
+        DELIVERY_MS,
+        (sql) => sql`
+          update event_deliveries
+          set state = ${pause === null ? 'dead' : 'pending'}, attempts = attempts + 1, last_error = ${reason},
+            next_attempt_at = now() + make_interval(secs => ${pause ?? 0})
+          where ${isThat(sql, delivery)} and state <> 'delivered'`,
+      );
+    },
+    async trim() {
+      await own.run(MANY_MS, (sql) => sql`delete from events where at < now() - make_interval(days => ${EVENT_DAYS})`);
+    },
+  };
+}
+
+function isThat(sql: Sql, { event, channel, recipient }: Delivery) {
+  return sql`event_id = ${event.id} and channel = ${channel} and recipient = ${recipient}`;
+}
+
+/**
+ * One statement, so that what is told has its deliveries, whatever ends the process. Deliveries are sent in the order
+ * in which they are due, four at once: the events of others do not wait until thousands of one company are sent.
+ */
+async function tell(
+  sql: Sql,
+  { webhook, email, operators }: EventReceivers,
+): Promise<Pick<EventLook, 'told' | 'dead'>> {
+  const [found] = await sql<[Pick<EventLook, 'told' | 'dead'>]>`
+    with fresh as (
+      update events set told = true where not told returning id, at, company_id, kind
+    ),
+    told as (
+      insert into event_deliveries (event_id, channel, recipient, next_attempt_at)
+      select f.id, r.channel, r.recipient, ${dueInTurn(sql, sql`partition by f.company_id, r.channel order by f.at, f.id`)}
+      from fresh f cross join lateral (
+        select 'webhook' as channel, '' as recipient where ${webhook}
+        union select 'email', u.email from users u
+          where ${email} and f.kind like 'budget.%' and u.company_id = f.company_id and ${getsMail(sql)}
+        union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)
+          where f.kind like 'budget.%') as r
+      on conflict do nothing -- a gateway of the version before wrote it
+      returning channel
+    )
+    select (select count(*)::integer from told) as told, (
+      select json_build_object(
+        'webhook', count(*) filter (where channel = 'webhook'), 'email', count(*) filter (where channel = 'email'))
+      from event_deliveries where state = 'dead') as dead`;
+  return found;
+}
+
+/** When the deliveries of a window are due. */
+function dueInTurn(sql: Sql, window: ReturnType<Sql>) {
+  return sql`now() + make_interval(secs => ${PAUSE_SECONDS}::float8 * greatest(0, row_number() over (${window}) - ${BURST}::integer))`;
+}
+
+/** An event's columns, of `eventColumns`. */
+interface Columns {
+  readonly id: string;
+  readonly kind: string;
+  readonly company: CompanyEvent['company'];
+  readonly actor: string | null;
+  readonly body: object;
+  readonly occurred_at: string;
+}
+
+/** The Columns of the event `e`, its company `c` and the key `k` that its body names; see `joined`. */
+function eventColumns(sql: Sql) {
+  return sql`e.id, e.kind, json_build_object('id', c.id, 'name', c.name) as company, e.actor, utc_text(e.at) as occurred_at,
+    e.body || case when e.body #>> '{key,id}' is null then '{}'
+      else jsonb_build_object('key', e.body -> 'key' || jsonb_build_object('name', coalesce(k.name, 'removed key'))) end as body`;
+}
+
+/** Joins `c` and `k` to events `e`. */
+function joined(sql: Sql) {
+  // whatever a program wrote as an id: one event must not keep the others from being sent
+  return sql`join companies c on c.id = e.company_id
+    left join api_keys k on k.id = case when e.body #>> '{key,id}' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then (e.body #>> '{key,id}')::uuid end`;
+}
+
+/** No member of a body takes the place of one that every event has. */
+function eventOf({ id, kind, company, actor, body, occurred_at }: Columns): CompanyEvent {
+  const head = { id, type: kind, company };
+  return { ...head, ...body, ...(actor !== null && { actor }), occurred_at, ...head };
+}
+
+/** Whether the user `u` of a company gets its e-mails. */
+function getsMail(sql: Sql) {
+  return sql`u.role in ('owner', 'administrator')`;
+}
+
+/**
+ * A closed company is told nothing of its budget; what is done to it is told. An e-mail to somebody who was removed, or
+ * has another role or company, waits until the event goes.
+ */
+async function readDue(sql: Sql, channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]> {
+  const rows = await sql<(Columns & Omit<Delivery, 'event'>)[]>`
+    select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts
+    from event_deliveries d join events e on e.id = d.event_id ${joined(sql)}
+    where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
+      and (c.closed_at is null or e.kind not like 'budget.%')
+      and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
+        or exists (select from users u where u.email = d.recipient and u.company_id = e.company_id and ${getsMail(sql)}))
+    order by d.next_attempt_at limit ${limit}`;
+  return rows.map(({ channel, recipient, attempts, ...event }) => {
+    return { event: eventOf(event), channel, recipient, attempts };
+  });
+}
+
+/** Which events; null: whatever it is. */
+export interface EventFilter {
+  readonly company: string | null;
+  /** "key.revoked", or "key" for all that begin with it. */
+  readonly kind: string | null;
+  readonly since: Date | null;
+  /** undelivered: failed so far, or given up; dead: given up. */
+  readonly state: 'undelivered' | 'dead' | null;
+}
+
+/** What became of an event at one receiver. */
+interface DeliveryState {
+  readonly channel: Channel;
+  readonly recipient: string;
+  readonly state: 'pending' | 'delivered' | 'dead';
+  readonly attempts: number;
+  readonly last_error: string | null;
+  /** ISO 8601. */
+  readonly next_attempt_at: string;
+  readonly delivered_at: string | null;
+}
+
+export interface EventRow {
+  readonly id: string;
+  /** Id of the key or the company, or number of the statement. */
+  readonly subject: string;
+  readonly event: CompanyEvent;
+  /** Whether a gateway has seen it, and written its deliveries. */
+  readonly told: boolean;
+  /** Empty, and it is told: there was no receiver. */
+  readonly deliveries: readonly DeliveryState[];
+}
+
+/** Events, newest first. @param after the id of the last one that was read; null: from the newest */
+export async function listEvents(
+  sql: Sql,
+  filter: EventFilter,
+  { after, limit }: { readonly after: string | null; readonly limit: number },
+): Promise<EventRow[]> {
+  const rows = await sql<(Columns & Pick<EventRow, 'subject' | 'told' | 'deliveries'>)[]>`
+    select ${eventColumns(sql)}, e.subject, e.told, coalesce((
+        select json_agg(json_build_object('channel', d.channel, 'recipient', d.recipient, 'state', d.state,
+          'attempts', d.attempts, 'last_error', d.last_error, 'next_attempt_at', utc_text(d.next_attempt_at),
+          'delivered_at', utc_text(d.delivered_at)) order by d.channel desc, d.recipient)
+        from event_deliveries d where d.event_id = e.id), '[]') as deliveries
+    from events e ${joined(sql)}
+    where ${matches(sql, filter)}
+      and (${after}::uuid is null or (e.at, e.id) < (select at, id from events where id = ${after}))
+    order by e.at desc, e.id desc limit ${limit}`;
+  return rows.map(({ subject, told, deliveries, ...row }) => {
+    return { id: row.id, subject, event: eventOf(row), told, deliveries };
+  });
+}
+
+/** Conditions on `e`. */
+function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
+  const failed = sql.unsafe(state === 'dead' ? "d.state = 'dead'" : UNDELIVERED);
+  return sql`true ${matching(sql, { 'e.company_id': company })}
+    and (${kind}::text is null or e.kind = ${kind} or starts_with(e.kind, ${kind} || '.'))
+    and (${since}::timestamptz is null or e.at >= ${since})
+    and ${state === null ? sql`true` : sql`exists (select from event_deliveries d where d.event_id = e.id and ${failed})`}`;
+}
+
+/**
+ * Has events sent again under their ids: by webhook also those that were delivered, or for which there was no
+ * webhook, and the e-mails that were not delivered. Without a webhook they wait until there is one.
+ * @returns how many events
+ * @throws RefusedChange not_found, of an id
+ */
+export async function replayEvents(sql: Sql, which: EventFilter | { readonly id: string }): Promise<number> {
+  const { count } = await sql`
+    with chosen as (
+      select e.id, ${dueInTurn(sql, sql`partition by e.company_id order by e.at, e.id`)} as due
+      from events e where ${'id' in which ? sql`e.id = ${which.id}` : matches(sql, which)}
+    ),
+    mails as (
+      update event_deliveries set state = 'pending', attempts = 0, next_attempt_at = due
+      from chosen where channel = 'email' and state <> 'delivered' and event_id = id
+    )
+    insert into event_deliveries as d (event_id, channel, recipient, next_attempt_at)
+      select id, 'webhook', '', due from chosen
+    on conflict (event_id, channel, recipient)
+      do update set state = 'pending', attempts = 0, next_attempt_at = excluded.next_attempt_at, delivered_at = null`;
+  if (count === 0 && 'id' in which) throwNotFound('event', `There is no event ${which.id}.`);
+  return count;
+}

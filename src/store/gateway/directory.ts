@@ -1,0 +1,318 @@
+import { BlockList } from 'node:net';
+import { type Assistant, isEligible, promptPieces } from '../../domain/assistant.ts';
+import type { Company } from '../../domain/company.ts';
+import { GatewayError } from '../../domain/errors.ts';
+import { UUID } from '../../domain/field.ts';
+import { type ApiKey, REVOKED, type Restriction } from '../../domain/key.ts';
+import type { Limits } from '../../domain/limits.ts';
+import type { ComingPrice, Model } from '../../domain/model.ts';
+import { parseEur, parsePrices } from '../../domain/money.ts';
+import type { Directory, MaybeAsync } from '../../domain/ports.ts';
+import { scopeSet } from '../../domain/scope.ts';
+import { unknownCompany } from '../../domain/text/refused-change.ts';
+import { type Logger, reasonOf } from '../../log.ts';
+import { DatabaseUnavailable } from '../connection/errors.ts';
+import type { Database, Sql } from '../connection/pool.ts';
+import { Cache } from './cache.ts';
+import type { Follower } from './change-feed.ts';
+
+/** Most entries kept of each; the least recently used go first. */
+export type DirectoryOptions = { readonly [most in 'maxKeys' | 'maxCompanies' | 'maxAssistants']?: number };
+
+const READ_MS = 2000;
+const MAX_PROMPT_BYTES = 64 * 1024 * 1024; // of all cached assistants together
+const NONE: ReadonlySet<string> = new Set();
+const NO_MODELS: ReadonlyMap<string, Model> = new Map();
+
+/**
+ * Keys, companies, models and assistants in memory. Nothing expires: the change feed tells of changes. The
+ * shared models are one map for all companies; a company gets the newest map when it is next asked for.
+ */
+export class CachedDirectory implements Directory, Follower {
+  readonly keys: Cache<ApiKey>;
+  readonly companies: Cache<Company>;
+  readonly assistants: Cache<Assistant>;
+
+  readonly #db: Database;
+  readonly #log: Logger;
+  #sharedModels: ReadonlyMap<string, Model> | null = null;
+  /** Whether the shared models changed since the last reading of them began. */
+  #sharedOutdated = true;
+  #sharedReading: Promise<void> | null = null;
+  /** Models without a price, of which the log was told. */
+  readonly #free = new Set<string>();
+  #failing = false;
+
+  constructor(db: Database, log: Logger, options: DirectoryOptions = {}) {
+    const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000 } = options;
+    this.#db = db;
+    this.#log = log;
+    this.keys = new Cache((digests) => this.#read((sql) => readKeys(sql, digests)), { max: maxKeys });
+    this.companies = new Cache((ids) => this.#readCompanies(ids), { max: maxCompanies });
+    this.assistants = new Cache((ids) => this.#read((sql) => readAssistants(sql, ids)), {
+      max: maxAssistants,
+      maxWeight: MAX_PROMPT_BYTES,
+      weigh: ({ prompt }) => prompt.reduce((sum, { length }) => sum + length, 200),
+    });
+  }
+
+  key(digest: string): MaybeAsync<ApiKey | null> {
+    return this.keys.get(digest);
+  }
+
+  keyInMemory(digest: string): ApiKey | null {
+    return this.keys.peek(digest);
+  }
+
+  /** The company with the newest shared models. */
+  company(id: string): MaybeAsync<Company | null> {
+    const company = this.companies.get(id);
+    const sharedModels = this.#sharedModels;
+    if (company === null || company instanceof Promise || sharedModels === null) return company;
+    if (company.sharedModels === sharedModels) return company;
+    const current = { ...company, sharedModels };
+    this.companies.replace(id, current);
+    return current;
+  }
+
+  assistant(id: string, companyId: string): MaybeAsync<Assistant | null> {
+    const canonical = id.toLowerCase();
+    if (!UUID.test(canonical)) return null;
+    const assistant = this.assistants.get(canonical);
+    const own = (found: Assistant | null) => (found?.companyId === companyId ? found : null);
+    return assistant instanceof Promise ? assistant.then(own) : own(assistant);
+  }
+
+  changed(kind: string, subject: string): void {
+    if (kind === 'key') this.keys.drop(subject);
+    else if (kind === 'assistant') this.assistants.drop(subject);
+    else if (kind === 'company' || (kind === 'model' && subject !== '')) this.companies.drop(subject);
+    else if (kind === 'model') this.#renewSharedModels();
+    else if (kind === 'all') {
+      for (const cache of [this.keys, this.companies, this.assistants]) cache.clear();
+      this.#renewSharedModels();
+    }
+  }
+
+  missed(): void {
+    for (const cache of [this.keys, this.companies, this.assistants]) cache.doubt();
+    this.#renewSharedModels();
+  }
+
+  polled(): void {
+    if (this.#sharedOutdated) this.#readSharedModels().catch(() => {});
+  }
+
+  /** The old map serves until the new one is read: dropped just before an outage, all companies would be refused. */
+  #renewSharedModels(): void {
+    this.#sharedOutdated = true;
+    this.#readSharedModels().catch(() => {}); // logged; the next poll tries again
+  }
+
+  /** One reading at a time, and one more when a change arrived meanwhile. */
+  #readSharedModels(): Promise<void> {
+    this.#sharedReading ??= (async () => {
+      this.#sharedOutdated = false;
+      try {
+        const models = await this.#read((sql) => readSharedModels(sql));
+        this.#warnOfFree('', models);
+        this.#sharedModels = models;
+      } catch (error) {
+        this.#sharedReading = null;
+        this.#sharedOutdated = true;
+        throw error;
+      }
+      this.#sharedReading = null;
+      if (this.#sharedOutdated) this.#renewSharedModels();
+    })();
+    return this.#sharedReading;
+  }
+
+  async #readCompanies(ids: readonly string[]): Promise<ReadonlyMap<string, Company>> {
+    const [found] = await Promise.all([
+      this.#read((sql) => readCompanies(sql, ids)),
+      this.#sharedModels === null ? this.#readSharedModels() : null,
+    ]);
+    for (const { id, ownModels } of found) this.#warnOfFree(id, ownModels);
+    const sharedModels = this.#sharedModels as ReadonlyMap<string, Model>;
+    return new Map(found.map((company) => [company.id, { ...company, sharedModels }]));
+  }
+
+  /** @throws GatewayError 503, since a subject that cannot be read may exist */
+  async #read<T>(query: (sql: Sql) => Promise<T>): Promise<T> {
+    try {
+      const answer = await this.#db.run(READ_MS, query).catch((error) => {
+        // the connection may have died: another one answers, unless there is no server
+        if (error instanceof DatabaseUnavailable && error.code !== 'DEADLINE') return this.#db.run(READ_MS, query);
+        throw error;
+      });
+      this.#failing = false;
+      return answer;
+    } catch (error) {
+      if (!this.#failing) this.#log.warn({ reason: reasonOf(error) }, 'directory: the database cannot be read');
+      this.#failing = true;
+      throw new GatewayError('service_unavailable');
+    }
+  }
+
+  #warnOfFree(company: string, models: ReadonlyMap<string, Model>): void {
+    for (const { slug, prices } of models.values()) {
+      const name = `${company}/${slug}`;
+      if (prices.input !== 0n || prices.output !== 0n) this.#free.delete(name);
+      else if (!this.#free.has(name)) {
+        this.#free.add(name);
+        this.#log.warn({ model: slug, company: company || null }, 'this model has no price: its calls are free');
+      }
+    }
+  }
+}
+
+interface KeyColumns extends Limits {
+  readonly digest: string;
+  readonly id: string;
+  readonly companyId: string;
+  readonly scopes: string[];
+  readonly expiresAt: number | null;
+  readonly isRevoked: boolean;
+  readonly models: readonly string[] | null;
+  readonly budget: string | null;
+  readonly networks: readonly string[] | null;
+}
+
+async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<string, ApiKey>> {
+  const rows = await sql<KeyColumns[]>`
+    select encode(digest, 'hex') as digest, id, company_id as "companyId", scopes,
+      (extract(epoch from expires_at) * 1000)::float8 as "expiresAt", revoked_at is not null as "isRevoked", ${limitColumns(sql)},
+      allowed_model_slugs as models, monthly_budget_eur::text as budget, allowed_cidrs::text[] as networks
+    from api_keys k
+    where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d))
+      and not exists (select from companies c where c.id = k.company_id and c.closed_at is not null)`;
+  return new Map(
+    rows.map(({ digest, id, companyId, scopes, expiresAt, isRevoked, ...row }) => [
+      digest,
+      Object.freeze({
+        ...{ id, companyId, scopes: scopeSet(scopes) },
+        expiresAt: isRevoked ? REVOKED : (expiresAt ?? Number.POSITIVE_INFINITY),
+        limits: limitsOf(row),
+        restriction: restrictionOf(row),
+      }),
+    ]),
+  );
+}
+
+function limitColumns(sql: Sql) {
+  return sql`requests_per_minute as "requestsPerMinute", tokens_per_minute as "tokensPerMinute", max_concurrent as "maxConcurrent"`;
+}
+
+function limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }: Limits): Limits | null {
+  if (requestsPerMinute === null && tokensPerMinute === null && maxConcurrent === null) return null;
+  return Object.freeze({ requestsPerMinute, tokensPerMinute, maxConcurrent });
+}
+
+function restrictionOf({
+  models,
+  budget,
+  networks,
+}: Pick<KeyColumns, 'models' | 'budget' | 'networks'>): Restriction | null {
+  const most = budget === null ? null : parseEur(budget) || null;
+  if (models === null && most === null && networks === null) return null;
+  return Object.freeze({
+    models: models === null ? null : new Set(models),
+    budget: most,
+    networks: networks === null ? null : networksOf(networks),
+  });
+}
+
+/** @param cidrs as Postgres prints them, such as "10.0.0.0/8" and "2001:db8::/32" */
+function networksOf(cidrs: readonly string[]): BlockList {
+  const networks = new BlockList();
+  for (const cidr of cidrs) {
+    const [address, bits] = cidr.split('/') as [string, string];
+    networks.addSubnet(address, Number(bits), address.includes(':') ? 'ipv6' : 'ipv4');
+  }
+  return networks;
+}
+
+type ModelColumns = Omit<Model, 'prices' | 'next'> & {
+  readonly input: string;
+  readonly output: string;
+  /** Prices that begin at a date, the first of them first; null: none. */
+  readonly coming: readonly (readonly [from: number, input: string, output: string])[] | null;
+};
+type CompanyColumns = Pick<Company, 'id' | 'name' | 'allowNonEu' | 'strict'> &
+  Limits & {
+    readonly disabledSlugs: string[];
+    readonly budget: string | null;
+    readonly models: ModelColumns[];
+  };
+
+async function readCompanies(sql: Sql, ids: readonly string[]): Promise<Omit<Company, 'sharedModels'>[]> {
+  const rows = await sql<CompanyColumns[]>`
+    select c.id, c.name, c.disabled_model_slugs as "disabledSlugs", company_allows_non_eu(c) as "allowNonEu",
+      company_budget(c)::text as budget, c.budget_mode = 'strict' as strict, ${limitColumns(sql)},
+      (select coalesce(json_agg(own), '[]')
+       from (select ${modelColumns(sql, 'own')} from models where company_id = c.id) as own) as models
+    from companies c where c.id = any(${ids.filter((id) => UUID.test(id))}::uuid[])`;
+  return rows.map(({ models, requestsPerMinute, tokensPerMinute, maxConcurrent, ...company }) => ({
+    ...company,
+    limits: limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }),
+    // most companies have none: one shared set is less memory to fetch
+    disabledSlugs: company.disabledSlugs.length === 0 ? NONE : new Set(company.disabledSlugs),
+    budget: company.budget === null ? null : parseEur(company.budget),
+    ownModels: models.length === 0 ? NO_MODELS : modelsBySlug(models),
+  }));
+}
+
+/** A company with its models as they stand in the database now. @throws RefusedChange not_found */
+export async function readCompany(sql: Sql, id: string): Promise<Company> {
+  const [company] = await readCompanies(sql, [id]);
+  return company === undefined ? unknownCompany(id) : { ...company, sharedModels: await readSharedModels(sql) };
+}
+
+async function readSharedModels(sql: Sql): Promise<Map<string, Model>> {
+  return modelsBySlug(
+    await sql<ModelColumns[]>`select ${modelColumns(sql, 'shared')} from models where company_id is null`,
+  );
+}
+
+// prices as text, because a float would not keep all their digits
+function modelColumns(sql: Sql, whose: 'shared' | 'own') {
+  const sameCompany = whose === 'shared' ? sql`p.company_id is null` : sql`p.company_id = c.id`;
+  return sql`slug, upstream_model as upstream, kind, eu_hosted as "euHosted", token_input = 'accept' as "acceptsTokens", cost_eur_per_1k_input::text as input,
+    cost_eur_per_1k_output::text as output, floor(extract(epoch from created_at))::float8 as created,
+    (select json_agg(json_build_array((extract(epoch from valid_from) * 1000)::float8, input::text, output::text) order by valid_from)
+     from model_prices p where p.slug = models.slug and ${sameCompany} and not applied) as coming`;
+}
+
+function modelsBySlug(rows: readonly ModelColumns[]): Map<string, Model> {
+  return new Map(rows.map((row) => [row.slug, modelOf(row)]));
+}
+
+/** The model with its present price, linked to one with the price that begins next, and so on. */
+function modelOf({ input, output, coming, ...model }: ModelColumns): Model {
+  let next: ComingPrice | null = null;
+  for (const [from, ...texts] of (coming ?? []).toReversed()) {
+    next = { from, model: { ...model, prices: parsePrices(...texts), next } };
+  }
+  return { ...model, prices: parsePrices(input, output), next };
+}
+
+interface AssistantColumns extends Omit<Assistant, 'prompt'> {
+  readonly systemPrompt: string;
+  readonly visibility: string;
+  readonly projectId: string | null;
+}
+
+async function readAssistants(sql: Sql, ids: readonly string[]): Promise<Map<string, Assistant>> {
+  const rows = await sql<AssistantColumns[]>`
+    select id, company_id as "companyId", system_prompt as "systemPrompt", model_slug as "modelSlug",
+      temperature::float8 as temperature, max_tokens as "maxTokens", visibility, project_id as "projectId"
+    from assistants where id = any(${ids as string[]}::uuid[])`;
+  const eligible = rows.filter(({ visibility, projectId }) => isEligible(visibility, projectId));
+  return new Map(
+    eligible.map(({ visibility, projectId, systemPrompt, ...assistant }) => [
+      assistant.id,
+      { ...assistant, prompt: promptPieces(systemPrompt) },
+    ]),
+  );
+}

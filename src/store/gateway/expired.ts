@@ -1,0 +1,36 @@
+import { SESSION_LIMITS } from '../../domain/user.ts';
+import type { Sql } from '../connection/pool.ts';
+
+/** What pages and operations keep for a while, and who may forget it: they do as they work, a gateway's heartbeat otherwise. */
+
+/** How long an answer is repeated, and what it showed once. */
+const ANSWER_KEPT = '1 day';
+const SECRET_KEPT = '1 minute';
+
+/** All of them, each in a transaction of its own. */
+export const EXPIRING = [pruneAnswers, pruneReveals, pruneSessions];
+
+/**
+ * Deletes answers that are repeated no longer, of all tokens. Runs outside the transaction of a request: that may be
+ * long, and the requests of others would wait for it. Rows that somebody is changing are left for the next time.
+ */
+export async function pruneAnswers(sql: Sql): Promise<void> {
+  await sql`
+    with old as (
+      delete from idempotent_answers where ctid = any(array(
+        select ctid from idempotent_answers where created_at < now() - ${ANSWER_KEPT}::interval for update skip locked)))
+    update idempotent_answers set secret = null where ctid = any(array(
+      select ctid from idempotent_answers
+      where secret is not null and created_at between now() - ${ANSWER_KEPT}::interval and now() - ${SECRET_KEPT}::interval
+      for update skip locked))`;
+}
+
+/** Deletes texts of keys that can no longer be shown: under the tenant role those of one company, otherwise all. */
+export async function pruneReveals(sql: Sql): Promise<void> {
+  await sql`delete from key_reveals where expires_at <= now()`;
+}
+
+async function pruneSessions(sql: Sql): Promise<void> {
+  await sql`delete from sessions where last_seen_at <= now() - make_interval(secs => ${SESSION_LIMITS.idle})
+    or created_at <= now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;
+}

@@ -1,0 +1,81 @@
+import { MEMBER_WORDS, NOUNS, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
+import { searchPattern } from '../../domain/text/search-pattern.ts';
+import type { Sql } from '../connection/pool.ts';
+
+/**
+ * Finds changes of the audit log by what happened: "budget", "price", "revoked", "invitation". What a row says in its
+ * own words is compared with a pattern. What it only means is looked up here first: which words of the search name an
+ * action, a kind of row or a column, so that each row is asked only for those.
+ */
+
+/** Conditions on a change, by the words that tell it. */
+const MEANINGS: Readonly<Record<string, string>> = {
+  created: "action = 'insert'",
+  changed: "action = 'update'",
+  removed: "action = 'delete'",
+  emptied: "action = 'truncate'",
+  'erased persons': "action = 'erase'",
+  revoked: became('revoked_at'),
+  closed: became('closed_at'),
+  reopened: "action = 'update' and before ->> 'closed_at' is not null and after ->> 'closed_at' is null",
+  'the command line': "actor = 'cli'",
+  'by sql': 'actor = db_role',
+  ...Object.fromEntries(Object.entries(NOUNS).map(([table, noun]) => [noun, `subject = '${table}'`])),
+};
+
+function became(column: string): string {
+  return `action = 'update' and before ->> '${column}' is null and after ->> '${column}' is not null`;
+}
+
+/** What a row says itself. */
+const TEXT = `concat_ws(' ', actor, company_name, coalesce(after, before) ->> 'name', coalesce(after, before) ->> 'slug',
+  coalesce(after, before) ->> 'email', coalesce(after, before) ->> 'number', coalesce(after, before) ->> 'role', subject_id, company_id)`;
+
+/** The columns that rows of the log have, where something is searched. */
+export async function loggedColumns(sql: Sql, search: string): Promise<string[]> {
+  if (search === '') return [];
+  const rows = await sql<{ name: string }[]>`
+    select distinct attname as name from pg_attribute
+    where attrelid in (select to_regclass(table_name) from unnest(${Object.keys(NOUNS)}::text[]) as table_name)
+      and attnum > 0 and not attisdropped`;
+  return rows.map(({ name }) => name);
+}
+
+/**
+ * Whether a change is what is searched: each word must be in what the row says or means.
+ * @param columns from `loggedColumns`
+ * @param isOwners the search is that of a company's people: nothing is found by what they do not see
+ */
+export function tells(sql: Sql, search: string, columns: readonly string[], isOwners: boolean) {
+  const conditions = search.split(/\s+/).flatMap((word) => {
+    if (word === '') return [];
+    const meant = [
+      ...Object.entries(MEANINGS).flatMap(([words, condition]) => (isIn(word, words) ? condition : [])),
+      ...columns.filter((name) => isIn(word, wordsOf(name))).flatMap((name) => changeOf(name, isOwners)),
+    ];
+    return [sql`(told ~ ${searchPattern(word)} ${sql.unsafe(meant.map((each) => `or (${each})`).join(' '))})`];
+  });
+  const all = conditions.reduce((one, other) => sql`${one} and ${other}`, sql`true`);
+  if (conditions.length === 0) return all;
+  return sql`(select ${all} from (select ${sql.unsafe(TEXT)} as told offset 0) as row_text)`;
+}
+
+/** As the log shows a column, "monthly_budget_eur", and as people call it. */
+function wordsOf(column: string): string {
+  return `${column} ${column.replaceAll('_', ' ')} ${MEMBER_WORDS[column] ?? ''}`;
+}
+
+function isIn(word: string, words: string): boolean {
+  return words.includes(word.toLowerCase());
+}
+
+/** That a column was changed, or had an amount from the beginning. Names of columns are those of the schema. */
+function changeOf(column: string, isOwners: boolean): string | readonly string[] {
+  if (isOwners && column === 'created_by') return [];
+  const [name, seen] = [
+    `'${column}'`,
+    isOwners && !OWN_MODEL_COLUMNS.includes(column) ? "subject <> 'models' and " : '',
+  ];
+  return `${seen}case action when 'update' then before ->> ${name} is distinct from after ->> ${name}
+    when 'insert' then jsonb_typeof(after -> ${name}) = 'number' else false end`;
+}

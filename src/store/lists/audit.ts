@@ -1,0 +1,103 @@
+import { type ChangedRow, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
+import { shownActor, shownRow } from '../connection/actor.ts';
+import { PAGE_BYTES } from '../connection/columns.ts';
+import type { Sql } from '../connection/pool.ts';
+import { loggedColumns, tells } from './audit-search.ts';
+import { PAGE_ROWS } from './page.ts';
+
+/** Changes that one search of the audit log looks at; the next page goes on from there. */
+export const AUDIT_WINDOW = 100_000;
+
+/** One change. Members are columns of `audit_log`; rows before and after are without secrets, with amounts as exact text. */
+export interface AuditRow extends ChangedRow {
+  readonly id: number;
+  readonly subject_id: string | null;
+  readonly company_id: string | null;
+}
+
+interface AuditQuery {
+  /** Changes by, of, or in a company of this name or id, or of what happened, each word somewhere; empty: all. */
+  readonly search: string;
+  readonly newestFirst: boolean;
+  /** Where the page before ended; null: at the beginning. */
+  readonly from: number | null;
+  /**
+   * Changes of this company, which the transaction entered, as its owner sees them: an actor who never was one of its people or
+   * tokens is "operator", also for the search. null: all changes.
+   */
+  readonly company: string | null;
+  /** Changes of a page; default: those of a page of a list. */
+  readonly limit?: number;
+}
+
+const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
+  ${shownRow('a.before')} as before, ${shownRow('a.after')} as after`;
+
+/** A page of the audit log, and where the next one begins; null at the end. */
+export async function pageOfAudit(
+  sql: Sql,
+  { search, newestFirst, from, company, limit = PAGE_ROWS }: AuditQuery,
+): Promise<{ readonly rows: readonly AuditRow[]; readonly next: number | null }> {
+  const direction = newestFirst ? sql`desc` : sql`asc`;
+  const first = newestFirst || from === null ? 0 : from + 1;
+  const last = newestFirst && from !== null ? from - 1 : Number.MAX_SAFE_INTEGER;
+  // a company that is only compared with "=" lets Postgres read the changes of all, in their order
+  const entries = sql`from audit_log a where ${
+    company === null
+      ? sql`a.id between ${first} and ${last} order by a.id ${direction}`
+      : sql`(a.company_id, a.id) between (${company}::uuid, ${first}::bigint) and (${company}::uuid, ${last}::bigint)
+        order by a.company_id ${direction}, a.id ${direction}`
+  }`;
+  const isFound = tells(sql, search, await loggedColumns(sql, search), company !== null);
+  type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
+  const told = await sql<(Told & { readonly found: number })[]>`
+    with named as (
+      select a.id, a.at, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
+        ${company === null ? sql`a.actor, a.db_role, a.before, a.after` : sql.unsafe(SHOWN)}
+      from (select a.* ${entries} limit ${search === '' ? limit + 1 : AUDIT_WINDOW}) a
+      left join companies c on c.id = a.company_id
+    ), matching as materialized (
+      select *, coalesce(octet_length(before::text), 0) + coalesce(octet_length(after::text), 0) as bytes
+      from named where ${isFound}
+      order by id ${direction} limit ${limit + 1}
+    ), placed as (
+      select *, count(*) over ()::integer as found, row_number() over place as place, sum(bytes) over place as so_far
+      from matching window place as (order by id ${direction})
+    )
+    select id, at, actor, db_role, action, subject, subject_id, company_id, company_name, before::text, after::text, found
+    from placed where place = 1 or so_far <= ${PAGE_BYTES} order by id ${direction} limit ${limit}`;
+  const rows = told.map(({ found: _, ...row }) => ({
+    ...row,
+    before: exactValues(row.before),
+    after: exactValues(row.after),
+  }));
+  if (rows.length < (told[0]?.found ?? 0)) return { rows, next: (rows.at(-1) as AuditRow).id };
+  const [end] =
+    search === '' ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
+  return { rows, next: end?.id ?? null };
+}
+
+/** Members that hold an amount in EUR. */
+const AMOUNT = /eur|^(input|output)$/;
+
+/** Parses a row as JSON. Amounts are texts without trailing zeros, as is each number that a double would round. */
+function exactValues(json: string | null): AuditRow['before'] {
+  if (json === null) return null;
+  const exact = (name: string, value: unknown, { source = '' }: { readonly source?: string }): unknown => {
+    if (typeof value !== 'number' || (!AMOUNT.test(name) && String(value) === source)) return value;
+    return source.includes('.') ? source.replace(/\.?0+$/, '') : source;
+  };
+  return JSON.parse(json, exact as Parameters<typeof JSON.parse>[1]);
+}
+
+/** Without internal model names, and without the addresses of operators who made a key or an invitation. */
+export function asOwnersSee(row: AuditRow): AuditRow {
+  const shown = (values: AuditRow['before']) =>
+    values &&
+    Object.fromEntries(
+      Object.entries(values).filter(([name]) =>
+        row.subject === 'models' ? OWN_MODEL_COLUMNS.includes(name) : name !== 'created_by',
+      ),
+    );
+  return { ...row, before: shown(row.before), after: shown(row.after) };
+}

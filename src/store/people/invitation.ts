@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto';
+import { digestBytes } from '../../domain/key.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import type { CompanyRole } from '../../domain/user.ts';
+import { CREATED_BY } from '../connection/actor.ts';
+import { matching } from '../connection/columns.ts';
+import { explaining } from '../connection/errors.ts';
+import type { Sql } from '../connection/pool.ts';
+import { createUser } from './user.ts';
+
+/** How long a link works. */
+const DAYS = 7;
+
+/** Members are columns of the table, without the digest. */
+export interface InvitationRow {
+  readonly id: string;
+  readonly company_id: string;
+  readonly email: string;
+  readonly role: CompanyRole;
+  readonly created_at: Date;
+  /** E-mail address of who invited, or "cli". */
+  readonly created_by: string | null;
+  readonly expires_at: Date;
+}
+
+/** An invitation with the random part of its link, which is known only now. */
+export type MadeInvitation = InvitationRow & { readonly token: string };
+
+type NamedInvitation = InvitationRow & { readonly company_name: string };
+
+type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'> & { readonly created_by: string };
+
+/**
+ * Invites an address, in lower case, to a company.
+ * @throws RefusedChange when it has an account, of whatever company, or is invited already
+ */
+export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<MadeInvitation> {
+  const { company_id, email, role, created_by } = asked;
+  const token = newToken();
+  const [row] = await explaining(
+    sql<InvitationRow[]>`
+      insert into invitations (company_id, email, role, digest, created_by, expires_at)
+      select ${company_id}, ${email}, ${role}, ${digestBytes(token)}, ${created_by}, now() + make_interval(days => ${DAYS})
+      where not has_account(${email})
+      returning ${columns(sql)}`,
+    {
+      invitations_once: () =>
+        throwConflict('invitation', `${email} is invited already. Renew or withdraw the invitation.`),
+      invitations_company_id_fkey: () => unknownCompany(company_id),
+    },
+  );
+  // the same for an account in this company and in another one, which nobody here may know of
+  if (row === undefined) {
+    throwConflict('user', `${email} cannot be invited: the address has an account already. Choose another address.`);
+  }
+  return { ...row, token };
+}
+
+/** Gives an invitation a new link and its whole time again; the old link ends. @throws RefusedChange not_found */
+export async function renewInvitation(sql: Sql, company: string, id: string, by: string): Promise<MadeInvitation> {
+  const token = newToken();
+  const [row] = await sql<InvitationRow[]>`
+    update invitations set digest = ${digestBytes(token)}, created_by = ${by}, created_at = now(),
+      expires_at = now() + make_interval(days => ${DAYS})
+    where id = ${id} and company_id = ${company} returning ${columns(sql)}`;
+  return { ...(row ?? throwNotFound('invitation')), token };
+}
+
+/** @throws RefusedChange not_found */
+export async function withdrawInvitation(sql: Sql, company: string, id: string): Promise<void> {
+  const { count } = await sql`delete from invitations where id = ${id} and company_id = ${company}`;
+  if (count === 0) throwNotFound('invitation');
+}
+
+/** Open invitations of a company, or of all, and those whose time is over; the newest first, at most so many. */
+export async function listInvitations(sql: Sql, company: string | null, limit: number | null = null) {
+  return sql<NamedInvitation[]>`
+    select i.*, c.name as company_name
+    from (select ${columns(sql)} from invitations where true ${matching(sql, { company_id: company })}) i
+    join companies c on c.id = i.company_id order by i.created_at desc, i.id limit ${limit}`;
+}
+
+/** The invitation of an address, in lower case, to a company. @throws RefusedChange not_found */
+export async function invitationOf(sql: Sql, company: string, email: string): Promise<InvitationRow> {
+  const [row] = await sql<InvitationRow[]>`
+    select ${columns(sql)} from invitations where company_id = ${company} and email = ${email}`;
+  return row ?? throwNotFound('invitation');
+}
+
+/** The invitation of a link, with the company's name; null when it was used, withdrawn or renewed, or its time is over. */
+export async function findInvitation(sql: Sql, token: string) {
+  const [row] = await sql<NamedInvitation[]>`
+    select i.*, c.name as company_name
+    from (select ${columns(sql)} from invitations where digest = ${digestBytes(token)} and expires_at > now()) i
+    join companies c on c.id = i.company_id`;
+  return row ?? null;
+}
+
+/**
+ * Makes the account that an invitation offers. To be run in a transaction, which also removes the invitation.
+ * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
+ * @returns null when the link does not work any more
+ * @throws RefusedChange when the address got an account meanwhile
+ */
+export async function acceptInvitation(sql: Sql, token: string, hash: string | null) {
+  const [row] = await sql<InvitationRow[]>`
+    delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${columns(sql)}`;
+  if (row === undefined) return null;
+  const { email, role, company_id } = row;
+  return createUser(sql, { email, role, company_id }, hash);
+}
+
+function newToken(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+export function columns(sql: Sql) {
+  return sql`id, company_id, email, role, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at`;
+}

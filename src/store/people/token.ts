@@ -1,0 +1,108 @@
+import { digestBytes, mintKey } from '../../domain/key.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import { CREATED_BY } from '../connection/actor.ts';
+import { matching } from '../connection/columns.ts';
+import { explaining } from '../connection/errors.ts';
+import { IS_ACTIVE, STATE } from '../connection/expressions.ts';
+import type { Sql } from '../connection/pool.ts';
+
+/** Every token for administration over HTTP begins so. Scanners for leaked secrets find it by that. */
+const TOKEN_PREFIX = 'tga-';
+const FORM = /^tga-[a-z2-7]{32}$/;
+
+/** What a token may do: read, or change things, too. */
+export type Access = 'read' | 'write';
+
+/** What may be shown of a token after its creation. Members are columns of `admin_tokens`. */
+export interface TokenRow {
+  readonly id: string;
+  readonly name: string;
+  /** Whose administrators it acts like; null: like an operator. */
+  readonly company_id: string | null;
+  readonly access: Access;
+  readonly created_at: Date;
+  readonly created_by: string | null;
+  readonly expires_at: Date | null;
+  readonly last_used_at: Date | null;
+  readonly revoked_at: Date | null;
+  /** By the clock of the database. */
+  readonly state: 'active' | 'expired' | 'revoked';
+}
+
+export type ListedToken = TokenRow & { readonly company_name: string | null };
+
+export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'created_by' | 'expires_at'> & {
+  /** Random unless given. */
+  readonly id?: string;
+};
+
+/**
+ * Mints a token. Only the returned value contains it in plaintext; the table gets its digest.
+ * @throws RefusedChange when the company does not exist, or the token would have expired already
+ */
+export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow & { readonly token: string }> {
+  const token = mintKey(TOKEN_PREFIX);
+  const { id = null, name, company_id: company, access, created_by, expires_at: expires } = asked;
+  const [row] = await explaining(
+    sql<TokenRow[]>`
+      insert into admin_tokens (id, name, company_id, digest, access, created_by, expires_at)
+      select coalesce(${id}::uuid, gen_random_uuid()), ${name}, ${company}::uuid, ${digestBytes(token)}, ${access}, ${created_by}, ${expires}::timestamptz
+      where coalesce(${expires}::timestamptz > now(), true)
+      returning ${columns(sql)}`,
+    { admin_tokens_company_id_fkey: () => unknownCompany(company as string) },
+  );
+  if (row === undefined) {
+    throwConflict('token', 'A token that has expired already would never work: give a later time.');
+  }
+  return { ...row, token };
+}
+
+/** The active token of a text. Records its use once a minute. @returns null when there is none */
+export async function findToken(sql: Sql, text: string): Promise<TokenRow | null> {
+  if (!FORM.test(text)) return null;
+  const [row] = await sql<(TokenRow & { stale: boolean })[]>`
+    select ${columns(sql)}, coalesce(last_used_at < now() - interval '1 minute', true) as stale from admin_tokens
+    where digest = ${digestBytes(text)} and ${sql.unsafe(IS_ACTIVE)}`;
+  if (row === undefined) return null;
+  const { stale, ...token } = row;
+  if (stale) await sql`update admin_tokens set last_used_at = now() where id = ${token.id}`;
+  return token;
+}
+
+/**
+ * Tokens, newest first.
+ * @param company tokens of this company alone; null: of all companies, and of operators
+ * @param page at most so many, older than a token; default: all
+ */
+export async function listTokens(
+  sql: Sql,
+  company: string | null,
+  { before = null, limit = null }: { readonly before?: string | null; readonly limit?: number | null } = {},
+): Promise<ListedToken[]> {
+  return sql<ListedToken[]>`
+    select ${columns(sql)}, (select c.name from companies c where c.id = company_id) as company_name from admin_tokens
+    where true ${matching(sql, { company_id: company })}
+      and (${before}::uuid is null or (created_at, id) < (select created_at, id from admin_tokens where id = ${before}))
+    order by created_at desc, id desc limit ${limit}::bigint`;
+}
+
+/** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
+export async function findTokenById(sql: Sql, id: string, company: string | null): Promise<TokenRow> {
+  const [row] = await sql<TokenRow[]>`
+    select ${columns(sql)} from admin_tokens
+    where id = ${id} ${matching(sql, { company_id: company })}`;
+  return row ?? throwNotFound('token', `There is no token ${id}.`);
+}
+
+/** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
+export async function revokeToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
+  const [row] = await sql<TokenRow[]>`
+    update admin_tokens set revoked_at = coalesce(revoked_at, now())
+    where id = ${id} ${matching(sql, { company_id: company })} returning ${columns(sql)}`;
+  return row ?? throwNotFound('token', `There is no token ${id}.`);
+}
+
+export function columns(sql: Sql) {
+  return sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
+    ${sql.unsafe(STATE)}`;
+}

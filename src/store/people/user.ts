@@ -1,0 +1,130 @@
+import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import type { CompanyRole, Role } from '../../domain/user.ts';
+import { matching } from '../connection/columns.ts';
+import { explaining } from '../connection/errors.ts';
+import type { Sql } from '../connection/pool.ts';
+
+/** Members are columns of the table, without the hash of the password. */
+export interface UserRow {
+  readonly id: string;
+  readonly email: string;
+  readonly company_id: string | null;
+  readonly role: Role;
+  readonly created_at: Date;
+}
+
+/** The address is in lower case; operators, and nobody else, have no company. */
+type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;
+
+/**
+ * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
+ * @throws RefusedChange when the address is taken or the company does not exist
+ */
+export async function createUser(sql: Sql, user: NewUser, hash: string | null): Promise<UserRow> {
+  const [row] = await explaining(
+    sql<UserRow[]>`
+      insert into users (email, company_id, role, password_hash)
+      values (${user.email}, ${user.company_id}, ${user.role}, ${hash})
+      returning ${columns(sql)}`,
+    {
+      users_email_key: () => throwConflict('user', `There is a user ${user.email} already. Choose another address.`),
+      users_company_id_fkey: () => unknownCompany(user.company_id as string),
+    },
+  );
+  return row as UserRow;
+}
+
+/** The user with an address (in lower case), and the hash of their password. */
+export async function findUser(sql: Sql, email: string) {
+  if (email.includes('\0')) return null; // the database would refuse to look for it
+  const [row] = await sql<(UserRow & { readonly password_hash: string | null })[]>`
+    select ${columns(sql)}, password_hash from users where email = ${email}`;
+  return row ?? null;
+}
+
+/** A user with the name of the company; null for operators. @throws RefusedChange not_found */
+export async function findUserById(sql: Sql, id: string) {
+  const [row] = await sql<(UserRow & { readonly company_name: string | null })[]>`
+    select u.id, email, company_id, role, u.created_at, c.name as company_name
+    from users u left join companies c on c.id = company_id where u.id = ${id}`;
+  return row ?? throwNotFound('user');
+}
+
+/**
+ * @param hash of `hashPassword`
+ * @param former the hash that is replaced, and no other; null: whatever there is
+ * @throws RefusedChange not_found
+ */
+export async function setPasswordHash(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
+  const { count } = await sql`
+    update users set password_hash = ${hash} where id = ${id} and (${former}::text is null or password_hash = ${former})`;
+  if (count === 0) throwNotFound('user');
+}
+
+/**
+ * Removes a user and ends the user's sessions. To be called in a transaction.
+ * @throws RefusedChange not_found; conflict for the last operator
+ */
+export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
+  await keepAnOwner(sql, null, id);
+  const [row] = await sql<UserRow[]>`
+    delete from users where id = ${id} returning ${columns(sql)}`;
+  return row ?? throwNotFound('user');
+}
+
+/** Whether there is anybody who sees all companies. */
+export async function hasOperator(sql: Sql): Promise<boolean> {
+  const [row] = await sql<[{ found: boolean }]>`select exists (select from users where role = 'operator') as found`;
+  return row.found;
+}
+
+/** One of the people of a company. */
+export interface PersonRow extends UserRow {
+  readonly role: CompanyRole;
+  /** null: never, or before it was recorded. */
+  readonly last_sign_in_at: Date | null;
+}
+
+/** One of the people of a company. @throws RefusedChange not_found */
+export async function findPerson(sql: Sql, company: string, id: string): Promise<PersonRow> {
+  const [row] = await sql<PersonRow[]>`
+    select ${columns(sql)}, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
+  return row ?? throwNotFound('user');
+}
+
+/**
+ * Refuses to take away the last owner of a company, or the last operator. Of two changes at once the second waits for
+ * the first. To be called in the transaction of the change.
+ * @param company null: of operators
+ * @param id of the user who is removed, or gets another role
+ * @throws RefusedChange conflict
+ */
+export async function keepAnOwner(sql: Sql, company: string | null, id: string): Promise<void> {
+  const owners = await sql<{ id: string }[]>`
+    select id from users where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`}
+    order by id for update`;
+  if (owners.length === 1 && owners[0]?.id === id) {
+    const [last, role] = company === null ? ['operator', 'operator'] : ['owner of the company', 'owner'];
+    throwConflict('user', `This is the last ${last}. Make somebody else an ${role} first.`);
+  }
+}
+
+/** @throws RefusedChange not_found */
+export async function setRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
+  const { count } = await sql`update users set role = ${role} where id = ${id} and company_id = ${company}`;
+  if (count === 0) throwNotFound('user');
+}
+
+/** Users of a company, or all of them, by company and address; operators first. */
+export async function listUsers(sql: Sql, company: string | null) {
+  type Listed = UserRow & Pick<PersonRow, 'last_sign_in_at'> & { readonly company_name: string | null };
+  return sql<Listed[]>`
+    select u.id, email, company_id, role, u.created_at, last_sign_in_at, c.name as company_name
+    from users u left join companies c on c.id = company_id
+    where true ${matching(sql, { company_id: company })} order by c.name nulls first, company_id, email`;
+}
+
+/** The columns of a UserRow. */
+export function columns(sql: Sql) {
+  return sql`id, email, company_id, role, created_at`;
+}

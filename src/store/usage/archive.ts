@@ -1,0 +1,144 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createGzip } from 'node:zlib';
+import { createTarPacker } from 'modern-tar';
+import { shownActor, shownRow } from '../connection/actor.ts';
+import { utcMicrosecond } from '../connection/expressions.ts';
+import type { ConnectionSql, Sql } from '../connection/pool.ts';
+import { ACTORS, ARCHIVED, type ArchivedTable, INTERNAL_MEMBERS, NOT_ARCHIVED } from './archived-tables.ts';
+import { copyOut, type Write } from './export.ts';
+
+/** One file of an archive. */
+interface ArchivedFile {
+  readonly name: string;
+  readonly what: string;
+  readonly rows: number;
+  readonly bytes: number;
+  /** The digest of the file, in hex. */
+  readonly sha256: string;
+}
+
+/** The last file of an archive, `manifest.json`: what the others are. */
+export interface Manifest {
+  readonly format: 'tollgate company archive';
+  readonly version: 1;
+  readonly company: { readonly id: string; readonly name: string };
+  /** The instant of the snapshot, ISO 8601 in UTC. */
+  readonly taken_at: string;
+  readonly billing_timezone: string;
+  /** Whether members for operators only are in it. */
+  readonly internal: boolean;
+  readonly files: readonly ArchivedFile[];
+  /** Tables and columns that are not in it, and why. */
+  readonly left_out: Readonly<Record<string, string>>;
+}
+
+/**
+ * Writes all that is stored about a company as a .tar.gz of JSON Lines, in the memory of a few buffers. The database
+ * makes the lines, and is asked for each table twice: tar wants the size of a file before the file.
+ * @param sql a `snapshot` limited to the company, so that all files are of one instant
+ * @param internal whether to include what only operators see, such as who of them did something
+ * @param write takes a piece; resolves false when nobody reads any more
+ * @throws DatabaseUnavailable when the reader left; the error of `write`
+ */
+export async function archiveCompany(
+  sql: ConnectionSql,
+  { company, internal }: { readonly company: { id: string; name: string }; readonly internal: boolean },
+  write: Write,
+): Promise<Manifest> {
+  const { readable, controller } = createTarPacker();
+  let failure: unknown;
+  const sent = pipeline(Readable.fromWeb(readable), createGzip(), async (pieces: AsyncIterable<Buffer>) => {
+    for await (const piece of pieces) if (!(await write(piece))) throw new Error('the reader left');
+  }).catch((error) => {
+    failure = error;
+  });
+  const folder = `company-${company.id}`;
+  const mtime = new Date();
+
+  /** One file. @param body writes exactly `bytes` bytes */
+  async function add(name: string, bytes: number, body: (write: Write) => Promise<void>): Promise<string> {
+    const hash = createHash('sha256');
+    const file = controller.add({ name: `${folder}/${name}`, size: bytes, mtime, mode: 0o600 }).getWriter();
+    await body(async (piece) => {
+      hash.update(piece);
+      // refused once the reader is gone
+      return file.write(new Uint8Array(piece)).then(
+        () => true,
+        () => false,
+      );
+    });
+    await file.close();
+    return hash.digest('hex');
+  }
+
+  try {
+    const [now] = await sql<[{ taken_at: string; zone: string }]>`
+      select set_config('timezone', 'UTC', true), value as zone,
+        ${sql.unsafe(utcMicrosecond('now()'))} as taken_at
+      from settings where name = 'billing_timezone'`;
+    const files: ArchivedFile[] = [];
+    for (const table of ARCHIVED) {
+      const lines = await linesOf(sql, table, company.id, internal);
+      const name = `${table.table}.jsonl`;
+      const [size] = await sql.unsafe<[{ rows: number; bytes: number }]>(
+        `select count(*)::float8 as rows, coalesce(sum(octet_length(convert_to(line, 'UTF8')) + 1), 0)::float8 as bytes
+         from (${lines}) as lines (line)`,
+      );
+      // JSON holds no control characters: nothing is ever quoted
+      const text = `copy (${lines}) to stdout with (format csv, delimiter e'\\x02', quote e'\\x01', encoding 'UTF8')`;
+      const sha256 = await add(name, size.bytes, (body) => copyOut(sql, text, body));
+      files.push({ name, what: table.what, ...size, sha256 });
+    }
+    const manifest: Manifest = {
+      ...{ format: 'tollgate company archive', version: 1, company, taken_at: now.taken_at },
+      ...{ billing_timezone: now.zone, internal, files, left_out: leftOut(internal) },
+    };
+    const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
+    await add('manifest.json', text.length, async (body) => {
+      await body(text);
+    });
+    controller.finalize();
+    await sent;
+    if (failure !== undefined) throw failure;
+    return manifest;
+  } catch (error) {
+    controller.error(error);
+    await sent;
+    throw error;
+  }
+}
+
+/** A query for the rows of a table as JSON texts. Amounts are exact decimal texts, instants in UTC. */
+async function linesOf(sql: Sql, spec: ArchivedTable, company: string, internal: boolean): Promise<string> {
+  // COPY takes no parameters
+  if (!/^[0-9a-f-]{36}$/.test(company)) throw new TypeError('not an id');
+  const rows = await sql<{ name: string; type: string }[]>`
+    select attname as name, atttypid::regtype::text as type from pg_attribute
+    where attrelid = ${spec.table}::regclass and attnum > 0 and not attisdropped`;
+  const types = new Map(rows.map(({ name, type }) => [name, type]));
+  const members = [...spec.columns, ...(internal ? (spec.internal ?? []) : [])].map((name) => {
+    const type = types.get(name);
+    if (type === 'numeric') return `trim_scale(t.${name})::text as ${name}`;
+    if (internal) return `t.${name}`;
+    if (type === 'jsonb') return `(${shownRow(`t.${name}`)}) - '{${INTERNAL_MEMBERS.join(',')}}'::text[] as ${name}`;
+    if (ACTORS.includes(name)) return `${shownActor(`t.${name}`)} as ${name}`;
+    return `t.${name}`;
+  });
+  for (const [name, expression] of Object.entries((internal && spec.computed) || {})) {
+    members.push(`${expression} as ${name}`);
+  }
+  return `select row_to_json(r)::text from (select ${members.join(', ')} from ${spec.table} t
+    where t.${spec.company ?? 'company_id'} = '${company}' order by ${spec.order}) as r`;
+}
+
+function leftOut(internal: boolean): Record<string, string> {
+  const columns = ARCHIVED.flatMap(({ table, without = {}, internal: hidden = [] }) => [
+    ...Object.entries(without).map(([name, why]) => [`${table}.${name}`, why] as const),
+    ...(internal ? [] : hidden).map(
+      (name) => [`${table}.${name}`, 'internal to the operator of this service'] as const,
+    ),
+  ]);
+  return { ...NOT_ARCHIVED, ...Object.fromEntries(columns) };
+}

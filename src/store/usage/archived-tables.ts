@@ -1,0 +1,217 @@
+import { digestOfRow } from '../statement/digest.ts';
+
+/** A table in the archive of a company: the file `<table>.jsonl`, with one JSON object a line. */
+export interface ArchivedTable {
+  readonly table: string;
+  /** What the file holds, for people. */
+  readonly what: string;
+  readonly columns: readonly string[];
+  /** Columns for operators only. */
+  readonly internal?: readonly string[];
+  /** Columns that are left out, and why. */
+  readonly without?: Readonly<Record<string, string>>;
+  /** Further members for operators, as expressions over the row `t`. */
+  readonly computed?: Readonly<Record<string, string>>;
+  /** The column with the id of the company, unless it is "company_id". */
+  readonly company?: string;
+  readonly order: string;
+}
+
+/**
+ * Everything that is stored about a company. A new table with a `company_id` is a line here, or in NOT_ARCHIVED;
+ * a test compares both with the database, column by column.
+ */
+export const ARCHIVED: readonly ArchivedTable[] = [
+  {
+    table: 'companies',
+    what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
+    columns: words(
+      'id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode requests_per_minute tokens_per_minute max_concurrent credit_limit_eur eu_locked created_at closed_at erased_at',
+    ),
+    company: 'id',
+    order: 'id',
+  },
+  {
+    table: 'users',
+    what: 'the people who may sign in to the administration pages, and their roles',
+    columns: words('id email company_id role created_at last_sign_in_at'),
+    without: { password_hash: 'a secret: it could be used to guess the password' },
+    order: 'email',
+  },
+  {
+    table: 'invitations',
+    what: 'open invitations to the company',
+    columns: words('id company_id email role created_at created_by expires_at'),
+    without: { digest: 'a secret: it identifies the link' },
+    order: 'created_at, id',
+  },
+  {
+    table: 'api_keys',
+    what: 'API keys with their scopes, limits and restrictions, revoked ones included',
+    columns: words(
+      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs purpose rotated_from',
+    ),
+    without: { digest: 'a secret: it identifies the key' },
+    order: 'created_at, id',
+  },
+  {
+    table: 'admin_tokens',
+    what: 'tokens of programs that manage the company over HTTP',
+    columns: words('id name company_id access created_at created_by expires_at last_used_at revoked_at'),
+    without: { digest: 'a secret: it identifies the token' },
+    order: 'created_at, id',
+  },
+  {
+    table: 'models',
+    what: 'models that belong to this company alone, with their prices',
+    columns: words(
+      'id slug company_id kind eu_hosted cost_eur_per_1k_input cost_eur_per_1k_output token_input created_at',
+    ),
+    internal: ['upstream_model'],
+    order: 'slug',
+  },
+  {
+    table: 'model_prices',
+    what: 'the history of the prices of these models, and those to come; without a price: the model was removed',
+    columns: words('id slug company_id valid_from input output applied'),
+    without: {
+      changed_by: 'people of the operator; audit_log has them as far as the company may see them',
+      created_at: 'when the operator entered the price',
+    },
+    order: 'slug, valid_from',
+  },
+  {
+    table: 'assistants',
+    what: 'assistants with their system prompts and settings',
+    columns: words(
+      'id company_id name system_prompt model_slug temperature max_tokens visibility project_id created_at',
+    ),
+    order: 'created_at, id',
+  },
+  {
+    table: 'api_usage',
+    what: 'the ledger: one row for each call that was charged',
+    columns: words(
+      'billing_month request_id company_id api_key_id model_slug endpoint prompt_tokens completion_tokens cost_eur price_input price_output usage_source outcome occurred_at cost_center cached_tokens cache_write_tokens audio_prompt_tokens reasoning_tokens audio_completion_tokens',
+    ),
+    internal: ['upstream_model'],
+    computed: { digest: `encode(${digestOfRow('t')}, 'hex')` },
+    order: 'occurred_at, request_id',
+  },
+  {
+    table: 'usage_daily',
+    what: 'the ledger summed by day, model, key, endpoint, source, outcome and cost centre',
+    columns: words(
+      'company_id billing_month day model_slug api_key_id endpoint usage_source outcome cost_center requests prompt_tokens completion_tokens cost_eur',
+    ),
+    order: 'billing_month, day, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center',
+  },
+  {
+    table: 'monthly_spend',
+    what: 'the sums of each billing month: API calls and in-app chat',
+    columns: words(
+      'company_id billing_month requests prompt_tokens completion_tokens api_cost_eur chat_cost_eur statement',
+    ),
+    without: { changed_xid: 'a number of the database, by which gateways notice a change' },
+    order: 'billing_month',
+  },
+  {
+    table: 'statements',
+    what: 'closed months: numbered documents; content is the document as it was sealed, and its SHA-256 is the digest',
+    columns: words('company_id number billing_month closed_at requests cost_eur corrections total_eur content'),
+    without: { digest: 'it is the SHA-256 of content', previous: 'it is in content' },
+    order: 'number',
+  },
+  {
+    table: 'statement_rows',
+    what: 'which calls each statement covers',
+    columns: words('company_id number billing_month part request_ids'),
+    internal: ['row_digests'],
+    order: 'number, billing_month, part',
+  },
+  {
+    table: 'late_usage',
+    what: 'calls that came after their month was closed, for the next statement',
+    columns: words('company_id billing_month request_id arrived_at'),
+    order: 'billing_month, request_id',
+  },
+  {
+    table: 'chat_usage',
+    what: 'cost of in-app chat, as the application booked it',
+    columns: words('id company_id occurred_at cost_eur'),
+    order: 'occurred_at, id',
+  },
+  {
+    table: 'budget_alerts',
+    what: 'thresholds that the budgets of the company and its keys reached',
+    columns: words(
+      'id company_id api_key_id billing_month threshold budget_eur spent_eur forecast_eur superseded occurred_at',
+    ),
+    order: 'occurred_at, id',
+  },
+  {
+    table: 'events',
+    what: 'what the operator’s programs were told of the company in the last 90 days',
+    columns: words('id at company_id kind subject body'),
+    without: {
+      actor: 'people of the operator; audit_log has them as far as the company may see them',
+      told: 'state of sending',
+    },
+    order: 'at, id',
+  },
+  {
+    table: 'request_trail',
+    what: 'what became of each request of the last days',
+    columns: words(
+      'company_id occurred_at request_id api_key_id status duration_ms added_us first_event_ms endpoint model_slug asked code param outcome prompt_tokens completion_tokens cost_eur',
+    ),
+    without: {
+      upstream_status: 'what stands behind Tollgate, for operators: tollgate request ID',
+      upstream_reason: 'the same',
+    },
+    order: 'occurred_at, request_id',
+  },
+  {
+    table: 'request_hours',
+    what: 'requests by hour, model, key and endpoint: how many were refused and failed, why, and how long they took',
+    columns: words(
+      'company_id hour model_slug api_key_id endpoint requests refused failed upstream_failed reasons duration_ms added_us duration_buckets added_buckets',
+    ),
+    order: 'hour, model_slug, api_key_id, endpoint',
+  },
+  {
+    table: 'audit_log',
+    what: 'every change to the company, its models, keys, assistants and people: who, when, before, after; an update leaves out long values that it did not change',
+    columns: words('id at actor action subject subject_id company_id before after'),
+    internal: ['db_role'],
+    order: 'id',
+  },
+];
+
+/** What an archive leaves out, and why. */
+export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
+  budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
+  event_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
+  model_cost_prices: 'what the operator pays its provider, which is not about the company',
+  upstream_costs: 'what calls cost the operator, which is not about the company',
+  upstream_cost_monthly: 'sums of these',
+  idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
+  key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
+  usage_details: 'sums of the rows in api_usage.jsonl that tell what their tokens consist of',
+  usage_hourly: 'sums of the rows in api_usage.jsonl, by the hour',
+  usage_monthly: 'sums of the rows in usage_daily.jsonl',
+  usage_company_days: 'sums of the rows in usage_daily.jsonl',
+  usage_key_months: 'sums of the rows in usage_daily.jsonl',
+  usage_key_days: 'sums of the rows in usage_daily.jsonl',
+  sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
+};
+
+/** Columns that tell who did something: who never belonged to the company is "operator" in its own archive. */
+export const ACTORS: readonly string[] = ['actor', 'created_by'];
+
+/** Members of JSON columns that only operators see. */
+export const INTERNAL_MEMBERS: readonly string[] = ['upstream_model'];
+
+function words(text: string): readonly string[] {
+  return text.split(' ');
+}

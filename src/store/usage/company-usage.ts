@@ -1,0 +1,372 @@
+import {
+  type DayRange,
+  type MonthDays,
+  monthsIn,
+  monthsLessDays,
+  type Step,
+  stepOf,
+} from '../../domain/text/day-range.ts';
+import { unknownCompany } from '../../domain/text/refused-change.ts';
+import type { UsageSums } from '../../domain/usage.ts';
+import { REMOVED } from '../company/company.ts';
+import { matching } from '../connection/columns.ts';
+import { NIL_ID, utcSecond } from '../connection/expressions.ts';
+import type { Sql } from '../connection/pool.ts';
+import { forecast, presentMonth } from '../connection/present-month.ts';
+import { columnsOf } from '../statement/key-days.ts';
+
+/** Which calls; null: all. The empty cost centre is of calls that name none. */
+export interface UsageFilters {
+  readonly model: string | null;
+  readonly key: string | null;
+  readonly endpoint: string | null;
+  readonly cost_center: string | null;
+}
+
+type Fragment = ReturnType<typeof chosenRows>;
+
+export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null };
+
+/** The sums of what is shown, and the budget. EUR is exact decimal text. */
+export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
+  readonly api_cost_eur: string;
+  /** The cost of in-app chat; null where it is not known: for parts of months, and with a filter. */
+  readonly chat_cost_eur: string | null;
+  /** The cost of both. */
+  readonly total_cost_eur: string;
+  readonly budget: BudgetState;
+}
+
+/**
+ * A company's usage in a range of days, as pages, exports and commands show it: exact sums of the ledger, read from
+ * its sums by month, day and hour. All EUR amounts are exact decimal text; days are those of the billing time zone.
+ */
+export interface Usage extends UsageTotals {
+  /** In words for a company that was removed. */
+  readonly company_name: string;
+  readonly by_model: Groups<UsageGroup>;
+  /** Name and prefix are null for a key that no longer exists. */
+  readonly by_key: Groups<
+    Omit<UsageGroup, 'name'> & {
+      readonly id: string;
+      readonly name: string | null;
+      readonly prefix: string | null;
+    }
+  >;
+  readonly by_endpoint: Groups<UsageGroup>;
+  /** The name of the cost centre is empty for calls that name none. */
+  readonly by_cost_center: Groups<UsageGroup>;
+  readonly by_ending: readonly (UsageSums & { readonly outcome: string; readonly usage_source: string })[];
+  /**
+   * By hour ("2026-11-21T10:00:00Z", when it begins), day ("2026-11-21") or month ("2026-11-01"), and model; in order.
+   * The step is that of `stepOf`.
+   */
+  readonly by_time: readonly (UsageSums & { readonly at: string; readonly model: string })[];
+  /** The hours of a single day with their time of day; clocks may skip one or repeat it. Else empty. */
+  readonly hours: readonly { readonly at: string; readonly label: string }[];
+  /** Months with any usage up to the year 9999, as in-app chat may be of any time, and the present month; newest first. */
+  readonly months: readonly string[];
+}
+
+/** The company's present month and budget. */
+export interface BudgetState {
+  /** First day of the present month, "2026-11-01". */
+  readonly month: string;
+  /** API plus in-app chat: what the budget gate compares. */
+  readonly spent_eur: string;
+  /** null when unlimited. */
+  readonly budget_eur: string | null;
+  /** The month's cost if it goes on like this, to the cent; null in its first two days. */
+  readonly forecast_eur: string | null;
+  /** Percent of the budget with one decimal: in-app chat, both, forecast. Null without a budget. */
+  readonly chat_percent: number | null;
+  readonly total_percent: number | null;
+  readonly forecast_percent: number | null;
+}
+
+/** Lines of a table, the most expensive first. */
+export interface Groups<T> {
+  /** How many there are; `lines` are the first. */
+  readonly count: number;
+  readonly lines: readonly T[];
+}
+
+export interface UsageGroup extends UsageSums {
+  readonly name: string;
+  /** Calls with estimated tokens, and calls that did not complete. */
+  readonly estimated: number;
+  readonly unfinished: number;
+}
+
+/** First day of the present month in the billing time zone, "2026-11-01". */
+export async function readPresentMonth(sql: Sql): Promise<string> {
+  const [row] = await sql<[{ month: string }]>`select to_char(billing_month(now()), 'YYYY-MM-DD') as month`;
+  return row.month;
+}
+
+/**
+ * Whole months are those of `billing_month`. Reads the sums with the fewest rows: those without keys for everything but
+ * the table of keys. Of that, all keys are ranked by what they cost, and what else is shown is read of those shown. So
+ * a year takes little longer than a month, and an odd range as long as the months it touches.
+ * @param most lines of each table; null: all
+ * @param withRemoved also of a company that was removed and has a ledger
+ * @throws RefusedChange not_found
+ */
+export async function readUsage(
+  sql: Sql,
+  companyId: string,
+  range: DayRange,
+  filters: UsageFilters,
+  most: number | null = null,
+  withRemoved = false,
+): Promise<Usage> {
+  const { whole, parts } = monthsIn(range);
+  const isFiltered = Object.values(filters).some((value) => value !== null);
+  // thousands of keys are grouped in memory then, instead of sorted on disk; until the end of the transaction
+  await sql`select set_config('work_mem', '32MB', true)`;
+  // one statement is one snapshot, so tables, chart and totals agree
+  const [row] = await sql<{ page: Usage }[]>`
+    with ${budgetTables(sql, companyId, withRemoved)},
+    cells as materialized (${cellRows(sql, companyId, range, filters)}),
+    drawn as materialized (${drawnRows(sql, companyId, range, filters)}),
+    keys as materialized (${keyCosts(sql, companyId, range, filters)}),
+    shown as materialized (select api_key_id from keys order by cost desc, api_key_id limit ${most}),
+    groups as (
+      select grouping(model_slug, endpoint, cost_center, outcome) as of, model_slug, null::uuid as api_key_id, endpoint,
+        cost_center, outcome, usage_source, sum(cost_eur) as cost, sum(requests) as requests,
+        sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
+        coalesce(sum(requests) filter (where usage_source = 'estimated'), 0) as estimated,
+        coalesce(sum(requests) filter (where outcome <> 'completed'), 0) as unfinished
+      from cells
+      group by grouping sets ((model_slug), (endpoint), (cost_center), (outcome, usage_source))
+      union all
+      (${keyRows(sql, companyId, range, filters, most !== null)})
+    ),
+    ranked as materialized (
+      select *, count(*) over (partition by of) as count, row_number() over (partition by of
+        order by cost desc, model_slug, api_key_id, endpoint, cost_center, outcome) as place
+      from groups
+    ),
+    lines as (
+      select of, place, count, model_slug, api_key_id, endpoint, cost_center, outcome, usage_source, jsonb_build_object(
+        'requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+        'cost_eur', trim_scale(cost)::text, 'estimated', estimated, 'unfinished', unfinished) as sums
+      from ranked where place <= coalesce(${most}::bigint, place)
+    ),
+    total as (
+      select coalesce(sum(cost), 0) as api, coalesce(sum(requests), 0) as requests,
+        coalesce(sum(prompt_tokens), 0) as prompt_tokens, coalesce(sum(completion_tokens), 0) as completion_tokens,
+        case when ${!isFiltered && parts.length === 0} then (
+          select coalesce(sum(chat_cost_eur), 0) from months where billing_month = any(${whole}::date[])) end as chat
+      from ranked where of = 14
+    )
+    select jsonb_build_object(
+      'company_name', b.name, 'requests', t.requests, 'prompt_tokens', t.prompt_tokens,
+      'completion_tokens', t.completion_tokens, 'api_cost_eur', trim_scale(t.api)::text,
+      'chat_cost_eur', trim_scale(t.chat)::text, 'total_cost_eur', trim_scale(t.api + coalesce(t.chat, 0))::text,
+      'budget', ${budgetJson(sql)},
+      'by_model', ${groupsOf(sql, 7, sql`jsonb_build_object('name', model_slug)`)},
+      'by_key', (select jsonb_build_object('count', (select count(*) from keys), 'lines', coalesce(jsonb_agg(
+          sums || jsonb_build_object('id', api_key_id, 'name', case when k.company_id = b.id then k.name end,
+            'prefix', case when k.company_id = b.id then k.prefix end) order by place), '[]'))
+        -- by their ids alone: by the company too, Postgres may look through all its keys for each line
+        from lines left join api_keys k on k.id = api_key_id where of = 15),
+      'by_endpoint', ${groupsOf(sql, 11, sql`jsonb_build_object('name', endpoint)`)},
+      'by_cost_center', ${groupsOf(sql, 13, sql`jsonb_build_object('name', cost_center)`)},
+      'by_ending', coalesce((select jsonb_agg(sums || jsonb_build_object('outcome', outcome, 'usage_source', usage_source)
+        order by outcome <> 'completed', outcome, usage_source desc) from lines where of = 14), '[]'),
+      'by_time', coalesce((select jsonb_agg(jsonb_build_object('at', ${textOf(sql, stepOf(range))}, 'model', model_slug,
+          'requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+          'cost_eur', trim_scale(cost)::text) order by at, model_slug) from drawn), '[]'),
+      'hours', ${stepOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
+      'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
+        select billing_month as month from months where billing_month between '0001-01-01' and '9999-12-01'
+        union select b.month) as known)) as page
+    from budget b, total t`;
+  return row?.page ?? unknownCompany(companyId);
+}
+
+/**
+ * Tables of a WITH clause: `months` has the company's rows of monthly_spend, `budget` its present month with budget and
+ * forecast. A table that may be spread over servers is read by itself and not joined.
+ */
+function budgetTables(sql: Sql, companyId: string, withRemoved = false) {
+  return sql`months as materialized (select * from monthly_spend where company_id = ${companyId}),
+    asked as materialized (
+      select i.id, coalesce(c.name, ${REMOVED}) as name, company_budget(c) as budget, zone, first as month, elapsed, length
+      from (select ${companyId}::uuid as id) i left join companies c on c.id = i.id, (${presentMonth(sql)}) m
+      where c.id is not null or ${withRemoved} and exists (select from months)
+    ),
+    present as (
+      select a.*, coalesce(api_cost_eur, 0) as api, coalesce(chat_cost_eur, 0) as chat,
+        coalesce(api_cost_eur + chat_cost_eur, 0) as spent, coalesce(requests, 0) as requests,
+        coalesce(prompt_tokens, 0) as prompt_tokens, coalesce(completion_tokens, 0) as completion_tokens
+      from asked a left join months s on s.billing_month = a.month
+    ),
+    budget as (select *, ${forecast(sql)} as forecast from present)`;
+}
+
+/** The BudgetState of the table `budget`, called `b`. What is spent is rounded down: 100 % is a budget that is reached. */
+function budgetJson(sql: Sql) {
+  return sql`jsonb_build_object('month', to_char(b.month, 'YYYY-MM-DD'), 'spent_eur', trim_scale(b.spent)::text,
+        'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
+        'chat_percent', trunc(b.chat * 100 / b.budget, 1), 'total_percent', trunc(b.spent * 100 / b.budget, 1),
+        'forecast_percent', round(b.forecast * 100 / b.budget, 1))`;
+}
+
+/**
+ * The sums of the present month, without its groups: one row of `monthly_spend`.
+ * @throws RefusedChange not_found
+ */
+export async function readPresentSums(sql: Sql, companyId: string): Promise<UsageTotals> {
+  const [row] = await sql<{ sums: UsageTotals }[]>`
+    with ${budgetTables(sql, companyId)}
+    select jsonb_build_object('requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+      'api_cost_eur', trim_scale(api)::text, 'chat_cost_eur', trim_scale(chat)::text, 'total_cost_eur', trim_scale(spent)::text,
+      'budget', ${budgetJson(sql)}) as sums from budget b`;
+  return row?.sums ?? unknownCompany(companyId);
+}
+
+/** What filters ask of columns. */
+export function filteredColumns({ model, key, endpoint, cost_center }: UsageFilters) {
+  return { model_slug: model, api_key_id: key, endpoint, cost_center };
+}
+
+function chosenRows(sql: Sql, companyId: string, filters: UsageFilters) {
+  return sql`company_id = ${companyId} ${matching(sql, filteredColumns(filters))}`;
+}
+
+/** Sums by month, model, endpoint, cost centre and how calls ended. */
+function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
+  const chosen = chosenRows(sql, companyId, filters);
+  const dimensions = sql`billing_month, model_slug, endpoint, cost_center, outcome, usage_source`;
+  const columns = sql`${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur`;
+  const days = sql`select ${columns} from ${filters.key === null ? sql`usage_company_days` : sql`usage_daily`} where ${chosen}`;
+  const rows =
+    filters.key === null
+      ? dailyRows(sql, range, days)
+      : monthlyRows(sql, range, {
+          months: sql`select ${columns} from usage_monthly where ${chosen}`,
+          added: days,
+          taken: sql`select ${dimensions}, -requests, -prompt_tokens, -completion_tokens, -cost_eur from usage_daily where ${chosen}`,
+        });
+  return sql`select ${dimensions}, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
+      sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+    from (${rows}) r group by ${dimensions} having sum(requests) > 0`;
+}
+
+/** What each key with calls cost. */
+function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
+  const chosen = chosenRows(sql, companyId, filters);
+  if (filters.model !== null) {
+    const rows = monthlyRows(sql, range, {
+      months: sql`select api_key_id, requests, cost_eur from usage_monthly where ${chosen}`,
+      added: sql`select api_key_id, requests, cost_eur from usage_daily where ${chosen}`,
+      taken: sql`select api_key_id, -requests, -cost_eur from usage_daily where ${chosen}`,
+    });
+    return sql`select api_key_id, sum(cost_eur) as cost from (${rows}) r group by api_key_id having sum(requests) > 0`;
+  }
+  const { whole, parts } = monthsIn(range);
+  const rows = parts.reduce((before, part) => {
+    const columns = columnsOf(part);
+    return sql`${before} union all select api_key_id, ${sql.unsafe(columns.map((name) => `coalesce(${name}, 0)`).join(' + '))}
+        from usage_key_days where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(columns.join())}) is not null`;
+  }, sql`select api_key_id, cost_eur from usage_key_months where ${chosen} and billing_month = any(${whole}::date[])`);
+  return sql`select api_key_id, sum(cost_eur) as cost from (${rows}) r group by api_key_id`;
+}
+
+/** The sums of each key, or of those of the table `shown`, with the columns of `groups`. */
+function keyRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters, isShort: boolean) {
+  const ofShown = isShort ? sql`and api_key_id = any(array(select api_key_id from shown))` : sql``;
+  const chosen = sql`${chosenRows(sql, companyId, filters)} ${ofShown}`;
+  const counts = sql`case when usage_source = 'estimated' then requests else 0 end as estimated,
+    case when outcome <> 'completed' then requests else 0 end as unfinished`;
+  const rows = monthlyRows(sql, range, {
+    months:
+      filters.model === null
+        ? sql`select api_key_id, requests, prompt_tokens, completion_tokens, cost_eur, estimated, unfinished
+            from usage_key_months where ${chosen}`
+        : sql`select api_key_id, requests, prompt_tokens, completion_tokens, cost_eur, ${counts} from usage_monthly where ${chosen}`,
+    added: sql`select api_key_id, requests, prompt_tokens, completion_tokens, cost_eur, ${counts} from usage_daily where ${chosen}`,
+    taken: sql`select api_key_id, -requests, -prompt_tokens, -completion_tokens, -cost_eur, -estimated, -unfinished
+      from (select *, ${counts} from usage_daily) d where ${chosen}`,
+  });
+  return sql`select 15, null, api_key_id, null, null, null, null, sum(cost_eur), sum(requests), sum(prompt_tokens),
+      sum(completion_tokens), sum(estimated), sum(unfinished)
+    from (${rows}) r group by api_key_id having sum(requests) > 0`;
+}
+
+/** Rows of whole months and of days: `where` of the table goes on with them. */
+function dailyRows(sql: Sql, range: DayRange, table: Fragment) {
+  const { whole, parts } = monthsIn(range);
+  const months = sql`${table} and billing_month = any(${whole}::date[])`;
+  return parts.reduce((rows, part) => sql`${rows} union all ${table} and ${isOf(sql, part)}`, months);
+}
+
+/** Rows of whole months, and of days that are added to them or taken from them: `where` of each goes on with its days. */
+function monthlyRows(sql: Sql, range: DayRange, from: Readonly<Record<'months' | 'added' | 'taken', Fragment>>) {
+  const { months, added, taken } = monthsLessDays(range);
+  let rows = sql`${from.months} and billing_month = any(${months}::date[])`;
+  for (const part of added) rows = sql`${rows} union all ${from.added} and ${isOf(sql, part)}`;
+  for (const part of taken) rows = sql`${rows} union all ${from.taken} and ${isOf(sql, part)}`;
+  return rows;
+}
+
+/** Whether a row is of some days of a month. */
+export function isOf(sql: Sql, { month, from, to }: MonthDays) {
+  return sql`billing_month = ${month}::date and day between ${from}::date and ${to}::date`;
+}
+
+/** What the chart shows: `at`, `model_slug` and sums. */
+function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
+  const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
+    sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost`;
+  const step = stepOf(range);
+  if (step === 'month')
+    return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
+  const at = step === 'day' ? sql`day` : sql`hour`;
+  const days = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date
+    and day between ${range.from}::date and ${range.to}::date`;
+  if (step === 'day' && filters.key === null) {
+    return sql`select day as at, model_slug, ${sums} from usage_company_days
+      where ${chosenRows(sql, companyId, filters)} and ${days} group by day, model_slug`;
+  }
+  // of one key, its hours are found by the key; its days are not. The nil id stands for all keys together, and is no key's
+  const chosen = chosenRows(sql, companyId, { ...filters, key: filters.key ?? NIL_ID });
+  return sql`select ${at} as at, model_slug, ${sums} from usage_hourly
+    where ${chosen} and ${filters.key !== NIL_ID} and ${days} group by ${at}, model_slug`;
+}
+
+function textOf(sql: Sql, step: Step) {
+  return step === 'hour' ? sql.unsafe(utcSecond('at')) : sql`to_char(at, 'YYYY-MM-DD')`;
+}
+
+function groupsOf(sql: Sql, of: number, name: ReturnType<Sql>) {
+  return sql`(select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(sums || ${name} order by place), '[]'))
+    from lines where of = ${of})`;
+}
+
+/** The hours whose beginning is on a day: an hour whose clock was put back is there twice. */
+function hoursOf(sql: Sql, day: string) {
+  // clocks change by half hours at least, and no day begins more than hours away from its midnight
+  return sql`(
+    select jsonb_agg(jsonb_build_object('at', ${sql.unsafe(utcSecond('at'))},
+      'label', to_char(at at time zone b.zone, 'HH24:MI')) order by at)
+    from (
+      select distinct date_trunc('hour', near, b.zone) as at
+      from generate_series(${day}::timestamp at time zone b.zone - interval '3 hours',
+        (${day}::timestamp + interval '1 day') at time zone b.zone + interval '3 hours', interval '30 minutes') as near
+      where (near at time zone b.zone)::date = ${day}::date) h)`;
+}
+
+/**
+ * What a company, or one of its keys, has spent in the present month: exact decimal text. That of a company includes
+ * in-app chat.
+ */
+export async function readSpent(sql: Sql, company: string, key: string | null = null): Promise<string> {
+  const ofKey = sql`select sum(cost_eur) from usage_key_months where company_id = ${company} and api_key_id = ${key}`;
+  const ofCompany = sql`select sum(api_cost_eur + chat_cost_eur) from monthly_spend where company_id = ${company}`;
+  const [row] = await sql<[{ spent: string }]>`
+    select trim_scale(coalesce((${key === null ? ofCompany : ofKey} and billing_month = billing_month(now())), 0))::text as spent`;
+  return row.spent;
+}

@@ -1,0 +1,162 @@
+import { type CsvForm, FORMULA } from '../../domain/text/csv.ts';
+import { addDays, type DayRange, monthsIn } from '../../domain/text/day-range.ts';
+import { DatabaseUnavailable } from '../connection/errors.ts';
+import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
+import type { ConnectionSql, Sql } from '../connection/pool.ts';
+import { leaveCompany } from '../connection/tenant-role.ts';
+import { filteredColumns, type UsageFilters } from './company-usage.ts';
+
+/**
+ * The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions, with present names beside
+ * ids: those of keys that were removed, and of removed companies, are null.
+ */
+const EXPRESSIONS = {
+  billing_month: "to_char(billing_month, 'YYYY-MM-DD')",
+  request_id: 'request_id',
+  company_id: 'company_id',
+  company_name: 'company_name',
+  api_key_id: 'api_key_id',
+  api_key_name: 'api_key_name',
+  model_slug: 'model_slug',
+  upstream_model: 'upstream_model',
+  endpoint: 'endpoint',
+  prompt_tokens: 'prompt_tokens::float8',
+  completion_tokens: 'completion_tokens::float8',
+  cost_eur: 'trim_scale(cost_eur)::text',
+  price_input: 'trim_scale(price_input)::text',
+  price_output: 'trim_scale(price_output)::text',
+  usage_source: 'usage_source',
+  outcome: 'outcome',
+  occurred_at: utcMicrosecond('occurred_at'),
+  cost_center: 'cost_center',
+  cached_tokens: 'cached_tokens::float8',
+  cache_write_tokens: 'cache_write_tokens::float8',
+  audio_prompt_tokens: 'audio_prompt_tokens::float8',
+  reasoning_tokens: 'reasoning_tokens::float8',
+  audio_completion_tokens: 'audio_completion_tokens::float8',
+  upstream_cost: 'trim_scale(cost)::text',
+  upstream_currency: 'currency',
+} as const;
+
+type Column = keyof typeof EXPRESSIONS;
+export const LEDGER_COLUMNS = Object.keys(EXPRESSIONS) as Column[];
+/** Columns for operators alone. The last two are of `upstream_costs`, which the tenant role may not read. */
+const INTERNAL: readonly Column[] = ['upstream_model', 'upstream_cost', 'upstream_currency'];
+const WITH_COSTS = 'api_usage left join upstream_costs using (company_id, billing_month, request_id)';
+/** Columns of text that others chose: spreadsheets must not take a part of one for a formula. */
+const TEXTS: readonly Column[] = [
+  ...(['company_name', 'api_key_name', 'model_slug', 'upstream_model', 'cost_center', 'upstream_currency'] as const),
+];
+/** Columns of numbers with decimals. */
+export const LEDGER_DECIMALS: readonly Column[] = ['cost_eur', 'price_input', 'price_output', 'upstream_cost'];
+
+/** Takes a piece of an export; resolves false when nobody reads any more. */
+export type Write = (bytes: Buffer) => Promise<boolean>;
+
+/**
+ * One ledger row. Tokens are numbers; amounts are exact decimal text, days and instants ISO 8601 in UTC. What the
+ * upstream did not tell is null.
+ */
+export type LedgerRow = Readonly<Record<Column, string | number | null>>;
+
+/**
+ * One company's month with all columns, for operators: it leaves the tenant role. Oldest first, in batches from a
+ * cursor, so that it takes the memory of one batch. It is one snapshot. Leaving the loop closes the cursor.
+ * @param month its first day, "2026-11-01"
+ */
+export async function* exportLedger(
+  sql: Sql,
+  companyId: string,
+  month: string,
+  batch = 1000,
+): AsyncGenerator<readonly LedgerRow[]> {
+  await leaveCompany(sql);
+  yield* sql<LedgerRow[]>`
+    with ${sql.unsafe(namesOf(companyId))} select ${sql.unsafe(expressions(LEDGER_COLUMNS))}
+    from ${sql.unsafe(WITH_COSTS)} ${sql.unsafe(WITH_NAMES)} where billing_month = ${month} and company_id = ${companyId}
+    order by api_usage.occurred_at, request_id`.cursor(batch);
+}
+
+interface LedgerSelection {
+  readonly companyId: string;
+  readonly range: DayRange;
+  readonly filters: UsageFilters;
+  /** Whether to include the columns for operators: then it leaves the tenant role, which may not read all of them. */
+  readonly internal: boolean;
+  readonly form: CsvForm;
+}
+
+/**
+ * The ledger rows that `readUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
+ * database writes it, from one snapshot.
+ * @throws DatabaseUnavailable when the reader left, and the connection with it
+ */
+export async function copyLedger(sql: ConnectionSql, asked: LedgerSelection, write: Write): Promise<void> {
+  const { internal, form } = asked;
+  const columns = LEDGER_COLUMNS.filter((name) => internal || !INTERNAL.includes(name));
+  const rows = internal ? WITH_COSTS : 'api_usage';
+  const text = `copy (with ${namesOf(asked.companyId)} select ${expressions(columns, form)} from ${rows} ${WITH_NAMES}
+    where ${conditionOf(asked)} order by api_usage.occurred_at, request_id)
+    to stdout with (format csv, header, delimiter ${constant(form.separator)})`;
+  if (internal) await leaveCompany(sql);
+  if (form.mark !== '' && !(await write(Buffer.from(form.mark)))) throwAbandoned();
+  await copyOut(sql, text, write);
+}
+
+/**
+ * Runs a "copy … to stdout" and passes on what the database writes.
+ * @throws DatabaseUnavailable when the reader left, and the connection with it
+ */
+export async function copyOut(sql: ConnectionSql, text: string, write: Write): Promise<void> {
+  for await (const bytes of sql.copyOut(text)) {
+    if (!(await write(bytes))) throwAbandoned();
+  }
+}
+
+function throwAbandoned(): never {
+  throw new DatabaseUnavailable('ABANDONED', 'the reader left');
+}
+
+/** The present names of a company and its keys. Materialized: the ledger may be on other servers. */
+function namesOf(company: string): string {
+  return `key_names as materialized (select id as key_id, name as api_key_name from api_keys where company_id = ${constant(company)}),
+    company_names as materialized (select id as name_of, name as company_name from companies where id = ${constant(company)})`;
+}
+
+const WITH_NAMES = 'left join key_names on key_id = api_key_id left join company_names on name_of = company_id';
+
+/** COPY takes no parameters. */
+function conditionOf({ companyId, range, filters }: LedgerSelection): string {
+  const { whole, parts } = monthsIn(range);
+  const begins = (day: string) => dayBegins(constant(day));
+  const months = [
+    ...(whole.length === 0 ? [] : [`billing_month in (${whole.map(constant)})`]),
+    ...parts.map(
+      ({ month, from, to }) =>
+        `(billing_month = ${constant(month)} and occurred_at >= ${begins(from)} and occurred_at < ${begins(addDays(to, 1))})`,
+    ),
+  ];
+  const chosen = Object.entries(filteredColumns(filters))
+    .filter(([, value]) => value !== null)
+    .map(([column, value]) => ` and ${column} = ${constant(value as string)}`);
+  return `company_id = ${constant(companyId)} and (${months.join(' or ')})${chosen.join('')}`;
+}
+
+/** A constant of SQL. @throws TypeError for a text that Postgres cannot hold */
+function constant(text: string): string {
+  if (text.includes('\0')) throw new TypeError('a NUL in a text');
+  // with an escape string, a backslash means the same whatever the setting of the server
+  return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`;
+}
+
+/** @param form how CSV is written; without it values are as they are */
+function expressions(columns: typeof LEDGER_COLUMNS, form?: CsvForm): string {
+  const shown = (name: Column): string => {
+    if (form !== undefined && TEXTS.includes(name))
+      return `regexp_replace(${EXPRESSIONS[name]}, ${constant(FORMULA)}, ${constant("\\1\\2'")}, 'g')`;
+    if (form !== undefined && form.decimal !== '.' && LEDGER_DECIMALS.includes(name))
+      return `replace(${EXPRESSIONS[name]}, '.', ${constant(form.decimal)})`;
+    return EXPRESSIONS[name];
+  };
+  return columns.map((name) => `${shown(name)} as ${name}`).join(', ');
+}

@@ -1,0 +1,228 @@
+import { describeChange } from '../../domain/text/change-text.ts';
+import type { LastDay, ModelHealth, Overview } from '../../domain/text/overview.ts';
+import { dayBegins, IS_ACTIVE, NIL_ID, utcSecond } from '../connection/expressions.ts';
+import type { Sql } from '../connection/pool.ts';
+import { forecast, presentMonth } from '../connection/present-month.ts';
+import { tenantRoleAdvice } from '../connection/tenant-role.ts';
+import { pageOfAudit } from '../lists/audit.ts';
+import { hasOperator } from '../people/user.ts';
+import { reasonRows } from './request-hours.ts';
+
+const MOST_CHANGES = 10;
+const MOST_MODELS = 30;
+const MOST_SPENDERS = 5;
+const MOST_BUDGETS = 10;
+const NEAR_PERCENT = 80;
+/** Attempts of a delivery after which it is told: 7 minutes. */
+const FAILING_ATTEMPTS = 5;
+/** Budgets of keys that are looked at: those alerted this month, the newest first. */
+const MOST_KEYS = 50;
+
+/** Runs a query on a connection of its own. */
+type Read = <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
+
+/**
+ * What an operator has to know: usage of all companies, gateways, what is wrong, and what was changed last.
+ * @param read called for several queries at once
+ */
+export async function readOverview(read: Read): Promise<Overview> {
+  const [facts, last_day, models, { rows }, tenant_role_advice, has_operator] = await Promise.all([
+    read(readFacts),
+    read(readLastDay),
+    read(readModels),
+    read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null, limit: MOST_CHANGES })),
+    read(tenantRoleAdvice),
+    read(hasOperator),
+  ]);
+  return { ...facts, last_day, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
+}
+
+/** Whether there are any models and companies: without both nobody can call anything. */
+export async function readBeginnings(sql: Sql): Promise<{ readonly models: boolean; readonly companies: boolean }> {
+  const [row] = await sql<[{ models: boolean; companies: boolean }]>`
+    select exists (select from models) as models, exists (select from companies) as companies`;
+  return row;
+}
+
+type Facts = Omit<Overview, 'last_day' | 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
+
+/** From the sums of the request trail, without its histograms: summing those takes 30 times as long. */
+function readModels(sql: Sql): Promise<ModelHealth[]> {
+  return sql<ModelHealth[]>`
+    select model_slug as slug, sum(requests)::bigint as requests, sum(refused)::bigint as refused, sum(failed)::bigint as failed,
+      sum(upstream_failed)::bigint as upstream_failed,
+      coalesce(sum(requests) filter (where hour > now() - interval '2 hours'), 0)::bigint as recent_requests,
+      coalesce(sum(upstream_failed) filter (where hour > now() - interval '2 hours'), 0)::bigint as recent_upstream_failed,
+      round(sum(duration_ms) / nullif(sum(requests - refused), 0), 1)::float8 as mean_ms
+    from request_hours where hour > now() - interval '24 hours'
+    group by 1 order by sum(requests) desc, 1 limit ${MOST_MODELS}`;
+}
+
+async function readLastDay(sql: Sql): Promise<LastDay> {
+  const [row] = await sql<[LastDay]>`
+    with hours as materialized (
+      select company_id, requests, refused, failed, reasons from request_hours where hour > now() - interval '24 hours'
+    ),
+    reasons as (
+      select code, company_id, sum(requests) as requests from (${reasonRows(sql, sql`hours`)}) r group by 1, 2
+    ),
+    ranked as (
+      select *, sum(requests) over (partition by code) as sum,
+        count(nullif(company_id, ${NIL_ID})) over (partition by code) as companies,
+        row_number() over (partition by code order by requests desc, company_id) as place
+      from reasons
+    )
+    select coalesce(sum(requests), 0)::bigint as requests, coalesce(sum(refused), 0)::bigint as refused,
+      coalesce(sum(failed), 0)::bigint as failed,
+      (select coalesce(jsonb_agg(jsonb_build_object('code', code, 'requests', sum, 'companies', companies,
+          'most', case when company_id <> ${NIL_ID} then jsonb_build_object('id', company_id, 'name', c.name, 'requests', requests) end)
+        order by sum desc, code), '[]')
+        from ranked left join companies c on c.id = company_id where place = 1) as reasons
+    from hours`;
+  return row;
+}
+
+/** One statement, so that all figures are of one instant. */
+async function readFacts(sql: Sql): Promise<Facts> {
+  const [row] = await sql<{ overview: Facts }[]>`
+    with clock as materialized (
+      select zone, (now() at time zone zone)::date as today, first as month, begins as month_begins, elapsed, length
+      from (${presentMonth(sql)}) m
+    ),
+    models as materialized (
+      select requests, prompt_tokens + completion_tokens as tokens, cost_eur as cost from usage_model_days
+      where day = (select today from clock)
+    ),
+    today as materialized (
+      select company_id, sum(cost_eur) as cost from usage_company_days
+      where day = (select today from clock) and billing_month >= (select month - interval '1 month' from clock) group by 1
+    ),
+    month as materialized (
+      select company_id, requests, prompt_tokens + completion_tokens as tokens, api_cost_eur as cost,
+        api_cost_eur + chat_cost_eur as spent, chat_cost_eur as chat
+      from monthly_spend where billing_month = (select month from clock)
+    ),
+    ${before(sql)},
+    alerted as materialized (
+      select api_key_id, company_id from budget_alerts
+      where billing_month = (select month from clock) and api_key_id is not null and threshold <> '50'
+      group by 1, 2 order by max(occurred_at) desc limit ${MOST_KEYS}
+    ),
+    key_spends as materialized (
+      select api_key_id, company_id, sum(cost_eur) as spent from usage_key_months
+      where company_id = any(array(select company_id from alerted)) and billing_month = (select month from clock)
+        and api_key_id = any(array(select api_key_id from alerted)) group by 1, 2
+    ),
+    budgets as (
+      select company_id, null::uuid as key_id, c.name as key_name, '' as prefix, company_budget(c) as budget, spent, c.name
+      from month join companies c on c.id = company_id where company_budget(c) > 0
+      union all
+      select k.company_id, k.id, k.name, k.prefix, k.monthly_budget_eur, coalesce(d.spent, 0), c.name
+      from alerted a join api_keys k on k.id = a.api_key_id join companies c on c.id = k.company_id
+      left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
+      where k.monthly_budget_eur > 0 and ${sql.unsafe(IS_ACTIVE)}
+    ),
+    near as materialized (
+      select * from (select b.*, ${forecast(sql)} as forecast from budgets b, clock) f
+      where spent >= budget * ${NEAR_PERCENT}::numeric / 100 or forecast > budget
+    ),
+    nearest as (select * from near order by spent / budget desc, name, key_id nulls first limit ${MOST_BUDGETS})
+    select jsonb_build_object(
+      'at', ${sql.unsafe(utcSecond('now()'))},
+      'today', (select ${sums(sql)} || jsonb_build_object('begins', (select today from clock),
+          'before', (select sums from before where period = 'day'), 'spenders', ${spenders(sql, sql`today`, sql`cost`)})
+        from models),
+      'month', (select ${sums(sql)} || jsonb_build_object('begins', (select month from clock),
+        'before', (select sums from before where period = 'month'), 'spenders', ${spenders(sql, sql`month`, sql`spent`)},
+        'chat_eur', trim_scale(coalesce(sum(chat), 0))::text) from month),
+      'budgets', jsonb_build_object('total', (select count(*) from near), 'used_up', (select count(*) from near where spent >= budget),
+        'nearest', coalesce((select jsonb_agg(jsonb_build_object('company', jsonb_build_object('id', company_id, 'name', name),
+            'key', case when key_id is not null then jsonb_build_object('id', key_id, 'name', key_name, 'prefix', prefix) end,
+            'budget_eur', trim_scale(budget)::text, 'spent_eur', trim_scale(spent)::text,
+            'percent', trunc(spent * 100 / budget, 1), 'forecast_percent', round(forecast * 100 / budget, 1),
+            'reached_on', case when spent < budget and forecast > budget then
+              to_char((month_begins + make_interval(secs => (elapsed * budget / spent)::float8)) at time zone zone, 'YYYY-MM-DD') end)
+          order by spent / budget desc, name, key_id nulls first) from nearest, clock), '[]')),
+      'set_aside', (select count(*) from api_usage_set_aside),
+      'dead_deliveries', (select count(*) from event_deliveries where state = 'dead'),
+      'failing_deliveries', (select count(*) from event_deliveries where state = 'pending' and attempts >= ${FAILING_ATTEMPTS}),
+      'gateways', ${gateways(sql)}) as overview`;
+  return (row as { overview: Facts }).overview;
+}
+
+type Fragment = ReturnType<typeof sums>;
+
+/** The members of Totals, over a table with `requests`, `tokens` and `cost`. */
+function sums(sql: Sql) {
+  return sql`jsonb_build_object('requests', coalesce(sum(requests), 0), 'tokens', coalesce(sum(tokens), 0),
+    'cost_eur', trim_scale(coalesce(sum(cost), 0))::text)`;
+}
+
+/** Companies with the highest amounts of a table. */
+function spenders(sql: Sql, table: Fragment, amount: Fragment): Fragment {
+  return sql`coalesce((
+    select jsonb_agg(jsonb_build_object('id', company_id, 'name', c.name, 'cost_eur', trim_scale(amount)::text,
+        'share', round(amount * 100 / total, 1)) order by amount desc, company_id)
+    from (
+      select company_id, ${amount} as amount, nullif(sum(${amount}) over (), 0) as total from ${table}
+      order by ${amount} desc, company_id limit ${MOST_SPENDERS}) top
+    left join companies c on c.id = company_id where amount > 0), '[]')`;
+}
+
+/**
+ * Tables of a WITH clause: `before` has the Totals of yesterday and of the month before, up to the same time.
+ * That time lies between two marks; where there is none, between the beginning and the end of that day or month.
+ */
+function before(sql: Sql): Fragment {
+  const mark = (when: Fragment) => sql`
+    select at, requests, tokens, cost_eur as cost from usage_marks m
+    where m.period = s.period and m.begins = s.begins and ${when} limit 1`;
+  return sql`
+    spans as (
+      select 'day' as period, today - 1 as begins, ((now() at time zone zone) - interval '1 day') at time zone zone as until,
+        ${sql.unsafe(dayBegins('today - 1', 'zone'))} as starts, ${sql.unsafe(dayBegins('today', 'zone'))} as ends from clock
+      union all
+      select 'month', (month - interval '1 month')::date, ((now() at time zone zone) - interval '1 month') at time zone zone,
+        ${sql.unsafe(dayBegins("month - interval '1 month'", 'zone'))}, month_begins from clock
+    ),
+    -- read only where there is no later mark
+    yesterday as materialized (
+      select coalesce(sum(requests), 0) as requests, coalesce(sum(prompt_tokens + completion_tokens), 0) as tokens,
+        coalesce(sum(cost_eur), 0) as cost
+      from usage_model_days where day = (select today - 1 from clock)
+    ),
+    last_month as materialized (
+      select coalesce(sum(requests), 0) as requests, coalesce(sum(prompt_tokens + completion_tokens), 0) as tokens,
+        coalesce(sum(api_cost_eur), 0) as cost
+      from monthly_spend where billing_month = (select (month - interval '1 month')::date from clock)
+    ),
+    before as (
+      select period, (
+        select jsonb_build_object('requests', round(u.requests + (o.requests - u.requests) * part),
+          'tokens', round(u.tokens + (o.tokens - u.tokens) * part),
+          'cost_eur', trim_scale(round(u.cost + (o.cost - u.cost) * part, 2))::text)
+        from (select coalesce(extract(epoch from s.until - u.at) / nullif(extract(epoch from o.at - u.at), 0), 0) as part) p) as sums
+      from spans s
+      cross join lateral (
+        select * from (${mark(sql`at <= s.until order by at desc`)}) m
+        union all select s.starts, 0, 0, 0 limit 1) u
+      cross join lateral (
+        select * from (${mark(sql`at > s.until order by at`)}) m
+        union all (
+          select s.ends, requests, tokens, cost from yesterday where s.period = 'day'
+          union all select s.ends, requests, tokens, cost from last_month where s.period = 'month')
+        limit 1) o
+    )`;
+}
+
+/** All GatewayRows, in the order of their names. */
+function gateways(sql: Sql): Fragment {
+  return sql`coalesce((
+    select jsonb_agg(jsonb_build_object('id', id, 'name', name, 'version', version,
+        'started_at', ${sql.unsafe(utcSecond('started_at'))}, 'last_seen_at', ${sql.unsafe(utcSecond('last_seen_at'))},
+        'gone', last_seen_at < now() - interval '1 minute', 'backlog', backlog,
+        'oldest_seconds', coalesce(round(extract(epoch from now() - oldest_at)), 0), 'lost', lost, 'spool_failing', spool_failing,
+        'limits_alone', limits_alone, 'requests_in_flight', requests_in_flight)
+      order by name, started_at, id)
+    from gateways where last_seen_at > now() - interval '1 day' or backlog > 0), '[]')`;
+}

@@ -1,0 +1,248 @@
+import type { RequestFacts, Result } from '../../domain/text/request-fate.ts';
+import { type BookedDetails, TOKEN_DETAILS } from '../../domain/usage.ts';
+import { firstRequestId, requestIdTime } from '../../runtime/request-id.ts';
+import { matching } from '../connection/columns.ts';
+import { NIL_ID } from '../connection/expressions.ts';
+import type { Sql } from '../connection/pool.ts';
+import { PAGE_ROWS } from '../lists/page.ts';
+
+/** Requests as pages and the command line show them (sql/0030_requests.sql). */
+
+/** Rows of the trail, and of the sums by hour, that a filtered list looks at in one statement. */
+const WINDOW = 10_000;
+const HOURS_WINDOW = 10_000;
+const ENOUGH_MS = 50;
+const HOUR_MS = 3_600_000;
+
+/** One request. Times are those of `request_trail`; EUR is exact decimal text. */
+export interface RequestRow extends RequestFacts {
+  readonly request_id: string;
+  readonly occurred_at: Date;
+  readonly company_id: string | null;
+  /** Names are null for what is not known or was removed. */
+  readonly company_name: string | null;
+  readonly key_name: string | null;
+  readonly key_prefix: string | null;
+  readonly prompt_tokens: number | null;
+  readonly completion_tokens: number | null;
+  readonly duration_ms: number | null;
+  readonly added_us: number | null;
+  readonly first_event_ms: number | null;
+}
+
+/** One request with what the ledger holds of it, and what the upstream said where the reader may know. */
+export interface RequestDetail extends RequestRow, BookedDetails {
+  /** False: the trail does not have it; the status and times are not known. */
+  readonly in_trail: boolean;
+  readonly usage_source: 'upstream' | 'estimated' | null;
+  readonly upstream_status: number | null;
+  readonly upstream_reason: string | null;
+  /** What the call cost the upstream, as it told: exact decimal text, and its currency. */
+  readonly upstream_cost: string | null;
+  readonly upstream_currency: string | null;
+}
+
+/** A place in the list: behind the request that came at this time with this id. */
+export interface RequestCursor {
+  readonly at: Date;
+  readonly id: string;
+}
+
+export interface RequestsQuery {
+  /** null: all companies and requests without one; for operators. */
+  readonly company: string | null;
+  readonly key: string | null;
+  readonly model: string | null;
+  readonly endpoint: string | null;
+  /** A kind of result, or one status. */
+  readonly status: Result | number | null;
+  /** Code of an error, or its name where it has no code; nothing: any. */
+  readonly code?: string | null;
+  readonly from: Date | null;
+  /** The first instant that is left out. */
+  readonly to: Date | null;
+  /** null: from the newest. */
+  readonly before: RequestCursor | null;
+  /** Rows of the page at most; PAGE_ROWS unless given. */
+  readonly limit?: number;
+}
+
+export interface RequestsPage {
+  readonly rows: readonly RequestRow[];
+  /** Where the next page begins; null at the end. Older requests may match although this page has few or none. */
+  readonly next: RequestCursor | null;
+}
+
+/**
+ * A page of requests, the newest first. What no index finds is looked for in windows, and hours without any are
+ * skipped by their sums. After ENOUGH_MS the page is shown as it is, and the next page goes on from there.
+ */
+export async function pageOfRequests(sql: Sql, query: RequestsQuery): Promise<RequestsPage> {
+  const { model, endpoint, status, code = null, limit = PAGE_ROWS } = query;
+  if (model === null && endpoint === null && status === null && code === null) {
+    return cut(await readRows(sql, query, limit + 1), limit, null);
+  }
+  const end = performance.now() + ENOUGH_MS;
+  const rows: RequestRow[] = [];
+  let next = query.before;
+  do {
+    const from = { ...query, before: next };
+    rows.push(...(await readRows(sql, from, WINDOW)));
+    if (rows.length > limit) break;
+    next = await endOfWindow(sql, from);
+    if (next !== null) next = await skipHours(sql, query, next);
+  } while (next !== null && performance.now() < end);
+  return cut(rows, limit, next);
+}
+
+/** @param next where to go on if all rows are shown */
+function cut(rows: readonly RequestRow[], limit: number, next: RequestCursor | null): RequestsPage {
+  const shown = rows.slice(0, limit);
+  const end = shown.at(-1);
+  if (rows.length <= limit || end === undefined) return { rows: shown, next };
+  return { rows: shown, next: { at: end.occurred_at, id: end.request_id } };
+}
+
+/** The place, or the end of the newest hour before it that has any by the sums of hours; null when there is none. */
+async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): Promise<RequestCursor | null> {
+  const { company, key, model, endpoint, status, from } = query;
+  const isRefused = status === 'refused' || (typeof status === 'number' && status >= 400 && status < 500);
+  const isFailed = status === 'failed' || (typeof status === 'number' && status >= 500);
+  const [found] = await sql<[{ hour: Date | null; oldest: Date | null; rows: number }]>`
+    select max(hour) filter (where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint })}
+        ${isRefused ? sql`and refused > 0` : sql``} ${isFailed ? sql`and failed > 0` : sql``}) as hour,
+      min(hour) as oldest, count(*)::integer as rows
+    from (
+      select * from request_hours
+      where hour < ${place.at} ${matching(sql, { company_id: company })}
+        ${from === null ? sql`` : sql`and hour > ${from}::timestamptz - interval '1 hour'`}
+      order by hour desc limit ${HOURS_WINDOW}) h`;
+  const hour = found.hour ?? (found.rows < HOURS_WINDOW ? null : found.oldest);
+  if (hour === null) return null;
+  const end = hour.getTime() + HOUR_MS;
+  // no id of that instant sorts before it: the next hour's first instant is left out
+  return end < place.at.getTime() ? { at: new Date(end), id: firstRequestId(end) } : place;
+}
+
+/** The rows of the trail that an index finds, from a place on; no others are read. Failures of a key within a company have no index. */
+function trailFrom(sql: Sql, query: RequestsQuery) {
+  const { company, key, from, to, before } = query;
+  const api_key_id = company !== null && isFailure(query) ? null : key;
+  return sql`
+    from request_trail t
+    where true ${matching(sql, { company_id: company, api_key_id })}
+      ${isFailure(query) ? sql`and (t.status >= 400 or t.code is not null)` : sql``}
+      ${from === null ? sql`` : sql`and t.occurred_at >= ${from}`}
+      ${to === null ? sql`` : sql`and t.occurred_at < ${to}`}
+      ${before === null ? sql`` : sql`and t.occurred_at <= ${before.at} and (t.occurred_at, t.request_id) < (${before.at}, ${before.id})`}
+    order by t.occurred_at desc, t.request_id desc`;
+}
+
+/** The first rows of `trailFrom` that match, one more than a page has. @param window how many are looked at */
+function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<RequestRow[]> {
+  const { key, model, endpoint, status, code = null, limit = PAGE_ROWS } = query;
+  return sql<RequestRow[]>`
+    select ${columns(sql)} from (
+      select * from (select ${sql.unsafe(TRAIL)} ${trailFrom(sql, query)} limit ${window}) t
+      where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint, code })} ${statusIs(sql, status)}
+      order by t.occurred_at desc, t.request_id desc limit ${limit + 1}) t
+    ${names(sql)} order by t.occurred_at desc, t.request_id desc`;
+}
+
+/** The last row of a window; null when the rows ended before it. */
+async function endOfWindow(sql: Sql, query: RequestsQuery): Promise<RequestCursor | null> {
+  const [last] = await sql<RequestCursor[]>`
+    select t.occurred_at as at, t.request_id as id ${trailFrom(sql, query)} offset ${WINDOW - 1} limit 1`;
+  return last ?? null;
+}
+
+/**
+ * One request, from the trail and the ledger; null when neither has it.
+ * @param company looks among its requests alone; null: of all, with what the upstream said, which the tenant role may not read
+ */
+export async function findRequest(sql: Sql, id: string, company: string | null): Promise<RequestDetail | null> {
+  const isInternal = company === null;
+  const at = requestIdTime(id);
+  if (at === null) return null;
+  const time = new Date(at);
+  const [row] = await sql<RequestDetail[]>`
+    with trail as (
+      select ${sql.unsafe(TRAIL)}, ${isInternal ? sql`upstream_status, upstream_reason` : sql`null::smallint as upstream_status, null::text as upstream_reason`}
+      from request_trail t
+      where occurred_at = ${time} and request_id = ${id} ${matching(sql, { company_id: company })}
+    ),
+    booked as (
+      select * from api_usage
+      where billing_month in (date_trunc('month', ${time}::timestamptz - interval '1 day')::date, date_trunc('month', ${time}::timestamptz + interval '1 day')::date)
+        and request_id = ${id} ${matching(sql, { company_id: company })}
+    ),
+    told as (
+      ${isInternal ? sql`select * from upstream_costs join booked using (company_id, billing_month, request_id)` : sql`select null::numeric as cost, null::text as currency`}
+    ),
+    t as (
+      select ${sql.unsafe(BOTH)} from trail r full join booked b on true
+    )
+    select ${columns(sql)}, t.in_trail, t.usage_source, t.upstream_status, t.upstream_reason,
+      ${sql.unsafe(TOKEN_DETAILS.map((name) => `t.${name}`).join(', '))},
+      (select trim_scale(cost)::text from told) as upstream_cost, (select currency from told) as upstream_currency
+    from t ${names(sql)}`;
+  return row ?? null;
+}
+
+/** The last attempt with a key that does not work. */
+export type LastRefused = Pick<RequestRow, 'request_id' | 'occurred_at'>;
+
+/** The last request of a key, if its key was refused; null when none is kept. The row that an index finds first is read alone. */
+export async function lastRefused(sql: Sql, key: string): Promise<LastRefused | null> {
+  const [row] = await sql<LastRefused[]>`
+    select request_id, occurred_at from (
+      select request_id, occurred_at, status from request_trail
+      where api_key_id = ${key} order by occurred_at desc, request_id desc limit 1) as last
+    where status = 401`;
+  return row ?? null;
+}
+
+/** The columns that everybody may read. */
+const TRAIL = `company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint,
+  model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur`;
+/** The ledger knows tokens and cost of calls whose client had left; the trail knows the rest better. */
+const BOTH = [
+  'r.request_id is not null as in_trail, r.upstream_status, r.upstream_reason, r.status, r.duration_ms, r.added_us',
+  'r.first_event_ms, r.asked, r.code, r.param, b.usage_source',
+  ...TOKEN_DETAILS.map((name) => `b.${name}`),
+  ...['company_id', 'request_id', 'api_key_id', 'endpoint', 'model_slug', 'occurred_at'].map(
+    (name) => `coalesce(r.${name}, b.${name}) as ${name}`,
+  ),
+  ...['outcome', 'prompt_tokens', 'completion_tokens', 'cost_eur'].map(
+    (name) => `coalesce(b.${name}, r.${name}) as ${name}`,
+  ),
+].join(', ');
+
+/** The columns of a RequestRow, of `t` and its names. */
+function columns(sql: Sql) {
+  return sql`t.request_id, t.occurred_at, nullif(t.company_id, ${NIL_ID}) as company_id, c.name as company_name,
+    nullif(t.api_key_id, ${NIL_ID}) as api_key_id, k.name as key_name, k.prefix as key_prefix, t.status, t.duration_ms,
+    t.added_us, t.first_event_ms, t.endpoint, t.model_slug, t.asked, t.code, t.param, t.outcome, t.prompt_tokens,
+    t.completion_tokens, trim_scale(t.cost_eur)::text as cost_eur`;
+}
+
+function names(sql: Sql) {
+  return sql`left join companies c on c.id = t.company_id left join api_keys k on k.id = t.api_key_id`;
+}
+
+/** Whether all that is looked for is in the index of refused and failed requests. */
+function isFailure({ status, code = null }: RequestsQuery): boolean {
+  if (code !== null) return true;
+  return typeof status === 'number' ? status >= 400 : status === 'refused' || status === 'failed';
+}
+
+function statusIs(sql: Sql, status: RequestsQuery['status']) {
+  if (status === null) return sql``;
+  if (typeof status === 'number') return sql`and t.status = ${status}`;
+  return {
+    success: sql`and t.status = 200 and t.code is null`,
+    refused: sql`and t.status between 400 and 499`,
+    failed: sql`and (t.status >= 500 or t.status = 200 and t.code is not null)`,
+    left: sql`and t.status = 0`,
+  }[status];
+}

@@ -1,0 +1,116 @@
+import t from 'tap';
+import { newToken, send } from '../api/tokens.ts';
+import { signedIn, startOffice } from '../people.ts';
+
+/** The audit log of a company, as its owner sees it. */
+
+const office = await startOffice(t);
+const { sql, customer } = office;
+const path = `/companies/${customer.company}/audit`;
+const owner = await signedIn(office, 'owner');
+const operator = await signedIn(office, 'operator');
+const plain = (text: string) => text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
+/** The table of changes, without the rest of the page. */
+const changes = async (query = '') =>
+  plain(/<table[\s\S]*<\/table>/.exec((await owner.get(path + query)).text)?.[0] ?? '');
+
+t.test('it has what its people and operators changed, and who', async (t) => {
+  await owner.post(`/companies/${customer.company}/settings`, { budget: '250' });
+  await operator.post(`/companies/${customer.company}/ceilings`, { credit_limit: '900', eu_locked: 'true' });
+  await sql`update companies set name = 'Other name' where id = ${customer.company}`;
+  const log = await changes();
+  t.match(log, /operator changed company Other name name Nordlicht Verlag Other name/, 'SQL');
+  t.match(
+    log,
+    /operator changed company Nordlicht Verlag (eu_locked no yes credit_limit_eur none 900|credit_limit_eur none 900 eu_locked no yes)/,
+  );
+  t.match(log, /owen@customer\.example changed company Nordlicht Verlag monthly_budget_eur none 250/);
+  t.notMatch(log, office.people.operator);
+  t.match((await operator.get('/audit')).text, office.people.operator, 'operators see each other');
+});
+
+t.test('keys are links to their pages, unless they or their company were removed', async (t) => {
+  const { company } = await office.newCustomer();
+  const [{ id }] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${company}`;
+  const link = `href="/companies/${company}/access/${id}"`;
+  t.match((await operator.get('/audit')).text, link);
+  t.match((await operator.get(`/companies/${company}/audit`)).text, link);
+  await sql`delete from companies where id = ${company}`;
+  t.notMatch((await operator.get('/audit')).text, link);
+});
+
+t.test('operators are not found by their address, nor is the database user', async (t) => {
+  const [me] = await sql<[{ name: string }]>`select session_user::text as name`;
+  t.match(await changes('?q=OWEN@'), 'owen@customer.example');
+  t.equal(await changes(`?q=${office.people.operator}`), '');
+  t.notMatch(await changes(`?q=operator`), new RegExp(`by SQL| ${me.name} `));
+  t.not(await changes('?q=operator'), '');
+});
+
+t.test('internal model names never show, nor that of a model that was removed', async (t) => {
+  await office.part(customer, 'own-model', 'provider/internal-one');
+  await sql`update models set upstream_model = 'provider/internal-two', cost_eur_per_1k_input = 0.75 where slug = 'own-model'`;
+  await sql`delete from models where slug = 'own-model'`;
+  const log = await changes();
+  t.match(log, /created model own-model/);
+  t.match(log, /changed model own-model cost_eur_per_1k_input 0\.5 0\.75/);
+  t.match(log, /removed model own-model/);
+  t.notMatch((await owner.get(path)).text, /internal-|upstream_model/);
+  t.equal(await changes('?q=internal-one'), '');
+  t.match((await operator.get('/audit')).text, /internal-two/);
+});
+
+t.test('who was one of its people keeps the name; an operator who made a key does not get one', async (t) => {
+  const administrator = await signedIn(office, 'administrator');
+  const key = { id: crypto.randomUUID(), name: 'By Ada', scope: ['chat'], claim: 'a'.repeat(43) };
+  await administrator.post(`/companies/${customer.company}/access/create`, key);
+  await operator.post(`/companies/${customer.company}/access/create`, {
+    ...key,
+    id: crypto.randomUUID(),
+    name: 'By Olga',
+  });
+  await sql`delete from users where email = ${office.people.administrator}`;
+  const log = await changes();
+  t.match(log, /ada@customer\.example created key By Ada/);
+  t.match(log, /operator created key By Olga/);
+  t.notMatch((await owner.get(path)).text, office.people.operator);
+});
+
+t.test('a token of the company has its name, one of an operator has not', async (t) => {
+  const own = await newToken(office, { name: 'Billing', company_id: customer.company });
+  const all = await newToken(office, { name: 'Terraform' });
+  const target = ['PATCH', `/companies/${customer.company}`] as const;
+  await send(office, own, target, { monthly_budget_eur: '77' });
+  await send(office, all, target, { monthly_budget_eur: '78' });
+  const log = await changes();
+  t.match(log, /operator changed company \S+ \S+ monthly_budget_eur 77 78/);
+  t.match(log, /token Billing changed company/);
+  t.match(log, /created token Billing/);
+  t.notMatch((await owner.get(path)).text, 'Terraform');
+});
+
+t.test('nothing of other companies, nor of what belongs to none, in pages of fifty', async (t) => {
+  const { company: other } = await office.newCustomer();
+  await sql`update companies set name = 'Rival' where id = ${other}`;
+  await sql`update models set cost_eur_per_1k_input = 2 where company_id is null`;
+  for (let i = 0; i < 60; i++) {
+    await sql`update companies set requests_per_minute = ${i + 1} where id in ${sql([customer.company, other])}`;
+  }
+  const { text } = await owner.get(path);
+  t.notMatch(text, /Rival|brand-chat/);
+  t.equal(text.match(/requests_per_minute/g)?.length, 50);
+  const next = /rel="next" href="([^"]+)"/.exec(text)?.[1]?.replaceAll('&amp;', '&') as string;
+  t.ok(next.startsWith(`${path}?`));
+  t.match((await owner.get(next)).text, /requests_per_minute/);
+  t.equal(await changes('?q=Rival'), '');
+  t.equal((await owner.get(`/companies/${other}/audit`)).status, 404);
+});
+
+t.test('amounts keep all their digits, on the page and for programs', async (t) => {
+  const amount = '123456789012.123456789012345';
+  await sql`update companies set credit_limit_eur = null, monthly_budget_eur = ${amount} where id = ${customer.company}`;
+  t.match(await changes(), new RegExp(`monthly_budget_eur [\\d.]+ ${amount}`));
+  const { body } = await send(office, await newToken(office), ['GET', '/audit']);
+  const { after } = body.data.find(({ subject }: { subject: string }) => subject === 'companies');
+  t.match(after, { monthly_budget_eur: amount, credit_limit_eur: null, requests_per_minute: 60 });
+});

@@ -1,0 +1,77 @@
+import t from 'tap';
+import { openDatabase } from '../../../src/store/connection/pool.ts';
+import { eventStore } from '../../../src/store/events/event.ts';
+import { sendsNothing, signedIn, startOffice } from '../people.ts';
+
+const office = await startOffice(t, {}, sendsNothing);
+const db = openDatabase({ url: office.databaseUrl });
+t.teardown(() => db.close());
+const store = eventStore(db, db);
+const owner = await signedIn(office, 'owner');
+const operator = await signedIn(office, 'operator');
+const { company } = office.customer;
+const plain = (html: string) => html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
+
+t.test('changes of keys and budget alerts stand in one list with what became of them', async (t) => {
+  await office.sql`update companies set name = 'Late <i>', monthly_budget_eur = 10 where id = ${company}`;
+  await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, 10)`;
+  await store.look(null, { webhook: true, email: true, operators: ['ops@gate.example'] });
+  const due = await store.due('webhook', 100, []);
+  for (const delivery of due) {
+    if (delivery.event.type.startsWith('budget.')) await store.failed(delivery, 'status 500', null);
+    else await store.delivered(delivery);
+  }
+  const [mail] = await store.due('email', 1, ['ops@gate.example']);
+  if (mail !== undefined) await store.failed(mail, 'EENVELOPE 550', 60);
+
+  const { text } = await operator.get('/events');
+  t.match(text, /Late &lt;i&gt;/);
+  const [{ id, name }] = await office.sql<
+    [{ id: string; name: string }]
+  >`select id, name from api_keys where company_id = ${company}`;
+  t.match(text, `<a href="/companies/${company}/access/${id}">${name}</a>`, 'the key is a link');
+  t.match(plain(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
+  t.match(plain(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/);
+  t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt <time/);
+  const [, month] = /<a href="\/companies\/[\da-f-]+\/usage\?month=(\d{4}-\d\d)">100/.exec(text) ?? [];
+  t.equal(month, new Date().toISOString().slice(0, 7), 'the figure leads to its month');
+  const failed = await operator.get('/alerts');
+  t.equal(
+    failed.headers.get('location'),
+    '/events?kind=budget&state=undelivered',
+    'where undelivered alerts were before',
+  );
+  const undelivered = plain((await operator.get('/events?kind=budget&state=undelivered')).text);
+  t.match(undelivered, /threshold reached/);
+  t.notMatch(undelivered.replace(/<select.*?<\/select>/gs, ''), /Webhook delivered/);
+  t.match((await operator.get('/events?kind=statement')).text, /There are no such events/);
+  t.match((await operator.get(`/events?company=${company}`)).text, /Only events of <strong>Late &lt;i&gt;<\/strong>/);
+  t.match((await operator.get('/events?kind=keys')).text, /must be /, 'a mistake in the address is told');
+});
+
+t.test('an operator sends an event again, whatever became of it', async (t) => {
+  const { text } = await operator.get('/events?state=dead');
+  const [, path = ''] = /action="(\/events\/[0-9a-f-]+\/replay)"/.exec(text) ?? [];
+  const sent = await operator.post(path);
+  t.match(sent, { status: 303 });
+  t.equal(sent.headers.get('location'), '/events?done=replayed');
+  t.match((await operator.get('/events?done=replayed')).text, /The event is sent again within seconds/);
+  t.match((await operator.get('/events?state=dead')).text, /There are no such events/);
+  t.equal((await store.due('webhook', 10, [])).length, 1);
+  t.equal((await operator.post('/events/00000000-0000-4000-8000-000000000000/replay')).status, 404);
+  t.equal((await owner.get('/events')).status, 403);
+  t.equal((await owner.post(path)).status, 403);
+});
+
+t.test('more than a page of events is read page by page', async (t) => {
+  await office.sql`insert into events (company_id, kind, subject, body, told)
+    select ${company}, 'statement.closed', 'S-' || n, '{}', n > 50 from generate_series(1, 60) as n`;
+  const first = (await operator.get('/events?kind=statement')).text;
+  t.match(first, /<code>S-60<\/code>/);
+  t.match(first, /there was no webhook/);
+  t.match(first, /on its way/);
+  const [, next = ''] = /rel="next" href="([^"]+)"/.exec(first) ?? [];
+  const second = (await operator.get(next.replaceAll('&amp;', '&'))).text;
+  t.match(second, /<code>S-1<\/code>/);
+  t.notMatch(second, /<code>S-60<\/code>|rel="next"/);
+});

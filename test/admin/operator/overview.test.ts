@@ -1,0 +1,218 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import t from 'tap';
+import { openDatabase } from '../../../src/store/connection/pool.ts';
+import { trailStore } from '../../../src/store/gateway/request-trail.ts';
+import { tollgate } from '../../support/cli.ts';
+import { testDatabase } from '../../support/postgres.ts';
+import { addRequests } from '../../support/requests.ts';
+import { until } from '../../support/until.ts';
+import { signedIn, startOffice } from '../people.ts';
+
+const office = await startOffice(t);
+const operator = await signedIn(office, 'operator');
+const db = openDatabase({ url: office.databaseUrl });
+t.teardown(() => db.close());
+await until(async () => (await office.sql`select from gateways`).count === 1, 'the gateway beats');
+const { company } = office.customer;
+const plain = (html: string) => html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
+const first = async () => (await operator.get('/', { 'accept-language': 'en' })).text;
+const status = (...more: string[]) => tollgate(['status', ...more], { env: { DATABASE_URL: office.databaseUrl } });
+
+t.test('the first page of others is what is theirs', async (t) => {
+  const of = async (role: 'owner' | 'administrator' | 'member') =>
+    (await (await signedIn(office, role)).get('/')).headers.get('location');
+  t.equal(await of('owner'), `/companies/${company}/usage`);
+  t.equal(await of('administrator'), `/companies/${company}/usage`);
+  t.equal(await of('member'), '/account');
+});
+
+t.test('an operator sees that all is well, and who spends most', async (t) => {
+  await office.sql`update companies set name = 'Nord <b>', monthly_budget_eur = 0.0000001 where id = ${company}`;
+  await office.customer.chat();
+  const [call] = await office.ledger(company, 1);
+  const html = await first();
+  const text = plain(html);
+  t.match(text, /Overview All is well with gateways, .* Refused requests and budgets are not judged here: /);
+  const { today } = (await status('--json')).json;
+  const links = [...html.matchAll(/<caption>Top spenders (today|of the month).*?<a href="([^"]+)">Nord &lt;b&gt;/gs)];
+  const usage = `/companies/${company}/usage`;
+  t.same(
+    links.map(([, when, href]) => [when, href]),
+    [
+      ['today', `${usage}?from=${today.begins}&amp;to=${today.begins}`],
+      ['of the month', `${usage}?month=${today.begins.slice(0, 7)}`],
+    ],
+    'each leads to the days that it counted',
+  );
+  t.match(text, /Top spenders today .* Nord &lt;b&gt; .*100%/);
+  t.match(text, /1 budget has reached 80% or will be passed at this pace\. Used up: 1\./);
+  t.match(html, `<a href="/companies/${company}/settings">Change`, 'and leads to where it is changed');
+  t.match(text, /Gateways Gateway State .* running 0\.1\.0 /);
+  t.match(text, /olga@tollgate\.example|by SQL changed company Nord &lt;b&gt;: name/);
+  const run = await status();
+  t.match(run, { code: 0, out: /^All is well with .*\n\nAPI CALLS +EUR +REQUESTS +TOKENS\ntoday, / });
+  t.match(run.out, new RegExp(`TOP SPENDERS TODAY +EUR +SHARE % +ID\nNord <b> +${call?.cost_eur} +100 +${company}\n`));
+  t.match(await status('--json'), {
+    code: 0,
+    json: { ok: true, problems: [], today: { requests: 1, cost_eur: call?.cost_eur, spenders: [{ id: company }] } },
+  });
+});
+
+t.test('a model that fails leads to the requests that failed', async (t) => {
+  const calls = Array.from({ length: 20 }, (_, i) => ({
+    company,
+    model: 'lame/duck',
+    ...(i < 3 && { status: 502, code: 'upstream_error', outcome: 'upstream_failed', upstreamStatus: 500 }),
+  }));
+  const ids = await addRequests(trailStore(db), calls);
+  const html = await first();
+  const [, wrong] = /<a href="([^"]+)">The upstream failed 3 of 20 requests for lame\/duck/.exec(html) ?? [];
+  t.match(wrong, /^\/requests\?model=lame%2Fduck&amp;from=\d{4}-\d\d-\d\dT\d\d%3A00%3A00\.000Z$/);
+  const listed = async (figure: RegExp) => {
+    const [, href = ''] = figure.exec(html) ?? [];
+    const { text } = await operator.get(href.replaceAll('&amp;', '&'));
+    return ids.filter((id) => text.includes(`/requests/${id}"`)).length;
+  };
+  t.equal(await listed(/<a href="([^"]+)">20<span/), 20);
+  t.equal(await listed(/<a href="([^"]+)">3 <span/), 3);
+  await office.sql`delete from request_hours where model_slug = 'lame/duck'`;
+});
+
+t.test('what callers did wrong is refused, and no failure of the upstream', async (t) => {
+  const mistake = { status: 400, code: 'context_length_exceeded', outcome: 'upstream_failed', upstreamStatus: 400 };
+  await addRequests(
+    trailStore(db),
+    Array.from({ length: 25 }, () => ({ company, model: 'short', ...mistake })),
+  );
+  const html = await first();
+  t.match(plain(html), /Overview All is well .* 2\d of \d\d requests were refused in the last 24 hours, 25 of them/);
+  t.match(plain(html), / short 25 requests for short 25 100% of the requests for short were refused 0 0 /);
+  t.match(await status(), { code: 0, out: /\nshort +25 +25 +0 +0 / });
+  await office.sql`delete from request_hours where model_slug = 'short'`;
+});
+
+t.test('refused requests are told by their reasons, and lead to themselves', async (t) => {
+  const broke = {
+    company,
+    status: 402,
+    code: 'insufficient_quota',
+    param: 'company.monthly_budget_eur',
+    model: 'dear',
+  };
+  const ids = await addRequests(trailStore(db), [
+    ...Array.from({ length: 30 }, () => broke),
+    ...Array.from({ length: 3 }, () => ({ company, status: 401, code: 'invalid_api_key' })),
+    ...Array.from({ length: 2 }, () => ({ company, model: 'dear' })),
+  ]);
+  const listed = (text: string) => ids.filter((id) => text.includes(`/requests/${id}"`)).length;
+  const html = await first();
+  t.match(
+    plain(html),
+    /All is well with .* 3\d of \d\d requests were refused in the last 24 hours, 30 of them for “Budget reached”\./,
+  );
+  const [, section = ''] = /<section id="reasons">(.*?)<\/section>/s.exec(html) ?? [];
+  t.match(
+    plain(section),
+    /Budget reached insufficient_quota 402 30 requests: Budget reached [\d.]+% 1 Nord &lt;b&gt; 30 /,
+  );
+  const links = [...section.matchAll(/href="([^"]+)"/g)].map(([, href = '']) => href.replaceAll('&amp;', '&'));
+  for (const [code, count] of [
+    ['insufficient_quota', 30],
+    ['invalid_api_key', 3],
+  ] as const) {
+    const own = links.filter((link) => link.includes(`code=${code}&from=`));
+    t.equal(own.length, 2, 'of all companies, and of the one that got it most often');
+    for (const link of own) t.equal(listed((await operator.get(link)).text), count, link);
+  }
+  const run = await status();
+  t.match(run, { code: 0, out: /^All is well with .*3\d of \d\d requests/ });
+  t.match(run.out, /\nBudget reached +insufficient_quota +402 +30 +1 +Nord <b>: 30\n/);
+  t.match((await status('--json')).json, {
+    ok: true,
+    last_day: { reasons: [{ code: 'insufficient_quota', requests: 30, companies: 1, most: { id: company } }, {}] },
+  });
+
+  const owner = await signedIn(office, 'owner');
+  const usage = (await owner.get(`/companies/${company}/usage`, { 'accept-language': 'en' })).text;
+  const [, own = ''] = /<section id="reasons">(.*?)<\/section>/s.exec(usage) ?? [];
+  t.match(plain(own), /3\d of \d\d requests were refused, and 0 failed\./);
+  t.match(plain(own), /Budget reached insufficient_quota 402 30 /);
+  const [, href = ''] = /href="([^"]+code=insufficient_quota)"/.exec(own) ?? [];
+  t.equal(listed((await owner.get(`/companies/${company}/${href.replaceAll('&amp;', '&')}`)).text), 30);
+  const filtered = await owner.get(`/companies/${company}/usage?model=dear`, { 'accept-language': 'en' });
+  t.match(plain(filtered.text), /30 of 32 requests were refused/);
+  t.match((await owner.get(`/companies/${company}/requests?code=No`)).text, '“code” must be the code of an error');
+  await office.sql`delete from request_hours where model_slug in ('dear', '')`;
+});
+
+t.test('the budget of a key is changed on the page of the key', async (t) => {
+  const [{ id }] = await office.sql<[{ id: string }]>`
+    update api_keys set monthly_budget_eur = 0.0000001 where company_id = ${company} returning id`;
+  await office.sql`
+    insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
+    values (${company}, ${id}, billing_month(now()), '100', 0.0000001, 1) on conflict do nothing`;
+  t.match(await first(), `<a href="/companies/${company}/access/${id}">Change`);
+  t.match(await first(), `<a href="/companies/${company}/usage?key=${id}">Nord`, 'and its spend is that of the key');
+  await office.sql`delete from budget_alerts where api_key_id = ${id}`;
+  await office.sql`update api_keys set monthly_budget_eur = null where id = ${id}`;
+});
+
+t.test('what is wrong stands on top, with a link to where it is mended', async (t) => {
+  await office.sql`
+    with event as (
+      insert into events (company_id, kind, subject, body, told) values (${company}, 'key.created', 'k', '{}', true) returning id)
+    insert into event_deliveries (event_id, channel, recipient, state) select id, 'webhook', '', 'dead' from event`;
+  await office.sql`insert into api_usage_set_aside (record, reason) values ('{}', 'wrong')`;
+  await office.sql`insert into gateways (id, name, version, last_seen_at, backlog) values
+    (gen_random_uuid(), 'pod <i>', '0.0.9', now() - interval '2 minutes', 0),
+    (gen_random_uuid(), 'pod-2', '0.0.9', now() - interval '20 days', 4),
+    (gen_random_uuid(), 'pod-4', '0.0.9', now() - interval '20 days', 0)`;
+  await office.sql`insert into gateways (id, name, version) values (gen_random_uuid(), 'pod-3', '0.0.8')`;
+  const html = await first();
+  const [, wrong = ''] = /<section class="problem"(.*?)<\/section>/s.exec(html) ?? [];
+  t.match(plain(wrong), /5 things are wrong/);
+  const links = [...wrong.matchAll(/<li><a href="([^"]+)">([^<]+)<\/a>/g)].map(([, href, text]) => `${href} ${text}`);
+  t.same(links, [
+    '/#gateways The database refused 1 usage record, kept aside.',
+    '/#gateways pod &lt;i&gt; is gone without a stop.',
+    '/#gateways pod-2 is gone, and its spool had 4 usage records.',
+    '/#gateways Gateways of different versions run: 0.0.8, 0.1.0.',
+    '/events?state=dead A delivery of an event was given up.',
+  ]);
+  t.match(html, 'id="gateways"');
+  t.notMatch(html, 'All is well');
+  const run = await status();
+  t.match(run, { code: 1, out: /^- The database refused 1 usage record/ });
+  t.match(run.out, /\npod <i> +gone +0\.0\.9 /);
+  t.match(await status('--json'), { code: 1, json: { ok: false, problems: { length: 5 } } });
+});
+
+t.test('who begins is told what is missing before anybody can call the API', async (t) => {
+  t.notMatch(await first(), 'First steps');
+  await office.sql`delete from models`;
+  const steps = /<h2>First steps.*?<\/section>/s.exec(await first())?.[0] ?? '';
+  t.match(steps, '<a href="/models">Offer a model</a>');
+  t.match(steps, 'Create a key');
+  t.notMatch(steps, 'Create a company', 'what is there is not asked for');
+  const { text } = await operator.get(`/companies/${company}/models`);
+  t.match(text, 'No models are offered yet. <a href="/models">Offer one</a>');
+  const owner = await signedIn(office, 'owner');
+  t.match((await owner.get(`/companies/${company}/models`)).text, 'the operator of this service offers them');
+  t.match(
+    (await owner.get(`/companies/${company}/playground`)).text,
+    `<a href="/companies/${company}/models">Its models</a>`,
+  );
+  const form = { id: randomUUID(), claim: randomBytes(32).toString('base64url'), name: 'First', scope: 'chat' };
+  const shown = await owner.post(`/companies/${company}/access/create`, form);
+  t.match(shown.text, /can call no model yet: see the <a href="[^"]+\/models">/);
+});
+
+t.test('status says that there is no operator, and which command makes one', async (t) => {
+  const { url, db: empty } = await testDatabase(t);
+  const run = () => tollgate(['status'], { env: { DATABASE_URL: url } });
+  const said =
+    'There is no operator: nobody can sign in to see all companies. Make one: tollgate user create --role operator';
+  t.match((await run()).out, said);
+  await empty.run(10_000, (sql) => sql`insert into users (email, role) values ('o@tollgate.example', 'operator')`);
+  t.notMatch((await run()).out, 'no operator');
+});

@@ -1,0 +1,161 @@
+import t from 'tap';
+import { budgetBar, costChart, MAX_NAMED, MAX_SERIES } from '../../../src/admin/page/chart.ts';
+import { formatFor } from '../../../src/admin/page/format.ts';
+
+/** The chart: heights of bars, and labels of axes. */
+
+const format = formatFor('en-IE', 'UTC');
+const wide = (markup: string) => /<svg class="chart wide".+?<\/svg>/s.exec(markup)?.[0] ?? '';
+
+interface Cell {
+  readonly day: number;
+  readonly model: string;
+  readonly cost_eur: string;
+}
+
+/** A chart of a month. */
+function monthChart(days: number, cells: readonly Cell[], models: readonly string[], month: string): string {
+  const bars = Array.from({ length: days }, (_, at) => ({
+    label: String(at + 1),
+    name: `${at + 1} ${month}`,
+    href: `?from=${at + 1}&to=${at + 1}`,
+    costs: cells.filter(({ day }) => day === at + 1),
+  }));
+  return String(costChart({ title: `Cost per day in ${month}`, axis: 'Day', period: 'Day', bars, models }, format));
+}
+
+function bars(svg: string, series: number): number[] {
+  return [...svg.matchAll(new RegExp(`<rect class="s${series}"[^>]* height="([\\d.]+)"`, 'g'))].map(([, height]) =>
+    Number(height),
+  );
+}
+
+t.test('heights are in proportion, stacks stand on each other', async (t) => {
+  const cells = [
+    { day: 1, model: 'a', cost_eur: '1' },
+    { day: 1, model: 'b', cost_eur: '3' },
+    { day: 30, model: 'a', cost_eur: '4' },
+  ];
+  const svg = wide(monthChart(30, cells, ['a', 'b'], 'June 2026'));
+  const [first = 0, last = 0] = bars(svg, 0);
+  const [second = 0] = bars(svg, 1);
+  t.ok(Math.abs(last / first - 4) < 0.02);
+  t.ok(Math.abs(second / first - 3) < 0.02);
+  t.match(svg, '<title>1 June 2026: €4.00\nb: €3.00\na: €1.00</title>');
+});
+
+t.test('the axis has a few round numbers from zero to above the highest day', async (t) => {
+  for (const [cost, ticks] of [
+    ['10.3', ['€0', '€2', '€4', '€6', '€8', '€10', '€12']],
+    ['0.00042', ['€0.0000', '€0.0001', '€0.0002', '€0.0003', '€0.0004', '€0.0005']],
+    ['123456', ['€0', '€25,000', '€50,000', '€75,000', '€100,000', '€125,000']],
+    ['0', ['€0', '€1']],
+  ] as const) {
+    const cells = [{ day: 3, model: 'a', cost_eur: cost }];
+    const svg = wide(monthChart(31, cells, ['a'], 'July 2026'));
+    t.same(
+      [...svg.matchAll(/<text class="tick"[^>]+end">([^<]+)</g)].map(([, text]) => text),
+      ticks,
+      cost,
+    );
+  }
+});
+
+t.test('models beyond the limit are stacked as one', async (t) => {
+  const models = Array.from({ length: MAX_SERIES + 3 }, (_, i) => `model-${i}`);
+  const cells = models.map((model) => ({ day: 1, model, cost_eur: '1' }));
+  const svg = wide(monthChart(30, cells, models, 'June 2026'));
+  const [named = 0] = bars(svg, 0);
+  const [rest = 0] = bars(svg, MAX_SERIES);
+  t.ok(Math.abs(rest / named - 3) < 0.02);
+});
+
+t.test('the text at a bar names the dearest models of the day and counts the others', async (t) => {
+  const models = Array.from({ length: 300 }, (_, i) => `model-${i}`);
+  const cells = models.map((model, i) => ({ day: 1, model, cost_eur: `${i}.5` }));
+  const svg = wide(monthChart(30, cells, models, 'June 2026'));
+  const [sum, ...lines] = (/<title>(1 .+?)<\/title>/s.exec(svg)?.[1] ?? '').split('\n');
+  t.equal(sum, '1 June 2026: €45,000.00');
+  t.equal(lines.length, MAX_NAMED + 1);
+  t.equal(lines[0], 'model-299: €299.50');
+  t.equal(lines.at(-1), 'and 292 more');
+});
+
+t.test('the bar has room for more than the budget', async (t) => {
+  const bar = String(budgetBar(10, 250, null));
+  t.match(bar, '<rect class="spent" x="0.00%" width="100.00%"');
+  t.match(bar, '<rect fill="url(#beyond)" x="40.00%" width="60.00%"');
+  t.match(bar, 'x1="40.00%"');
+});
+
+t.test('the legend of a budget has each part of its bar, in the same colour and pattern, and no other', async (t) => {
+  for (const [chat, total, forecast] of [
+    [0, 0, null],
+    [10, 50, 90],
+    [10, 85, 120],
+    [10, 250, null],
+    [120, 250, 400],
+    [30, 100, 100],
+    [0, 130, 130],
+  ] as const) {
+    const [, bar = '', legend = ''] =
+      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(chat, total, forecast))) ?? [];
+    const paints = (markup: string) =>
+      [...markup.matchAll(/(?:class|fill)="(spent|forecast|limit|url\(#beyond\))"/g)].map(([, paint]) => paint);
+    const isAhead = forecast !== null && forecast > total; // else it lies below what is spent
+    const drawn = paints(bar).filter((paint) => paint !== 'forecast' || isAhead);
+    const told = paints(legend).filter((paint) => paint !== 'spent' || total > 0);
+    t.same(new Set(told), new Set(drawn), `${chat} ${total} ${forecast}`);
+  }
+});
+
+t.test('each series but the first has a pattern of its own, in the bars and in the legend', async (t) => {
+  const models = Array.from({ length: MAX_SERIES + 1 }, (_, i) => `model-${i}`);
+  const markup = monthChart(
+    30,
+    models.map((model) => ({ day: 1, model, cost_eur: '1' })),
+    models,
+    'June 2026',
+  );
+  for (let series = 0; series <= MAX_SERIES; series++) {
+    const drawn = [...markup.matchAll(new RegExp(`<rect class="s${series}" ([^>]*)width="(?!8")`, 'g'))];
+    t.ok(drawn.length >= 3, 'both sizes and the legend');
+    const paint = series === 0 ? '' : `fill="url(#p${series})" `;
+    for (const [, attributes = ''] of drawn) t.ok(attributes.startsWith(paint), attributes);
+    if (series > 0) t.match(markup, `<pattern id="p${series}"`);
+  }
+});
+
+t.test(
+  'each bar with calls is a link with a name, in both sizes; a table has the same figures, to the last digit',
+  async (t) => {
+    const cells = [
+      { day: 2, model: 'a', cost_eur: '0.123456789' },
+      { day: 2, model: '<b>', cost_eur: '1' },
+      { day: 3, model: 'a', cost_eur: '0.00000001' },
+    ];
+    const markup = monthChart(3, cells, ['a', '<b>'], 'June 2026');
+    t.notMatch(markup, '<b>');
+    const links = [...markup.matchAll(/<a class="bar" href="([^"]+)" aria-label="([^"]+)">/g)].map(
+      ([, ...found]) => found,
+    );
+    const once = [
+      ['?from=2&amp;to=2', '2 June 2026: €1.123456789'],
+      ['?from=3&amp;to=3', '3 June 2026: €0.00000001'],
+    ];
+    t.same(links, [...once, ...once]);
+    const rows = [...markup.matchAll(/<tr><th scope="row">(.*?)<\/tr>/gs)].map(([, row]) => row as string);
+    t.equal(rows.length, 3);
+    t.match(rows[0], /^1 June 2026<\/th><td class="figure">–<\/td>/);
+    t.match(rows[1], /title="€1.123456789">€1.12<.*title="€0.123456789">€0.12<.*>€1.00</s);
+    t.match(rows[2], /title="€0.00000001">&lt; €0.01</);
+  },
+);
+
+t.test('a chart of any length names some of its bars', async (t) => {
+  for (const days of [1, 23, 24, 25, 31, 62]) {
+    const svg = wide(monthChart(days, [{ day: 1, model: 'a', cost_eur: '1' }], ['a'], 'June 2026'));
+    const labels = [...svg.matchAll(/text-anchor="middle">(\d+)</g)].length;
+    t.ok(labels >= Math.min(days, 8) && labels <= 16, `${days} bars, ${labels} labels`);
+  }
+});

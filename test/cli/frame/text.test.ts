@@ -1,0 +1,128 @@
+import t from 'tap';
+import { card, fitted, instant, listing, minute, nowAndThen, table } from '../../../src/cli/frame/text.ts';
+
+t.test('a table is aligned, numbers to the right, without blanks at line ends', async (t) => {
+  const text = table(
+    ['NAME', 'EUR', 'STATE'],
+    [
+      ['Ü', '12.5', 'active'],
+      ['long name', '0.001', '-'],
+    ],
+    ['EUR'],
+  );
+  t.same(fitted(text).split('\n'), ['NAME         EUR  STATE', 'Ü           12.5  active', 'long name  0.001  -']);
+});
+
+t.test('columns are those of a terminal: two for an East Asian letter or an emoji, none for a mark', async (t) => {
+  const columns = { plain: 5, 東京: 4, 한국: 4, ｶﾅ: 2, '、（': 4, 'e\u0301te\u0301': 3, שלום: 4, '€·…→': 4 };
+  const emoji = { '🦄': 2, '👍🏽': 2, '❤️': 2, '☎': 1, '1️⃣': 2, '🇩🇪': 2, '👩‍👩‍👧‍👦': 2, 'a\u200bb': 2 };
+  for (const [text, width] of Object.entries({ ...columns, ...emoji })) {
+    const [, drawn = ''] = fitted(
+      table(
+        ['N', 'M'],
+        [
+          [text, 'end'],
+          ['x'.repeat(9), 'end'],
+        ],
+      ),
+    ).split('\n');
+    t.equal(drawn, `${text}${' '.repeat(9 - width)}  end`);
+  }
+  t.same(
+    fitted(table(['N', 'M'], [['東京', 'end']]), 8)
+      .split('\n')
+      .slice(1),
+    ['東京', '    end'],
+  );
+});
+
+t.test('a table that is wider than the terminal goes on below each line, indented', async (t) => {
+  const text = table(
+    ['ID', 'NAME', 'EUR', 'LIMITS'],
+    [
+      ['1', 'Ümläut', '12.5', '60 requests a minute'],
+      ['2', 'B', '7', '-'],
+    ],
+    ['EUR'],
+  );
+  const folded = ['ID  NAME     EUR  LIMITS', '1   Ümläut  12.5', '    60 requests a minute', '2   B          7  -'];
+  t.same(fitted(text, 37).split('\n'), folded);
+  t.same(fitted(text, 10).split('\n').slice(0, 4), ['ID  NAME', '     EUR', '    LIMITS', '1   Ümläut']);
+  t.notMatch(fitted(text, 38), /\n {4}/, 'it fits');
+  t.equal(
+    fitted('Two  spaces stay,\n  and lines of 30 characters', 5),
+    'Two  spaces stay,\n  and lines of 30 characters',
+  );
+});
+
+t.test('a folded table is folded at the same columns in each line, heading included', async (t) => {
+  const rows = [
+    ['1', 'A', 'never'],
+    ['2', 'A company of a long name', '2026'],
+  ];
+  t.same(fitted(table(['ID', 'COMPANY', 'SEEN'], rows), 20).split('\n'), [
+    'ID',
+    '    COMPANY',
+    '    SEEN',
+    '1',
+    '    A',
+    '    never',
+    '2',
+    '    A company of a long name',
+    '    2026',
+  ]);
+  const text = table(
+    ['ID', 'ROLE', 'COMPANY', 'SEEN'],
+    rows.map(([id, ...more]) => [id, 'administrator', ...more]),
+  );
+  t.same(fitted(text, 36).split('\n').slice(0, 4), [
+    'ID  ROLE',
+    '    COMPANY                   SEEN',
+    '1   administrator',
+    '    A                         never',
+  ]);
+});
+
+t.test('a list may have more rows than a function takes arguments', async (t) => {
+  const rows = Array.from({ length: 130_000 }, () => ['x']);
+  t.equal(table(['N'], rows).split('\n').length, rows.length + 1);
+});
+
+t.test('an empty list is a sentence', async (t) => {
+  t.equal(listing([], { NAME: String }, 'There is nothing.'), 'There is nothing.');
+  t.equal(fitted(listing(['x'], { NAME: String }, 'There is nothing.')), 'NAME\nx');
+});
+
+t.test('a card has a sentence and aligned members', async (t) => {
+  t.equal(card('Made.', { id: '1', 'long name': 'x' }), 'Made.\n\n  id         1\n  long name  x');
+});
+
+t.test('control characters in names do not reach the terminal', async (t) => {
+  const nasty = 'a\u001b[2Jb\nc\u009b';
+  t.notMatch(fitted(table(['N'], [[nasty, 'b\u001fc']])).split('\n')[1], /\p{Cc}/u);
+  t.notMatch(card('Made.', { name: nasty }).split('\n').at(-1), /\p{Cc}/u);
+  t.equal(card('Usage of a\u001b[2Jb\nin two lines', {}).trimEnd(), 'Usage of a\ufffd[2Jb\nin two lines');
+  t.equal(
+    card('Made.', { name: 'a\u202eb\u2066c' }).split('\n').at(-1),
+    '  name  a\ufffdb\ufffdc',
+    'nor those that turn the line',
+  );
+});
+
+t.test('a command that lasts says every five seconds how far it is, and one that does not says nothing', async (t) => {
+  let now = 0;
+  const said: string[] = [];
+  const tell = nowAndThen(
+    (line) => said.push(line),
+    () => now,
+  );
+  for (now of [0, 4999, 5000, 9999, 10_000]) tell(`at ${now}`);
+  t.same(said, ['at 5000', 'at 10000']);
+});
+
+t.test('times are in UTC and name the zone', async (t) => {
+  const at = new Date('2026-11-21T09:41:59.999+01:00');
+  t.equal(instant(at), '2026-11-21 08:41 UTC');
+  t.equal(minute(at), '2026-11-21 08:41');
+  t.equal(minute(null), '-');
+});

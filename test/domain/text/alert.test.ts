@@ -1,0 +1,40 @@
+import t from 'tap';
+import { type BudgetAlert, mailOf } from '../../../src/domain/text/alert.ts';
+
+const ALERT: BudgetAlert = {
+  id: '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21',
+  company: { id: '0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21', name: 'ACME' },
+  key: null,
+  month: '2026-11',
+  threshold: '80',
+  budget_eur: '400',
+  spent_eur: '325.1234',
+  forecast_eur: '480.5',
+  occurred_at: '2026-11-20T10:00:00.000Z',
+};
+
+t.test('an e-mail says who, how much, and where to look', async (t) => {
+  const pages = new URL('https://gate.example');
+  t.same(mailOf(ALERT, pages), {
+    subject: '[Tollgate] ACME has used 80 % of its budget for November 2026',
+    text: `ACME has used 80 % of its budget for November 2026.
+
+Budget: €400.00
+Spent so far: €325.12
+At this pace at the end of the month: €480.50
+
+Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.
+
+https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=2026-11
+`,
+  });
+  const key = { id: ALERT.id, name: 'Newsroom', prefix: 'svc_abcd' };
+  const of = (more: Partial<BudgetAlert>) => mailOf({ ...ALERT, key, ...more }, null);
+  t.equal(
+    of({ threshold: 'forecast' }).subject,
+    '[Tollgate] Key “Newsroom” (svc_abcd…) of ACME will pass its budget for November 2026 at this pace',
+  );
+  t.match(of({ threshold: '100' }).text, /Calls are refused with status 402 until/);
+  t.notMatch(of({ forecast_eur: null }).text, /pace|http/);
+  t.match(mailOf({ ...ALERT, key }, pages).text, `/usage?month=2026-11&key=${ALERT.id}\n`, 'the same month and key');
+});

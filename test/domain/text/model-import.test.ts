@@ -1,0 +1,122 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { readModels } from '../../../src/domain/text/model-import.ts';
+import { character } from '../../support/character.ts';
+
+const HEADING = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k';
+const told = (text: string) =>
+  readModels(text).mistakes.map(({ line, column, message }) => `${line} ${column} ${message}`);
+
+t.test('a file is read whatever the order of its columns, its line ends and its quotes', async (t) => {
+  const { models, mistakes } = readModels(
+    '\ufeffOutput_per_1M, kind ,slug,upstream_model,eu_hosted,input_per_1k,company,valid_from,cost_input_per_1m,cost_output_per_1k,token_input\r\n' +
+      '2.50,chat,fast,"azure/gpt, ""EU""",true,0.0010,,,,,\r\n' +
+      '\r\n' +
+      '0,embedding,vec,v,false,1,Acme GmbH,2027-01-31,20,0,accept\r\n',
+  );
+  t.same(mistakes, []);
+  t.same(models, [
+    {
+      line: 2,
+      slug: 'fast',
+      company: null,
+      upstream_model: 'azure/gpt, "EU"',
+      kind: 'chat',
+      eu_hosted: true,
+      token_input: null,
+      input: '0.001',
+      output: '0.0025',
+      valid_from: null,
+      cost: null,
+    },
+    {
+      line: 4,
+      slug: 'vec',
+      company: 'Acme GmbH',
+      upstream_model: 'v',
+      kind: 'embedding',
+      eu_hosted: false,
+      token_input: 'accept',
+      input: '1',
+      output: '0',
+      valid_from: { day: '2027-01-31' },
+      cost: { input: '0.02', output: '0' },
+    },
+  ]);
+});
+
+t.test('a heading says what is wrong with it', async (t) => {
+  t.match(told(''), [/1 null is missing: the first line/]);
+  t.match(told(HEADING), [/2 null is missing: there are no models/]);
+  t.match(told('slug,slug,kind,eu_hosted,input_per_1k,input_per_1m,price\na'), [
+    /1 slug stands twice/,
+    /1 input_per_1m gives the input price a second time/,
+    /1 price is not known; the columns are slug/,
+    /1 upstream_model is missing/,
+    /1 output is missing: output_per_1k, or output_per_1m/,
+  ]);
+  t.match(told(`${HEADING},cost_input_per_1k\na,b,chat,true,1,1,1`), [/cost_input and cost_output go together/]);
+});
+
+t.test('all mistakes are told at once, by line and column', async (t) => {
+  t.match(
+    told(`${HEADING},valid_from,cost_input_per_1k,cost_output_per_1k
+a b,x,talk,1,"0,5",-1,soon,1,
+good,x,chat,true,1,1,,,
+good,y,chat,true,1,1,,,
+good,y,chat,true,1,1,2027-01-01,,
+short,x
+,,,,,,,,
+timed,x,chat,true,1,1,2027-01-01T00:00:00Z,1,1`),
+    [
+      /^2 slug must begin with/,
+      /^2 kind must be/,
+      /^2 eu_hosted must be/,
+      /^2 input_per_1k must be/,
+      /^2 output_per_1k must be/,
+      /^2 valid_from must be/,
+      /^4 slug is the model of line 3/,
+      /^5 upstream_model differs from line 3/,
+      /^6 null has 2 values, and the heading 9/,
+      /^7 slug is missing/,
+      /^7 upstream_model is missing/,
+      /^7 kind is missing/,
+      /^7 eu_hosted is missing/,
+      /^7 input_per_1k is missing/,
+      /^7 output_per_1k is missing/,
+      /^8 valid_from must be a date where there are cost prices/,
+    ],
+  );
+  t.match(told(`${HEADING}\n"a,b`), [/is not CSV: a quote is not closed/]);
+  for (const separator of [';', '\t']) {
+    const text = `${HEADING}\n"fast",a,chat,true,1,1`.replaceAll(',', separator);
+    t.match(told(text), [/1 null is not CSV: semicolons or tabs separate its values; save it with commas/]);
+  }
+  t.match(told(`${HEADING}\n"a"b,x,chat,true,1,1`), [/2 null is not CSV: text follows a closing quote/]);
+  t.match(told(`${HEADING}\n${'m,x,chat,true,1,1\n'.repeat(1001)}`), [/1002 null is one too many/]);
+});
+
+t.test('whatever a file holds, it is read or refused with lines, and never half', async () => {
+  const cell = fc.oneof(
+    fc.constantFrom('a', 'chat', 'true', '1', '0.5', '', '"', '2027-01-31', '1e9', 'é'),
+    fc.string({ maxLength: 6 }),
+  );
+  const line = fc.array(cell, { minLength: 1, maxLength: 8 }).map((cells) => cells.join(','));
+  const file = fc.tuple(
+    fc.oneof(fc.constant(HEADING), line),
+    fc.array(line, { maxLength: 5 }),
+    fc.constantFrom('\n', '\r\n', '\r'),
+  );
+  const text = file.map(([heading, lines, end]) => [heading, ...lines].join(end));
+  fc.assert(
+    fc.property(fc.oneof(text, fc.string({ unit: character, maxLength: 200 })), (made) => {
+      const { models, mistakes } = readModels(made);
+      const isSound = mistakes.every(({ line: at, message }) => Number.isInteger(at) && at >= 1 && message !== '');
+      const isWhole = models.every(({ input, output, slug }) =>
+        [input, output, slug].every((value) => typeof value === 'string' && value !== ''),
+      );
+      return isSound && isWhole && (models.length > 0 || mistakes.length > 0);
+    }),
+    { numRuns: Number(process.env.FUZZ_RUNS ?? 1000) },
+  );
+});

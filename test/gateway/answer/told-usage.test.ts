@@ -1,0 +1,186 @@
+import t from 'tap';
+import { dataOf } from '../../support/client.ts';
+import { startGateway } from '../../support/gateway.ts';
+import { scriptedUpstream } from '../../support/upstream.ts';
+import { customerWith } from '../../support/world.ts';
+import { openStage, testBounds } from '../dialect.ts';
+
+/** What a call costs where the upstream tells its usage in part, or tells it and then fails. */
+
+const upstream = await scriptedUpstream(t);
+const gateway = await startGateway(t, upstream.url);
+
+/** A customer of their own for each test, whose ledger begins empty. */
+async function customerOf() {
+  const company = await gateway.company();
+  await gateway.model('brand-chat', { upstream: 'internal-chat', company });
+  await gateway.model('brand-embed', { upstream: 'internal-embed', kind: 'embedding', company });
+  const assistant = await gateway.assistant(company, { model: 'brand-chat' });
+  return { assistant, ...customerWith(gateway.url, company, await gateway.key(company)) };
+}
+
+const message = { role: 'assistant', content: 'So long, and thanks for all the fish.' };
+const completion = (more: object) => ({
+  object: 'chat.completion',
+  choices: [{ index: 0, message, finish_reason: 'stop' }],
+  ...more,
+});
+const answerWith = (body: object) =>
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  });
+const streamOf = (...events: (object | string)[]) =>
+  upstream.answer((res) => {
+    const text = events.map((event) => `data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`);
+    res.writeHead(200, { 'content-type': 'text/event-stream' }).end(text.join(''));
+  });
+const token = { choices: [{ index: 0, delta: { content: message.content }, finish_reason: null }] };
+const finish = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
+const USAGE = { prompt_tokens: 1000, completion_tokens: 2000, total_tokens: 3000 };
+const FAILED = { error: { message: 'the worker died', code: 500 } };
+
+t.test('a usage with one bad number keeps the good one, and the other is estimated', async (t) => {
+  const usages = [
+    { prompt_tokens: 1234, completion_tokens: -1 },
+    { prompt_tokens: 1234, completion_tokens: '7' },
+    { prompt_tokens: 1234 },
+    { prompt_tokens: null, completion_tokens: 1234 },
+    { prompt_tokens: 1.5, completion_tokens: 1234 },
+    // more than a row of the ledger holds
+    { prompt_tokens: 1234, completion_tokens: 1_000_000_000_001 },
+    { prompt_tokens: Number.MAX_SAFE_INTEGER, completion_tokens: 1234 },
+  ];
+  for (const usage of usages) {
+    const customer = await customerOf();
+    answerWith(completion({ usage }));
+    t.equal((await customer.chat()).status, 200);
+    streamOf(token, finish, { choices: [], usage }, '[DONE]');
+    t.equal(dataOf((await customer.chat({ stream: true })).text).at(-1), '[DONE]');
+    for (const row of await gateway.ledger(customer.company, 2)) {
+      const { prompt_tokens, completion_tokens, usage_source } = row;
+      const [good, estimated] =
+        usage.prompt_tokens === 1234 ? [prompt_tokens, completion_tokens] : [completion_tokens, prompt_tokens];
+      t.equal(good, 1234, JSON.stringify(usage));
+      t.ok(estimated > 0 && estimated < 100, `${estimated} is an estimate`);
+      t.equal(usage_source, 'estimated');
+    }
+  }
+});
+
+t.test('a run tells the usage it is charged by, whatever the upstream told', async (t) => {
+  const customer = await customerOf();
+  const usages = [USAGE, undefined, null, { prompt_tokens: 31 }, { prompt_tokens: 31, completion_tokens: -3 }];
+  for (const [n, usage] of usages.entries()) {
+    answerWith(completion({ usage }));
+    const { status, json } = await customer.run(customer.assistant);
+    t.equal(status, 200);
+    const rows = await gateway.ledger(customer.company, n + 1);
+    const { prompt_tokens, completion_tokens } = rows.at(-1) as (typeof rows)[number];
+    t.same(json.usage, { prompt_tokens, completion_tokens }, JSON.stringify(usage));
+    t.ok(prompt_tokens > 0);
+  }
+});
+
+t.test('a run in which the model refused tells the text of the refusal', async (t) => {
+  const customer = await customerOf();
+  const refusal = 'I cannot help with that.';
+  for (const content of [null, '', []]) {
+    answerWith(completion({ choices: [{ message: { role: 'assistant', content, refusal } }], usage: USAGE }));
+    t.match((await customer.run(customer.assistant)).json, { text: refusal, usage: { completion_tokens: 2000 } });
+  }
+});
+
+t.test('what the client saw fail costs nothing, though the upstream told a usage with its 200', async (t) => {
+  const customer = await customerOf();
+  const failed = async (call: Promise<{ readonly status: number }>) => t.equal((await call).status, 502);
+  for (const body of [{ ...FAILED, usage: USAGE }, completion({ ...FAILED, usage: USAGE }), { usage: USAGE }]) {
+    answerWith(body);
+    await failed(customer.chat());
+    await failed(customer.run(customer.assistant));
+    await failed(customer.embed({ model: 'brand-embed' }));
+    await failed(customer.chat({ stream: true }));
+  }
+  streamOf({ ...FAILED, usage: USAGE });
+  await failed(customer.chat({ stream: true }));
+  streamOf({ choices: [], usage: USAGE }, FAILED);
+  t.match((await customer.chat({ stream: true })).text, /upstream_error/);
+  // the only call that is booked comes last, so that no row can be on its way behind it
+  streamOf(token, { choices: [], usage: USAGE }, FAILED);
+  t.match((await customer.chat({ stream: true })).text, /upstream_error/);
+  const rows = await gateway.ledger(customer.company, 1);
+  t.equal(rows.length, 1);
+  t.match(rows[0], { outcome: 'upstream_failed', prompt_tokens: 1000, completion_tokens: 2000 });
+});
+
+t.test('a stream that breaks off pays for the text behind the last usage that it told', async (t) => {
+  const early = { ...token, usage: { prompt_tokens: 1000, completion_tokens: 1, total_tokens: 1001 } };
+  const bookedOf = async (...events: object[]) => {
+    const customer = await customerOf();
+    streamOf(...events, FAILED);
+    t.match((await customer.chat({ stream: true })).text, /upstream_error/);
+    return (await gateway.ledger(customer.company, 1))[0];
+  };
+  const row = await bookedOf(early, token, token, token, token, token);
+  t.match(row, { prompt_tokens: 1000, usage_source: 'estimated', outcome: 'upstream_failed' });
+  t.ok((row?.completion_tokens ?? 0) > 20, `${row?.completion_tokens} tokens for six times nine words`);
+  t.match(
+    await bookedOf(token, token, { ...token, usage: USAGE }, finish),
+    { completion_tokens: 2000, usage_source: 'upstream' },
+    'one told with each piece of text counts what was generated so far',
+  );
+});
+
+t.test('speech of a stream that breaks off is counted by its transcript', async (t) => {
+  const early = { choices: [], usage: { prompt_tokens: 1000, completion_tokens: 1, total_tokens: 1001 } };
+  const audio = { id: 'audio_1', data: 'AAAA'.repeat(2000), transcript: message.content };
+  const spoken = { choices: [{ index: 0, delta: { audio }, finish_reason: null }] };
+  const customer = await customerOf();
+  streamOf(early, spoken, spoken, spoken, spoken, FAILED);
+  t.match((await customer.chat({ stream: true })).text, /upstream_error/);
+  const [row] = await gateway.ledger(customer.company, 1);
+  t.match(row, { prompt_tokens: 1000, usage_source: 'estimated', outcome: 'upstream_failed' });
+  t.ok((row?.completion_tokens ?? 0) > 20, `${row?.completion_tokens} tokens for four times eight words`);
+});
+
+const CHAT_USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
+testBounds(
+  t,
+  await openStage(t, {
+    endpoint: 'chat.completions',
+    path: '/chat/completions',
+    body: { messages: [{ role: 'user', content: 'Hello' }] },
+    limit: 'max_tokens',
+    answer: { model: 'internal-fast', ...completion({ usage: CHAT_USAGE }) },
+    events: [token, finish, { choices: [], usage: CHAT_USAGE }, '[DONE]'].map(
+      (event) => `data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`,
+    ),
+    toldPrompt: null,
+    error: (type, code) => ({ error: { message: String, type, code } }),
+    errorEvent: /upstream_error/,
+  }),
+);
+
+t.test(
+  'a run is charged, and tells, no more than its limit; so is an embedding, which generates nothing',
+  async (t) => {
+    const customer = await customerOf();
+    const usage = { prompt_tokens: 31, completion_tokens: 1e12, completion_tokens_details: { reasoning_tokens: 1e11 } };
+    answerWith(completion({ usage }));
+    const { json } = await customer.run(customer.assistant, { max_tokens: 50 });
+    t.same(json.usage, { prompt_tokens: 31, completion_tokens: 50 });
+    answerWith({ data: [{ index: 0, embedding: [0.5] }], usage: { ...usage, prompt_tokens: 1e12 } });
+    t.equal((await customer.embed({ model: 'brand-embed' })).status, 200);
+    const [run, embedding] = await gateway.ledger(customer.company, 2);
+    t.match(run, { completion_tokens: 50, usage_source: 'estimated', reasoning_tokens: null });
+    t.match(embedding, { completion_tokens: 0, usage_source: 'estimated' });
+    t.ok((embedding?.prompt_tokens ?? 0) < 100);
+  },
+);
+
+t.test('an image may have more tokens than its address has bytes', async (t) => {
+  const customer = await customerOf();
+  answerWith(completion({ usage: { prompt_tokens: 90_000, completion_tokens: 2 } }));
+  const content = [{ type: 'image_url', image_url: { url: 'https://pictures.example/a.png' } }];
+  t.equal((await customer.chat({ messages: [{ role: 'user', content }] })).status, 200);
+  t.match(await gateway.ledger(customer.company, 1), [{ prompt_tokens: 90_000, usage_source: 'upstream' }]);
+});

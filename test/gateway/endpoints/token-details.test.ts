@@ -1,0 +1,192 @@
+import t from 'tap';
+import { dataOf } from '../../support/client.ts';
+import { startGateway } from '../../support/gateway.ts';
+import { scriptedUpstream } from '../../support/upstream.ts';
+import { customerWith } from '../../support/world.ts';
+
+/** What the upstream tells of the tokens, and of its own cost, beside the price. */
+
+const upstream = await scriptedUpstream(t);
+const gateway = await startGateway(t, upstream.url);
+
+async function customerOf() {
+  const company = await gateway.company();
+  await gateway.model('brand', { upstream: 'internal-chat', company });
+  await gateway.model('brand-embed', { upstream: 'internal-embed', kind: 'embedding', company });
+  return customerWith(gateway.url, company, await gateway.key(company));
+}
+
+/** The rows of a company with their details, oldest first, once there are so many. */
+async function told(company: string, rows: number) {
+  await gateway.ledger(company, rows);
+  return gateway.sql`
+    select prompt_tokens::integer, completion_tokens::integer, cached_tokens::integer, cache_write_tokens::integer,
+      audio_prompt_tokens::integer, reasoning_tokens::integer, audio_completion_tokens::integer,
+      trim_scale(cost)::text as cost, currency
+    from api_usage left join upstream_costs using (company_id, billing_month, request_id)
+    where company_id = ${company} order by occurred_at, request_id`;
+}
+
+const answerWith = (body: object, headers: Record<string, string> = {}) =>
+  upstream.answer((res) => {
+    res.writeHead(200, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body));
+  });
+const streamOf = (events: readonly (object | string)[], headers: Record<string, string> = {}) =>
+  upstream.answer((res) => {
+    const text = events.map((event) => {
+      const name = typeof event === 'object' && 'type' in event ? `event: ${event.type}\n` : '';
+      return `${name}data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`;
+    });
+    res.writeHead(200, { 'content-type': 'text/event-stream', ...headers }).end(text.join(''));
+  });
+
+const completion = (usage: object) => ({
+  object: 'chat.completion',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+  usage,
+});
+const token = { choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }] };
+const finish = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
+const CHAT = {
+  ...{ prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 },
+  prompt_tokens_details: { cached_tokens: 64, audio_tokens: 3 },
+  completion_tokens_details: { reasoning_tokens: 40, audio_tokens: 5 },
+};
+const TOLD_CHAT = {
+  ...{ prompt_tokens: 100, completion_tokens: 50, cached_tokens: 64, cache_write_tokens: null },
+  ...{ audio_prompt_tokens: 3, reasoning_tokens: 40, audio_completion_tokens: 5 },
+};
+const RESPONSE = {
+  ...{ input_tokens: 20, output_tokens: 30, total_tokens: 50 },
+  input_tokens_details: { cached_tokens: 16 },
+  output_tokens_details: { reasoning_tokens: 25 },
+};
+const MESSAGE = { input_tokens: 7, cache_read_input_tokens: 80, cache_creation_input_tokens: 13, output_tokens: 9 };
+const NOTHING = {
+  ...{ cached_tokens: null, cache_write_tokens: null, audio_prompt_tokens: null, reasoning_tokens: null },
+  ...{ audio_completion_tokens: null, cost: null, currency: null },
+};
+const COST_HEADER = 'x-litellm-response-cost';
+
+t.test('whole answers and streams of every dialect', async (t) => {
+  const customer = await customerOf();
+  const chat = { model: 'brand', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 90, input: 'Hi' };
+  answerWith(completion({ ...CHAT, cost: 0.00012 }));
+  const whole = await customer.chat({ model: 'brand' });
+  streamOf([token, finish, { choices: [], usage: { ...CHAT, cost: 0.00013 } }, '[DONE]'], { [COST_HEADER]: '9' });
+  const streamed = await customer.chat({ model: 'brand', stream: true, stream_options: { include_usage: true } });
+  t.same(dataOf(streamed.text).at(-1), '[DONE]');
+
+  const response = (more: object) => ({
+    ...{ object: 'response', status: 'completed', model: 'internal-chat', error: null },
+    output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hi' }] }],
+    ...more,
+  });
+  answerWith(response({ usage: { ...RESPONSE, cost: 2e-7 } }));
+  const responded = await customer.ask('/responses', { body: chat });
+  streamOf([
+    { type: 'response.created', response: response({ status: 'in_progress', usage: null }) },
+    { type: 'response.completed', response: response({ usage: RESPONSE }) },
+  ]);
+  t.equal((await customer.ask('/responses', { body: { ...chat, stream: true } })).status, 200);
+
+  const message = {
+    type: 'message',
+    role: 'assistant',
+    model: 'internal-chat',
+    content: [{ type: 'text', text: 'Hi' }],
+  };
+  answerWith({ ...message, stop_reason: 'end_turn', usage: MESSAGE }, { [COST_HEADER]: '0.0004' });
+  const messaged = await customer.ask('/messages', { body: chat });
+  streamOf([
+    { type: 'message_start', message: { ...message, content: [], usage: { ...MESSAGE, output_tokens: 1 } } },
+    { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi' } },
+    { type: 'content_block_stop', index: 0 },
+    { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 9 } },
+    { type: 'message_stop' },
+  ]);
+  t.equal((await customer.ask('/messages', { body: { ...chat, stream: true } })).status, 200);
+
+  answerWith({ object: 'list', data: [], usage: { prompt_tokens: 4, total_tokens: 4 } }, { [COST_HEADER]: '0.000001' });
+  t.equal((await customer.embed({ model: 'brand-embed' })).status, 200);
+  answerWith(completion({ prompt_tokens: 4, completion_tokens: 1 }));
+  await customer.chat({ model: 'brand' });
+
+  t.same(await told(customer.company, 8), [
+    { ...TOLD_CHAT, cost: '0.00012', currency: 'USD' },
+    { ...TOLD_CHAT, cost: '0.00013', currency: 'USD' },
+    {
+      ...NOTHING,
+      ...{ prompt_tokens: 20, completion_tokens: 30, cached_tokens: 16, reasoning_tokens: 25 },
+      cost: '0.0000002',
+      currency: 'USD',
+    },
+    { ...NOTHING, ...{ prompt_tokens: 20, completion_tokens: 30, cached_tokens: 16, reasoning_tokens: 25 } },
+    {
+      ...NOTHING,
+      ...{ prompt_tokens: 100, completion_tokens: 9, cached_tokens: 80, cache_write_tokens: 13 },
+      cost: '0.0004',
+      currency: 'USD',
+    },
+    { ...NOTHING, ...{ prompt_tokens: 100, completion_tokens: 9, cached_tokens: 80, cache_write_tokens: 13 } },
+    { ...NOTHING, prompt_tokens: 4, completion_tokens: 0, cost: '0.000001', currency: 'USD' },
+    { ...NOTHING, prompt_tokens: 4, completion_tokens: 1 },
+  ]);
+  const answers = [whole, streamed, responded, messaged];
+  for (const { text, headers } of answers) {
+    t.notMatch(text, /"cost/, 'no client sees what it cost the upstream');
+    t.notOk([...headers.keys()].some((name) => name.includes('litellm')));
+  }
+});
+
+t.test('what cannot be right is left out, and changes no booking', async (t) => {
+  const customer = await customerOf();
+  const bad = [-1, 1.5, 1e30, '7', null, 101, {}];
+  for (const value of bad) {
+    answerWith(
+      completion({
+        ...{ prompt_tokens: 100, completion_tokens: 100, cost: value === 101 ? -101 : value === 1.5 ? null : value },
+        prompt_tokens_details: { cached_tokens: value, audio_tokens: value },
+        completion_tokens_details: { reasoning_tokens: value, audio_tokens: value },
+      }),
+      { [COST_HEADER]: 'None' },
+    );
+    const answer = await customer.chat({ model: 'brand' });
+    t.equal(answer.headers.get('x-cost-eur'), '0.2');
+  }
+  const rows = await told(customer.company, bad.length);
+  t.same(
+    rows,
+    bad.map(() => ({ prompt_tokens: 100, completion_tokens: 100, ...NOTHING })),
+  );
+});
+
+t.test('a message whose client leaves keeps the details of its prompt', async (t) => {
+  const customer = await customerOf();
+  const message = {
+    type: 'message',
+    role: 'assistant',
+    model: 'm',
+    content: [],
+    usage: { ...MESSAGE, output_tokens: 1 },
+  };
+  streamOf([
+    { type: 'message_start', message },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hello there' } },
+    { type: 'error', error: { type: 'overloaded_error', message: 'busy' } },
+  ]);
+  const body = { model: 'brand', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 9, stream: true };
+  await customer.ask('/messages', { body });
+  const [row] = await told(customer.company, 1);
+  t.match(row, { prompt_tokens: 100, cached_tokens: 80, cache_write_tokens: 13, reasoning_tokens: null, cost: null });
+});
+
+t.test('GET /usage/{id} tells the details, and not the cost of the upstream', async (t) => {
+  const customer = await customerOf();
+  answerWith(completion({ ...CHAT, cost: 0.5 }));
+  const id = (await customer.chat({ model: 'brand' })).headers.get('x-request-id') as string;
+  const { json } = await customer.ask(`/usage/${id}`);
+  t.match(json, TOLD_CHAT);
+  t.notMatch(Object.keys(json), ['upstream_cost', 'cost']);
+});
