@@ -39,11 +39,6 @@ alter table usage_daily drop constraint usage_daily_pkey;
 alter table usage_daily add primary key (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center);
 drop index usage_monthly_key;
 
--- Pages read the ledger for the hours of a day: what is_visible says, found out once for a statement
--- (0043_compact_sums.sql).
-alter policy own on api_usage using ((select current_user) <> 'tollgate_tenant'
-  or company_id = (select nullif(current_setting('tollgate.company_id', true), '')::uuid));
-
 -- Rows of monthly_spend are taken in the same order by every writer: none waits for another crosswise. Who has them has
 -- these months of these companies to itself, so the order of what follows does not matter. Whether a month is closed is
 -- a column of that row (0041_statements.sql): closing a month takes it, so a batch is either before it or knows of it.

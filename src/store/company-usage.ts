@@ -32,7 +32,7 @@ export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
 
 /**
  * A company's usage in a range of days, as pages, exports and commands show it: exact sums of the ledger, read from
- * its sums by month, day and hour. All EUR amounts are exact decimal text; days are those of the billing time zone.
+ * its sums by month and day; of a single day, the hours from the ledger. All EUR amounts are exact decimal text; days are those of the billing time zone.
  */
 export interface Usage extends UsageTotals {
   /** In words for a company that was removed. */
@@ -314,7 +314,7 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
   const chosen = chosenRows(sql, companyId, filters);
   const months = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date`;
   if (step === 'hour') {
-    // of a single day the ledger is read: some thousand calls
+    // of a single day: sums by the hour would cost each call more than reading some thousand calls here
     return sql`
       with asked as materialized (
         select value as zone, ${sql.unsafe(dayBegins('day', 'value'))} as begins, ${sql.unsafe(dayBegins('day + 1', 'value'))} as ends
