@@ -1,4 +1,12 @@
-import { type DayRange, type MonthDays, monthsIn, monthsLessDays, type Step, stepOf } from '../domain/day-range.ts';
+import {
+  type DayRange,
+  type MonthDays,
+  monthsIn,
+  monthsLessDays,
+  type Step,
+  stepOf,
+  wholeMonth,
+} from '../domain/day-range.ts';
 import { unknownCompany } from '../domain/refused-change.ts';
 import type { UsageSums } from '../domain/usage.ts';
 import { matching } from './columns.ts';
@@ -312,20 +320,25 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
   if (step === 'month')
     return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
   const chosen = chosenRows(sql, companyId, filters);
-  const months = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date`;
   if (step === 'hour') {
-    // of a single day: sums by the hour would cost each call more than reading some thousand calls here
+    // Of a single day the ledger is read: sums by the hour would cost every call more than this does. Hours of a time
+    // zone are slow to find, so they are looked up for quarters of hours, in which every hour begins.
     return sql`
       with asked as materialized (
         select value as zone, ${sql.unsafe(dayBegins('day', 'value'))} as begins, ${sql.unsafe(dayBegins('day + 1', 'value'))} as ends
         from settings, (select ${range.from}::date as day) d where name = 'billing_timezone'
+      ),
+      quarters as materialized (
+        select date_bin('15 minutes', occurred_at, 'epoch') as quarter, model_slug, count(*) as requests,
+          sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+        from api_usage
+        where ${chosen} and billing_month = ${wholeMonth(range.from).from}::date
+          and occurred_at >= (select begins from asked) and occurred_at < (select ends from asked)
+        group by 1, 2
       )
-      select date_trunc('hour', occurred_at, zone) as at, model_slug, count(*) as requests,
-        sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost
-      from api_usage, asked
-      where ${chosen} and ${months} and occurred_at >= (select begins from asked) and occurred_at < (select ends from asked)
-      group by 1, 2`;
+      select date_trunc('hour', quarter, zone) as at, model_slug, ${sums} from quarters, asked group by 1, 2`;
   }
+  const months = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date`;
   return sql`select day as at, model_slug, ${sums} from ${filters.key === null ? sql`usage_company_days` : sql`usage_daily`}
     where ${chosen} and ${months} and day between ${range.from}::date and ${range.to}::date group by day, model_slug`;
 }
