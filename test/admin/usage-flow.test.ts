@@ -140,13 +140,10 @@ t.test('pages of any range stay below 300 KB', async (t) => {
       sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
     from usage_daily where billing_month < '2025-01-01' group by 1, 2, 3, 4, 5, 6, 7, 8`;
   await office.sql`
-    insert into usage_key_months select company_id, billing_month, api_key_id, endpoint, cost_center,
-      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur), 0, 0
-    from usage_daily where billing_month < '2025-01-01' group by 1, 2, 3, 4, 5`;
-  await office.sql`
-    insert into usage_key_days (company_id, billing_month, api_key_id, endpoint, cost_center, day_01, day_05)
-    select company_id, billing_month, api_key_id, endpoint, cost_center, sum(cost_eur) filter (where day = billing_month),
-      sum(cost_eur) filter (where day = billing_month + 4)
+    insert into usage_key_months (company_id, billing_month, api_key_id, endpoint, cost_center, requests, prompt_tokens,
+      completion_tokens, cost_eur, estimated, unfinished, day_01, day_05)
+    select company_id, billing_month, api_key_id, endpoint, cost_center, sum(requests), sum(prompt_tokens), sum(completion_tokens),
+      sum(cost_eur), 0, 0, sum(cost_eur) filter (where day = billing_month), sum(cost_eur) filter (where day = billing_month + 4)
     from usage_daily where billing_month < '2025-01-01' group by 1, 2, 3, 4, 5`;
   for (const query of [
     'from=2024-01-01&to=2024-03-02',

@@ -1,11 +1,11 @@
 import { readMonth, readUuid } from '../../domain/field.ts';
 import { type CsvForm, csvHeading, csvRows, decimal } from '../../domain/text/csv.ts';
 import { ledgerName } from '../../store/company/company.ts';
+import { SUMS } from '../../store/statement/sums.ts';
 import {
   type Difference,
   type SealCheck,
   SUMS_NAMES,
-  SUMS_TABLES,
   type SumsCheck,
   type SumsName,
   verifyLedger,
@@ -25,13 +25,13 @@ export const ledgerCommands: readonly Command[] = [
     summary: 'check counters, seals and statements; exits 1 on a difference',
     options: {},
     notes:
-      'Every counter of monthly_spend and every figure of usage_daily, usage_hourly, usage_monthly, usage_company_days, usage_key_months, usage_key_days, usage_model_days, usage_details and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
+      'Every counter of monthly_spend and every figure of usage_daily, usage_monthly, usage_company_days, usage_key_months, usage_model_days, usage_details and upstream_cost_monthly must be the sum of its rows. Every batch of rows has a seal, chained to the seal before it; the command names rows that were edited or removed afterwards. Rows without a seal were written by another program or before seals existed; the command counts them. Every statement is proven from the rows it covers, and every row of a closed month must be in its statement or in a correction.\nReads the whole ledger. Safe while gateways run.',
     async run({ read, progress }) {
       const tell = nowAndThen((table) => progress(`checking ${table}`));
       const { checked, differences } = await read(verifyLedger);
       const sums: [SumsName, SumsCheck][] = [];
       for (const name of SUMS_NAMES) {
-        tell(SUMS_TABLES[name].table);
+        tell(SUMS[name].table);
         sums.push([name, await read((sql) => verifySums(sql, name))]);
       }
       tell('the seals');
@@ -84,7 +84,7 @@ function countersText(checked: number, differences: readonly Difference[]): stri
 }
 
 function sumsText(name: SumsName, { checked, total, differences }: SumsCheck): string {
-  const { table, period } = SUMS_TABLES[name];
+  const { table, period } = SUMS[name];
   if (total === 0) return `${table} is the sum of its rows; groups of calls compared: ${checked}.`;
   const rows = cells(differences, 'company_id', period, 'model_slug', 'counter', 'counted', 'rows');
   const heading = ['COMPANY', period.toUpperCase(), 'MODEL', 'COUNTER', 'COUNTED', 'ROWS'];

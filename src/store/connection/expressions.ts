@@ -2,7 +2,7 @@ import type { Sql } from './pool.ts';
 
 /** Parts of SQL that several statements have. Texts go into a tagged statement by `sql.unsafe`. */
 
-/** Stands for a company or key that is not known, for all keys together in `usage_hourly`, and for none in unique indexes. */
+/** Stands for a company or key that is not known, and for none in unique indexes. */
 export const NIL_ID = '00000000-0000-0000-0000-000000000000';
 
 /** NIL_ID as text of a statement: Postgres finds an index over an expression by the constant, not by a parameter. */

@@ -8,11 +8,9 @@ import type { Database, Sql } from '../connection/pool.ts';
 export const SPREAD = [
   'monthly_spend',
   'usage_daily',
-  'usage_hourly',
   'usage_monthly',
   'usage_company_days',
   'usage_key_months',
-  'usage_key_days',
   'usage_details',
   'late_usage',
   'upstream_costs',

@@ -1,6 +1,6 @@
 import { type DayRange, wholeMonth } from '../../domain/text/day-range.ts';
 
-/** A column of `usage_key_days`: what the days from `first` to `last` of a month cost. */
+/** A column of `usage_key_months`: what the days from `first` to `last` of a month cost. */
 export interface KeyDays {
   readonly name: string;
   readonly first: number;
@@ -19,7 +19,7 @@ const FIVES: readonly KeyDays[] = [1, 6, 11, 16, 21, 26].map((first) => {
   return { name: `days_${two(first)}_${two(last)}`, first, last };
 });
 
-/** The columns with costs, in the order of the table (sql/0045_key_days.sql). */
+/** The columns with costs, in the order of the table. */
 export const KEY_DAYS: readonly KeyDays[] = [...DAYS, ...FIVES];
 
 /** The columns that add up to days of a month: those of five days where all of them are asked for. */

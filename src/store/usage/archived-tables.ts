@@ -198,11 +198,9 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
   key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
   usage_details: 'sums of the rows in api_usage.jsonl that tell what their tokens consist of',
-  usage_hourly: 'sums of the rows in api_usage.jsonl, by the hour',
   usage_monthly: 'sums of the rows in usage_daily.jsonl',
   usage_company_days: 'sums of the rows in usage_daily.jsonl',
   usage_key_months: 'sums of the rows in usage_daily.jsonl',
-  usage_key_days: 'sums of the rows in usage_daily.jsonl',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 

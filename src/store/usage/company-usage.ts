@@ -5,12 +5,13 @@ import {
   monthsLessDays,
   type Step,
   stepOf,
+  wholeMonth,
 } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { REMOVED } from '../company/company.ts';
 import { matching } from '../connection/columns.ts';
-import { NIL_ID, utcSecond } from '../connection/expressions.ts';
+import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
 import { columnsOf } from '../statement/key-days.ts';
@@ -39,7 +40,7 @@ export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
 
 /**
  * A company's usage in a range of days, as pages, exports and commands show it: exact sums of the ledger, read from
- * its sums by month, day and hour. All EUR amounts are exact decimal text; days are those of the billing time zone.
+ * its sums by month and day; of a single day, the hours from the ledger. All EUR amounts are exact decimal text; days are those of the billing time zone.
  */
 export interface Usage extends UsageTotals {
   /** In words for a company that was removed. */
@@ -241,15 +242,9 @@ function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
   const chosen = chosenRows(sql, companyId, filters);
   const dimensions = sql`billing_month, model_slug, endpoint, cost_center, outcome, usage_source`;
   const columns = sql`${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur`;
-  const days = sql`select ${columns} from ${filters.key === null ? sql`usage_company_days` : sql`usage_daily`} where ${chosen}`;
-  const rows =
-    filters.key === null
-      ? dailyRows(sql, range, days)
-      : monthlyRows(sql, range, {
-          months: sql`select ${columns} from usage_monthly where ${chosen}`,
-          added: days,
-          taken: sql`select ${dimensions}, -requests, -prompt_tokens, -completion_tokens, -cost_eur from usage_daily where ${chosen}`,
-        });
+  // of one key, its days: a year of them is some thousand rows
+  const table = filters.key === null ? sql`usage_company_days` : sql`usage_daily`;
+  const rows = dailyRows(sql, range, sql`select ${columns} from ${table} where ${chosen}`);
   return sql`select ${dimensions}, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
       sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
     from (${rows}) r group by ${dimensions} having sum(requests) > 0`;
@@ -270,7 +265,7 @@ function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
   const rows = parts.reduce((before, part) => {
     const columns = columnsOf(part);
     return sql`${before} union all select api_key_id, ${sql.unsafe(columns.map((name) => `coalesce(${name}, 0)`).join(' + '))}
-        from usage_key_days where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(columns.join())}) is not null`;
+        from usage_key_months where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(columns.join())}) is not null`;
   }, sql`select api_key_id, cost_eur from usage_key_months where ${chosen} and billing_month = any(${whole}::date[])`);
   return sql`select api_key_id, sum(cost_eur) as cost from (${rows}) r group by api_key_id`;
 }
@@ -324,17 +319,28 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
   const step = stepOf(range);
   if (step === 'month')
     return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
-  const at = step === 'day' ? sql`day` : sql`hour`;
-  const days = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date
-    and day between ${range.from}::date and ${range.to}::date`;
-  if (step === 'day' && filters.key === null) {
-    return sql`select day as at, model_slug, ${sums} from usage_company_days
-      where ${chosenRows(sql, companyId, filters)} and ${days} group by day, model_slug`;
+  const chosen = chosenRows(sql, companyId, filters);
+  if (step === 'hour') {
+    // Of a single day the ledger is read: sums by the hour would cost every call more than this does. Hours of a time
+    // zone are slow to find, so they are looked up for quarters of hours, in which every hour begins.
+    return sql`
+      with asked as materialized (
+        select value as zone, ${sql.unsafe(dayBegins('day', 'value'))} as begins, ${sql.unsafe(dayBegins('day + 1', 'value'))} as ends
+        from settings, (select ${range.from}::date as day) d where name = 'billing_timezone'
+      ),
+      quarters as materialized (
+        select date_bin('15 minutes', occurred_at, 'epoch') as quarter, model_slug, count(*) as requests,
+          sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+        from api_usage
+        where ${chosen} and billing_month = ${wholeMonth(range.from).from}::date
+          and occurred_at >= (select begins from asked) and occurred_at < (select ends from asked)
+        group by 1, 2
+      )
+      select date_trunc('hour', quarter, zone) as at, model_slug, ${sums} from quarters, asked group by 1, 2`;
   }
-  // of one key, its hours are found by the key; its days are not. The nil id stands for all keys together, and is no key's
-  const chosen = chosenRows(sql, companyId, { ...filters, key: filters.key ?? NIL_ID });
-  return sql`select ${at} as at, model_slug, ${sums} from usage_hourly
-    where ${chosen} and ${filters.key !== NIL_ID} and ${days} group by ${at}, model_slug`;
+  const months = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date`;
+  return sql`select day as at, model_slug, ${sums} from ${filters.key === null ? sql`usage_company_days` : sql`usage_daily`}
+    where ${chosen} and ${months} and day between ${range.from}::date and ${range.to}::date group by day, model_slug`;
 }
 
 function textOf(sql: Sql, step: Step) {

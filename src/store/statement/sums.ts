@@ -1,0 +1,136 @@
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { KEY_DAYS } from './key-days.ts';
+
+/**
+ * The tables of sums of the ledger, as data. Triggers keep them (`count_api_usage` and others, in sql/), and `ledger
+ * verify` compares them with the rows they stand for: both group and add up in the words of this file. A test compares
+ * each statement of the triggers with it (test/store/statement/sums.test.ts).
+ */
+
+/** A table of sums, and what they are the sums of. */
+export interface Sums {
+  readonly table: string;
+  readonly period: 'day' | 'month';
+  /** The columns that tell its rows apart. */
+  readonly by: string;
+  /** Its figures, and SQL of each over rows of `from`. */
+  readonly figures: Readonly<Record<string, string>>;
+  /** The name of the rows that it groups; in a trigger, of those that a batch adds. */
+  readonly from: keyof typeof SOURCES;
+  /** A further column of its key, with SQL: rows that differ in nothing else count together. */
+  readonly part?: readonly [column: string, sql: string];
+  /** Figures of which nothing is not 0. */
+  readonly untold?: readonly string[];
+}
+
+const DAY = '(occurred_at at time zone zone)::date';
+
+/** Queries of what is grouped, over calls; `zone` is the billing time zone. */
+export const SOURCES = {
+  calls: (calls: string) => calls,
+  // one pass over the calls for all tables: `number` is that of the day in its billing month
+  cells: (calls: string) => `(select company_id, billing_month, ${DAY} as day, ${DAY} - billing_month + 1 as number,
+    model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
+    count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+    from ${calls} group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)`,
+  told: (calls: string) =>
+    `(select *, ${DAY} as day from ${calls} where coalesce(${TOKEN_DETAILS.join(', ')}) is not null)`,
+  costs: () =>
+    '(select c.*, model_slug, cost_eur from upstream_costs c join api_usage using (company_id, billing_month, request_id))',
+} as const;
+
+const CELL = {
+  requests: 'sum(requests)',
+  prompt_tokens: 'sum(prompt_tokens)',
+  completion_tokens: 'sum(completion_tokens)',
+  cost_eur: 'sum(cost_eur)',
+};
+const ENDING = 'endpoint, usage_source, outcome, cost_center';
+
+/** `monthly_spend` as far as it is of the ledger; it counts in-app chat too. */
+export const API_SPEND: Sums = {
+  table: 'monthly_spend',
+  period: 'month',
+  by: 'company_id, billing_month',
+  figures: {
+    requests: 'count(*)',
+    prompt_tokens: 'sum(prompt_tokens)',
+    completion_tokens: 'sum(completion_tokens)',
+    api_cost_eur: 'sum(cost_eur)',
+  },
+  from: 'calls',
+};
+
+/** The tables of sums that pages show. */
+export const SUMS = {
+  daily: {
+    table: 'usage_daily',
+    period: 'day',
+    by: `company_id, billing_month, api_key_id, day, model_slug, ${ENDING}`,
+    figures: CELL,
+    from: 'cells',
+  },
+  monthly: {
+    table: 'usage_monthly',
+    period: 'month',
+    by: `company_id, billing_month, model_slug, api_key_id, ${ENDING}`,
+    figures: CELL,
+    from: 'cells',
+  },
+  company_days: {
+    table: 'usage_company_days',
+    period: 'day',
+    by: `company_id, billing_month, day, model_slug, ${ENDING}`,
+    figures: CELL,
+    from: 'cells',
+  },
+  key_months: {
+    table: 'usage_key_months',
+    period: 'month',
+    by: 'company_id, billing_month, api_key_id, endpoint, cost_center',
+    figures: {
+      ...CELL,
+      estimated: "coalesce(sum(requests) filter (where usage_source = 'estimated'), 0)",
+      unfinished: "coalesce(sum(requests) filter (where outcome <> 'completed'), 0)",
+      ...Object.fromEntries(KEY_DAYS.map((days) => [days.name, costOf(days)])),
+    },
+    from: 'cells',
+    untold: KEY_DAYS.map(({ name }) => name), // a key without calls on a day is not shown
+  },
+  model_days: {
+    table: 'usage_model_days',
+    period: 'day',
+    by: 'billing_month, day, model_slug',
+    figures: CELL,
+    from: 'cells',
+    part: ['part', 'own_part'],
+  },
+  details: {
+    table: 'usage_details',
+    period: 'day',
+    by: 'company_id, billing_month, day, model_slug, endpoint, cost_center',
+    figures: {
+      requests: 'count(*)',
+      prompt_tokens: 'coalesce(sum(prompt_tokens) filter (where cached_tokens is not null), 0)',
+      ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, `coalesce(sum(${name}), 0)`])),
+    },
+    from: 'told',
+  },
+  upstream: {
+    table: 'upstream_cost_monthly',
+    period: 'month',
+    by: 'company_id, billing_month, model_slug, currency',
+    figures: { requests: 'count(*)', cost: 'sum(cost)', cost_eur: 'sum(cost_eur)' },
+    from: 'costs',
+  },
+} as const satisfies Readonly<Record<string, Sums>>;
+
+/** What the days of a column of `usage_key_months` cost. */
+function costOf({ first, last }: (typeof KEY_DAYS)[number]): string {
+  return `sum(cost_eur) filter (where number ${first === last ? `= ${first}` : `between ${first} and ${last}`})`;
+}
+
+/** The query of the rows of a table of sums, without its part. @param from SQL of what it groups */
+export function rowsOf({ by, figures }: Pick<Sums, 'by' | 'figures'>, from: string): string {
+  return `select ${by}, ${Object.values(figures).join(', ')} from ${from} group by ${by}`;
+}

@@ -1,0 +1,83 @@
+import t from 'tap';
+import type { Sql } from '../../../src/store/connection/pool.ts';
+import { API_SPEND, rowsOf, SOURCES, SUMS, type Sums } from '../../../src/store/statement/sums.ts';
+import { testDatabase } from '../../support/postgres.ts';
+
+/** Verification and triggers say the same: what a trigger does is compared with what src/store/sums.ts says, word by word. */
+
+const { db } = await testDatabase(t);
+const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
+
+/** The functions that write tables of sums, and what a batch adds to the ledger in each. */
+const FUNCTIONS = ['count_api_usage', 'count_usage_details', 'book_upstream_costs', 'move_chat_cost'];
+const ALL: readonly Sums[] = [API_SPEND, ...Object.values(SUMS)];
+
+/** SQL without comments, and without what only makes it readable. */
+const plain = (text: string) =>
+  text
+    .replaceAll(/--.*$/gm, '')
+    .replaceAll(/\s+/g, ' ')
+    .replaceAll(/ ?([(),=+]) ?/g, '$1');
+
+/** What a trigger does for the rows of a batch. `order by` and what follows the sums are the trigger's own. */
+function statementsOf(sums: Sums): { insert: string; update: string } {
+  const { table, by, figures, part, untold = [] } = sums;
+  const key = part === undefined ? by : `${by}, ${part[0]}`;
+  const from = sums.from === 'calls' ? 'added' : sums.from;
+  const rows = rowsOf(sums, from).replace(`select ${by}`, `select ${part === undefined ? by : `${by}, ${part[1]}`}`);
+  const moved = Object.keys(figures).map((name) => {
+    const sum = `s.${name} + excluded.${name}`;
+    return `${name} = ${untold.includes(name) ? `coalesce(${sum}, s.${name}, excluded.${name})` : sum}`;
+  });
+  return {
+    insert: plain(`insert into ${table} as s (${key}, ${Object.keys(figures).join(', ')}) ${rows}`),
+    update: plain(`on conflict (${key}) do update set ${moved.join(', ')}`),
+  };
+}
+
+t.test('a trigger moves each table by the sums that verify compares it with', async (t) => {
+  const rows = await run(
+    (sql) => sql<{ name: string; body: string }[]>`
+      select proname as name, prosrc as body from pg_proc
+      where pronamespace = current_schema()::regnamespace and prosrc ~ 'insert into (usage_(?!marks)|monthly_spend|upstream_cost_monthly)'`,
+  );
+  t.same(rows.map(({ name }) => name).sort(), [...FUNCTIONS].sort(), 'nothing else writes them');
+  const bodies = new Map(rows.map(({ name, body }) => [name, plain(body)]));
+  const counting = FUNCTIONS.slice(0, 3).map((name) => bodies.get(name) as string);
+  for (const sums of ALL) {
+    const { insert, update } = statementsOf(sums);
+    const body = counting.find((text) => text.includes(`insert into ${sums.table} as `)) ?? '';
+    const [, rest = ''] = body.split(insert);
+    t.ok(body.includes(insert), `${sums.table} has the sums of its rows`, { wanted: insert });
+    const moves = rest.replace(/^ order by (?:(?! on conflict).)*/, '').trimStart();
+    t.ok(moves.startsWith(update) && /^[;) ,]/.test(moves.slice(update.length)), `${sums.table} moves by them`, {
+      wanted: update,
+    });
+  }
+  const statements = counting.flatMap((text) => [...text.matchAll(/insert into (\w+)/g)].map(([, table]) => table));
+  const others = ['late_usage', 'upstream_costs'];
+  t.same(statements.sort(), [...ALL.map(({ table }) => table), ...others].sort(), 'once each');
+  for (const source of ['cells', 'told'] as const) {
+    const text = plain(SOURCES[source]('added')).replace(/^\(|\)$/g, '');
+    t.ok(
+      counting.some((body) => body.includes(`${text})`)),
+      `${source} are\n${text}`,
+    );
+  }
+});
+
+t.test('a table of sums has the columns that are added up, and one row for what tells them apart', async (t) => {
+  for (const { table, by, figures, part } of ALL) {
+    const [row] = await run(
+      (sql) => sql<{ key: string[]; columns: string[] }[]>`
+        select (select array_agg(attname::text order by array_position(i.indkey::smallint[], attnum)) from pg_attribute a
+            where a.attrelid = i.indrelid and attnum = any(i.indkey)) as key,
+          (select array_agg(attname::text) from pg_attribute a where a.attrelid = i.indrelid and attnum > 0 and not attisdropped) as columns
+        from pg_index i where i.indrelid = ${table}::regclass and i.indisprimary`,
+    );
+    const key = [...by.split(', '), ...(part === undefined ? [] : [part[0]])];
+    t.same(row?.key, key, table);
+    const more = table === 'monthly_spend' ? ['chat_cost_eur', 'statement', 'changed_xid'] : [];
+    t.same([...(row?.columns ?? [])].sort(), [...key, ...Object.keys(figures), ...more].sort(), table);
+  }
+});
