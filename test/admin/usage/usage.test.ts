@@ -316,10 +316,11 @@ t.test('an export that fails destroys the connection: a part must not look compl
   t.equal(status, 200);
   const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array>;
   await reader.read();
-  const ended = await office.sql`
+  const end = () => office.sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and query like 'copy (with%' and state = 'active'`;
-  t.equal(ended.length, 1, 'it was running');
+  const ended = await until(end, 'it is running', ({ length }) => length > 0);
+  t.equal(ended.length, 1);
   const readAll = async () => {
     while (!(await reader.read()).done);
   };
