@@ -1,4 +1,4 @@
--- What lets the ledger be spread over several servers (store/schema/distribution.ts): statements below hold on one server and
+-- What lets the ledger be spread over several servers (store/distribution.ts): statements below hold on one server and
 -- on many. One server keeps its tables and keys as they are.
 
 -- Whether this database is spread over several servers. "tollgate database distribute" replaces it, and the next two.

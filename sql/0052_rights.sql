@@ -15,7 +15,7 @@ begin
   -- Functions with the rights of the owner, and those that they call, look for a table among the temporary ones last.
   -- Postgres looks there first where search_path does not name pg_temp: a program that may do nothing but sign in made a
   -- temporary table "changes" with a trigger, called announce_change, and the trigger ran as the owner of all tables.
-  -- Functions of later files are made so (store/schema/migrate.ts).
+  -- Functions of later files are made so (store/migrate.ts).
   for each in
     select p.oid::regprocedure as name, substr(setting, length('search_path=') + 1) as path
     from pg_proc p, unnest(p.proconfig) as setting
