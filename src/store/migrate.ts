@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -9,6 +9,30 @@ import { DatabaseUnavailable } from './database-error.ts';
 import { changeTables } from './distribution.ts';
 
 export const SQL_DIRECTORY = fileURLToPath(new URL('../../sql', import.meta.url));
+/** The files of sql/schema, in the order in which they are applied: together they are the baseline. */
+const SUBJECTS = [
+  ...[
+    'settings',
+    'companies',
+    'people',
+    'keys',
+    'models',
+    'ledger',
+    'sums',
+    'budgets',
+    'seals',
+    'statements',
+    'limits',
+  ],
+  ...['events', 'requests', 'audit', 'erasure', 'gateways', 'tenant'],
+];
+/** The name under which a database keeps that it has the baseline; files of sql/migrations begin after it. */
+export const BASELINE = '0100_baseline.sql';
+/** What checkouts before the first release applied instead, and made the same tables by: the last file, and a digest of all. */
+const FORMER = {
+  last: '0060_fixed_paths.sql',
+  digest: '501c7b0e8d6c664ff63a7be5701252efd15c6d0d7e3ece7501055183c1666eb3',
+};
 
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
 export class MigrationRefused extends Error {}
@@ -44,7 +68,8 @@ const RESET_MS = 120_000;
 const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
 
 /**
- * Brings the database to this version, one transaction and lock for each file; sql/README.md describes upgrades.
+ * Brings the database to this version, one transaction and lock for the baseline and for each file of sql/migrations;
+ * sql/README.md describes upgrades.
  * A file with `-- needs NNNN` in its head keeps programs without file NNNN out. Makes partitions and repairs restores.
  * @returns the names of the files this call applied
  * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, has another
@@ -113,10 +138,6 @@ async function boundLocks(sql: Sql, ms: number): Promise<void> {
 async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<void> {
   await sql`create table if not exists schema_migrations (
     name text primary key, sha256 text not null, applied_at timestamptz not null default now(), needs text)`;
-  // only if missing: its lock would keep other gateways from starting during a long file
-  const { count } = await sql`
-    select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
-  if (count === 0) await sql`alter table schema_migrations add column needs text`;
   await changeTables(sql, async () => {
     // the path of functions that the file makes "from current": this schema, whatever "$user" is, and temporary tables last
     await sql`select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)
@@ -231,13 +252,38 @@ export function isKnownMigration(name: string): boolean {
   return readMigrations(SQL_DIRECTORY).some((migration) => migration.name === name);
 }
 
-/** The files that a database has, in their order, and those of them that this program does not know. */
+/** The files that a database has, in their order, and those of them that this program does not know. @throws MigrationRefused */
 export async function appliedMigrations(sql: Sql): Promise<{ applied: string[]; unknown: string[] }> {
   const known = readMigrations(SQL_DIRECTORY).map(({ name }) => name);
-  const [{ exists }] = await sql<[{ exists: boolean }]>`select to_regclass('schema_migrations') is not null as exists`;
-  const rows = exists ? await sql<{ name: string }[]>`select name from schema_migrations order by name` : [];
-  const applied = rows.map(({ name }) => name);
+  const applied = (await appliedRows(sql)).map(({ name }) => name);
   return { applied, unknown: applied.filter((name) => !known.includes(name)) };
+}
+
+interface Applied {
+  readonly name: string;
+  readonly sha256: string;
+  readonly needs: string | null;
+}
+
+/**
+ * What schema_migrations says, in the order of the files. All files from before the baseline, as they were at last, count as
+ * the baseline. @throws MigrationRefused where they are others
+ */
+async function appliedRows(sql: Sql): Promise<Applied[]> {
+  // by a look into pg_class: behind a lock to_regclass may still answer from the session's cache of before
+  const [table] = await sql<[{ exists: boolean }]>`select exists (
+    select from pg_class where relname = 'schema_migrations' and pg_table_is_visible(oid)) as exists`;
+  if (!table.exists) return [];
+  const rows = await sql<Applied[]>`select name, sha256, needs from schema_migrations order by name`;
+  const former = rows.filter(({ name }) => name < BASELINE);
+  if (former.length === 0) return rows;
+  if (hashOf(former.map(({ name, sha256 }) => `${name} ${sha256}\n`).join('')) !== FORMER.digest) {
+    throw new MigrationRefused(
+      `an earlier checkout made these tables, up to ${former.at(-1)?.name}: bring them to ${FORMER.last} with "tollgate migrate" of the last checkout that has this file, then start this one`,
+    );
+  }
+  const [baseline] = readMigrations(SQL_DIRECTORY);
+  return [{ name: BASELINE, sha256: baseline?.hash ?? '', needs: null }, ...rows.filter(({ name }) => name > BASELINE)];
 }
 
 /**
@@ -271,28 +317,43 @@ async function ensurePartitions(db: Database): Promise<void> {
   }
 }
 
+/** The baseline and the files after it. @param directory with the folders "schema" and "migrations", of which one may be missing */
 function readMigrations(directory: string) {
-  const names = readdirSync(directory).filter((name) => /^\d{4}_\w+\.sql$/.test(name));
-  return names.sort().map((name) => {
-    // a checkout with other line ends has the same hash
-    const text = readFileSync(join(directory, name), 'utf8').replaceAll('\r\n', '\n');
-    const head = /^(--.*\n)*/.exec(text)?.[0] ?? '';
-    // number of the newest file that a program must know to run with this one; null: any program can
-    const needs = /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null;
-    return { name, text, hash: createHash('sha256').update(text).digest('hex'), needs };
-  });
+  // a checkout with other line ends has the same hash
+  const read = (...path: string[]) => readFileSync(join(directory, ...path), 'utf8').replaceAll('\r\n', '\n');
+  const names = (folder: string) => {
+    const path = join(directory, folder);
+    return existsSync(path) ? readdirSync(path).filter((name) => name.endsWith('.sql')) : [];
+  };
+  const baseline = names('schema').length > 0 ? SUBJECTS.map((name) => read('schema', `${name}.sql`)).join('\n') : null;
+  const later = names('migrations').sort();
+  return [
+    // programs from before it may not run with it: they would apply their own files
+    ...(baseline === null ? [] : [migration(BASELINE, baseline, numberOf(BASELINE))]),
+    ...later.map((name) => {
+      const text = read('migrations', name);
+      const head = /^(--.*\n)*/.exec(text)?.[0] ?? '';
+      return migration(name, text, /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null);
+    }),
+  ];
 }
+
+/** @param needs number of the newest file that a program must know to run with this one; null: any program can */
+function migration(name: string, text: string, needs: string | null) {
+  return { name, text, hash: hashOf(text), needs };
+}
+
+function hashOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+const numberOf = (name: string) => name.slice(0, 4);
 
 /** @throws MigrationRefused */
 async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Migration[]> {
-  // by a look into pg_class: behind a lock to_regclass may still answer from the session's cache of before
-  const [table] = await sql<[{ exists: boolean }]>`select exists (
-    select from pg_class where relname = 'schema_migrations' and pg_table_is_visible(oid)) as exists`;
-  if (!table.exists) return [...migrations];
-  const rows = await sql<{ name: string; sha256: string; needs: string | null }[]>`
-    select name, sha256, to_jsonb(m) ->> 'needs' as needs from schema_migrations m order by name`; // the column may be missing
+  const rows = await appliedRows(sql);
   const applied = new Map(rows.map((row) => [row.name, row.sha256]));
-  const newest = migrations.at(-1)?.name.slice(0, 4) ?? '';
+  const newest = numberOf(migrations.at(-1)?.name ?? '');
   const tooNew = rows.findLast(
     ({ name, needs }) => needs !== null && needs > newest && !migrations.some((known) => known.name === name),
   );
@@ -340,8 +401,6 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
 
 /** The name of a gateway that was seen lately; null: there is none. */
 async function runningGateway(sql: Sql): Promise<string | null> {
-  const [table] = await sql<[{ exists: boolean }]>`select to_regclass('gateways') is not null as exists`; // of a later file
-  if (!table.exists) return null;
   const [row] = await sql<{ name: string }[]>`
     select name from gateways where last_seen_at > now() - interval '1 minute' order by last_seen_at desc limit 1`;
   return row?.name ?? null;

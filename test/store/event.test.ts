@@ -7,10 +7,9 @@ import { closeCompany, createCompany, reopenCompany } from '../../src/store/comp
 import type { Database, Sql } from '../../src/store/database.ts';
 import { type EventFilter, type EventRow, eventStore, listEvents, replayEvents } from '../../src/store/event.ts';
 import { createKey, revokeKey, rotateKey, setKey } from '../../src/store/key.ts';
-import { migrate } from '../../src/store/migrate.ts';
 import { mintPlaygroundKey } from '../../src/store/playground-key.ts';
 import { enterCompany } from '../../src/store/tenant-role.ts';
-import { emptyDatabase, testDatabase } from '../support/postgres.ts';
+import { testDatabase } from '../support/postgres.ts';
 
 const MS = 10_000;
 const ANN = 'ann@customer.example';
@@ -304,71 +303,4 @@ t.test('after 90 days events go, with their deliveries; an alert says that no mo
   t.same(await run((sql) => sql`select from event_deliveries`), []);
   const alerts = await run((sql) => listAlerts(sql, { undelivered: false, company, limit: 10 }));
   t.same(alerts.map(({ state }) => state).sort(), ['forgotten', 'superseded', 'superseded']);
-});
-
-/** The statement by which a gateway of the version before writes an alert and its deliveries. */
-const BEFORE = `
-  with written as (
-    insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded)
-    select id, null, '2026-11-01', t, 10, 12.50, null, t <> '100' from companies, unnest(array['50', '80', '100']) as t
-    on conflict do nothing returning id, company_id, superseded
-  ),
-  told as (
-    insert into budget_alert_deliveries (alert_id, channel, recipient)
-    select w.id, r.channel, r.recipient from written w cross join lateral (
-      select 'webhook' as channel, '' as recipient union select 'email', 'ops@gate.example') as r
-    where not w.superseded
-  )
-  select (select count(*)::integer from written) as reached,
-    (select count(*) from budget_alert_deliveries where state = 'dead') as dead`;
-
-t.test('a gateway of the version before writes alerts, and they are told once', async (t) => {
-  const { run, list, store } = await begin(t);
-  t.match(await run((sql) => sql.unsafe(BEFORE)), [{ reached: 3 }]);
-  await run(
-    (sql) =>
-      sql`update budget_alert_deliveries set state = 'delivered', attempts = attempts + 1 where channel = 'webhook'`,
-  );
-  t.equal((await store.look(null, { webhook: true, email: true, operators: ['ops@gate.example'] })).told, 0);
-  const [row, ...more] = await list();
-  t.same(more, []);
-  t.match(row?.deliveries, [
-    { channel: 'webhook', state: 'delivered' },
-    { channel: 'email', state: 'pending' },
-  ]);
-});
-
-t.test('alerts of before are events with what became of them', async (t) => {
-  const { db } = await emptyDatabase(t);
-  await migrate(db, { billingTimezone: 'UTC', upTo: '0039_no_compilation.sql' });
-  const [{ company }] = await db.run(
-    MS,
-    (sql) => sql<[{ company: string }]>`insert into companies (name) values ('ACME') returning id as company`,
-  );
-  await db.run(MS, (sql) => sql.unsafe(BEFORE));
-  await db.run(
-    MS,
-    (sql) =>
-      sql`update budget_alert_deliveries set state = 'dead', attempts = 12, last_error = 'status 500' where channel = 'webhook'`,
-  );
-  await migrate(db, { billingTimezone: 'UTC' });
-  const [row, ...more] = await listOf(db)();
-  t.same(more, []);
-  const [alert] = await db.run(MS, (sql) => sql`select id, occurred_at from budget_alerts where not superseded`);
-  t.same(row?.event, {
-    id: alert?.id,
-    type: 'budget.threshold',
-    company: { id: company, name: 'ACME' },
-    key: null,
-    month: '2026-11',
-    threshold: '100',
-    budget_eur: '10',
-    spent_eur: '12.5',
-    forecast_eur: null,
-    occurred_at: alert?.occurred_at.toISOString(),
-  });
-  t.match(row?.deliveries, [
-    { channel: 'webhook', state: 'dead', attempts: 12, last_error: 'status 500' },
-    { channel: 'email', state: 'pending' },
-  ]);
 });
