@@ -64,18 +64,6 @@ function refused(groups: readonly SteeringGroup[]): string {
   return ['| member | obeyed by | what a caller could do |', '|---|---|---|', ...rows].join('\n');
 }
 
-/** The functions that several migrations make, with the last one, as a Markdown table. */
-function functions(): string {
-  const files = new Map<string, Set<string>>();
-  for (const file of readdirSync(join(ROOT, 'sql')).sort()) {
-    for (const [, name = ''] of read(join('sql', file)).matchAll(/^create (?:or replace )?function (\w+)/gm))
-      files.set(name, new Set([...(files.get(name) ?? []), file]));
-  }
-  const replaced = [...files].filter(([, { size }]) => size > 1);
-  const rows = replaced.map(([name, all]) => `| \`${name}\` | \`${[...all].at(-1)}\` |`).sort();
-  return ['| function | file |', '|---|---|', ...rows].join('\n');
-}
-
 const SECRETS = SECRETS_NOTE.replace(/[A-Z_]{2,}/g, '`$&`');
 
 /** The text with everything between `<!-- name: … -->` and `<!-- /name -->` replaced. */
@@ -84,7 +72,7 @@ function filled(text: string, name: string, content: string): string {
   return text.replace(block, (_all, begin, end) => `${begin}\n${content}\n\n${end}`);
 }
 
-t.test('the documents have every variable, refused member and replaced function as the code has them', async (t) => {
+t.test('the documents have every variable and refused member as the code has them', async (t) => {
   const common = VARIABLES.filter(({ name }) => COMMON.includes(name));
   const expected = {
     'README.md': filled(read('README.md'), 'settings', table(common)),
@@ -99,7 +87,6 @@ t.test('the documents have every variable, refused member and replaced function 
         refused(STEERING_WITHIN),
       ].join('\n\n'),
     ),
-    'sql/README.md': filled(read('sql/README.md'), 'functions', functions()),
   };
   for (const [path, text] of Object.entries(expected)) {
     if (process.env.UPDATE_README === '1') writeFileSync(join(ROOT, path), text);

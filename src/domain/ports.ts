@@ -103,7 +103,7 @@ export interface Hold {
   end(): void;
 }
 
-/** What a gateway wants of one limit (sql/0025_limit_leases.sql). */
+/** What a gateway wants of one limit (sql/schema/limits.sql). */
 export interface AskedUnits {
   readonly subject: string;
   readonly kind: LimitKind;
@@ -148,7 +148,7 @@ export interface LimitStore {
 /** The ledger's part of the database. Calls reject with an error whose `unavailable` says whether to try again. */
 export interface LedgerStore {
   /**
-   * Inserts a JSON array of records, each at most once ever, and seals them (sql/0011_seals.sql). All
+   * Inserts a JSON array of records, each at most once ever, and seals them (sql/schema/seals.sql). All
    * or nothing. The bytes must not change until it has succeeded, or ever if it fails.
    * @param total femto-EUR of all of them, if the caller knows the sums it consists of
    * @returns the cost inserted per company and month; "all" when it adds up to `total`

@@ -12,7 +12,7 @@ interface Wanted extends PromiseWithResolvers<boolean> {
 }
 
 /**
- * Reservations of requests of companies with a strict budget (reserve_budget in sql/0044_distribution.sql).
+ * Reservations of requests of companies with a strict budget (reserve_budget in sql/schema/budgets.sql).
  * Requests that arrive during a round trip share the next one, so none waits for more than two.
  * Inserting a record ends its reservation in the database; requests without a record release it here.
  */

@@ -27,7 +27,7 @@ const FORGET_MS = 65_000; // a window, and a little more
 const TRIM_MS = 600_000;
 
 /**
- * Limits over all gateways, by leases in the database (sql/0025_limit_leases.sql). A request takes units that
+ * Limits over all gateways, by leases in the database (sql/schema/limits.sql). A request takes units that
  * were leased ahead; where there are none it waits for one statement, which serves all that wait. With the
  * database away each gateway goes on with its part.
  */

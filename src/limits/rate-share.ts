@@ -5,7 +5,7 @@ import { Share } from './share.ts';
 /** Seconds of demand that are leased ahead, and the most that all gateways together lease ahead of what is left. */
 const AHEAD_SECONDS = 0.5;
 const AHEAD_OF_LEFT = 0.25;
-/** How long a unit counts (sql/0025_limit_leases.sql). */
+/** How long a unit counts (sql/schema/limits.sql). */
 const WINDOW_SECONDS = 62;
 /** How long a leased unit may be held: used later, it would count for less than a minute. */
 const HELD_MS = 2000;

@@ -28,7 +28,7 @@ const STRANGERS = 20;
 const STRANGERS_AT_ONCE = 1000;
 
 /**
- * Writes the trail (sql/0030_requests.sql) beside the ledger and never in its way: about once a second, in one
+ * Writes the trail (sql/schema/requests.sql) beside the ledger and never in its way: about once a second, in one
  * statement, asleep while there are no requests. Nothing waits for it. What the database does not take is kept in
  * memory up to a bound and dropped beyond it; what a process that is killed holds is lost.
  *

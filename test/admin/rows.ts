@@ -1,8 +1,4 @@
-import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { Sql } from '../../src/store/connection/pool.ts';
-import { SQL_DIRECTORY } from '../../src/store/schema/migrate.ts';
 
 export interface Rows {
   readonly companies: readonly string[];
@@ -14,19 +10,16 @@ export interface Rows {
   readonly into?: string;
   /** First day of their month. */
   readonly month?: string;
-  /** Whether some have cost centres; not in the tables of older versions. */
-  readonly labels?: boolean;
 }
 
 const MODELS = ['swift', 'solid', 'far-away', 'vectors', 'atelier', 'scholar', 'tiny'];
 
 /** Inserts ledger rows of every kind by SQL, the same for the same arguments. Days are those of the billing time zone. */
 export async function insertUsage(sql: Sql, asked: Rows): Promise<void> {
-  const { companies, keys, rows, seed, into = 'api_usage', month = '2026-11-01', labels = true } = asked;
+  const { companies, keys, rows, seed, into = 'api_usage', month = '2026-11-01' } = asked;
   await sql`
     insert into ${sql(into)} (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
-      prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at
-      ${labels ? sql`, cost_center` : sql``})
+      prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center)
     select ${month}::date, md5(${seed} || 'row ' || i)::uuid,
       (${companies as string[]}::uuid[])[1 + i % ${companies.length}::int], (${keys as string[]}::uuid[])[1 + i % ${keys.length}::int],
       (${MODELS}::text[])[1 + (i * 7 + i / 11) % ${MODELS.length}::int], 'internal-' || i % 3,
@@ -36,16 +29,6 @@ export async function insertUsage(sql: Sql, asked: Rows): Promise<void> {
       case when i % 23 = 0 then 'client_aborted' when i % 29 = 0 then 'upstream_failed' else 'completed' end,
       (${month}::timestamp + (i * 997 % 28) * interval '1 day' + (i * 31 % 1440) * interval '1 minute')
         at time zone (select value from settings where name = 'billing_timezone')
-      ${labels ? sql`, (array['', '', 'Einkauf', 'R&D', 'IT''s'])[1 + i / 3 % 5]` : sql``}
+      , (array['', '', 'Einkauf', 'R&D', 'IT''s'])[1 + i / 3 % 5]
     from (select i, 100 + i * 37 % 9000 as prompt, i * 53 % 2500 as completion from generate_series(1, ${rows}::int) as i) as made`;
-}
-
-/** A folder with some of the migrations, as in an older version of the program. */
-export function copyMigrations(t: { teardown(after: () => void): unknown }, keep: (name: string) => boolean): string {
-  const directory = mkdtempSync(join(tmpdir(), 'tollgate-sql-'));
-  t.teardown(() => rmSync(directory, { recursive: true }));
-  for (const name of readdirSync(SQL_DIRECTORY)) {
-    if (keep(name)) cpSync(join(SQL_DIRECTORY, name), join(directory, name));
-  }
-  return directory;
 }

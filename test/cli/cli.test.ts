@@ -161,7 +161,7 @@ t.test('commands ask for a migration until the database is migrated', async (t) 
   }
   const migrated = await tollgate(['migrate', '--json'], { env });
   t.match(migrated, { code: 0, err: '' });
-  t.equal(migrated.json.applied[0], '0001_gateway.sql');
+  t.same(migrated.json.applied, ['0100_baseline.sql']);
   t.match(await tollgate(['migrate'], { env }), { code: 0, out: 'The database is at this version.\n' });
   t.match(await tollgate(['company', 'list'], { env }), { code: 0, err: '' });
 

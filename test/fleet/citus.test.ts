@@ -1,13 +1,14 @@
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { distribute } from '../../src/store/schema/distribution.ts';
-import { migrate, SQL_DIRECTORY } from '../../src/store/schema/migrate.ts';
+import { SQL_DIRECTORY } from '../../src/store/schema/files.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { holds, inDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
@@ -129,16 +130,13 @@ async function lockOnWorker(t: Test, { workers }: CitusCluster, table: string): 
 
 async function migrateSpread(t: Test, cluster: CitusCluster): Promise<void> {
   const url = await spreadDatabase(cluster, 'migrated');
-  const directory = t.testdir(
-    Object.fromEntries(
-      readdirSync(SQL_DIRECTORY).map((name) => [name, readFileSync(join(SQL_DIRECTORY, name), 'utf8')]),
-    ),
-  );
+  const directory = t.testdir();
+  cpSync(SQL_DIRECTORY, directory, { recursive: true });
   const later = `
     alter table usage_daily add column later text;
     create or replace function billing_month(at timestamptz) returns date language sql stable set search_path from current as
     $$ select date_trunc('month', at at time zone (select value from settings where name = 'billing_timezone'))::date $$;`;
-  writeFileSync(join(directory, '9999_later.sql'), later);
+  writeFileSync(join(directory, 'migrations/9999_later.sql'), later);
   const db = openDatabase({ url });
   t.teardown(() => db.close());
   const release = await lockOnWorker(t, cluster, 'usage_daily');

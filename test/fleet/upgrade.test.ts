@@ -1,25 +1,10 @@
-import { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { digestOf } from '../../src/domain/key.ts';
 import { judge } from '../faults/judge.ts';
 import { send, startLoad } from '../faults/load.ts';
 import { faultWorld } from '../faults/world.ts';
+import { nextVersion } from '../support/next-version.ts';
 import { until } from '../support/until.ts';
-
-const ROOT = fileURLToPath(new URL('../../', import.meta.url));
-
-/** A later version of the program: this one with more migrations. @returns its main file */
-function nextVersion(t: Test, files: Record<string, string>): string {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-next-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  for (const part of ['src', 'sql', 'package.json']) cpSync(join(ROOT, part), join(folder, part), { recursive: true });
-  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, 'sql', name), text);
-  return join(folder, 'src/main.ts');
-}
 
 const ADDITIVE = `-- Companies get a region.
 alter table companies add column region text not null default 'eu';

@@ -9,7 +9,8 @@ import type { Test } from 'tap';
 import { DatabaseUnavailable } from '../../src/store/connection/errors.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../src/store/schema/embedded.ts';
-import { migrate, SQL_DIRECTORY } from '../../src/store/schema/migrate.ts';
+import { SQL_DIRECTORY } from '../../src/store/schema/files.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
 import { atEnd } from './at-end.ts';
 import { freezeTemplate, onEach, spread, WORKERS } from './distributed.ts';
 import { until } from './until.ts';
@@ -196,8 +197,8 @@ async function retrying<T>(attempt: () => Promise<T>): Promise<T> {
 /** Makes the migrated template of the present `sql/`, unless another process has. */
 async function ensureTemplate(sql: Sql, server: string): Promise<string> {
   const hash = createHash('sha256');
-  for (const file of readdirSync(SQL_DIRECTORY).sort())
-    hash.update(file).update(readFileSync(join(SQL_DIRECTORY, file)));
+  for (const file of readdirSync(SQL_DIRECTORY, { recursive: true, encoding: 'utf8' }).sort())
+    if (file.endsWith('.sql')) hash.update(file).update(readFileSync(join(SQL_DIRECTORY, file)));
   const name = `tollgate_template_${hash.digest('hex').slice(0, 12)}`;
   if (await exists(sql, name)) return name;
 

@@ -20,7 +20,7 @@ export interface Correction extends UsageSums {
   readonly request_ids: readonly string[];
 }
 
-/** A checkpoint of the ledger's seals (sql/0041_statements.sql) and its digest in hex. */
+/** A checkpoint of the ledger's seals (sql/schema/seals.sql) and its digest in hex. */
 export interface SealCheckpoint {
   readonly checkpoint: number;
   readonly digest: string;

@@ -11,7 +11,7 @@ export interface Erased {
 }
 
 /**
- * Erases the names and addresses of a closed company and its people (sql/0048_moved_people.sql). The ledger, its
+ * Erases the names and addresses of a closed company and its people (sql/schema/erasure.sql). The ledger, its
  * sums and its seals stay. Takes about as long as writing its part of the audit log again; safe to repeat.
  * @param name its present name, as a confirmation; null: only counts, and changes nothing
  * @throws RefusedChange when the company is unknown, open, or has another name

@@ -12,7 +12,7 @@ export function actingAs<T>(db: Database, actor: string, deadlineMs: number, wor
   });
 }
 
-/** Bytes that the transaction has written into the audit log so far (sql/0049_erasure_and_audit.sql). */
+/** Bytes that the transaction has written into the audit log so far (sql/schema/audit.sql). */
 export async function auditedBytes(sql: Sql): Promise<number> {
   const [{ bytes }] = await sql<[{ bytes: string | null }]>`select current_setting('tollgate.audited', true) as bytes`;
   return Number(bytes);

@@ -5,7 +5,7 @@ const CREATE_MS = 10_000;
 
 /**
  * Switches the transaction to the tenant role, which row-level security restricts to one company's rows
- * (sql/0020_tenant_wall.sql). One round trip. Has no effect where the role does not exist.
+ * (sql/schema/tenant.sql). One round trip. Has no effect where the role does not exist.
  * @param company a well-formed id
  * @param reader only to an operator do rows tell which person of the operator made them (made-by.ts)
  */

@@ -8,7 +8,7 @@ import { literal } from '../connection/identity.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
 
-/** Budget alerts (sql/0026_budget_alerts.sql). A trigger makes each that is told an event. */
+/** Budget alerts (sql/schema/budgets.sql). A trigger makes each that is told an event. */
 
 type Fragment = ReturnType<typeof alertColumn>;
 

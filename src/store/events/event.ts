@@ -14,7 +14,7 @@ const BURST = 32;
 const PAUSE_SECONDS = 0.1;
 
 /**
- * Events in the database (sql/0040_events.sql).
+ * Events in the database (sql/schema/events.sql).
  * @param db for the lease, which every gateway asks for
  * @param own for all the rest, so that it never takes a connection from the API
  */

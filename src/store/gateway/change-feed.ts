@@ -6,7 +6,7 @@ import type { Database, Listening, Sql } from '../connection/pool.ts';
 export interface Follower {
   /**
    * A change was committed. Called once for most: after 10,000 others or a failover it may be called again.
-   * @param kind 'key', 'company', 'model', 'assistant' or 'all' (sql/0001_gateway.sql)
+   * @param kind 'key', 'company', 'model', 'assistant' or 'all' (sql/schema/gateways.sql)
    * @param subject what the change is about: a digest in hex or an id; '' for shared models and 'all'
    */
   changed(kind: string, subject: string): void;

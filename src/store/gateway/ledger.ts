@@ -115,7 +115,7 @@ async function keepReservations(
   });
 }
 
-/** Reservations as `reserve_budget` takes them (sql/0044_distribution.sql). */
+/** Reservations as `reserve_budget` takes them (sql/schema/budgets.sql). */
 function jsonOf(reservations: readonly Reservation[]): string {
   return JSON.stringify(
     reservations.map(({ requestId, companyId, month, amount, bounded }) => ({
@@ -133,7 +133,7 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
   const records = refused.map(({ record }) => record.replaceAll('\0', '\ufffd'));
   const reasons = refused.map(({ reason }) => reason.replaceAll('\0', '\ufffd'));
   // the row may exist on the primary alone: the message makes a repetition wait for the synchronous
-  // standby too (see sql/0012_repeated_batches.sql)
+  // standby too (see sql/schema/seals.sql)
   await db.run(
     READ_MS,
     (sql) => sql`

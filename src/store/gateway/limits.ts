@@ -4,7 +4,7 @@ import type { Database } from '../connection/pool.ts';
 const LEASE_MS = 2000; // requests wait for it: later the gateway decides alone
 const TRIM_MS = 2000;
 
-/** Limits over all gateways (sql/0025_limit_leases.sql). */
+/** Limits over all gateways (sql/schema/limits.sql). */
 export function limitStore(db: Database): LimitStore {
   return {
     async lease(gateway, leaseSeconds, asked) {

@@ -6,7 +6,7 @@ const APPLY_MS = 2000;
 
 /**
  * Brings the price columns of `models` up to date when a date has passed (apply_due_prices in
- * sql/0035_model_prices.sql). Every gateway does so, and whichever is first does it for all. It asks the database
+ * sql/schema/models.sql). Every gateway does so, and whichever is first does it for all. It asks the database
  * only after a change of a model, and when a date that it knows has come: nothing while no price is to come.
  */
 export class PriceDates implements Follower {

@@ -10,7 +10,7 @@ export const HOURS_DAYS = 190;
 /** Rows that one step of the retention deletes; 20 ms. */
 const STEP_ROWS = 2000;
 
-/** The trail's tables (sql/0030_requests.sql). */
+/** The trail's tables (sql/schema/requests.sql). */
 export function trailStore(db: Database): TrailStore {
   return {
     async insert(rows) {

@@ -5,7 +5,7 @@ import { appliedMigrations, MigrationRefused, ownTables } from './migrate.ts';
 /**
  * A copy of all tables of Tollgate as text, whatever version of Postgres wrote it and will read it:
  *
- *   {"tollgate_backup":1,"migration":"0032_gateways.sql",…}     first line: BackupHead
+ *   {"tollgate_backup":1,"migration":"0100_baseline.sql",…}     first line: BackupHead
  *   {"table":"companies","columns":["id","name",…]}             for each table: this line,
  *   <rows as COPY writes them>                                  its rows,
  *   \.                                                          and the end of them
@@ -52,7 +52,7 @@ export interface BackupProgress {
 
 /** Tables whose rows live for minutes or a day, and are left out. With the sessions, people sign in again. */
 const TRANSIENT = ['sessions', 'changes', 'budget_reservations', 'key_reveals', 'idempotent_answers'];
-/** Gateways that are gone with records: no month is closed without those (sql/0047_gone_backlogs.sql). */
+/** Gateways that are gone with records: no month is closed without those (sql/schema/gateways.sql). */
 const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;
 
 /** A database that has nothing to copy, or cannot be copied into one file. */

@@ -170,7 +170,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
     );
   }
   // on each server, for the tenant too: what Citus thinks that a part of a page costs makes Postgres compile it
-  // (sql/0039_no_compilation.sql), for ten times as long as the page takes
+  // (sql/schema/settings.sql), for ten times as long as the page takes
   if (compiles) statements.push(`alter database ${database} set jit = off`);
   const place = placeOf(generation);
   if (entered === null || !entered.includes(place) || !entered.includes(zone))
@@ -240,7 +240,7 @@ const HORIZON_SECONDS = 15;
 /** Functions that parts of a statement call on the workers. */
 const ON_WORKERS: readonly string[] = ['enter_shard', 'usage_digest', 'billing_month'];
 
-/** What row-level security says of a row. Citus takes no policy with a query in it (sql/0043_compact_sums.sql). */
+/** What row-level security says of a row. Citus takes no policy with a query in it (sql/schema/tenant.sql). */
 const OWN = `current_user <> 'tollgate_tenant' or company_id = nullif(current_setting('tollgate.company_id', true), '')::uuid`;
 
 /** The statements of a batch go to each worker over one connection, which knows their plans, and in the same order. */
@@ -258,7 +258,7 @@ function placeOf(generation: number): string {
   return `tollgate_${generation}_`;
 }
 
-/** Functions that one server has no need of, or in another form (sql/0044_distribution.sql). @param zone quoted */
+/** Functions that one server has no need of, or in another form (sql/schema/settings.sql). @param zone quoted */
 function functions(zone: string, place: string): readonly string[] {
   return [
     `create or replace function is_distributed() returns boolean language sql immutable as 'select true'`,

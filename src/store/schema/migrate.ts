@@ -1,14 +1,9 @@
-import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { duration } from '../../domain/text/overview.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { changeTables } from './distribution.ts';
-
-export const SQL_DIRECTORY = fileURLToPath(new URL('../../../sql', import.meta.url));
+import { BASELINE, hasNumbered, type Migration, numberOf, readFormer, readMigrations, SQL_DIRECTORY } from './files.ts';
 
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
 export class MigrationRefused extends Error {}
@@ -23,8 +18,6 @@ interface MigrateOptions {
   /** Takes what lasts long, in words: which file is running, and whom it is waiting for. */
   readonly onProgress?: (text: string) => void;
 }
-
-type Migration = ReturnType<typeof readMigrations>[number];
 
 const LIMIT_MS = 12 * 3_600_000;
 const TOLD_FIRST_MS = 3000;
@@ -44,7 +37,8 @@ const RESET_MS = 120_000;
 const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
 
 /**
- * Brings the database to this version, one transaction and lock for each file; sql/README.md describes upgrades.
+ * Brings the database to this version, one transaction and lock for the baseline and for each file of sql/migrations;
+ * sql/README.md describes upgrades.
  * A file with `-- needs NNNN` in its head keeps programs without file NNNN out. Makes partitions and repairs restores.
  * @returns the names of the files this call applied
  * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, has another
@@ -55,14 +49,14 @@ export async function migrate(
   db: Database,
   { billingTimezone, directory, upTo, limitMs = LIMIT_MS, onProgress = () => {} }: MigrateOptions,
 ): Promise<string[]> {
-  const migrations = readMigrations(directory ?? SQL_DIRECTORY).filter(
-    ({ name }) => upTo === undefined || name <= upTo,
-  );
+  const from = directory ?? SQL_DIRECTORY;
+  const files = readMigrations(from).filter(({ name }) => upTo === undefined || name <= upTo);
+  const former = readFormer(from);
   const done: string[] = [];
   const end = performance.now() + limitMs;
   let pending = await db.run(CHECK_MS, async (sql) => {
     await requireUsable(sql);
-    return pendingOf(sql, migrations);
+    return pendingOf(sql, files, former);
   });
   const progress = startProgress(onProgress);
   let lockedSince: number | undefined;
@@ -73,7 +67,7 @@ export async function migrate(
         pending = await db.transaction(Math.max(1, end - performance.now()), async (sql) => {
           progress.now('waiting for another program that changes the tables of this database');
           await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
-          pending = await pendingOf(sql, migrations);
+          pending = await pendingOf(sql, files, former);
           const [next, ...later] = pending;
           if (next === undefined) return [];
           progress.now(`${next.name} is running`);
@@ -113,10 +107,6 @@ async function boundLocks(sql: Sql, ms: number): Promise<void> {
 async function apply(sql: Sql, { name, text, hash, needs }: Migration): Promise<void> {
   await sql`create table if not exists schema_migrations (
     name text primary key, sha256 text not null, applied_at timestamptz not null default now(), needs text)`;
-  // only if missing: its lock would keep other gateways from starting during a long file
-  const { count } = await sql`
-    select from pg_attribute where attrelid = 'schema_migrations'::regclass and attname = 'needs' and not attisdropped`;
-  if (count === 0) await sql`alter table schema_migrations add column needs text`;
   await changeTables(sql, async () => {
     // the path of functions that the file makes "from current": this schema, whatever "$user" is, and temporary tables last
     await sql`select set_config('search_path', quote_ident(current_schema()) || ', pg_temp', true)
@@ -221,8 +211,8 @@ async function untilOver(db: Database, holders: readonly { id: string }[], at: n
  * @throws MigrationRefused as migrate does; DatabaseUnavailable
  */
 export async function pendingMigrations(db: Database, directory = SQL_DIRECTORY): Promise<string[]> {
-  const migrations = readMigrations(directory);
-  const pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, migrations));
+  const files = readMigrations(directory);
+  const pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, files, readFormer(directory)));
   return pending.map(({ name }) => name);
 }
 
@@ -231,13 +221,49 @@ export function isKnownMigration(name: string): boolean {
   return readMigrations(SQL_DIRECTORY).some((migration) => migration.name === name);
 }
 
-/** The files that a database has, in their order, and those of them that this program does not know. */
+/**
+ * The files that a database has, in their order, and those of them that this program does not know. Numbered files from
+ * before the baseline count as the baseline.
+ * @throws MigrationRefused where some of those are missing
+ */
 export async function appliedMigrations(sql: Sql): Promise<{ applied: string[]; unknown: string[] }> {
   const known = readMigrations(SQL_DIRECTORY).map(({ name }) => name);
-  const [{ exists }] = await sql<[{ exists: boolean }]>`select to_regclass('schema_migrations') is not null as exists`;
-  const rows = exists ? await sql<{ name: string }[]>`select name from schema_migrations order by name` : [];
-  const applied = rows.map(({ name }) => name);
+  const rows = await readApplied(sql);
+  const names = rows.map(({ name }) => name);
+  if (isNumbered(rows) && missingOf(rows, readFormer(SQL_DIRECTORY)).length > 0) {
+    throw new MigrationRefused('the database has tables of a checkout from before 0.1.0: run "tollgate migrate" first');
+  }
+  const applied = isNumbered(rows) ? [BASELINE, ...names.filter((name) => name > BASELINE)] : names;
   return { applied, unknown: applied.filter((name) => !known.includes(name)) };
+}
+
+interface Applied {
+  readonly name: string;
+  readonly sha256: string;
+  readonly needs: string | null;
+}
+
+/** What schema_migrations says, in the order of the files. */
+async function readApplied(sql: Sql): Promise<Applied[]> {
+  // by a look into pg_class: behind a lock to_regclass may still answer from the session's cache of before
+  const [table] = await sql<[{ exists: boolean }]>`select exists (
+    select from pg_class where relname = 'schema_migrations' and pg_table_is_visible(oid)) as exists`;
+  if (!table.exists) return [];
+  return sql<Applied[]>`select name, sha256, needs from schema_migrations order by name`;
+}
+
+/** Whether numbered files made the tables. @throws MigrationRefused where they are not all there, as they were at last */
+function isNumbered(rows: readonly Applied[]): boolean {
+  const former = rows.filter(({ name }) => name < BASELINE);
+  if (former.length === 0) return false;
+  if (hasNumbered(former)) return true;
+  throw new MigrationRefused(
+    `an older checkout made these tables, up to ${former.at(-1)?.name}: run "tollgate migrate" of the last checkout that has sql/0053_spend_polls.sql, then this one`,
+  );
+}
+
+function missingOf(rows: readonly Applied[], files: readonly Migration[]): Migration[] {
+  return files.filter(({ name }) => !rows.some((row) => row.name === name));
 }
 
 /**
@@ -271,30 +297,14 @@ async function ensurePartitions(db: Database): Promise<void> {
   }
 }
 
-function readMigrations(directory: string) {
-  const names = readdirSync(directory).filter((name) => /^\d{4}_\w+\.sql$/.test(name));
-  return names.sort().map((name) => {
-    // a checkout with other line ends has the same hash
-    const text = readFileSync(join(directory, name), 'utf8').replaceAll('\r\n', '\n');
-    const head = /^(--.*\n)*/.exec(text)?.[0] ?? '';
-    // number of the newest file that a program must know to run with this one; null: any program can
-    const needs = /^-- needs (\d{4})\b/m.exec(head)?.[1] ?? null;
-    return { name, text, hash: createHash('sha256').update(text).digest('hex'), needs };
-  });
-}
-
-/** @throws MigrationRefused */
-async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Migration[]> {
-  // by a look into pg_class: behind a lock to_regclass may still answer from the session's cache of before
-  const [table] = await sql<[{ exists: boolean }]>`select exists (
-    select from pg_class where relname = 'schema_migrations' and pg_table_is_visible(oid)) as exists`;
-  if (!table.exists) return [...migrations];
-  const rows = await sql<{ name: string; sha256: string; needs: string | null }[]>`
-    select name, sha256, to_jsonb(m) ->> 'needs' as needs from schema_migrations m order by name`; // the column may be missing
+/** @param known files of this program @param former those for a database of numbered files @throws MigrationRefused */
+async function pendingOf(sql: Sql, known: readonly Migration[], former: readonly Migration[]): Promise<Migration[]> {
+  const rows = await readApplied(sql);
+  const migrations = isNumbered(rows) ? [...former, ...known.filter(({ name }) => name > BASELINE)] : known;
   const applied = new Map(rows.map((row) => [row.name, row.sha256]));
-  const newest = migrations.at(-1)?.name.slice(0, 4) ?? '';
+  const newest = numberOf(migrations.at(-1)?.name ?? '');
   const tooNew = rows.findLast(
-    ({ name, needs }) => needs !== null && needs > newest && !migrations.some((known) => known.name === name),
+    ({ name, needs }) => needs !== null && needs > newest && !migrations.some((file) => file.name === name),
   );
   if (tooNew !== undefined) {
     throw new MigrationRefused(
@@ -309,7 +319,7 @@ async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Mi
       );
     }
   }
-  return migrations.filter(({ name }) => !applied.has(name));
+  return missingOf(rows, migrations);
 }
 
 /**
@@ -340,8 +350,6 @@ async function setBillingTimezone(sql: Sql, zone: string): Promise<void> {
 
 /** The name of a gateway that was seen lately; null: there is none. */
 async function runningGateway(sql: Sql): Promise<string | null> {
-  const [table] = await sql<[{ exists: boolean }]>`select to_regclass('gateways') is not null as exists`; // of a later file
-  if (!table.exists) return null;
   const [row] = await sql<{ name: string }[]>`
     select name from gateways where last_seen_at > now() - interval '1 minute' order by last_seen_at desc limit 1`;
   return row?.name ?? null;

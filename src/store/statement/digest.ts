@@ -1,4 +1,4 @@
-/** The columns that the digest of a ledger row is of, in their order (sql/0044_distribution.sql). */
+/** The columns that the digest of a ledger row is of, in their order (sql/schema/ledger.sql). */
 const COLUMNS = [
   ...['billing_month', 'request_id', 'company_id', 'api_key_id', 'model_slug', 'upstream_model', 'endpoint'],
   ...['prompt_tokens', 'completion_tokens', 'cost_eur', 'price_input', 'price_output', 'usage_source', 'outcome'],

@@ -34,7 +34,7 @@ export interface StatementCheck extends Found<StatementFinding> {
 }
 
 /**
- * Proves every statement from the rows it covers (sql/0041_statements.sql): its text against its digest and the
+ * Proves every statement from the rows it covers (sql/schema/statements.sql): its text against its digest and the
  * statement before it, its rows against the ledger, its sums against its rows, and each row of a closed month
  * against the statements. Reads all closed months; safe while rows are written.
  */

@@ -151,7 +151,7 @@ export interface SealCheck extends Found<Finding> {
 
 /**
  * Checks every row against the seal of its batch, and every seal against the one before it
- * (sql/0011_seals.sql). Reads the whole ledger; safe while rows are written.
+ * (sql/schema/seals.sql). Reads the whole ledger; safe while rows are written.
  */
 export async function verifySeals(sql: Sql): Promise<SealCheck> {
   const [row] = await sql<[SealCheck]>`

@@ -7,7 +7,7 @@ import type { Sql } from '../connection/pool.ts';
 import type { UsageFilters } from './company-usage.ts';
 import { reasonRows, sumOf } from './request-hours.ts';
 
-/** How fast and how well calls were answered; see `request_hours` in sql/0030_requests.sql. */
+/** How fast and how well calls were answered; see `request_hours` in sql/schema/requests.sql. */
 export interface QualityGroup {
   /** Milliseconds of requests that were not refused; null where all were. */
   readonly p50: number | null;

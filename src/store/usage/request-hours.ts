@@ -2,7 +2,7 @@ import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../../domain/
 import { BILLING_ZONE, NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** Sums of requests by the hour, which outlive the trail (sql/0030_requests.sql). */
+/** Sums of requests by the hour, which outlive the trail (sql/schema/requests.sql). */
 
 /** Hours of a company. Both instants are rounded down to whole hours. */
 interface HoursRange {

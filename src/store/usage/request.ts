@@ -6,7 +6,7 @@ import { NIL_ID } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { PAGE_ROWS } from '../lists/page.ts';
 
-/** Requests as pages and the command line show them (sql/0030_requests.sql). */
+/** Requests as pages and the command line show them (sql/schema/requests.sql). */
 
 /** Rows of the trail, and of the sums by hour, that a filtered list looks at in one statement. */
 const WINDOW = 10_000;

@@ -11,11 +11,11 @@ import { intoFile } from '../../../src/cli/frame/files.ts';
 import { startDemo } from '../../../src/demo/server.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { findEmbedded } from '../../../src/store/schema/embedded.ts';
-import { migrate } from '../../../src/store/schema/migrate.ts';
 import { startProcess } from '../../faults/gateway.ts';
 import { CHILD_ENV } from '../../support/child.ts';
 import { ROOT, tollgate } from '../../support/cli.ts';
 import { ask } from '../../support/client.ts';
+import { nextVersion } from '../../support/next-version.ts';
 import { emptyDatabase, holds, testDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 
@@ -108,7 +108,7 @@ t.test('files that cannot be written or read are named in one line', async (t) =
   t.match(await tollgate(['database', 'backup', '--to', file, '--json'], { env }), { code: 0, json: { file } });
   t.match(
     gunzipSync(readFileSync(file)).toString(),
-    /^\{"tollgate_backup":1,"migration":"00.*\{"end":true,"rows":\{.*\}\}\n$/s,
+    /^\{"tollgate_backup":1,"migration":"01.*\{"end":true,"rows":\{.*\}\}\n$/s,
   );
   t.match(await tollgate(['database', 'backup', '--to', file], { env }), {
     code: 1,
@@ -137,22 +137,47 @@ t.test('files that cannot be written or read are named in one line', async (t) =
   t.match(await tollgate(['database', 'backup'], { env }), { code: 64, err: /missing --to/ });
 });
 
-t.test('a database that waits for its upgrade is copied as it is, and one without tables is not', async (t) => {
-  const { url, db } = await emptyDatabase(t);
-  const env = { DATABASE_URL: url };
-  const file = join(folder, 'before.backup');
-  const backup = () => tollgate(['database', 'backup', '--to', file], { env });
-  t.match(await backup(), { code: 1, err: /^tollgate: the database has no tables of Tollgate/ });
-  await migrate(db, { billingTimezone: 'UTC', upTo: '0040_events.sql' });
-  await db.run(10_000, (sql) => sql`insert into companies (name) values ('Early')`);
-  t.match(await backup(), { code: 0, out: /^Wrote/ });
-  t.ok(await holds(db, `not exists (select from schema_migrations where name > '0041')`), 'nothing was migrated');
-
-  const target = await emptyDatabase(t);
-  const to = { env: { DATABASE_URL: target.url } };
-  t.match(await tollgate(['database', 'restore', '--from', file], to), { code: 0 });
-  t.match(await tollgate(['company', 'list', '--json'], to), { code: 0, out: /Early/ });
+t.test('a database without tables is not copied', async (t) => {
+  const { url } = await emptyDatabase(t);
+  t.match(await tollgate(['database', 'backup', '--to', join(folder, 'none.backup')], { env: { DATABASE_URL: url } }), {
+    code: 1,
+    err: /^tollgate: the database has no tables of Tollgate/,
+  });
 });
+
+t.test(
+  'the next version copies a database that waits for its upgrade as it is, and a restore migrates on',
+  async (t) => {
+    const main = nextVersion(t, {
+      '0101_region.sql': 'alter table companies add column region text; create table regions (n integer);',
+    });
+    const { url, db } = await testDatabase(t);
+    await db.run(10_000, (sql) => sql`insert into companies (name) values ('Early')`);
+    const file = join(folder, 'before.backup');
+    const next = (command: string[], DATABASE_URL: string) =>
+      run(process.execPath, [main, ...command], { env: { ...CHILD_ENV, DATABASE_URL } });
+    t.match(await next(['database', 'backup', '--to', file], url), { stdout: /^Wrote/ });
+    t.ok(await holds(db, `not exists (select from schema_migrations where name > '0101')`), 'nothing was migrated');
+
+    const target = await emptyDatabase(t);
+    await next(['database', 'restore', '--from', file], target.url);
+    t.ok(
+      await holds(target.db, `exists (select region from companies where name = 'Early')`),
+      'it is at the next version',
+    );
+
+    const other = await emptyDatabase(t);
+    await other.db.run(10_000, (sql) => sql`create table regions (n text)`);
+    const failed = await next(['database', 'restore', '--from', file], other.url).catch((error) => error);
+    t.match(
+      failed.stderr,
+      /all rows are loaded, but then: database refused: relation "regions" already exists; go on with "tollgate migrate"/,
+    );
+    await other.db.run(10_000, (sql) => sql`drop table regions`);
+    await next(['migrate'], other.url);
+    t.ok(await holds(other.db, `exists (select region from companies where name = 'Early')`));
+  },
+);
 
 t.test('of two who make one file, the second is refused and the file of the first stays', async (t) => {
   const { link } = promises;

@@ -5,7 +5,7 @@ import t from 'tap';
 import { eraseCompany, erasePerson } from '../../../src/store/company/erasure.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
-import { SQL_DIRECTORY } from '../../../src/store/schema/migrate.ts';
+import { SQL_DIRECTORY } from '../../../src/store/schema/files.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addRequests } from '../../support/requests.ts';
 import { addUsage } from '../../support/usage.ts';

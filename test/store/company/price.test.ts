@@ -2,9 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { datedPrices, pricesOn } from '../../../src/store/company/price.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
-import { migrate } from '../../../src/store/schema/migrate.ts';
-import { copyMigrations } from '../../admin/rows.ts';
-import { emptyDatabase, testDatabase } from '../../support/postgres.ts';
+import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(10_000, work);
@@ -297,49 +295,6 @@ t.test('an erasure takes who changed a price, and nothing else', async (t) => {
   t.match(await run((sql) => sql`select changed_by, input from model_prices where slug = 'erased'`), [
     { changed_by: 'nobody', input: '1' },
   ]);
-});
-
-t.test('the history begins with what the audit log tells, and with the present models', async (t) => {
-  const { db } = await emptyDatabase(t);
-  await migrate(db, { directory: copyMigrations(t, (name) => name < '0035'), billingTimezone: 'UTC' });
-  const at = async (work: (sql: Sql) => PromiseLike<unknown>) => {
-    await db.run(10_000, work);
-  };
-  const insert = (slug: string, price: number) =>
-    at(
-      (
-        sql,
-      ) => sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output, created_at)
-        values (${slug}, 'x', 'chat', true, ${price}, 0, '2026-01-01')`,
-    );
-  await insert('changed', 1);
-  await at((sql) => sql`update models set cost_eur_per_1k_input = 2 where slug = 'changed'`);
-  await at((sql) => sql`update models set eu_hosted = false where slug = 'changed'`);
-  await insert('removed', 3);
-  await at((sql) => sql`delete from models where slug = 'removed'`);
-  await db.transaction(10_000, async (sql) => {
-    await sql`set local session_replication_role = replica`; // as if it were older than the audit log
-    await sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output, created_at)
-      values ('old', 'x', 'chat', true, 4, 0, '2026-01-01')`;
-    await sql`update models set cost_eur_per_1k_input = 5 where slug = 'changed'`;
-  });
-  await migrate(db, { billingTimezone: 'UTC' });
-  const rows = await db.run(
-    10_000,
-    (sql) => sql`select slug, trim_scale(input)::text as input, applied, changed_by = 'migration' as made,
-      valid_from = '2026-01-01' as at_creation from model_prices order by slug, valid_from`,
-  );
-  t.same(
-    [...rows],
-    [
-      { slug: 'changed', input: '1', applied: true, made: false, at_creation: false },
-      { slug: 'changed', input: '2', applied: true, made: false, at_creation: false },
-      { slug: 'changed', input: '5', applied: true, made: true, at_creation: false },
-      { slug: 'old', input: '4', applied: true, made: true, at_creation: true },
-      { slug: 'removed', input: '3', applied: true, made: false, at_creation: false },
-      { slug: 'removed', input: null, applied: true, made: false, at_creation: false },
-    ],
-  );
 });
 
 t.test('prices of many models and moments are read at once, each in its place', async (t) => {

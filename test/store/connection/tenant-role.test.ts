@@ -18,7 +18,7 @@ import { addRequests } from '../../support/requests.ts';
 import { addStatementRows } from '../../support/statement.ts';
 import { addUsage } from '../../support/usage.ts';
 
-/** Row-level security keeps companies apart where a WHERE was forgotten (sql/0020_tenant_wall.sql). */
+/** Row-level security keeps companies apart where a WHERE was forgotten (sql/schema/tenant.sql). */
 
 const MS = 10_000;
 

@@ -193,10 +193,11 @@ t.test('what cannot be restored is refused in words, and leaves no rows', async 
   const [{ n }] = await target.run(MS, (sql) => sql<[{ n: number }]>`select count(*) as n from companies`);
   t.equal(n, 0, 'nothing was loaded');
   await t.resolves(load(target, bytes), 'the whole backup can follow');
-  const { db: older } = await emptyDatabase(t);
-  await migrate(older, { billingTimezone: 'UTC', upTo: '0004_usage_daily.sql' });
-  await t.rejects(load(older, bytes), {
-    message: /^the database was migrated to 0004_usage_daily\.sql, the backup to 00/,
+  const { db: newer } = await emptyDatabase(t);
+  await migrate(newer, { billingTimezone: 'UTC' });
+  await newer.run(MS, (sql) => sql`insert into schema_migrations (name, sha256) values ('0199_later.sql', '')`);
+  await t.rejects(load(newer, bytes), {
+    message: /^the database was migrated to 0199_later\.sql, the backup to 01/,
   });
 });
 
@@ -247,37 +248,6 @@ t.test('a backup keeps a billing zone that new databases are refused', async (t)
   await load(copy, await backup(old), 'CET');
   const [row] = await copy.run(MS, (sql) => sql`select value from settings where name = 'billing_timezone'`);
   t.equal(row?.value, 'CET');
-});
-
-t.test('a backup of an older version is migrated on', async (t) => {
-  const { db: older } = await emptyDatabase(t);
-  await migrate(older, { billingTimezone: 'UTC', upTo: '0027_tenant_grants.sql' });
-  await older.run(MS, (sql) => sql`insert into companies (id, name) values (${company}, 'Old')`);
-  await book(older, '2026-11-01');
-  const copy = (await emptyDatabase(t)).db;
-  await load(copy, await backup(older));
-  for (const name of SUMS_NAMES) {
-    const checked = ['details', 'upstream'].includes(name) ? 0 : /^[1-9]/; // nobody told any
-    t.match(await copy.run(MS, (sql) => verifySums(sql, name)), { total: 0, checked }, name);
-  }
-  t.same(await migrate(copy, { billingTimezone: 'UTC' }), [], 'it is at this version');
-  t.same((await copy.run(MS, verifyLedger)).differences, []);
-});
-
-t.test('a backup that is loaded but cannot be migrated on says how to go on', async (t) => {
-  const { db: older } = await emptyDatabase(t);
-  await migrate(older, { billingTimezone: 'UTC', upTo: '0027_tenant_grants.sql' });
-  await older.run(MS, (sql) => sql`insert into companies (id, name) values (${company}, 'Old')`);
-  const copy = (await emptyDatabase(t)).db;
-  await copy.run(MS, (sql) => sql`create table gateways (n int)`);
-  await t.rejects(load(copy, await backup(older)), {
-    message:
-      'all rows are loaded, but then: database refused: relation "gateways" already exists; go on with "tollgate migrate"',
-  });
-  await copy.run(MS, (sql) => sql`drop table gateways`);
-  await migrate(copy, { billingTimezone: 'UTC' });
-  const [row] = await copy.run(MS, (sql) => sql`select name from companies`);
-  t.equal(row?.name, 'Old');
 });
 
 t.test('a ledger that is spread over several servers is not copied: rows on workers would be missing', async (t) => {

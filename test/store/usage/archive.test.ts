@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { snapshot } from '../../../src/store/connection/tenant-role.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
-import { SQL_DIRECTORY } from '../../../src/store/schema/migrate.ts';
+import { SQL_DIRECTORY } from '../../../src/store/schema/files.ts';
 import { archiveCompany } from '../../../src/store/usage/archive.ts';
 import { ARCHIVED, NOT_ARCHIVED } from '../../../src/store/usage/archived-tables.ts';
 import type { Write } from '../../../src/store/usage/export.ts';

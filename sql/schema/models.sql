@@ -1,6 +1,23 @@
--- Prices with dates. `models` keeps the present price, which any program may write; a trigger then writes a row
--- of history. A price that begins at a date is a row with a later valid_from. Gateways know it beforehand and
--- switch by their own clocks; apply_due_prices() then brings the columns of `models` up to date.
+-- Models with the history of their prices, and assistants. `models` keeps the present price, which any program may write;
+-- a trigger then writes a row of history. A price that begins at a date is a row with a later valid_from. Gateways know it
+-- beforehand and switch by their own clocks; apply_due_prices() then brings the columns of `models` up to date.
+
+create table models (
+  id                     uuid primary key default gen_random_uuid(),
+  slug                   text not null check (slug ~ '^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$'),
+  company_id             uuid references companies on delete cascade,
+  upstream_model         text not null check (upstream_model <> ''),
+  kind                   text not null check (kind in ('chat', 'embedding')),
+  eu_hosted              boolean not null,
+  cost_eur_per_1k_input  numeric not null check (cost_eur_per_1k_input >= 0 and cost_eur_per_1k_input < 1e6 and min_scale(cost_eur_per_1k_input) <= 12),
+  cost_eur_per_1k_output numeric not null check (cost_eur_per_1k_output >= 0 and cost_eur_per_1k_output < 1e6 and min_scale(cost_eur_per_1k_output) <= 12),
+  created_at             timestamptz not null default now(),
+  token_input            text not null default 'refuse' check (token_input in ('accept', 'refuse'))
+);
+comment on table models is 'a row with company_id belongs to that company alone and wins over a shared row of the same slug';
+comment on column models.token_input is 'accept: input of POST /embeddings may be token ids, of the vocabulary of the model behind the slug';
+create unique index models_shared_slug on models (slug) where company_id is null;
+create unique index models_company_slug on models (company_id, slug) where company_id is not null;
 
 create table model_prices (
   id         uuid primary key default gen_random_uuid(),
@@ -24,31 +41,6 @@ create unique index model_prices_once on model_prices
   (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from);
 create index model_prices_coming on model_prices (valid_from) where not applied;
 
--- what the audit log knows of the time before
-insert into model_prices (slug, company_id, valid_from, input, output, applied, changed_by, created_at)
-select distinct on (slug, company_id, at) slug, company_id, at, input, output, true, actor, at
-from (
-  select id, at, actor, after ->> 'slug' as slug, (after ->> 'company_id')::uuid as company_id,
-    (after ->> 'cost_eur_per_1k_input')::numeric as input, (after ->> 'cost_eur_per_1k_output')::numeric as output
-  from audit_log where subject = 'models' and action in ('insert', 'update')
-    and (before ->> 'slug', before ->> 'company_id', before ->> 'cost_eur_per_1k_input', before ->> 'cost_eur_per_1k_output')
-      is distinct from (after ->> 'slug', after ->> 'company_id', after ->> 'cost_eur_per_1k_input', after ->> 'cost_eur_per_1k_output')
-  union all
-  select id, at, actor, before ->> 'slug', (before ->> 'company_id')::uuid, null, null
-  from audit_log where subject = 'models' and action in ('delete', 'update')
-    and (before ->> 'slug', before ->> 'company_id') is distinct from (after ->> 'slug', after ->> 'company_id')
-) as changed
-order by slug, company_id, at, id desc;
-
--- the present models, as far as the audit log does not tell their price
-insert into model_prices (slug, company_id, valid_from, input, output, applied, changed_by)
-select m.slug, m.company_id, case when p.id is null then m.created_at else greatest(now(), p.valid_from + interval '1 microsecond') end,
-  m.cost_eur_per_1k_input, m.cost_eur_per_1k_output, true, 'migration'
-from models m left join lateral (
-  select * from model_prices p where p.slug = m.slug and p.company_id is not distinct from m.company_id
-  order by valid_from desc limit 1) p on true
-where (p.input, p.output) is distinct from (m.cost_eur_per_1k_input, m.cost_eur_per_1k_output);
-
 -- A price that holds from now on; null: the model is gone, and what was to begin with it.
 create function begin_model_price(model_slug text, owner uuid, new_input numeric, new_output numeric) returns void
 language plpgsql set search_path from current as $$
@@ -69,7 +61,6 @@ begin
   insert into model_prices (slug, company_id, valid_from, input, output, applied)
   values (model_slug, owner, greatest(clock_timestamp(), latest.valid_from + interval '1 microsecond'), new_input, new_output, true);
 end $$;
-
 revoke execute on function begin_model_price from public;
 
 -- With the rights of the owner, because programs that may write `models` need no rights to its history.
@@ -135,43 +126,7 @@ end $$;
 create trigger guard before insert or update or delete on model_prices for each row execute function guard_model_prices();
 create trigger append_only before truncate on model_prices for each statement execute function guard_model_prices();
 
--- Who changed a price is the entry's actor, and not said again: companies see their entries without operators' names.
--- 'hidden': the entry belongs to no company.
-create function audit_price() returns trigger language plpgsql set search_path from current as $$
-declare
-  hidden boolean := tg_argv[0] = 'hidden';
-  left_out text[] := array['changed_by', 'created_at', 'applied'];
-  before jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) - left_out end;
-  after  jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) - left_out end;
-  price  jsonb := coalesce(after, before);
-begin
-  if before = after then return null; end if;
-  if hidden then
-    before := before - 'company_id' || jsonb_build_object('of_company', before -> 'company_id');
-    after := after - 'company_id' || jsonb_build_object('of_company', after -> 'company_id');
-  end if;
-  insert into audit_log (actor, action, subject, subject_id, company_id, before, after)
-  values (audit_actor(), lower(tg_op), tg_table_name, (price ->> 'id')::uuid,
-    case when not hidden then (price ->> 'company_id')::uuid end, before, after);
-  return null;
-end $$;
-
--- what begins at once is announced and audited as a change of `models`
-create trigger announce_coming after insert on model_prices
-  for each row when (not new.applied) execute function announce_row('model', 'company_id');
-create trigger announce_changed after update of input, output on model_prices
-  for each row when (not old.applied) execute function announce_row('model', 'company_id');
-create trigger announce_withdrawn after delete on model_prices
-  for each row when (not old.applied) execute function announce_row('model', 'company_id');
-create trigger audit_coming after insert on model_prices
-  for each row when (not new.applied) execute function audit_price('shown');
-create trigger audit_changed after update of input, output on model_prices
-  for each row when (not old.applied) execute function audit_price('shown');
-create trigger audit_withdrawn after delete on model_prices
-  for each row when (not old.applied) execute function audit_price('shown');
-
--- Nothing is changed of a closed company; what has come meanwhile holds when it is opened again. The column
--- closed_at comes with a later file.
+-- Nothing is changed of a closed company; what has come meanwhile holds when it is opened again.
 create function is_of_closed(company uuid) returns boolean language sql stable set search_path from current as $$
   select exists (select from companies c where c.id = company and to_jsonb(c) ->> 'closed_at' is not null)
 $$;
@@ -239,17 +194,16 @@ comment on column model_cost_prices.company_id is 'the company whose own model i
 create unique index model_cost_prices_once on model_cost_prices
   (slug, coalesce(company_id, '00000000-0000-0000-0000-000000000000'), valid_from);
 
-create trigger audit after insert or delete or update of slug, company_id, valid_from, input, output on model_cost_prices for each row execute function audit_price('hidden');
-create trigger audit_truncate after truncate on model_cost_prices for each statement execute function audit_truncate();
-
--- a month of all companies is read for the margin; a few pages, and updates of the sums stay on their page
-create index usage_daily_month on usage_daily using brin (billing_month);
-
-alter table model_prices enable row level security;
-create policy own on model_prices using (company_id is null or is_visible(company_id));
-alter table model_cost_prices enable row level security;
-create policy own on model_cost_prices using (current_user <> 'tollgate_tenant');
--- not who changed a price
-insert into tenant_grants (privilege) values
-  ('select (id, slug, company_id, valid_from, input, output, applied) on model_prices');
-select raise_tenant_wall();
+create table assistants (
+  id            uuid primary key default gen_random_uuid(),
+  company_id    uuid not null references companies on delete cascade,
+  name          text not null check (name <> ''),
+  system_prompt text not null,
+  model_slug    text,
+  temperature   numeric check (temperature between 0 and 2),
+  max_tokens    integer check (max_tokens between 1 and 32000),
+  visibility    text not null default 'company' check (visibility in ('company', 'private', 'persons', 'teams', 'projects')),
+  project_id    uuid,
+  created_at    timestamptz not null default now()
+);
+create index assistants_company on assistants (company_id);

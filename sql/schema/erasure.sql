@@ -2,22 +2,6 @@
 -- reopened. Then persons may be erased: names and addresses leave every table, while the ledger, its sums and its
 -- seals stay as they are. PRIVACY.md describes both.
 
-alter table companies
-  add column closed_at timestamptz,
-  add column erased_at timestamptz,
-  add constraint company_stays_closed check (erased_at is null or closed_at is not null);
-comment on column companies.closed_at is 'since when its keys get 401 and it cannot be changed; null: it is open';
-comment on column companies.erased_at is 'when names and addresses were erased; it is not reopened then';
-
--- Gateways know keys by their digest: closing and reopening a company is a change of each of its keys.
-create function announce_keys() returns trigger language plpgsql security definer set search_path from current as $$
-begin
-  perform announce_change('key', encode(k.digest, 'hex')) from api_keys k where k.company_id = new.id;
-  return null;
-end $$;
-create trigger announce_keys after update on companies for each row
-  when ((old.closed_at is null) <> (new.closed_at is null)) execute function announce_keys();
-
 -- Whether this transaction erases persons: it has written the entry of audit_log that says so.
 create function is_erasing() returns boolean language sql stable security definer set search_path from current as $$
   select exists (
@@ -52,26 +36,10 @@ create trigger open_only before insert or delete or update of email, company_id,
 create trigger open_only before insert or delete or update of company_id, name, digest, prefix, scopes, created_by, expires_at,
     revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, allowed_cidrs
   on api_keys for each row execute function refuse_closed();
-
--- The erasure of persons is the one way through "append-only". It leaves an entry of its own, without which
--- audit_log refuses it, and it reaches only who changed something and what the row held.
-alter table audit_log drop constraint audit_log_action_check,
-  add constraint audit_log_action_check check (action in ('insert', 'update', 'delete', 'truncate', 'erase'));
-
-create function refuse_audit_update() returns trigger language plpgsql security definer set search_path from current as $$
-begin
-  if not is_erasing() then raise exception 'audit_log is append-only' using errcode = 'restrict_violation'; end if;
-  return null;
-end $$;
-drop trigger append_only on audit_log;
-create trigger append_only before delete or truncate on audit_log
-  for each statement execute function refuse_audit_change();
-create trigger append_only_update before update on audit_log
-  for each statement execute function refuse_audit_update();
-create trigger append_only_facts before update on audit_log for each row
-  when ((old.id, old.at, old.db_role, old.action, old.subject, old.subject_id, old.company_id)
-    is distinct from (new.id, new.at, new.db_role, new.action, new.subject, new.subject_id, new.company_id))
-  execute function refuse_audit_change();
+-- its tokens can be revoked
+create trigger open_only before insert or delete or update of name, company_id, digest, access, created_by, expires_at
+  on admin_tokens for each row execute function refuse_closed();
+-- no open_only on events: a company that was closed still has some, such as its last statement
 
 -- Where persons are. A later file that adds such a column adds a row.
 create table personal_data (
@@ -86,10 +54,6 @@ comment on table personal_data is 'columns that hold names and addresses, and wh
 comment on column personal_data.kind is 'address: of a person, or how else an actor is named; becomes a pseudonym; name: becomes the word and the first 8 characters of the row''s id; text: becomes null; row (column_name is empty): the row is deleted';
 comment on column personal_data.company is 'condition for the rows of company $1';
 
-insert into personal_data (table_name, column_name, kind, word, company) values
-  ('companies', 'name', 'name', 'company', 'id = $1'),
-  ('budget_alert_deliveries', 'recipient', 'address', null, 'alert_id in (select id from budget_alerts where company_id = $1)'),
-  ('budget_alert_deliveries', 'last_error', 'text', null, 'alert_id in (select id from budget_alerts where company_id = $1)');
 insert into personal_data (table_name, column_name, kind, word) values
   ('api_keys', 'name', 'name', 'key'),
   ('api_keys', 'created_by', 'address', null),
@@ -104,7 +68,20 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('invitations', 'email', 'address', null),
   ('invitations', 'created_by', 'address', null),
   ('invitations', '', 'row', null),
+  ('admin_tokens', 'name', 'name', 'token'),
+  ('admin_tokens', 'created_by', 'address', null),
+  ('events', 'actor', 'address', null),
+  ('request_trail', 'asked', 'text', null),
+  ('request_trail', 'param', 'text', null),
+  ('request_trail', 'upstream_reason', 'text', null),
   ('audit_log', 'actor', 'address', null);
+insert into personal_data (table_name, column_name, kind, word, company) values
+  ('companies', 'name', 'name', 'company', 'id = $1'),
+  ('event_deliveries', 'recipient', 'address', null, 'event_id in (select id from events where company_id = $1)'),
+  ('event_deliveries', 'last_error', 'text', null, 'event_id in (select id from events where company_id = $1)'),
+  -- answers to operators tell of the company too
+  ('idempotent_answers', 'answer', 'text', null, 'strpos(answer::text, $1::text) > 0 or token_id in (select id from admin_tokens where company_id = $1)'),
+  ('idempotent_answers', '', 'row', null, 'strpos(answer::text, $1::text) > 0 or token_id in (select id from admin_tokens where company_id = $1)');
 
 -- Opens an erasure: from here to the end of the transaction is_erasing() is true. Returns the id of its entry.
 create function begin_erasure(subject text, subject_id uuid, company uuid) returns bigint
@@ -125,8 +102,8 @@ begin
   perform set_config('tollgate.erasure', '', true);
 end $$;
 
--- One statement of an erasure; returns how many rows it reached. With dry it only counts them.
--- No assignment: the rows are deleted. In its parts $1 is the company and $2 the pseudonyms by address.
+-- One statement of an erasure; returns how many rows it reached, of the audit log those from before the erasure. With dry it
+-- only counts them. No assignment: the rows are deleted. In its parts $1 is the company and $2 the pseudonyms by address.
 create function erase_rows(relation text, assignment text, condition text, company uuid, persons jsonb, dry boolean)
 returns bigint language plpgsql set search_path from current as $$
 declare
@@ -134,6 +111,10 @@ declare
 begin
   if dry then
     execute format('select count(*) from %I t where %s', relation, condition) into reached using company, persons;
+  elsif relation = 'audit_log' then
+    execute format('with erased as (update audit_log t set %s where %s returning t.id)
+      select count(*) from erased where id < current_setting(''tollgate.erasure'')::bigint', assignment, condition)
+      into reached using company, persons;
   else
     execute case when assignment is null then format('delete from %I t where %s', relation, condition)
       else format('update %I t set %s where %s', relation, assignment, condition) end using company, persons;
@@ -147,7 +128,8 @@ create function new_pseudonym() returns text language sql as $$
 $$;
 
 -- Erases the names and addresses of a closed company and its people; a second time it finds nothing. Pseudonyms
--- are random: what ties them to addresses ends with the transaction. Operators belong to no company and stay.
+-- are random: what ties them to addresses ends with the transaction. Operators belong to no company and stay. Who belongs
+-- to another company by now is erased too, and keeps the name in the entries of other companies.
 -- Returns {"persons": …, "rows": {table: …}}; with dry nothing is changed.
 create function erase_company(company uuid, dry boolean) returns jsonb language plpgsql set search_path from current as $$
 declare
@@ -181,7 +163,7 @@ begin
   -- not who belongs to the service: the command line, roles of the database, operators, and their tokens
   where k.address not in ('', 'cli', 'make run') and k.address !~ '^person-[0-9a-f]{12}$'
     and not exists (select from pg_roles r where r.rolname = k.address)
-    and not exists (select from users u where u.email = f.folded and u.company_id is distinct from erase_company.company)
+    and not exists (select from users u where u.email = f.folded and u.company_id is null)
     and not exists (select from admin_tokens a where 'token ' || a.name = k.address and a.company_id is null);
 
   if not dry then entry := begin_erasure('companies', company, company); end if;
@@ -223,7 +205,8 @@ begin
   end loop;
   -- a dry run counts entries of the subjects above once
   reached := reached + erase_rows('audit_log', 'actor = $2 ->> actor',
-    '$2 ? actor and (company_id = $1 or actor like ''%@%'')' || case when dry
+    '$2 ? actor and (company_id = $1 or actor like ''%@%''
+      and not exists (select from users u where u.email = lower(actor) and u.company_id is distinct from $1))' || case when dry
     then ' and not (company_id is not distinct from $1 and subject in (select table_name from personal_data))' else '' end,
     company, persons, dry);
   counts := jsonb_build_object('persons', (select count(distinct value) from jsonb_each(persons)),
@@ -232,20 +215,33 @@ begin
   return counts;
 end $$;
 
--- A row in JSON, with what matches the pattern replaced in each of its texts.
-create function replaced(entry jsonb, pattern text, pseudonym text) returns jsonb language sql immutable as $$
+-- A row in JSON without an address: by one pattern in members that hold addresses, by the other in texts.
+create function replaced(entry jsonb, alone text, within text, pseudonym text) returns jsonb
+language sql stable set search_path from current as $$
   select case when entry is not null then (
-    select coalesce(jsonb_object_agg(key, case when jsonb_typeof(value) = 'string'
-      then to_jsonb(regexp_replace(value #>> '{}', pattern, pseudonym, 'gi')) else value end), '{}')
+    select coalesce(jsonb_object_agg(key, case when jsonb_typeof(value) = 'string' then to_jsonb(regexp_replace(value #>> '{}',
+      case when key in (select column_name from personal_data where kind = 'address') then alone else within end, pseudonym, 'gi'))
+      else value end), '{}')
     from jsonb_each(entry)) end
 $$;
 
 -- Erases one person, of whatever company or of none: the address leaves every table and every entry of the audit
--- log, in other texts too, and the person can no longer sign in. Returns what erase_company returns.
+-- log, in other texts too, and the person can no longer sign in. An address that goes on to the left or right is another
+-- one. Rows are deleted where the whole address is the person's, so an invitation that the person made for somebody else
+-- stays. Returns what erase_company returns.
 create function erase_person(address text, dry boolean) returns jsonb language plpgsql set search_path from current as $$
 declare
-  -- not within a longer address
-  pattern   constant text := '(?<![[:alnum:]._%+-])' || regexp_replace(address, '([^[:alnum:]])', '\\\1', 'g') || '(?![[:alnum:]_-])(?!\.[[:alnum:]])';
+  folded    constant text := lower(address);
+  in_json   constant text := substr(to_jsonb(folded)::text, 2, length(to_jsonb(folded)::text) - 2);
+  -- a letter or digit of any alphabet: no control character, space or punctuation
+  letter    constant text := '[^\u0001-/:-@[-`{-\u00bf\u2000-\u206f\u3000-\u303f]';
+  escaped   constant text := regexp_replace(address, '([^[:alnum:]])', '\\\1', 'g');
+  -- 'ann@x.example' and (ann@x.example). are the person, j.ann@x.example, o'ann@x.example and ann@x.example.org are not
+  within    constant text := format('(?<![._%%+-])(?<!%1$s[!#$&''*/=?^`{|}~\\]?)%2$s(?!(?:\.|[_-]*)%1$s)', letter, escaped);
+  -- in a value that is one address as a whole (readEmail in src/domain/field.ts), nothing but that one
+  alone     constant text := format('(?<!^[^[:space:]@<>"]+)%s(?![^[:space:]@<>"]+$)', within);
+  -- searched for first, because the patterns are slow
+  found     constant text := 'case when strpos(lower(t.%1$I), %2$L) > 0 then t.%1$I ~* %3$L else false end';
   pseudonym constant text := new_pseudonym();
   person    users;
   item      record;
@@ -253,30 +249,36 @@ declare
   reached   bigint;
   counts    jsonb := '{}';
 begin
-  select * into person from users u where u.email = lower(address) for update;
-  if not dry then
-    entry := begin_erasure('users', person.id, person.company_id);
-    delete from budget_alert_deliveries where state = 'pending' and recipient ~* pattern; -- nothing more is sent there
-  end if;
+  select * into person from users u where u.email = folded for update;
+  if not dry then entry := begin_erasure('users', person.id, person.company_id); end if;
   for item in
-    select p.table_name, bool_or(p.kind = 'address' or a.atttypid = 'jsonb'::regtype) and exists (
-        select from personal_data r where r.table_name = p.table_name and r.kind = 'row') as is_row,
-      string_agg(format('%1$I = regexp_replace(t.%1$I, %2$L, %3$L, ''gi'')', p.column_name, pattern, pseudonym), ', ') as assignment,
-      string_agg(case when a.atttypid = 'jsonb'::regtype
-        then format('strpos(lower(t.%I::text), %L) > 0', p.column_name, lower(address))
-        else format('t.%I ~* %L', p.column_name, pattern) end, ' or ') as condition
+    select p.table_name,
+      -- rows that are of nobody else, and alerts that would still be sent
+      coalesce(string_agg(case
+        when a.atttypid = 'jsonb'::regtype then format('strpos(lower(t.%1$I::text), %2$L) > 0 and exists (
+          select from jsonb_path_query(t.%1$I, ''strict $.** ? (@.type() == "string")'') v where v #>> ''{}'' ~* %3$L)', p.column_name, in_json, within)
+        when p.column_name = 'email' then format('lower(t.email) = %L', folded)
+        when p.column_name = 'recipient' then format('t.state = ''pending'' and lower(t.recipient) = %L', folded) end, ' or '), 'false') as own,
+      string_agg(format('%1$I = regexp_replace(t.%1$I, %2$L, %3$L, ''gi'')', p.column_name, s.pattern, pseudonym), ', ') filter (where s.is_text) as assignment,
+      string_agg(format(found, p.column_name, folded, s.pattern), ' or ') filter (where s.is_text) as condition
     from personal_data p
     join pg_attribute a on a.attrelid = to_regclass(quote_ident(p.table_name)) and a.attname = p.column_name
       and a.atttypid in ('text'::regtype, 'jsonb'::regtype)
+    cross join lateral (select case p.kind when 'address' then alone else within end as pattern,
+      a.atttypid = 'text'::regtype and p.column_name <> 'email' as is_text) s
     where p.table_name <> 'audit_log' group by p.table_name order by p.table_name
   loop
-    reached := erase_rows(item.table_name, case when not item.is_row then item.assignment end, item.condition, null, null, dry);
+    reached := erase_rows(item.table_name, null, item.own, null, null, dry);
+    if item.assignment is not null then
+      reached := reached + erase_rows(item.table_name, item.assignment, format('(%s) and (%s) is not true', item.condition, item.own), null, null, dry);
+    end if;
     counts := counts || jsonb_build_object(item.table_name, reached);
   end loop;
   reached := erase_rows('audit_log',
-    format('actor = regexp_replace(actor, %1$L, %2$L, ''gi''), before = replaced(before, %1$L, %2$L), after = replaced(after, %1$L, %2$L)', pattern, pseudonym),
-    format('actor ~* %1$L or (strpos(lower(before::text), %2$L) > 0 and before <> replaced(before, %1$L, %3$L))
-      or (strpos(lower(after::text), %2$L) > 0 and after <> replaced(after, %1$L, %3$L))', pattern, lower(address), pseudonym),
+    format('actor = regexp_replace(actor, %1$L, %3$L, ''gi''), before = replaced(before, %1$L, %2$L, %3$L), after = replaced(after, %1$L, %2$L, %3$L)',
+      alone, within, pseudonym),
+    format(found, 'actor', folded, alone) || format(' or (strpos(lower(before::text), %4$L) > 0 and before <> replaced(before, %1$L, %2$L, %3$L))
+      or (strpos(lower(after::text), %4$L) > 0 and after <> replaced(after, %1$L, %2$L, %3$L))', alone, within, pseudonym, in_json),
     null, null, dry);
   counts := jsonb_build_object('persons', (person.id is not null)::integer, 'rows', counts || jsonb_build_object('audit_log', reached));
   if not dry then perform end_erasure(entry, counts || jsonb_build_object('pseudonym', pseudonym)); end if;

@@ -29,6 +29,9 @@ create index request_trail_time on request_trail (occurred_at, request_id);
 create index request_trail_key on request_trail (api_key_id, occurred_at, request_id);
 -- what people look for is rare
 create index request_trail_wrong on request_trail (occurred_at, request_id) where status >= 400 or code is not null;
+-- and of one company: without it, everybody's were read. Those without a company are not in it
+create index request_trail_company_wrong on request_trail (company_id, occurred_at, request_id)
+  where (status >= 400 or code is not null) and company_id <> '00000000-0000-0000-0000-000000000000';
 comment on table request_trail is 'one row for each request, a partition for each day in UTC; old days are dropped';
 comment on column request_trail.status is 'the status sent; 0: the client left before an answer';
 comment on column request_trail.duration_ms is 'from the head of the request to the end of the answer, rounded';
@@ -57,13 +60,15 @@ create table request_hours (
   added_us         bigint not null,
   duration_buckets bigint[] not null,
   added_buckets    bigint[] not null,
+  reasons          jsonb not null default '{}',
   primary key (company_id, hour, model_slug, api_key_id, endpoint)
 ) with (fillfactor = 60); -- room for the next version of a row on its own page: the rows of this hour change each second
 create index request_hours_hour on request_hours (hour);
 comment on table request_hours is 'request_trail summed by hour in UTC; kept longer than its rows';
 comment on column request_hours.refused is 'answered with 4xx';
 comment on column request_hours.failed is 'answered with 5xx, or with a stream that broke';
-comment on column request_hours.upstream_failed is 'requests that the upstream failed, whatever the client was told';
+comment on column request_hours.upstream_failed is 'requests that the upstream failed: not those that it refused because of what the caller sent';
+comment on column request_hours.reasons is 'how many requests got each error code: {"insufficient_quota": 345}; hours written by earlier versions do not have it';
 comment on column request_hours.duration_buckets is 'served requests by duration, up to 5, 10, 20, 50, 100, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500, 10000, 15000, 20000, 30000, 60000, 120000, 300000 ms, and longer';
 comment on column request_hours.added_buckets is 'the same by the time the gateway added, up to 50, 100, 150, 200, 300, 500, 1000, 2000, 5000, 10000, 25000, 100000, 500000, 2000000 µs, and longer';
 
@@ -80,7 +85,7 @@ end $$;
 
 -- Makes room for the days that rows are about to come for, and drops those that are older than so many days by the
 -- clock of both sides. Fails rather than wait long for a lock. The day after, and days to be dropped, are left to the
--- next call where somebody, such as pg_dump, reads the table.
+-- next call where somebody, such as pg_dump, reads the table. Where no days are kept, no rows are to come.
 create function keep_request_trail(days integer, first_day date, last_day date) returns void
 language plpgsql set search_path from current as $$
 declare
@@ -91,9 +96,9 @@ begin
   perform pg_advisory_xact_lock(hashtext('tollgate request_trail'));
   -- not thousands of days when a clock was far off
   perform ensure_request_trail_day(day::date)
-  from generate_series(greatest(first_day, last_day - 30), last_day, interval '1 day') as day;
+  from generate_series(greatest(first_day, last_day - 30), last_day, interval '1 day') as day where days > 0;
   begin
-    perform ensure_request_trail_day(last_day + 1);
+    if days > 0 then perform ensure_request_trail_day(last_day + 1); end if;
     for part in
       select relname from pg_inherits join pg_class on pg_class.oid = inhrelid
       where inhparent = 'request_trail'::regclass and relname < oldest order by 1
@@ -103,14 +108,3 @@ begin
   exception when lock_not_available then
   end;
 end $$;
-
-alter table request_trail enable row level security;
-alter table request_hours enable row level security;
-create policy own on request_trail using (is_visible(company_id));
-create policy own on request_hours using (is_visible(company_id));
-
-insert into tenant_grants (privilege) values
-  ('select on request_hours'),
-  -- all but what the upstream said
-  ('select (company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint, model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur) on request_trail');
-select raise_tenant_wall();

@@ -38,20 +38,21 @@ comment on column event_deliveries.state is 'dead: it failed for a day; "tollgat
 create index event_deliveries_due on event_deliveries (channel, next_attempt_at) where state = 'pending';
 create index event_deliveries_dead on event_deliveries (channel) where state = 'dead';
 
--- Writes an event; the body holds no names. Whoever may write what happened may call it, as announce_change.
+-- Which gateway looks for alerts and sends events. A row with an end, because a lock of the session
+-- would not be one behind PgBouncer.
+create table alert_lease (
+  only_one   boolean primary key default true check (only_one),
+  holder     uuid,
+  expires_at timestamptz not null
+);
+insert into alert_lease (expires_at) values ('-infinity');
+
+-- Writes an event; the body holds no names. For triggers, and for programs that are granted it.
 create function record_event(company uuid, kind text, subject text, body jsonb) returns uuid
 language sql security definer set search_path from current as $$
   insert into events (company_id, kind, subject, actor, body)
   values (record_event.company, record_event.kind, record_event.subject, audit_actor(), record_event.body) returning id
 $$;
-
-create function utc_text(instant timestamptz) returns text language sql stable as $$
-  select to_char(instant at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
-$$;
-
--- Keys. "rotated_from" tells a new key from one that takes the place of another.
-alter table api_keys add column rotated_from uuid;
-comment on column api_keys.rotated_from is 'the key in whose place this one was made; null: none';
 
 create function record_key_event() returns trigger language plpgsql security definer set search_path from current as $$
 declare
@@ -97,7 +98,7 @@ end $$;
 create trigger event after update of closed_at on companies for each row
   when ((old.closed_at is null) <> (new.closed_at is null)) execute function record_company_event();
 
--- Budget alerts that are told. Event and alert have the same id, which receivers know already.
+-- Budget alerts that are told. Event and alert have the same id.
 create function alert_body(alert budget_alerts) returns jsonb language sql stable set search_path from current as $$
   select jsonb_build_object(
     'key', case when alert.api_key_id is not null then jsonb_build_object('id', alert.api_key_id,
@@ -106,7 +107,6 @@ create function alert_body(alert budget_alerts) returns jsonb language sql stabl
     'budget_eur', trim_scale(alert.budget_eur)::text, 'spent_eur', trim_scale(alert.spent_eur)::text,
     'forecast_eur', trim_scale(alert.forecast_eur)::text)
 $$;
-
 create function record_alert_event() returns trigger language plpgsql security definer set search_path from current as $$
 begin
   insert into events (id, at, company_id, kind, subject, body)
@@ -116,26 +116,3 @@ begin
 end $$;
 create trigger event after insert on budget_alerts for each row
   when (not new.superseded) execute function record_alert_event();
-
-insert into events (id, at, company_id, kind, subject, body, told)
-select a.id, a.occurred_at, a.company_id, case a.threshold when 'forecast' then 'budget.forecast' else 'budget.threshold' end,
-  coalesce(a.api_key_id, a.company_id)::text, alert_body(a), true
-from budget_alerts a where not a.superseded or exists (select from budget_alert_deliveries d where d.alert_id = a.id);
-insert into event_deliveries (event_id, channel, recipient, state, attempts, next_attempt_at, last_error, delivered_at)
-select alert_id, channel, recipient, state, attempts, next_attempt_at, last_error, delivered_at from budget_alert_deliveries;
-drop table budget_alert_deliveries;
--- for gateways of the version before, and for erase_person (0036_company_end.sql)
-create view budget_alert_deliveries as
-  select event_id as alert_id, channel, recipient, state, attempts, next_attempt_at, last_error, delivered_at from event_deliveries;
-
-alter table events enable row level security;
-create policy own on events using (is_visible(company_id));
-insert into tenant_grants (privilege) values
-  ('select (id, at, company_id, kind, subject, body) on events'),
-  ('select (rotated_from) on api_keys');
-select raise_tenant_wall();
-
--- No open_only (0036_company_end.sql): a company that was closed still has events, such as its last statement.
-update personal_data set table_name = 'event_deliveries', company = 'event_id in (select id from events where company_id = $1)'
-where table_name = 'budget_alert_deliveries';
-insert into personal_data (table_name, column_name, kind) values ('events', 'actor', 'address');

@@ -1,0 +1,36 @@
+-- Companies and their settings. Names are public: the service's own application shares them.
+
+create table companies (
+  id                   uuid primary key default gen_random_uuid(),
+  name                 text not null check (name <> ''),
+  disabled_model_slugs text[] not null default '{}',
+  allow_non_eu_models  boolean not null default false,
+  -- null or 0 means unlimited; "< 1e12" also refuses NaN and infinity, which sort above every number
+  monthly_budget_eur   numeric check (monthly_budget_eur >= 0 and monthly_budget_eur < 1e12 and min_scale(monthly_budget_eur) <= 15),
+  created_at           timestamptz not null default now(),
+  budget_mode          text not null default 'standard' check (budget_mode in ('standard', 'strict')),
+  requests_per_minute  integer check (requests_per_minute between 1 and 1000000000),
+  tokens_per_minute    bigint check (tokens_per_minute between 1 and 1000000000000),
+  max_concurrent       integer check (max_concurrent between 1 and 1000000),
+  -- null: no ceiling; there is no zero, which would mean "unlimited" in the budget beside it
+  credit_limit_eur     numeric check (credit_limit_eur > 0 and credit_limit_eur < 1e12 and min_scale(credit_limit_eur) <= 15),
+  eu_locked            boolean not null default false,
+  closed_at            timestamptz,
+  erased_at            timestamptz,
+  constraint company_stays_closed check (erased_at is null or closed_at is not null)
+);
+comment on column companies.budget_mode is 'strict: what a request can cost at most is reserved before it is sent';
+comment on column companies.credit_limit_eur is 'ceiling of monthly_budget_eur, also where that is unlimited; null: none';
+comment on column companies.eu_locked is 'models outside the EU are refused, whatever allow_non_eu_models says';
+comment on column companies.closed_at is 'since when its keys get 401 and it cannot be changed; null: it is open';
+comment on column companies.erased_at is 'when names and addresses were erased; it is not reopened then';
+
+-- What holds, whatever an owner, or plain SQL, writes into the company's own settings: every place that compares a
+-- budget or asks for the EU gate calls these. Postgres inlines them.
+create function company_budget(company companies) returns numeric language sql immutable as $$
+  select least(nullif(company.monthly_budget_eur, 0), company.credit_limit_eur)
+$$;
+comment on function company_budget is 'the monthly budget that is enforced; null: unlimited';
+create function company_allows_non_eu(company companies) returns boolean language sql immutable as $$
+  select company.allow_non_eu_models and not company.eu_locked
+$$;

@@ -1,0 +1,163 @@
+-- How gateways learn of changes, and which of them run.
+
+-- The change feed. Every change to what replicas cache leaves a row here and a
+-- notification: the notification is fast, the row is certain. The subject is the
+-- cache key: the digest in hex, the company, the owner of a model ('' = shared),
+-- the assistant; kind 'all' drops everything.
+create table changes (
+  id         bigint generated always as identity primary key,
+  xid        xid8 not null default pg_current_xact_id(),
+  kind       text not null check (kind in ('key', 'company', 'model', 'assistant', 'all')),
+  subject    text not null,
+  created_at timestamptz not null default now()
+);
+create index changes_xid on changes (xid);
+
+-- A notification tells the id of its row too, `kind:subject:id`: a gateway then knows a change it was notified of when it
+-- reads the row, and does not forget twice what it has read again since. With the rights of the owner, like the triggers
+-- below, because neither the tenant role nor programs that may write a company may write this table.
+create function announce_change(kind text, subject text) returns void
+language plpgsql security definer set search_path from current as $$
+declare
+  change bigint;
+begin
+  insert into changes (kind, subject) values (announce_change.kind, announce_change.subject) returning id into change;
+  perform pg_notify('tollgate', concat_ws(':', kind, subject, change));
+end $$;
+
+create function announce_row() returns trigger language plpgsql security definer set search_path from current as $$
+declare
+  kind     text := tg_argv[0];
+  member   text := tg_argv[1];
+  before   text := case when tg_op <> 'INSERT' then to_jsonb(old) ->> member end;
+  after    text := case when tg_op <> 'DELETE' then to_jsonb(new) ->> member end;
+begin
+  -- bytea reads as \x… in JSON; the cache key is the bare hex
+  before := regexp_replace(coalesce(before, ''), '^\\x', '');
+  after  := regexp_replace(coalesce(after, ''), '^\\x', '');
+  if tg_op <> 'INSERT' then perform announce_change(kind, before); end if;
+  if tg_op <> 'DELETE' and (tg_op = 'INSERT' or after <> before) then perform announce_change(kind, after); end if;
+  return null;
+end $$;
+
+create function announce_all() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  perform announce_change('all', '');
+  return null;
+end $$;
+
+-- Gateways know keys by their digest: closing and reopening a company is a change of each of its keys.
+create function announce_keys() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  perform announce_change('key', encode(k.digest, 'hex')) from api_keys k where k.company_id = new.id;
+  return null;
+end $$;
+
+create trigger announce after insert or update or delete on companies
+  for each row execute function announce_row('company', 'id');
+create trigger announce_keys after update on companies for each row
+  when ((old.closed_at is null) <> (new.closed_at is null)) execute function announce_keys();
+create trigger announce after insert or update or delete on models
+  for each row execute function announce_row('model', 'company_id');
+-- what begins at once is announced as a change of `models`
+create trigger announce_coming after insert on model_prices
+  for each row when (not new.applied) execute function announce_row('model', 'company_id');
+create trigger announce_changed after update of input, output on model_prices
+  for each row when (not old.applied) execute function announce_row('model', 'company_id');
+create trigger announce_withdrawn after delete on model_prices
+  for each row when (not old.applied) execute function announce_row('model', 'company_id');
+-- not last_used_at: it moves with every batch
+create trigger announce after insert or delete or update of company_id, digest, scopes, expires_at, revoked_at,
+    requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, allowed_cidrs
+  on api_keys for each row execute function announce_row('key', 'digest');
+create trigger announce after insert or update or delete on assistants
+  for each row execute function announce_row('assistant', 'id');
+create trigger announce_all after truncate on companies for each statement execute function announce_all();
+create trigger announce_all after truncate on models for each statement execute function announce_all();
+create trigger announce_all after truncate on api_keys for each statement execute function announce_all();
+create trigger announce_all after truncate on assistants for each statement execute function announce_all();
+
+-- Which gateways run. One that is gone with records is remembered until another one takes them over, or an operator deletes
+-- its row: until then no month that they may belong to is closed.
+create table gateways (
+  id                 uuid primary key,
+  name               text not null check (name <> ''),
+  version            text not null,
+  started_at         timestamptz not null default now(),
+  last_seen_at       timestamptz not null default now(),
+  backlog            integer not null default 0,
+  oldest_at          timestamptz,
+  lost               bigint not null default 0,
+  spool_failing      boolean not null default false,
+  limits_alone       boolean not null default false,
+  requests_in_flight integer not null default 0
+) with (fillfactor = 50); -- every row changes every 15 seconds
+comment on table gateways is 'a row for each running gateway process, removed at a clean stop, or a day after it was last seen; with a backlog, when another one has taken over its spool';
+comment on column gateways.id is 'the writer of seals and reservations: one start of one process';
+comment on column gateways.name is 'of its machine or pod';
+comment on column gateways.backlog is 'usage records that are not yet in the database; the oldest came at oldest_at';
+comment on column gateways.lost is 'usage records that neither disk nor database took, since the start';
+comment on column gateways.limits_alone is 'it could not reach the other gateways about limits, and goes on with its part';
+
+-- A gateway shows that it lives. Forgets gateways without records that were last seen a day ago or that this one
+-- replaces, which had its name and were gone when it started, and those whose spools it adopted. Returns whether a mark
+-- is due.
+create function beat_gateway(beating uuid, of_name text, of_version text, waiting integer, lag_seconds float8,
+  lost_records bigint, spool_fails boolean, is_alone boolean, in_flight integer, adopted text[] default '{}')
+returns boolean language plpgsql set search_path from current as $$
+begin
+  insert into gateways as g (id, name, version, backlog, oldest_at, lost, spool_failing, limits_alone, requests_in_flight)
+  values (beating, of_name, of_version, waiting, now() - make_interval(secs => nullif(lag_seconds, 0)),
+    lost_records, spool_fails, is_alone, in_flight)
+  on conflict (id) do update set
+    last_seen_at = excluded.last_seen_at, backlog = excluded.backlog, oldest_at = excluded.oldest_at, lost = excluded.lost,
+    spool_failing = excluded.spool_failing, limits_alone = excluded.limits_alone, requests_in_flight = excluded.requests_in_flight;
+  delete from gateways old using gateways own
+  where own.id = beating and old.id <> beating and (old.id::text = any(adopted)
+    or old.backlog = 0 and (old.last_seen_at < now() - interval '1 day'
+      or (old.name = own.name and old.last_seen_at < least(own.started_at, now() - interval '1 minute'))));
+  return not exists (
+    select from usage_marks where period = 'month' and begins = billing_month(now()) and at > now() - interval '15 minutes');
+end $$;
+
+-- What may still be on its way to a month, as far as the heartbeats of gateways tell: records that wait since the
+-- month, calls that were admitted in it and may run for another hour, and gateways that ended without a word then.
+create function on_its_way(month date) returns table (gateway text, seen_at timestamptz, records integer)
+language sql stable set search_path from current as $$
+  with closing as (
+    select (month + interval '1 month') at time zone value + interval '1 hour' as until from settings where name = 'billing_timezone')
+  select g.name, g.last_seen_at, g.backlog from gateways g, closing
+  where (g.backlog > 0 and coalesce(g.oldest_at, g.last_seen_at) < until) or g.last_seen_at < until
+  order by g.name, g.last_seen_at
+$$;
+
+-- What was used up to some instants of a day and of a month, so that today can be compared with yesterday at the same time.
+create table usage_marks (
+  period   text not null check (period in ('day', 'month')),
+  begins   date not null,
+  at       timestamptz not null,
+  requests numeric not null,
+  tokens   numeric not null,
+  cost_eur numeric not null,
+  primary key (period, begins, at)
+);
+comment on table usage_marks is 'what API calls of all companies came to, from the beginning of a day or month up to an instant';
+
+-- Takes a mark of the present day and month unless another gateway has just done so. Reads the rows of today in
+-- usage_model_days and those of the month in monthly_spend.
+create function mark_usage() returns void language plpgsql set search_path from current as $$
+declare
+  today constant date := now() at time zone (select value from settings where name = 'billing_timezone');
+  month constant date := billing_month(now());
+begin
+  if not pg_try_advisory_xact_lock(hashtext('tollgate usage marks'))
+    or exists (select from usage_marks where period = 'month' and begins = month and at > now() - interval '15 minutes')
+  then return; end if;
+  insert into usage_marks (period, begins, at, requests, tokens, cost_eur)
+  select 'day', today, now(), coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(cost_eur), 0)
+  from usage_model_days where day = today
+  union all
+  select 'month', month, now(), coalesce(sum(requests), 0), coalesce(sum(prompt_tokens + completion_tokens), 0), coalesce(sum(api_cost_eur), 0)
+  from monthly_spend where billing_month = month;
+  delete from usage_marks where period = 'day' and begins < today - 2 or begins < month - interval '1 month';
+end $$;

@@ -1,0 +1,62 @@
+-- Keys by which programs call the API, and what a key may do less than its company. A limit that is null is none.
+
+create table api_keys (
+  id                  uuid primary key default gen_random_uuid(),
+  company_id          uuid not null references companies on delete cascade,
+  name                text not null check (name <> ''),
+  digest              bytea not null unique check (octet_length(digest) = 32),
+  prefix              text not null check (length(prefix) <= 8),
+  scopes              text[] not null check (scopes <@ array['chat', 'embeddings', 'assistants']),
+  created_at          timestamptz not null default now(),
+  created_by          text,
+  expires_at          timestamptz,
+  last_used_at        timestamptz,
+  revoked_at          timestamptz,
+  requests_per_minute integer check (requests_per_minute between 1 and 1000000000),
+  tokens_per_minute   bigint check (tokens_per_minute between 1 and 1000000000000),
+  max_concurrent      integer check (max_concurrent between 1 and 1000000),
+  allowed_model_slugs text[] check (cardinality(allowed_model_slugs) > 0 and array_position(allowed_model_slugs, null) is null),
+  -- null or 0 means unlimited, as for a company
+  monthly_budget_eur  numeric check (monthly_budget_eur >= 0 and monthly_budget_eur < 1e12 and min_scale(monthly_budget_eur) <= 15),
+  allowed_cidrs       cidr[] check (cardinality(allowed_cidrs) > 0 and array_position(allowed_cidrs, null) is null),
+  purpose             text check (purpose = 'playground'),
+  rotated_from        uuid
+);
+comment on column api_keys.digest is 'SHA-256 of the whole key; the key itself is stored nowhere';
+comment on column api_keys.allowed_model_slugs is 'the only models of the company that the key lists and calls; null: all of them';
+comment on column api_keys.allowed_cidrs is 'networks the key may be used from; null: any';
+comment on column api_keys.purpose is 'null: for programs; playground: of the person in created_by, for trials on the pages';
+comment on column api_keys.rotated_from is 'the key in whose place this one was made; null: none';
+create index api_keys_company on api_keys (company_id);
+-- few keys have a budget of their own
+create index api_keys_budget on api_keys (company_id) where monthly_budget_eur > 0;
+-- A person tries models with a key of their own in that company, whose text is minted anew for some minutes and kept
+-- in the memory of the pages alone: so the ledger says who spent it. One for each person, besides revoked ones.
+create unique index api_keys_playground on api_keys (company_id, created_by)
+  where purpose = 'playground' and revoked_at is null;
+
+-- The text of a new key for one minute, so that a form sent twice, or an answer that is reloaded, shows it again.
+-- It is encrypted with a secret that the form carries and no table holds: neither these rows nor a backup of them
+-- reveal a key.
+create table key_reveals (
+  company_id uuid not null references companies on delete cascade,
+  key_id     uuid not null, -- no foreign key: others could not truncate api_keys then
+  ciphertext bytea not null,
+  expires_at timestamptz not null,
+  primary key (company_id, key_id)
+);
+comment on table key_reveals is 'texts of keys created within the last minute, encrypted with a secret that is stored nowhere';
+
+-- The key of a playground is its person's: it ends when the person is removed, gets another address or goes to another
+-- company. Whoever comes back allows it anew. With the rights of the owner: who removes somebody may see no keys, and those
+-- of an operator are in all companies.
+create function end_playground_keys() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  update api_keys k set revoked_at = now() from companies c
+  where c.id = k.company_id and c.closed_at is null
+    and k.purpose = 'playground' and k.revoked_at is null and k.created_by = old.email
+    and not exists (select from users u where u.email = k.created_by and coalesce(u.company_id, k.company_id) = k.company_id);
+  return null;
+end $$;
+create trigger end_playground_keys after delete or update of email, company_id on users
+  for each row execute function end_playground_keys();

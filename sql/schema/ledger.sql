@@ -1,0 +1,127 @@
+-- The ledger, and beside it what the upstream told a call cost, and in-app chat. No foreign keys: history outlives what it
+-- speaks of. A trigger of each partition moves the sums (sums.sql); book_usage (seals.sql) inserts a batch and seals it.
+
+create table api_usage (
+  billing_month           date not null check (extract(day from billing_month) = 1),
+  request_id              uuid not null,
+  company_id              uuid not null,
+  api_key_id              uuid not null,
+  model_slug              text not null,
+  upstream_model          text not null,
+  endpoint                text not null check (endpoint in ('chat.completions', 'embeddings', 'assistants.run', 'responses', 'messages')),
+  -- bounded, so that one absurd row can never make the counters overflow for all that follow
+  prompt_tokens           bigint not null check (prompt_tokens between 0 and 1000000000000),
+  completion_tokens       bigint not null check (completion_tokens between 0 and 1000000000000),
+  cost_eur                numeric not null,
+  price_input             numeric not null check (price_input >= 0 and price_input < 1e6),
+  price_output            numeric not null check (price_output >= 0 and price_output < 1e6),
+  usage_source            text not null check (usage_source in ('upstream', 'estimated')),
+  outcome                 text not null check (outcome in ('completed', 'client_aborted', 'upstream_failed')),
+  occurred_at             timestamptz not null,
+  cost_center             text not null default '' check (cost_center = '' or (length(cost_center) <= 64 and cost_center !~ '[\x01-\x1f\x7f]')),
+  cached_tokens           bigint,
+  cache_write_tokens      bigint,
+  audio_prompt_tokens     bigint,
+  reasoning_tokens        bigint,
+  audio_completion_tokens bigint,
+  primary key (billing_month, request_id),
+  constraint cost_is_exact check (cost_eur = (prompt_tokens * price_input + completion_tokens * price_output) * 0.001),
+  -- gateways leave wrong numbers out, so this keeps no call from being booked
+  constraint api_usage_details_check check (
+    cached_tokens between 0 and prompt_tokens and cache_write_tokens between 0 and prompt_tokens
+    and audio_prompt_tokens between 0 and prompt_tokens and reasoning_tokens between 0 and completion_tokens
+    and audio_completion_tokens between 0 and completion_tokens)
+) partition by range (billing_month);
+comment on column api_usage.cost_center is 'what the caller named in metadata; empty: nothing';
+comment on column api_usage.cached_tokens is 'of the prompt tokens: read from the upstream''s cache. Null, here and below: not told';
+comment on column api_usage.cache_write_tokens is 'of the prompt tokens: written to it';
+comment on column api_usage.audio_prompt_tokens is 'of the prompt tokens: audio';
+comment on column api_usage.reasoning_tokens is 'of the completion tokens: reasoning';
+comment on column api_usage.audio_completion_tokens is 'of the completion tokens: audio';
+create index api_usage_company on api_usage (company_id, occurred_at);
+
+create function refuse_ledger_change() returns trigger language plpgsql as $$
+begin
+  raise exception 'api_usage is append-only' using errcode = 'restrict_violation';
+end $$;
+
+-- Usage records the ledger refused: kept whole, with the reason, for the operator to mend. One that comes a second time,
+-- as a replay does, is set aside once.
+create table api_usage_set_aside (
+  id         bigint generated always as identity primary key,
+  record     text not null,
+  reason     text not null,
+  created_at timestamptz not null default now()
+);
+create unique index api_usage_set_aside_once on api_usage_set_aside (md5(record));
+
+-- What identifies a row to the last digit; 16 bytes. An instant as seconds: its text would depend on the session's time
+-- zone. Rows without a cost centre keep the digest that they had before there were any. From columns, because servers
+-- that hold the rows compute it too, where the type of the table is another.
+create function usage_digest(billing_month date, request_id uuid, company_id uuid, api_key_id uuid, model_slug text,
+  upstream_model text, endpoint text, prompt_tokens bigint, completion_tokens bigint, cost_eur numeric, price_input numeric,
+  price_output numeric, usage_source text, outcome text, occurred_at timestamptz, cost_center text)
+returns bytea language sql stable as $$
+  select substr(sha256(convert_to(case when cost_center = '' then json_build_array(
+    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at))
+  else json_build_array(
+    billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens,
+    cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center)
+  end::text, 'UTF8')), 1, 16)
+$$;
+create function usage_digest(usage api_usage) returns bytea language sql stable as $$
+  select usage_digest(usage.billing_month, usage.request_id, usage.company_id, usage.api_key_id, usage.model_slug,
+    usage.upstream_model, usage.endpoint, usage.prompt_tokens, usage.completion_tokens, usage.cost_eur, usage.price_input,
+    usage.price_output, usage.usage_source, usage.outcome, usage.occurred_at, usage.cost_center)
+$$;
+
+-- Creates the partitions of the months [from_month, from_month + months). Safe to run by many at once; a month whose rows
+-- already wait in the default partition is left there. Statement triggers are not inherited, so each partition gets its
+-- own: rows written straight into a partition are counted too. A look at rows of another server returns a column at least.
+create function ensure_api_usage_partitions(from_month date, months integer) returns void language plpgsql set search_path from current as $$
+declare
+  month date;
+  part  text;
+begin
+  perform pg_advisory_xact_lock(hashtext('tollgate api_usage partitions'));
+  for i in 0 .. months - 1 loop
+    month := (date_trunc('month', from_month) + make_interval(months => i))::date;
+    part := 'api_usage_' || to_char(month, 'YYYY_MM');
+    continue when to_regclass(part) is not null;
+    continue when exists (select 1 from api_usage_default d where d.billing_month = month);
+    execute format('create table %I partition of api_usage for values from (%L) to (%L)', part, month, (month + interval '1 month')::date);
+    execute format('create trigger count_usage after insert on %I referencing new table as added for each statement execute function count_api_usage()', part);
+    execute format('create trigger count_usage_details after insert on %I referencing new table as added for each statement execute function count_usage_details()', part);
+    execute format('create trigger append_only before update or delete or truncate on %I for each statement execute function refuse_ledger_change()', part);
+  end loop;
+end $$;
+
+-- The upstream's own cost of a call is for operators alone, so it has a table of its own: the tenant role reads api_usage.
+create table upstream_costs (
+  company_id    uuid not null,
+  billing_month date not null,
+  request_id    uuid not null,
+  cost          numeric not null check (cost >= 0 and cost < 1e6),
+  currency      text not null check (currency ~ '^[A-Z]{3}$'),
+  primary key (company_id, billing_month, request_id)
+);
+comment on table upstream_costs is 'what the upstream told that a call of api_usage cost it; for operators only';
+comment on column upstream_costs.cost is 'as told: nothing is converted or rounded';
+comment on column upstream_costs.currency is 'UPSTREAM_CURRENCY of the gateway that booked the call';
+
+create function refuse_upstream_cost_change() returns trigger language plpgsql as $$
+begin
+  raise exception 'upstream_costs is append-only' using errcode = 'restrict_violation';
+end $$;
+create trigger append_only before update or delete or truncate on upstream_costs
+  for each statement execute function refuse_upstream_cost_change();
+
+create table chat_usage (
+  id          uuid primary key default gen_random_uuid(),
+  company_id  uuid not null,
+  occurred_at timestamptz not null default now(),
+  cost_eur    numeric not null check (cost_eur > -1e12 and cost_eur < 1e12)
+);
+comment on table chat_usage is 'the application inserts its in-app chat cost here; it counts toward the same budget';
+create index chat_usage_company on chat_usage (company_id, occurred_at);

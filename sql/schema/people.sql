@@ -1,0 +1,73 @@
+-- People of the administration area and their sessions, invitations, and tokens of programs.
+
+create table users (
+  id              uuid primary key default gen_random_uuid(),
+  email           text not null check (email <> '' and email = lower(email)),
+  company_id      uuid references companies on delete cascade,
+  role            text not null check (role in ('operator', 'owner', 'administrator', 'member')),
+  password_hash   text,
+  created_at      timestamptz not null default now(),
+  last_sign_in_at timestamptz,
+  unique (email),
+  check ((role = 'operator') = (company_id is null))
+);
+
+-- The browser holds a random token, this table its SHA-256 digest: a copy of the table signs nobody in.
+create table sessions (
+  digest       bytea primary key check (octet_length(digest) = 32),
+  user_id      uuid not null references users on delete cascade,
+  created_at   timestamptz not null default now(),
+  last_seen_at timestamptz not null default now()
+);
+create index sessions_user on sessions (user_id);
+
+-- Open invitations. Accepting or withdrawing one deletes its row. Of its link only the digest is kept.
+create table invitations (
+  id         uuid primary key default gen_random_uuid(),
+  company_id uuid not null references companies on delete cascade,
+  email      text not null check (email <> '' and email = lower(email)),
+  role       text not null check (role in ('owner', 'administrator', 'member')),
+  digest     bytea not null unique check (octet_length(digest) = 32),
+  created_at timestamptz not null default now(),
+  created_by text,
+  expires_at timestamptz not null,
+  constraint invitations_once unique (company_id, email)
+);
+comment on column invitations.digest is 'SHA-256 of the random part of the link; the link itself is stored nowhere';
+
+-- Whether an address has an account, of whatever company: the tenant role does not see those of others, and
+-- learns this one fact only. It runs as its owner, whom row-level security does not hold back.
+create function has_account(address text) returns boolean language sql stable security definer set search_path from current as $$
+  select exists (select from users where email = address)
+$$;
+
+-- Tokens by which programs administer over HTTP.
+create table admin_tokens (
+  id           uuid primary key default gen_random_uuid(),
+  name         text not null check (name <> ''),
+  company_id   uuid references companies on delete cascade,
+  digest       bytea not null unique check (octet_length(digest) = 32),
+  access       text not null check (access in ('read', 'write')),
+  created_at   timestamptz not null default now(),
+  created_by   text,
+  expires_at   timestamptz,
+  last_used_at timestamptz,
+  revoked_at   timestamptz
+);
+comment on column admin_tokens.company_id is 'whose administrators it acts like; null: like an operator';
+comment on column admin_tokens.digest is 'SHA-256 of the whole token; the token itself is stored nowhere';
+create index admin_tokens_company on admin_tokens (company_id);
+
+-- What was answered to a request with an Idempotency-Key, so that its repetition gets the same.
+create table idempotent_answers (
+  token_id   uuid not null references admin_tokens on delete cascade,
+  key_digest bytea not null,
+  request    bytea not null,
+  answer     jsonb not null,
+  secret     bytea,
+  created_at timestamptz not null default now(),
+  primary key (token_id, key_digest)
+);
+comment on column idempotent_answers.request is 'SHA-256 of method, path and body: another request may not use the same key';
+comment on column idempotent_answers.secret is 'what is shown once, encrypted with a key derived from the idempotency key, which is stored nowhere; removed after a minute';
+create index idempotent_answers_age on idempotent_answers (created_at);

@@ -1,0 +1,417 @@
+-- Sums of the ledger. They move with the rows, whoever inserts them and by whatever tool, so each is always the sum of the
+-- rows it stands for. monthly_spend is what the budget check reads; the others are for pages and reports, which then read
+-- a few thousand rows instead of ten million. src/store/statement/sums.ts has them as data, and a test compares the triggers.
+-- fillfactor: the rows of today change with every batch, and the next version of one has room on its own page.
+
+create table monthly_spend (
+  company_id        uuid not null,
+  billing_month     date not null,
+  requests          bigint not null default 0,
+  prompt_tokens     bigint not null default 0,
+  completion_tokens bigint not null default 0,
+  api_cost_eur      numeric not null default 0,
+  chat_cost_eur     numeric not null default 0,
+  changed_xid       xid8 not null default pg_current_xact_id(),
+  statement         bigint,
+  primary key (company_id, billing_month)
+);
+comment on table monthly_spend is 'what the budget check reads: always the sum of the api_usage and chat_usage rows it stands for';
+comment on column monthly_spend.changed_xid is 'transaction of the last change: replicas ask for what changed since the oldest transaction they had not seen finished';
+comment on column monthly_spend.statement is 'number of the statement that closed this month; null: the month is open';
+create index monthly_spend_changed on monthly_spend (changed_xid);
+-- looked at only by an update that names the column, so counting rows does not pay for it
+create trigger closed_once before update of statement on monthly_spend for each row
+  when (old.statement is not null) execute function refuse_change();
+
+-- Rows of monthly_spend that change from now on have a changed_xid from here on: a transaction may commit long after
+-- it took its id.
+create function spend_horizon() returns xid8 language sql stable as 'select pg_snapshot_xmin(pg_current_snapshot())';
+
+-- Whether any company's spend changed since a snapshot. By the index: without the snapshot's value Postgres expected to
+-- find a row at once, and each look of each gateway, four a second, read the whole table.
+create function has_spent_since(before pg_snapshot) returns boolean language sql stable set search_path from current as $$
+  select coalesce((select true from monthly_spend
+    where changed_xid >= pg_snapshot_xmin(before) and not pg_visible_in_snapshot(changed_xid, before) order by changed_xid limit 1), false)
+$$;
+
+-- Of companies, by day.
+create table usage_daily (
+  company_id        uuid not null,
+  billing_month     date not null,
+  day               date not null,
+  model_slug        text not null,
+  api_key_id        uuid not null,
+  endpoint          text not null,
+  usage_source      text not null,
+  outcome           text not null,
+  requests          bigint not null,
+  prompt_tokens     bigint not null,
+  completion_tokens bigint not null,
+  cost_eur          numeric not null,
+  cost_center       text not null default '',
+  -- in this order the days of a key are found by it
+  primary key (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center)
+) with (fillfactor = 60);
+comment on table usage_daily is 'always the sum of the api_usage rows it stands for';
+comment on column usage_daily.day is 'calendar day of occurred_at in the billing time zone';
+
+-- By the month: a year of a company with many keys is a few thousand of these rows instead of hundreds of thousands.
+create table usage_monthly (
+  company_id        uuid not null,
+  billing_month     date not null,
+  model_slug        text not null,
+  api_key_id        uuid not null,
+  endpoint          text not null,
+  usage_source      text not null,
+  outcome           text not null,
+  cost_center       text not null,
+  requests          bigint not null,
+  prompt_tokens     bigint not null,
+  completion_tokens bigint not null,
+  cost_eur          numeric not null,
+  primary key (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center)
+) with (fillfactor = 60);
+comment on table usage_monthly is 'always the sum of the usage_daily rows it stands for';
+
+-- usage_daily without keys.
+create table usage_company_days (
+  company_id        uuid not null,
+  billing_month     date not null,
+  day               date not null,
+  model_slug        text not null,
+  endpoint          text not null,
+  usage_source      text not null,
+  outcome           text not null,
+  cost_center       text not null,
+  requests          bigint not null,
+  prompt_tokens     bigint not null,
+  completion_tokens bigint not null,
+  cost_eur          numeric not null,
+  primary key (company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center)
+) with (fillfactor = 60);
+comment on table usage_company_days is 'always the sum of the usage_daily rows it stands for';
+-- a month or day of all companies is read for the margin and the overview: rows of one day lie beside each other
+create index usage_company_days_time on usage_company_days using brin (billing_month, day) with (pages_per_range = 32);
+
+-- Runs a statement in which {...} stands for what is in the braces once for each column of days in usage_key_months:
+-- NAME, with costs of the days that are DAYS of a month. It is removed at the end of this file.
+create function run_for_days(statement text) returns void language plpgsql set search_path from current as $$
+declare
+  braced text;
+begin
+  for braced in select distinct part[1] from regexp_matches(statement, '\{[^{}]*\}', 'g') as part loop
+    statement := replace(statement, braced, (
+      select string_agg(replace(replace(trim(braced, '{}'), 'NAME', name), 'DAYS', days), ', ' order by place)
+      from (
+        select n as place, 'day_' || to_char(n, 'FM00') as name, '= ' || n as days from generate_series(1, 31) n
+        union all
+        select 31 + n, format('days_%s_%s', to_char(n, 'FM00'), to_char(l, 'FM00')), format('between %s and %s', n, l)
+        from generate_series(1, 26, 5) n, lateral (select case n when 26 then 31 else n + 4 end as l) last) as columns));
+  end loop;
+  execute statement;
+end $$;
+
+-- usage_monthly without models. What a key spent in a month is one row, or a few.
+create table usage_key_months (
+  company_id        uuid not null,
+  billing_month     date not null,
+  api_key_id        uuid not null,
+  endpoint          text not null,
+  cost_center       text not null,
+  requests          bigint not null,
+  prompt_tokens     bigint not null,
+  completion_tokens bigint not null,
+  cost_eur          numeric not null,
+  estimated         bigint not null,
+  unfinished        bigint not null,
+  primary key (company_id, billing_month, api_key_id, endpoint, cost_center)
+) with (fillfactor = 60);
+comment on table usage_key_months is 'always the sum of the usage_monthly rows it stands for';
+comment on column usage_key_months.estimated is 'requests with estimated tokens';
+comment on column usage_key_months.unfinished is 'requests that did not complete';
+-- What the key cost on each day: a page that shows parts of months ranks thousands of keys by one row of a key and month,
+-- or a few, instead of those of each day, model and outcome. Also in five days, or in the six at the end: a part of a month
+-- is then at most some ten columns to add.
+select run_for_days('alter table usage_key_months {add column NAME numeric}');
+comment on column usage_key_months.day_01 is 'cost_eur of this day of the month, as in the columns for the others and for five days; null: no calls. Calls of a day beside their month are in none';
+
+-- usage_daily without companies and keys. A row that every batch of every gateway changes would make them wait for each
+-- other, so there are up to 16 rows for a model and day: each transaction takes a part that no other one has.
+create table usage_model_days (
+  billing_month     date not null,
+  day               date not null,
+  model_slug        text not null,
+  part              smallint not null,
+  requests          bigint not null,
+  prompt_tokens     bigint not null,
+  completion_tokens bigint not null,
+  cost_eur          numeric not null,
+  primary key (billing_month, day, model_slug, part)
+) with (fillfactor = 60);
+comment on table usage_model_days is 'its parts are together always the sum of the usage_daily rows they stand for';
+
+-- The months with usage: a few steps along the index instead of all its rows.
+create function usage_months() returns setof date language plpgsql stable set search_path from current as $$
+declare
+  month date := (select min(billing_month) from usage_model_days);
+begin
+  while month is not null loop
+    return next month;
+    month := (select min(billing_month) from usage_model_days where billing_month > month);
+  end loop;
+end $$;
+
+-- One trigger does all, so partitions made later have it too. Rows of monthly_spend are taken in the same order by every
+-- writer: none waits for another crosswise. Who has them has these months of these companies to itself, so the order of
+-- what follows does not matter, and the rows are read and grouped once for all tables. Whether a month is closed is a column
+-- of the row that is counted anyway: closing a month takes that row, so a batch is either before it or knows of it.
+select run_for_days($run$
+create function count_api_usage() returns trigger language plpgsql set search_path from current as $$
+declare
+  zone text := (select value from settings where name = 'billing_timezone');
+  late_companies uuid[];
+  late_months    date[];
+  own_part smallint := 0;
+begin
+  with counted as (
+    insert into monthly_spend as s (company_id, billing_month, requests, prompt_tokens, completion_tokens, api_cost_eur)
+    select company_id, billing_month, count(*), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    from added group by company_id, billing_month
+    order by company_id, billing_month
+    on conflict (company_id, billing_month) do update set
+      requests          = s.requests + excluded.requests,
+      prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = s.completion_tokens + excluded.completion_tokens,
+      api_cost_eur      = s.api_cost_eur + excluded.api_cost_eur,
+      changed_xid       = excluded.changed_xid
+    returning s.company_id, s.billing_month, s.statement
+  )
+  select array_agg(company_id), array_agg(billing_month) into late_companies, late_months from counted where statement is not null;
+  if late_companies is not null then
+    insert into late_usage (company_id, billing_month, request_id)
+    select company_id, billing_month, request_id
+    from added join unnest(late_companies, late_months) as late (company_id, billing_month) using (company_id, billing_month);
+  end if;
+
+  -- the first part of usage_model_days that no transaction in progress has
+  while own_part < 15 and not pg_try_advisory_xact_lock(hashtext('tollgate usage_model_days'), own_part) loop
+    own_part := own_part + 1;
+  end loop;
+
+  with cells as materialized (
+    select company_id, billing_month, (occurred_at at time zone zone)::date as day, (occurred_at at time zone zone)::date - billing_month + 1 as number,
+      model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
+      count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
+    from added group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+  ),
+  company_days as (
+    insert into usage_company_days as s (company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center,
+      requests, prompt_tokens, completion_tokens, cost_eur)
+    select company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center,
+      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    from cells group by company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center
+    on conflict (company_id, billing_month, day, model_slug, endpoint, usage_source, outcome, cost_center) do update set
+      requests          = s.requests + excluded.requests,
+      prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = s.completion_tokens + excluded.completion_tokens,
+      cost_eur          = s.cost_eur + excluded.cost_eur
+  ),
+  key_months as (
+    insert into usage_key_months as s (company_id, billing_month, api_key_id, endpoint, cost_center,
+      requests, prompt_tokens, completion_tokens, cost_eur, estimated, unfinished, {NAME})
+    select company_id, billing_month, api_key_id, endpoint, cost_center,
+      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur),
+      coalesce(sum(requests) filter (where usage_source = 'estimated'), 0), coalesce(sum(requests) filter (where outcome <> 'completed'), 0),
+      {sum(cost_eur) filter (where number DAYS)}
+    from cells group by company_id, billing_month, api_key_id, endpoint, cost_center
+    on conflict (company_id, billing_month, api_key_id, endpoint, cost_center) do update set
+      requests          = s.requests + excluded.requests,
+      prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = s.completion_tokens + excluded.completion_tokens,
+      cost_eur          = s.cost_eur + excluded.cost_eur,
+      estimated         = s.estimated + excluded.estimated,
+      unfinished        = s.unfinished + excluded.unfinished,
+      {NAME = coalesce(s.NAME + excluded.NAME, s.NAME, excluded.NAME)}
+  ),
+  model_days as (
+    insert into usage_model_days as s (billing_month, day, model_slug, part, requests, prompt_tokens, completion_tokens, cost_eur)
+    select billing_month, day, model_slug, own_part, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    from cells group by billing_month, day, model_slug
+    on conflict (billing_month, day, model_slug, part) do update set
+      requests          = s.requests + excluded.requests,
+      prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = s.completion_tokens + excluded.completion_tokens,
+      cost_eur          = s.cost_eur + excluded.cost_eur
+  ),
+  monthly as (
+    insert into usage_monthly as s (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
+      requests, prompt_tokens, completion_tokens, cost_eur)
+    select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
+      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+    from cells group by company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center
+    on conflict (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center) do update set
+      requests          = s.requests + excluded.requests,
+      prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+      completion_tokens = s.completion_tokens + excluded.completion_tokens,
+      cost_eur          = s.cost_eur + excluded.cost_eur
+  )
+  insert into usage_daily as s (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center,
+    requests, prompt_tokens, completion_tokens, cost_eur)
+  select company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center,
+    sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
+  from cells group by company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center
+  on conflict (company_id, billing_month, api_key_id, day, model_slug, endpoint, usage_source, outcome, cost_center) do update set
+    requests          = s.requests + excluded.requests,
+    prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
+    completion_tokens = s.completion_tokens + excluded.completion_tokens,
+    cost_eur          = s.cost_eur + excluded.cost_eur;
+  return null;
+end $$
+$run$);
+
+-- Sums of the rows that tell what their tokens consist of, for all keys together: a few rows a day, and none where nothing
+-- is told.
+create table usage_details (
+  company_id              uuid not null,
+  billing_month           date not null,
+  day                     date not null,
+  model_slug              text not null,
+  endpoint                text not null,
+  cost_center             text not null,
+  requests                bigint not null,
+  prompt_tokens           bigint not null,
+  cached_tokens           bigint not null,
+  cache_write_tokens      bigint not null,
+  audio_prompt_tokens     bigint not null,
+  reasoning_tokens        bigint not null,
+  audio_completion_tokens bigint not null,
+  primary key (company_id, billing_month, day, model_slug, endpoint, cost_center)
+) with (fillfactor = 60);
+comment on table usage_details is 'always the sum of the api_usage rows with token details';
+comment on column usage_details.day is 'calendar day of occurred_at in the billing time zone';
+comment on column usage_details.prompt_tokens is 'of the calls that tell cached tokens';
+-- a month of all companies is read for the margin
+create index usage_details_month on usage_details using brin (billing_month);
+
+-- By a trigger of its own, so that count_api_usage() reads nothing more. It comes after count_usage by its name:
+-- who has the rows of monthly_spend has these too.
+create function count_usage_details() returns trigger language plpgsql set search_path from current as $$
+declare
+  zone text := (select value from settings where name = 'billing_timezone');
+begin
+  with told as (
+    select *, (occurred_at at time zone zone)::date as day from added
+    where coalesce(cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens) is not null
+  )
+  insert into usage_details as s (company_id, billing_month, day, model_slug, endpoint, cost_center, requests, prompt_tokens,
+    cached_tokens, cache_write_tokens, audio_prompt_tokens, reasoning_tokens, audio_completion_tokens)
+  select company_id, billing_month, day, model_slug, endpoint, cost_center, count(*),
+    coalesce(sum(prompt_tokens) filter (where cached_tokens is not null), 0), coalesce(sum(cached_tokens), 0),
+    coalesce(sum(cache_write_tokens), 0), coalesce(sum(audio_prompt_tokens), 0), coalesce(sum(reasoning_tokens), 0),
+    coalesce(sum(audio_completion_tokens), 0)
+  from told group by company_id, billing_month, day, model_slug, endpoint, cost_center
+  on conflict (company_id, billing_month, day, model_slug, endpoint, cost_center) do update set
+    requests                = s.requests + excluded.requests,
+    prompt_tokens           = s.prompt_tokens + excluded.prompt_tokens,
+    cached_tokens           = s.cached_tokens + excluded.cached_tokens,
+    cache_write_tokens      = s.cache_write_tokens + excluded.cache_write_tokens,
+    audio_prompt_tokens     = s.audio_prompt_tokens + excluded.audio_prompt_tokens,
+    reasoning_tokens        = s.reasoning_tokens + excluded.reasoning_tokens,
+    audio_completion_tokens = s.audio_completion_tokens + excluded.audio_completion_tokens;
+  return null;
+end $$;
+
+-- The partitions, with their triggers.
+create trigger count_usage after insert on api_usage
+  referencing new table as added for each statement execute function count_api_usage();
+create trigger count_usage_details after insert on api_usage
+  referencing new table as added for each statement execute function count_usage_details();
+create trigger append_only before update or delete or truncate on api_usage
+  for each statement execute function refuse_ledger_change();
+create table api_usage_default partition of api_usage default;
+create trigger count_usage after insert on api_usage_default
+  referencing new table as added for each statement execute function count_api_usage();
+create trigger count_usage_details after insert on api_usage_default
+  referencing new table as added for each statement execute function count_usage_details();
+create trigger append_only before update or delete or truncate on api_usage_default
+  for each statement execute function refuse_ledger_change();
+select ensure_api_usage_partitions(date_trunc('month', now() - interval '1 month')::date, 15);
+
+-- Sums of upstream_costs, with what the same calls cost the companies.
+create table upstream_cost_monthly (
+  company_id    uuid not null,
+  billing_month date not null,
+  model_slug    text not null,
+  currency      text not null,
+  requests      bigint not null,
+  cost          numeric not null,
+  cost_eur      numeric not null,
+  primary key (company_id, billing_month, model_slug, currency)
+) with (fillfactor = 60);
+comment on table upstream_cost_monthly is 'always the sum of the upstream_costs rows; for operators only';
+comment on column upstream_cost_monthly.cost_eur is 'of the ledger rows of these calls: the revenue';
+create index upstream_cost_monthly_month on upstream_cost_monthly using brin (billing_month);
+
+-- Books what the records tell of those calls that a batch inserted: they are here for the first time.
+create function book_upstream_costs(records json, month date, booked uuid[]) returns void
+language plpgsql set search_path from current as $$
+begin
+  with costs as materialized (
+    select distinct on (r.request_id) r.company_id, r.billing_month, r.request_id, r.model_slug, r.cost_eur,
+      r.upstream_cost as cost, r.upstream_currency as currency
+    from json_to_recordset(records) as r (billing_month date, request_id uuid, company_id uuid, model_slug text, cost_eur numeric,
+      upstream_cost numeric, upstream_currency text) join unnest(booked) as b (id) on b.id = r.request_id
+    where r.billing_month = month and r.upstream_cost >= 0 and r.upstream_cost < 1e6 and r.upstream_currency ~ '^[A-Z]{3}$'
+    order by r.request_id
+  ),
+  kept as (
+    insert into upstream_costs (company_id, billing_month, request_id, cost, currency)
+    select company_id, billing_month, request_id, cost, currency from costs on conflict do nothing
+  )
+  insert into upstream_cost_monthly as s (company_id, billing_month, model_slug, currency, requests, cost, cost_eur)
+  select company_id, billing_month, model_slug, currency, count(*), sum(cost), sum(cost_eur)
+  from costs group by company_id, billing_month, model_slug, currency
+  order by company_id, billing_month, model_slug, currency
+  on conflict (company_id, billing_month, model_slug, currency) do update set
+    requests = s.requests + excluded.requests,
+    cost     = s.cost + excluded.cost,
+    cost_eur = s.cost_eur + excluded.cost_eur;
+end $$;
+
+-- In-app chat, a company and month at a time: a statement on the rows of a trigger cannot write to another server. The
+-- application inserts a row or a few.
+create function move_chat_cost() returns trigger language plpgsql security definer set search_path from current as $$
+declare
+  rows text := case tg_op
+    when 'INSERT' then 'select company_id, occurred_at, cost_eur from added'
+    when 'DELETE' then 'select company_id, occurred_at, -cost_eur as cost_eur from removed'
+    else 'select company_id, occurred_at, cost_eur from added
+          union all select company_id, occurred_at, -cost_eur from removed' end;
+  moved record;
+  zone text := (select value from settings where name = 'billing_timezone');
+begin
+  for moved in execute format('select company_id, date_trunc(''month'', occurred_at at time zone $1)::date as billing_month,
+      sum(cost_eur) as cost from (%s) as moved group by 1, 2 order by 1, 2', rows) using zone
+  loop
+    insert into monthly_spend as m (company_id, billing_month, chat_cost_eur)
+    values (moved.company_id, moved.billing_month, moved.cost)
+    on conflict (company_id, billing_month) do update set
+      chat_cost_eur = m.chat_cost_eur + excluded.chat_cost_eur, changed_xid = excluded.changed_xid;
+  end loop;
+  return null;
+end $$;
+create trigger move_chat_cost_insert after insert on chat_usage
+  referencing new table as added for each statement execute function move_chat_cost();
+create trigger move_chat_cost_update after update on chat_usage
+  referencing old table as removed new table as added for each statement execute function move_chat_cost();
+create trigger move_chat_cost_delete after delete on chat_usage
+  referencing old table as removed for each statement execute function move_chat_cost();
+
+create function zero_chat_cost() returns trigger language plpgsql security definer set search_path from current as $$
+begin
+  update monthly_spend set chat_cost_eur = 0, changed_xid = pg_current_xact_id() where chat_cost_eur <> 0;
+  return null;
+end $$;
+create trigger zero_chat_cost after truncate on chat_usage for each statement execute function zero_chat_cost();
+
+drop function run_for_days(text);
