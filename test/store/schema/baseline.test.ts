@@ -1,9 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
-import { BASELINE } from '../../../src/store/schema/files.ts';
+import { BASELINE, readFormer, SQL_DIRECTORY } from '../../../src/store/schema/files.ts';
 import { migrate, pendingMigrations } from '../../../src/store/schema/migrate.ts';
 import { emptyDatabase, testDatabase } from '../../support/postgres.ts';
 
@@ -86,6 +88,9 @@ t.test(
     if (files.length === 0) return t.comment('the history of this checkout does not have the numbered files');
     const [{ db: former }, { db: fresh }] = [await emptyDatabase(t), await testDatabase(t)];
     await apply(former, files);
+    const between = readFormer(SQL_DIRECTORY).map(({ name }) => name);
+    t.same(await pendingMigrations(former), between);
+    t.same(await migrate(former, { billingTimezone: 'UTC' }), between, 'the files between the two follow');
     const [before, now] = [await describeSchema(former), await describeSchema(fresh)];
     t.ok(now.length > 900, 'there is much to compare');
     t.same(
@@ -101,6 +106,7 @@ t.test(
     t.same(await pendingMigrations(former), []);
     t.same(await migrate(former, { billingTimezone: 'UTC' }), [], 'there is nothing to do');
     const directory = t.testdir({ migrations: { '0101_later.sql': 'alter table companies add column region text' } });
+    cpSync(join(SQL_DIRECTORY, 'former'), join(directory, 'former'), { recursive: true });
     t.same(await migrate(former, { billingTimezone: 'UTC', directory }), ['0101_later.sql'], 'later files follow');
   },
 );
