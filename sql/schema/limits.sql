@@ -50,13 +50,14 @@ declare
   other   bigint;
   answers json[] := '{}';
 begin
-  insert into limit_owners values (leaser, expiry) on conflict (owner) do update set expires_at = excluded.expires_at;
+  insert into limit_owners (owner, expires_at) values (leaser, expiry) on conflict (owner) do update set expires_at = excluded.expires_at;
   -- the same order for all gateways: none waits for another crosswise
   for item in
     select * from json_to_recordset(asked) as a (subject uuid, kind text, "limit" bigint, want bigint, owed bigint, back json, held integer)
     order by subject, kind
   loop
-    insert into limit_windows values (item.subject, item.kind, now_second, array_fill(0::bigint, array[window_seconds]))
+    insert into limit_windows (subject, kind, second, units)
+    values (item.subject, item.kind, now_second, array_fill(0::bigint, array[window_seconds]))
     on conflict do nothing;
     select * into span from limit_windows w where w.subject = item.subject and w.kind = item.kind for update;
     other := 0;
@@ -65,7 +66,7 @@ begin
       where s.subject = item.subject and s.owner <> leaser and s.expires_at > clock_timestamp();
       given := greatest(item.held, least(item.held + item.want, item."limit" - other));
       if given > 0 then
-        insert into limit_slots values (item.subject, leaser, given, expiry)
+        insert into limit_slots (subject, owner, slots, expires_at) values (item.subject, leaser, given, expiry)
         on conflict (subject, owner) do update set slots = excluded.slots, expires_at = excluded.expires_at;
       else
         delete from limit_slots s where s.subject = item.subject and s.owner = leaser;

@@ -9,7 +9,7 @@ export function shownActor(actor: string): string {
   return `case when ${actor} is null or ${actor} in ${PEOPLE} then ${actor} else 'operator' end`;
 }
 
-/** As `shownActor`, for who made a row in JSON, and whose playground a key was called before 0046. @param row an expression */
+/** As `shownActor`, for who made a row in JSON, and of rows in the audit log in which a key was named after who made it. @param row an expression */
 export function shownRow(row: string): string {
   const maker = `(${row} ->> 'created_by')`;
   return `case when ${maker} is null or ${maker} in ${PEOPLE} then ${row} else ${row} || jsonb_strip_nulls(
