@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, matchesGlob } from 'node:path';
+import { basename, dirname, join, matchesGlob } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -199,20 +199,23 @@ t.test('every file that a document names exists', async (t) => {
 t.test(
   'what the program says about a document is true: the file, its section, and that the package has it',
   async (t) => {
-    const said = ['src', 'sql', '.deploy'].flatMap((folder) =>
+    const files = ['src', 'sql', '.deploy', 'test', 'bench'].flatMap((folder) =>
       readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
         .filter((name) => /\.(ts|js|sql|ya?ml|service)$/.test(name) && !/\.generated\./.test(name))
         .map((name) => join(folder, name)),
     );
-    for (const file of [...said, 'Dockerfile', 'Makefile']) {
-      for (const [, name = '', section] of read(file).matchAll(/([\w./-]+\.md)\b(?:, "([^"]+)")?/g)) {
-        const path = [name, join(dirname(file), name)].find((place) => existsSync(join(ROOT, place)));
+    for (const file of [...files, 'Dockerfile', 'Makefile']) {
+      const isProgram = /^(src|sql|\.deploy)\//.test(file);
+      for (const [, name = '', section] of read(file).matchAll(/([\w./-]*\w\.md)\b(?!\()(?:, "([^"]+)")?/g)) {
+        const short = isProgram ? [] : documents().filter((path) => basename(path) === name);
+        const path = [name, join(dirname(file), name), ...short].find((place) => existsSync(join(ROOT, place)));
         if (path === undefined) {
           t.fail(`${file} names ${name}`);
           continue;
         }
-        t.ok(isPublished(path), `${file} names ${path}, which the package lacks`);
         if (section !== undefined) t.match(read(path), `# ${section}\n`, `${file} names "${section}" of ${name}`);
+        if (/^(src|sql|\.deploy)\//.test(file))
+          t.ok(isPublished(path), `${file} names ${path}, which the package lacks`);
       }
     }
   },
