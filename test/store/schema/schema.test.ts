@@ -102,8 +102,7 @@ t.test('the documentation tells how long each table is kept', async (t) => {
       select relname as name from pg_class
       where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition`,
   );
-  for (const { name } of tables)
-    t.match(retention, `\`${name}\``, `${name}: add it to sql/retention.md`);
+  for (const { name } of tables) t.match(retention, `\`${name}\``, `${name}: add it to sql/retention.md`);
 });
 
 t.test('the ledger is append-only', async (t) => {
