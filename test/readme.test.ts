@@ -221,7 +221,7 @@ t.test(
   },
 );
 
-t.test('the pages of the manual are in the package, with all that they refer to beside themselves', async (t) => {
+t.test('the package has the pages of the manual, and the schema that a configuration file names', async (t) => {
   const manual = documents().filter((path) => /^(\.deploy|sql|src\/(admin|cli|domain))\//.test(path));
   t.same(
     manual.filter((path) => !isPublished(path)),
