@@ -39,9 +39,9 @@ try {
 }
 `;
 
-/** The program that src/cli/README.md shows. */
+/** The program that .deploy/embedding.md shows. */
 const SHOWN = /```ts\n(import \{ createServer \} from 'node:http';\n[\s\S]*?)```/.exec(
-  read('src/cli/README.md'),
+  read('.deploy/embedding.md'),
 )?.[1] as string;
 
 t.test('the packed package imports, type-checks and runs from a bare folder', async (t) => {
@@ -51,17 +51,17 @@ t.test('the packed package imports, type-checks and runs from a bare folder', as
     execFileSync(command, args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
 
   const source = join(folder, 'source');
-  for (const name of ['package.json', 'README.md', 'LICENSE', 'sql', 'src', 'test/app.test.ts']) {
+  for (const name of ['package.json', 'README.md', 'LICENSE', '.deploy', 'sql', 'src', 'test/app.test.ts']) {
     cpSync(join(ROOT, name), join(source, name), { recursive: true });
   }
   compile(join(source, 'dist'));
   const [packed] = JSON.parse(run('npm', ['pack', '--json', '--ignore-scripts', '--offline'], source));
   const files: string[] = packed.files.map(({ path }: { path: string }) => path);
   const folders = new Set(files.map((path) => (dirname(path) === '.' ? path : (path.split('/')[0] as string))));
-  t.same([...folders].sort(), ['LICENSE', 'README.md', 'dist', 'package.json', 'sql', 'src']);
+  t.same([...folders].sort(), ['.deploy', 'LICENSE', 'README.md', 'dist', 'package.json', 'sql', 'src']);
   t.same(
     files.filter((path) =>
-      /^src\/(?!admin\/assets\/|(?:admin|cli)\/README.md$|cli\/apply\/configuration.schema.json$)|test/.test(path),
+      /^src\/(?!admin\/assets\/|(?:admin|cli|domain)\/.*\.md$|cli\/apply\/configuration.schema.json$)|test/.test(path),
     ),
     [],
     'the only sources are those that pages and editors load, and people read',
@@ -105,7 +105,7 @@ t.test('an installation brings neither Node nor Postgres, and is small', async (
 
 t.test('each build leaves a command that can be executed', async (t) => {
   // npx links to it and makes it executable only once: the file of a later build would be refused
-  const executable = /^tsc && chmod \+x dist\/main\.js$/;
+  const executable = /^(rm -rf dist && )?tsc && chmod \+x dist\/main\.js$/;
   const { scripts } = JSON.parse(read('package.json'));
   t.match(scripts.build, executable);
   t.equal(scripts.prepack, 'rm -rf dist && npm run build');

@@ -1,6 +1,6 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join, matchesGlob } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import t from 'tap';
@@ -21,6 +21,9 @@ const run = promisify(execFile);
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 const SKIPPED = ['node_modules', 'dist', 'data', '.git', '.tap'];
 const README_LINES = 200;
+/** A page that a reader still takes in. What the benchmarks write is as long as they are. */
+const PAGE_LINES = 300;
+const WRITTEN = ['bench/RESULTS.md'];
 
 /** Every page of documentation, as paths from the root. */
 function documents(folder = ''): string[] {
@@ -31,7 +34,7 @@ function documents(folder = ''): string[] {
   });
 }
 
-/** The variables that most people need; src/cli/README.md has all. */
+/** The variables that most people need; .deploy/configuration.md has all. */
 const COMMON = [
   'HOST',
   'PORT',
@@ -46,6 +49,9 @@ const COMMON = [
 ];
 
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
+
+/** The rules of the API: what the specification says, and what the contract adds. */
+const RULES = `${read('test/spec/README.md')}\n${read('test/spec/CONTRACT.md')}`;
 
 /** Variables as a Markdown table, from the code that reads the environment. */
 function table(variables: typeof VARIABLES): string {
@@ -64,6 +70,16 @@ function refused(groups: readonly SteeringGroup[]): string {
   return ['| member | obeyed by | what a caller could do |', '|---|---|---|', ...rows].join('\n');
 }
 
+/** The floors as a drawing, from the top down. */
+function floors(): string {
+  const [, list = ''] = /^const FLOORS[^\n]*\[\n(.*?)^\];/ms.exec(read('test/floors.test.ts')) ?? [];
+  const rows = [...list.matchAll(/^ {2}\[(.*)\],/gm)].map(([, names = '']) =>
+    names.replace(/'/g, '').replaceAll(', ', ' | '),
+  );
+  const numbered = rows.map((names, i) => `${`${i}`.padStart(2)}  ${names}`).reverse();
+  return ['```', ...numbered, '```'].join('\n');
+}
+
 const SECRETS = SECRETS_NOTE.replace(/[A-Z_]{2,}/g, '`$&`');
 
 /** The text with everything between `<!-- name: … -->` and `<!-- /name -->` replaced. */
@@ -72,12 +88,17 @@ function filled(text: string, name: string, content: string): string {
   return text.replace(block, (_all, begin, end) => `${begin}\n${content}\n\n${end}`);
 }
 
-t.test('the documents have every variable and refused member as the code has them', async (t) => {
+t.test('the documents have every setting, refused member, floor and example as the code has them', async (t) => {
   const common = VARIABLES.filter(({ name }) => COMMON.includes(name));
   const expected = {
     'README.md': filled(read('README.md'), 'settings', table(common)),
-    'src/cli/README.md': filled(
-      filled(read('src/cli/README.md'), 'configuration', `${table(VARIABLES)}\n\n${SECRETS}`),
+    '.deploy/configuration.md': filled(
+      read('.deploy/configuration.md'),
+      'configuration',
+      `${table(VARIABLES)}\n\n${SECRETS}`,
+    ),
+    'src/domain/members/README.md': filled(
+      read('src/domain/members/README.md'),
       'refused',
       [
         refused(STEERING_TABLE),
@@ -87,6 +108,12 @@ t.test('the documents have every variable and refused member as the code has the
         refused(STEERING_WITHIN),
       ].join('\n\n'),
     ),
+    'src/cli/configuration-file.md': filled(
+      read('src/cli/configuration-file.md'),
+      'tollgate.yml',
+      `\`\`\`yaml\n${read('.deploy/tollgate.yml')}\`\`\``,
+    ),
+    'src/README.md': filled(read('src/README.md'), 'floors', floors()),
   };
   for (const [path, text] of Object.entries(expected)) {
     if (process.env.UPDATE_README === '1') writeFileSync(join(ROOT, path), text);
@@ -95,8 +122,9 @@ t.test('the documents have every variable and refused member as the code has the
 });
 
 t.test('every error is in the tables of the README and of the rules of the API', async (t) => {
-  for (const path of ['README.md', 'test/spec/README.md']) {
-    const rows = read(path).match(/^\| \d{3}\b.*$/gm) ?? [];
+  const pages = { 'README.md': read('README.md'), 'the rules of the API': RULES };
+  for (const [path, text] of Object.entries(pages)) {
+    const rows = text.match(/^\| \d{3}\b.*$/gm) ?? [];
     for (const name of ERROR_NAMES) {
       const { status, type, code } = new GatewayError(name);
       const cell = code === null ? /\| null\b/ : `\`${code}\``;
@@ -125,17 +153,90 @@ t.test('the figures of the README are those of the published results', async (t)
   t.equal(nginx, measured);
 });
 
-t.test('links between documents lead somewhere', async (t) => {
+/** Where a document leads: in Markdown or HTML, text or picture, `[name]: path` too. */
+function linksOf(text: string): string[] {
+  const found = withoutCode(text).matchAll(/\]\(<?([^)>\s]+)[^)]*\)|(?:src|href)="([^"]+)"|^\[[^\]]+\]: (\S+)/gm);
+  return [...found].map(([, inline, html, named]) => (inline ?? html ?? named) as string);
+}
+
+/** Whether a path of the repository is in the published package. */
+function isPublished(path: string): boolean {
+  const files: string[] = JSON.parse(read('package.json')).files;
+  return (
+    path === 'README.md' ||
+    files.some((file) => path === file || path.startsWith(`${file}/`) || matchesGlob(path, file))
+  );
+}
+
+t.test('every link of every document leads to a file and, with an anchor, to a heading of it', async (t) => {
   for (const path of documents()) {
-    const links = withoutCode(read(path)).matchAll(/(?:\]\(|src=")([^)"]+)[)"]/g);
-    for (const [, link] of links) {
-      const [file = '', anchor] = (link as string).split('#');
-      if (file.includes(':')) continue;
+    for (const link of linksOf(read(path))) {
+      if (/^[a-z]+:/.test(link)) continue;
+      const [file = '', anchor] = link.split('#');
       const target = file === '' ? path : join(dirname(path), file);
       t.ok(existsSync(join(ROOT, target)), `${path} links to ${link}`);
       if (anchor !== undefined) t.ok(anchors(read(target)).includes(anchor), `${path} links to ${link}`);
     }
   }
+});
+
+t.test('every file that a document names exists', async (t) => {
+  for (const path of documents()) {
+    if (path === '.github/CHANGELOG.md') continue; // tells of files that were there
+    for (const [, name = ''] of withoutCode(read(path)).matchAll(
+      /`((?:\.?[\w-]+\/)+[\w.-]+\.(?:ts|js|sql|json|ya?ml|md|service))`/g,
+    )) {
+      const places = [dirname(path), '.', 'src', 'bench'];
+      if (/^(node_modules|dist)\//.test(name)) continue; // made by npm or a build
+      t.ok(
+        places.some((place) => existsSync(join(ROOT, place, name))),
+        `${path} names ${name}`,
+      );
+    }
+  }
+});
+
+t.test(
+  'what the program says about a document is true: the file, its section, and that the package has it',
+  async (t) => {
+    const files = ['src', 'sql', '.deploy', 'test', 'bench'].flatMap((folder) =>
+      readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+        .filter((name) => /\.(ts|js|sql|ya?ml|service)$/.test(name) && !/\.generated\./.test(name))
+        .map((name) => join(folder, name)),
+    );
+    for (const file of [...files, 'Dockerfile', 'Makefile']) {
+      const isProgram = /^(src|sql|\.deploy)\//.test(file);
+      for (const [, name = '', section] of read(file).matchAll(/([\w./-]*\w\.md)\b(?!\()(?:, "([^"]+)")?/g)) {
+        const short = isProgram ? [] : documents().filter((path) => basename(path) === name);
+        const path = [name, join(dirname(file), name), ...short].find((place) => existsSync(join(ROOT, place)));
+        if (path === undefined) {
+          t.fail(`${file} names ${name}`);
+          continue;
+        }
+        if (section !== undefined) t.match(read(path), `# ${section}\n`, `${file} names "${section}" of ${name}`);
+        if (/^(src|sql|\.deploy)\//.test(file))
+          t.ok(isPublished(path), `${file} names ${path}, which the package lacks`);
+      }
+    }
+  },
+);
+
+t.test('the package has the pages of the manual, and the schema that a configuration file names', async (t) => {
+  const manual = documents().filter((path) => /^(\.deploy|sql|src\/(admin|cli|domain))\//.test(path));
+  t.same(
+    manual.filter((path) => !isPublished(path)),
+    [],
+  );
+  const [, schema = ''] = /\$schema=node_modules\/tollgate\/(\S+)/.exec(read('.deploy/tollgate.yml')) ?? [];
+  t.ok(existsSync(join(ROOT, schema)) && isPublished(schema), `the schema of a configuration file: ${schema}`);
+});
+
+t.test(`no page has more than ${PAGE_LINES} lines`, async (t) => {
+  const long = documents().filter((path) => read(path).trimEnd().split('\n').length > PAGE_LINES);
+  t.same(
+    long.filter((path) => !WRITTEN.includes(path)),
+    [],
+  );
 });
 
 t.test('a heading has blank lines around it', async (t) => {
@@ -164,32 +265,29 @@ t.test('every command that a document shows exists, with its options', async (t)
   }
 });
 
-t.test('every file that src/README.md names exists', async (t) => {
-  for (const [, name = ''] of read('src/README.md').matchAll(/`([a-z]+\/[\w-]+\.ts)`/g)) {
-    t.ok(existsSync(join(ROOT, 'src', name)), name);
-  }
-});
-
 /** The text without blocks of code, whose comments look like headings. */
 function withoutCode(text: string): string {
   return text.replace(/^```[\s\S]*?^```/gm, '```');
 }
 
-/** The anchors of a document's headings, as GitHub makes them. */
+/** The anchors of a document's headings, as GitHub makes them: the second of the same words ends in -1. */
 function anchors(text: string): string[] {
-  return [...withoutCode(text).matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>
-    (heading as string)
+  const seen = new Map<string, number>();
+  return [...withoutCode(text).matchAll(/^#+ (.*)$/gm)].map(([, heading]) => {
+    const anchor = (heading as string)
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
       .toLowerCase()
-      .replace(/[^\w\- ]/g, '')
-      .replaceAll(' ', '-'),
-  );
+      .replace(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '')
+      .replaceAll(' ', '-');
+    const before = seen.get(anchor) ?? 0;
+    seen.set(anchor, before + 1);
+    return before === 0 ? anchor : `${anchor}-${before}`;
+  });
 }
 
-t.test('every section and rule that the code cites is in test/spec/README.md', async (t) => {
+t.test('every section and rule that the code cites is in the rules of the API', async (t) => {
   const sections = new Map(
-    read('test/spec/README.md')
-      .split(/^(?=##)/m)
-      .map((text) => [/^#+ (Contract \d|[\d.]*\d)/.exec(text)?.[1] ?? '', text]),
+    RULES.split(/^(?=##)/m).map((text) => [/^#+ (Contract \d|[\d.]*\d)/.exec(text)?.[1] ?? '', text]),
   );
   const files = ['src', 'test', 'sql'].flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })

@@ -11,7 +11,7 @@ import { ask } from '../support/client.ts';
 import { emptyDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
-/** The files of "Configuration as a file" as printed: each service's process runs without its container. */
+/** The files for Docker Compose: each service's process runs without its container. */
 
 interface Service {
   readonly entrypoint?: readonly string[];
@@ -20,11 +20,10 @@ interface Service {
   readonly healthcheck?: { readonly test?: readonly string[] };
 }
 
-const page = readFileSync(new URL('src/cli/README.md', ROOT), 'utf8');
-const printed = (name: string) => new RegExp(`\`\`\`yaml\n# ${name}\n([^]*?)\`\`\``).exec(page)?.[1] as string;
-const { services } = parse(printed('compose.yml')) as { services: Readonly<Record<string, Service>> };
+const read = (name: string) => readFileSync(new URL(`.deploy/${name}`, ROOT), 'utf8');
+const { services } = parse(read('compose.yml')) as { services: Readonly<Record<string, Service>> };
 const { url } = await emptyDatabase(t);
-const folder = t.testdir({ 'tollgate.yml': printed('tollgate.yml') });
+const folder = t.testdir({ 'tollgate.yml': read('tollgate.yml') });
 const [router, api, admin] = [await freePort(), await freePort(), await freePort()];
 const SECRETS = { OPERATOR_PASSWORD: 'correct horse battery staple', WEBSITE_KEY: 'website-key-of-acme-4711-0815' };
 

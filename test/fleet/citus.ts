@@ -70,7 +70,7 @@ export async function startCitus(life: Life, workers: number): Promise<CitusClus
       max_worker_processes: '64',
       max_locks_per_transaction: '512',
       shared_buffers: '64MB',
-      // as sql/README.md says: without these the loss of a machine is noticed after a quarter of an hour
+      // as sql/growth.md says: without these the loss of a machine is noticed after a quarter of an hour
       'citus.node_conninfo':
         'sslmode=disable keepalives_idle=10 keepalives_interval=5 keepalives_count=3 tcp_user_timeout=20000',
       'citus.recover_2pc_interval': '5s', // a minute, if absent

@@ -9,7 +9,7 @@ import { childrenOf } from '../faults/server.ts';
 import { connect, type Life } from '../faults/world.ts';
 import { until } from '../support/until.ts';
 
-/** Two Postgres servers under Patroni, with etcd, HAProxy and PgBouncer, as sql/README.md configures them. */
+/** Two Postgres servers under Patroni, with etcd, HAProxy and PgBouncer, as sql/fleet.md configures them. */
 
 const NOBODY = process.getuid?.() === 0 ? 65_534 : null; // Postgres refuses to run as root
 const POSTGRES = '/usr/lib/postgresql/15/bin'; // as the documentation has it
@@ -53,12 +53,12 @@ export interface Operated {
   patronictl(...args: string[]): Promise<void>;
 }
 
-const PAGE = readFileSync(new URL('../../sql/README.md', import.meta.url), 'utf8');
+const PAGE = readFileSync(new URL('../../sql/fleet.md', import.meta.url), 'utf8');
 
 /** A file of the documentation, by the comment in its first line. */
 function documented(name: string): string {
   const text = new RegExp(`\`\`\`\\w*\\n[#;] ${name}\\n([\\s\\S]*?)\`\`\``).exec(PAGE)?.[1];
-  if (text === undefined) throw new Error(`sql/README.md has no ${name}`);
+  if (text === undefined) throw new Error(`sql/fleet.md has no ${name}`);
   return text;
 }
 

@@ -94,7 +94,7 @@ async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgre
   }
   if (await isDistributed(sql)) {
     throw new BackupRefused(
-      'the ledger of this database is spread over several servers, and a copy of this one would lack it: back up the coordinator and every worker with pg_basebackup or with snapshots of your provider (sql/README.md, "A ledger on several servers")',
+      'the ledger of this database is spread over several servers, and a copy of this one would lack it: back up the coordinator and every worker with pg_basebackup or with snapshots of your provider (sql/growth.md, "A ledger on several servers")',
     );
   }
   const [{ zone, made_at }] = await sql<[{ zone: string; made_at: Date }]>`

@@ -38,7 +38,7 @@ const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
 
 /**
  * Brings the database to this version, one transaction and lock for the baseline and for each file of sql/migrations;
- * sql/README.md describes upgrades.
+ * sql/upgrades.md describes upgrades.
  * A file with `-- needs NNNN` in its head keeps programs without file NNNN out. Makes partitions and repairs restores.
  * @returns the names of the files this call applied
  * @throws MigrationRefused when a file changed since it was applied, the database needs a newer program, has another

@@ -105,15 +105,15 @@ t.test('labels are few, and none of them grows with keys, companies or models', 
   }
 });
 
-t.test('src/cli/README.md has every metric, and no other', async (t) => {
-  const document = readFileSync(new URL('../../../src/cli/README.md', import.meta.url), 'utf8');
+t.test('monitoring.md has every metric, and no other', async (t) => {
+  const document = readFileSync(new URL('../../../.deploy/monitoring.md', import.meta.url), 'utf8');
   const rows = [...document.matchAll(/^\| (`tollgate_.*?) \|/gm)].map(([, cell]) => cell as string);
   const told = rows.flatMap((cell) => [...cell.matchAll(/tollgate_\w+/g)].map(([name]) => name));
   t.same([...told].sort(), [...families].sort());
 });
 
-t.test('alerts of src/cli/README.md name existing metrics and labels', async (t) => {
-  const document = readFileSync(new URL('../../../src/cli/README.md', import.meta.url), 'utf8');
+t.test('alerts of monitoring.md name existing metrics and labels', async (t) => {
+  const document = readFileSync(new URL('../../../.deploy/monitoring.md', import.meta.url), 'utf8');
   const [, alerts = ''] = /^### What to alert on$(.*?)^## /ms.exec(document) ?? [];
   const asked = [...alerts.matchAll(/\b(tollgate_\w+)(?:\{(\w+)=)?/g)];
   t.ok(asked.length > 8);
@@ -123,8 +123,8 @@ t.test('alerts of src/cli/README.md name existing metrics and labels', async (t)
   }
 });
 
-t.test("src/cli/README.md has every member of a request's line in the log", async (t) => {
-  const document = readFileSync(new URL('../../../src/cli/README.md', import.meta.url), 'utf8');
+t.test("monitoring.md has every member of a request's line in the log", async (t) => {
+  const document = readFileSync(new URL('../../../.deploy/monitoring.md', import.meta.url), 'utf8');
   const [, logs = ''] = /^## Logs$(.*?)^## /ms.exec(document) ?? [];
   const lines = world.logged.map((line) => JSON.parse(line)).filter(({ endpoint }) => endpoint !== undefined);
   const members = new Set(lines.flatMap(Object.keys));
@@ -137,7 +137,7 @@ t.test("src/cli/README.md has every member of a request's line in the log", asyn
 
 t.test('the dashboard can be imported, and every query names existing metrics and labels', async (t) => {
   const dashboard = JSON.parse(
-    readFileSync(new URL('../../../src/admin/assets/grafana.json', import.meta.url), 'utf8'),
+    readFileSync(new URL('../../../.deploy/dashboard.json', import.meta.url), 'utf8'),
   ) as Dashboard;
   t.ok(Number.isInteger(dashboard.schemaVersion) && dashboard.schemaVersion >= 36);
   t.match(dashboard, { title: 'Tollgate', uid: /^[\w-]{1,40}$/, time: { from: String, to: String } });

@@ -24,8 +24,8 @@ const folder = t.testdir();
 
 /** The commands under "From embedded to your own server", without the one that serves. */
 function documented(target: string): string {
-  const text = readFileSync(new URL('sql/README.md', ROOT), 'utf8');
-  const [, block = ''] = /### From embedded to your own server\n.*?```sh\n(.*?)```/s.exec(text) ?? [];
+  const text = readFileSync(new URL('sql/backups.md', ROOT), 'utf8');
+  const [, block = ''] = /## From embedded to your own server\n.*?```sh\n(.*?)```/s.exec(text) ?? [];
   const lines = block.trimEnd().split('\n');
   if (lines.pop()?.startsWith('npx tollgate serve') !== true) throw new Error('the last command does not serve');
   const main = new URL('src/main.ts', ROOT).pathname;

@@ -94,16 +94,15 @@ t.test('many writers at once, replaying each other, count every row once', async
 
 t.test('the documentation tells how long each table is kept', async (t) => {
   const { db } = await testDatabase(t);
-  const text = readFileSync(new URL('../../../sql/README.md', import.meta.url), 'utf8');
-  const [, retention = ''] = /^## Retention\n(.*?)^#/ms.exec(text) ?? [];
+  const text = readFileSync(new URL('../../../sql/retention.md', import.meta.url), 'utf8');
+  const [, retention = ''] = /^# Retention\n(.*?)^##/ms.exec(text) ?? [];
   const tables = await db.run(
     MS,
     (sql) => sql<{ name: string }[]>`
       select relname as name from pg_class
       where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition`,
   );
-  for (const { name } of tables)
-    t.match(retention, `\`${name}\``, `${name}: add it under "Retention" in sql/README.md`);
+  for (const { name } of tables) t.match(retention, `\`${name}\``, `${name}: add it to sql/retention.md`);
 });
 
 t.test('the ledger is append-only', async (t) => {
