@@ -23,16 +23,15 @@ export interface Sums {
   readonly untold?: readonly string[];
 }
 
-const DAY = '(occurred_at at time zone zone)::date';
+/** The day of a call in the billing time zone. */
+export const DAY = '(occurred_at at time zone zone)::date';
 
 /** Queries of what is grouped, over calls; `zone` is the billing time zone. */
 export const SOURCES = {
   calls: (calls: string) => calls,
-  // one pass over the calls for all tables: `number` is that of the day in its billing month
-  cells: (calls: string) => `(select company_id, billing_month, ${DAY} as day, ${DAY} - billing_month + 1 as number,
-    model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-    count(*) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
-    from ${calls} group by 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)`,
+  // `number` is that of the day in its billing month. A trigger counts the calls of a batch that are alike as one
+  cells: (calls: string) =>
+    `(select *, ${DAY} as day, ${DAY} - billing_month + 1 as number, 1 as requests from ${calls})`,
   told: (calls: string) =>
     `(select *, ${DAY} as day from ${calls} where coalesce(${TOKEN_DETAILS.join(', ')}) is not null)`,
   costs: () =>

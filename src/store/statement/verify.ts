@@ -100,24 +100,23 @@ async function compare(sql: Sql, compared: Compared, most: number | null): Promi
   const columns = by.split(', ');
   const or = (column: string) => sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
   const counted = figures.map((name) => `sum(${name}) as ${name}`).join(', ');
-  const orNone = (figure: string, name: string) => (untold.includes(name) ? figure : `coalesce(${figure}, 0)`);
-  const pairs = figures
-    .map((name) => `('${name}', ${orNone(`c.${name}::numeric`, name)}, ${orNone(`r.${name}::numeric`, name)})`)
-    .join(', ');
+  const of = (table: string) =>
+    figures.map((name) =>
+      untold.includes(name) ? `${table}.${name}::numeric` : `coalesce(${table}.${name}::numeric, 0)`,
+    );
+  const pairs = figures.map((name, at) => `('${name}', ${of('c')[at]}, ${of('r')[at]})`).join(', ');
   const [row] = await sql<[SumsCheck]>`
     with rows (${sql.unsafe(by)}, ${sql.unsafe(figures.join(', '))}) as materialized (${sql.unsafe(rows)}),
     counted as materialized (select ${sql.unsafe(by)}, ${sql.unsafe(counted)} from ${sql(table)} group by ${sql.unsafe(by)}),
-    compared as (
+    different as (
       select ${or('company_id')}, ${sql.unsafe(SHOWN[period])} as period, ${or('model_slug')}, ${or('api_key_id')}, counter, counted, rows
       from rows r full join counted c using (${sql.unsafe(by)})
       cross join lateral (values ${sql.unsafe(pairs)}) as pair (counter, counted, rows)
-    ),
-    different as (
-      select * from compared
-      where counted is distinct from rows
+      -- of a row that agrees as a whole, no figure is looked at by itself
+      where row (${sql.unsafe(of('c').join(', '))}) is distinct from row (${sql.unsafe(of('r').join(', '))}) and counted is distinct from rows
       order by period, company_id, model_slug, api_key_id, counter
     )
-    select (select count(*) / ${figures.length} from compared)::integer as checked, (select count(*) from different)::integer as total,
+    select (select count(*) from rows full join counted using (${sql.unsafe(by)}))::integer as checked, (select count(*) from different)::integer as total,
       (select coalesce(json_agg(json_build_object('company_id', company_id, ${period}::text, period, 'model_slug', model_slug,
           'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text)), '[]')
         from (select * from different limit ${most}) as first) as differences`;
