@@ -1,6 +1,6 @@
 -- How a company ends. It is closed: its keys stop working and nothing of it is changed any more, until it is
 -- reopened. Then persons may be erased: names and addresses leave every table, while the ledger, its sums and its
--- seals stay as they are. PRIVACY.md describes both.
+-- seals stay as they are. sql/PRIVACY.md describes both.
 
 -- Whether this transaction erases persons: it has written the entry of audit_log that says so.
 create function is_erasing() returns boolean language sql stable security definer set search_path from current as $$
