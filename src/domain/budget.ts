@@ -71,9 +71,10 @@ export function isTextAlone(request: RequestMembers): boolean {
 }
 
 /** Types of parts, and of items in the input of a response, that have no more tokens than bytes. */
+// biome-ignore format: a table
 const TEXT_PARTS: ReadonlySet<unknown> = new Set([
-  ...['text', 'input_text', 'output_text', 'refusal', 'reasoning_text', 'thinking', 'redacted_thinking'],
-  ...['tool_use', 'tool_result'],
+  'text', 'input_text', 'output_text', 'refusal', 'reasoning_text', 'thinking', 'redacted_thinking',
+  'tool_use', 'tool_result',
 ]);
 const TEXT_ITEMS: ReadonlySet<unknown> = new Set([
   'message',

@@ -26,8 +26,11 @@ export function countInvitation(c: PageContext, form: Form, company: string): vo
 
 /** The page that shows the link of an invitation. */
 export const invitedRoute: Route = {
-  ...{ method: 'GET', path: '/companies/:company/invitations/:invitation/shown', action: 'people.write' },
-  ...{ whileClosed: true, handle: invitedPage },
+  method: 'GET',
+  path: '/companies/:company/invitations/:invitation/shown',
+  action: 'people.write',
+  whileClosed: true,
+  handle: invitedPage,
 };
 
 /** What the page shows besides. */

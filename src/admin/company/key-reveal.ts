@@ -18,8 +18,11 @@ import { redirectToSecret, secretOf } from '../page/shown-once.ts';
 
 /** Below the page of the key. `?old=` is the key that it replaces. */
 export const revealRoute: Route = {
-  ...{ method: 'GET', path: '/companies/:company/access/:key/shown', action: 'key.write' },
-  ...{ whileClosed: true, handle: revealPage },
+  method: 'GET',
+  path: '/companies/:company/access/:key/shown',
+  action: 'key.write',
+  whileClosed: true,
+  handle: revealPage,
 };
 
 /** Hidden fields of a form that makes a key: the id of the key, and a secret that only the form knows. */

@@ -17,9 +17,10 @@ export const marginRoutes: readonly Route[] = [
 
 const READ_MS = 30_000;
 const MOST_SHOWN = 200;
+// biome-ignore format: a table
 const FIGURES = [
-  ...['Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price'],
-  ...["Upstream's cost", "Margin by upstream's cost", 'Cached'],
+  'Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price',
+  "Upstream's cost", "Margin by upstream's cost", 'Cached',
 ];
 
 type Sums = DetailedMargin['total'];

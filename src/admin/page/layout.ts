@@ -59,7 +59,8 @@ const COMPANY_TABS: Readonly<Record<string, Action>> = {
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   Companies: ['companies/statements'],
-  ...{ Models: ['playground'], Settings: ['tokens', 'close'] },
+  Models: ['playground'],
+  Settings: ['tokens', 'close'],
 };
 
 const LOGO = raw(

@@ -11,9 +11,10 @@ import { type PagesAddress, PagesProcess, PagesUnavailable } from './pages-proce
 import { CLIENT_HEADER, type PagesSettings, SESSION_HEADER } from './settings.ts';
 
 /** Headers that concern one connection, and those between the two processes. */
+// biome-ignore format: a table
 const NOT_FORWARDED = new Set([
-  ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect'],
-  ...[CLIENT_HEADER, SESSION_HEADER],
+  'connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect',
+  CLIENT_HEADER, SESSION_HEADER,
 ]);
 const MAX_BODY_BYTES = 1 << 20; // system prompts are long
 /** Chunks of any size in which a body without a length may come; with more it needs LEAST_CHUNK bytes in each, on average. */

@@ -165,8 +165,12 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
     'Late calls': ({ late }: OpenCompany) => (late === 0 ? muted('none') : format.count(late)),
   };
   const shown = {
-    ...{ path: `${ALL}/month`, caption: `Companies to close ${name} for`, cells, sorts: SORTS },
-    ...{ figures: ['Requests', 'Cost', 'Late calls'], kept: { month: month.slice(0, 7) } },
+    path: `${ALL}/month`,
+    caption: `Companies to close ${name} for`,
+    cells,
+    sorts: SORTS,
+    figures: ['Requests', 'Cost', 'Late calls'],
+    kept: { month: month.slice(0, 7) },
     empty: `No company waits for a statement of ${name}.`,
   };
   const closed = c.req.query('closed') ?? '';

@@ -151,7 +151,8 @@ export const userCommands: readonly Command[] = [
       const json = [
         ...users.map((user) => ({ ...user, invitation_expires_at: null })),
         ...invitations.map(({ created_by: _, expires_at, ...row }) => ({
-          ...{ ...row, last_sign_in_at: null },
+          ...row,
+          last_sign_in_at: null,
           invitation_expires_at: expires_at,
         })),
       ];

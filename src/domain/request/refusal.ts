@@ -50,9 +50,10 @@ export function isUnknownModel(message: string, code: string, param: string): bo
   return UNKNOWN_MODEL.some((pattern) => pattern.test(message));
 }
 
+// biome-ignore format: a table
 const UNKNOWN_MODEL_CODES: ReadonlySet<string> = new Set([
-  ...['model_not_found', 'model_not_exist', 'invalid_model', 'unknown_model', 'model_decommissioned'],
-  ...['deploymentnotfound', 'model_not_available', 'unsupported_model', 'invalid_model_error'],
+  'model_not_found', 'model_not_exist', 'invalid_model', 'unknown_model', 'model_decommissioned',
+  'deploymentnotfound', 'model_not_available', 'unsupported_model', 'invalid_model_error',
 ]);
 
 const UNKNOWN_MODEL: readonly RegExp[] = [
@@ -73,9 +74,10 @@ export function isOfAccount(message: string, code: string): boolean {
   return ACCOUNT_CODES.has(code.toLowerCase()) || ACCOUNT.some((pattern) => pattern.test(message));
 }
 
+// biome-ignore format: a table
 const ACCOUNT_CODES: ReadonlySet<string> = new Set([
-  ...['budget_exceeded', 'insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'arrearage'],
-  ...['account_deactivated', 'invalid_api_key', 'model.accessdenied', 'unsupported_country_region_territory'],
+  'budget_exceeded', 'insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'arrearage',
+  'account_deactivated', 'invalid_api_key', 'model.accessdenied', 'unsupported_country_region_territory',
 ]);
 
 const ACCOUNT: readonly RegExp[] = [

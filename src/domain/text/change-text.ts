@@ -49,8 +49,14 @@ export const MEMBER_WORDS: Readonly<Record<string, string>> = {
 };
 /** What a company may know of a model of its own. The internal name is not in it. */
 export const OWN_MODEL_COLUMNS: readonly string[] = [
-  ...['name', 'slug', 'kind', 'eu_hosted', 'token_input', 'created_at'],
-  ...['cost_eur_per_1k_input', 'cost_eur_per_1k_output'],
+  'name',
+  'slug',
+  'kind',
+  'eu_hosted',
+  'token_input',
+  'created_at',
+  'cost_eur_per_1k_input',
+  'cost_eur_per_1k_output',
 ];
 const VERBS = {
   insert: 'created',

@@ -39,9 +39,14 @@ export function totalsByModel({ same, differing, missing, extra }: Reconciliatio
   return totals
     .sort((a, b) => (size(a) === size(b) ? (a.model < b.model ? -1 : 1) : size(a) > size(b) ? -1 : 1))
     .map(({ model, theirs, ours, billed, expected, difference }) => ({
-      ...{ model, upstream_calls: theirs.length, ledger_calls: ours.length },
-      ...{ upstream_tokens: tokensOf(theirs), ledger_tokens: tokensOf(ours) },
-      ...{ billed_eur: shown(billed), expected_eur: shown(expected), difference_eur: shown(difference) },
+      model,
+      upstream_calls: theirs.length,
+      ledger_calls: ours.length,
+      upstream_tokens: tokensOf(theirs),
+      ledger_tokens: tokensOf(ours),
+      billed_eur: shown(billed),
+      expected_eur: shown(expected),
+      difference_eur: shown(difference),
       charged_eur: formatExact(sumOf(ours.map((call) => call.charged)) ?? 0n),
     }));
 }

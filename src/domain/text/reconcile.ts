@@ -195,7 +195,9 @@ export function readExport(text: string): BilledCall[] {
       promptTokens: count(prompt),
       completionTokens: completion < 0 ? 0 : count(completion),
       at,
-      ...{ cost: billed, charged: null, companyId: null },
+      cost: billed,
+      charged: null,
+      companyId: null,
     };
   });
 }

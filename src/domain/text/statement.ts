@@ -65,9 +65,21 @@ export function makeStatement({ lines, corrections, ...facts }: StatementFacts):
   const { company_id, number, month, billing_timezone, closed_at, opening_seals, closing_seals, previous, rows } =
     facts;
   return {
-    ...{ format: 'tollgate statement', version: 1, company_id, number, month, billing_timezone, closed_at },
-    ...{ opening_seals, closing_seals, previous, rows, ...own, total_eur: sumOf([own, ...corrected]).cost_eur },
-    ...{ lines, corrections: corrected },
+    format: 'tollgate statement',
+    version: 1,
+    company_id,
+    number,
+    month,
+    billing_timezone,
+    closed_at,
+    opening_seals,
+    closing_seals,
+    previous,
+    rows,
+    ...own,
+    total_eur: sumOf([own, ...corrected]).cost_eur,
+    lines,
+    corrections: corrected,
   };
 }
 
@@ -92,8 +104,10 @@ export function sumOf(lines: readonly UsageSums[]): UsageSums {
     lines.reduce((sum, line) => sum + line[member], 0);
   const cost = lines.reduce((sum, line): Femto => sum + parseEur(line.cost_eur), 0n);
   return {
-    ...{ requests: of('requests'), prompt_tokens: of('prompt_tokens') },
-    ...{ completion_tokens: of('completion_tokens'), cost_eur: formatEur(cost) },
+    requests: of('requests'),
+    prompt_tokens: of('prompt_tokens'),
+    completion_tokens: of('completion_tokens'),
+    cost_eur: formatEur(cost),
   };
 }
 

@@ -30,8 +30,13 @@ const ROLES = ['any', 'primary', 'read-write', 'standby', 'read-only', 'prefer-s
 
 /** Parameters that are ignored: they concern another driver, or GSSAPI where it is not used, or have a deadline of ours. */
 const IGNORED = [
-  ...['tcp_user_timeout', 'keepalives_interval', 'keepalives_count', 'pgbouncer'],
-  ...['krbsrvname', 'gsslib', 'sslcompression'],
+  'tcp_user_timeout',
+  'keepalives_interval',
+  'keepalives_count',
+  'pgbouncer',
+  'krbsrvname',
+  'gsslib',
+  'sslcompression',
 ];
 
 /**
@@ -48,9 +53,10 @@ const LIMITED: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** Parameters of libpq that would change with whom or how we speak, and which the driver does not have. */
+// biome-ignore format: a table
 const UNSUPPORTED = [
-  ...['require_auth', 'requirepeer', 'service', 'servicefile', 'sslkeylogfile', 'scram_client_key', 'scram_server_key'],
-  ...['oauth_issuer', 'oauth_client_id', 'oauth_client_secret', 'oauth_scope', 'oauth_ca_file'],
+  'require_auth', 'requirepeer', 'service', 'servicefile', 'sslkeylogfile', 'scram_client_key', 'scram_server_key',
+  'oauth_issuer', 'oauth_client_id', 'oauth_client_secret', 'oauth_scope', 'oauth_ca_file',
 ];
 
 /**

@@ -88,7 +88,9 @@ export async function pageOfKeys(
   query: ListQuery<KeySort>,
 ): Promise<ListPage<Spent<KeyRow>>> {
   const by = {
-    ...{ created: sql`created_at`, name: sql`name`, used: sql`last_used_at` },
+    created: sql`created_at`,
+    name: sql`name`,
+    used: sql`last_used_at`,
     expires: sql`coalesce(expires_at, 'infinity')`, // what never ends comes last
     cost: sql`coalesce(d.cost, 0)`,
   }[query.sort];
@@ -186,7 +188,8 @@ export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListP
 /** The people of a company. Sorted by role: owners first, then administrators. */
 export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonSort>): Promise<ListPage<PersonRow>> {
   const by = {
-    ...{ email: sql`email`, seen: sql`last_sign_in_at` },
+    email: sql`email`,
+    seen: sql`last_sign_in_at`,
     role: sql`array_position(array['owner', 'administrator', 'member'], role)`,
   }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {

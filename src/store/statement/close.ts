@@ -202,8 +202,15 @@ export async function closeMonth(
       ${sql.unsafe(utcMicrosecond('now()'))} as now`;
 
   const statement = makeStatement({
-    ...{ company_id: company, number, month: month.slice(0, 7), billing_timezone: await zoneOf(sql), closed_at: now },
-    ...{ opening_seals: before?.seals ?? null, closing_seals: seals, previous: before?.digest ?? null, rows },
+    company_id: company,
+    number,
+    month: month.slice(0, 7),
+    billing_timezone: await zoneOf(sql),
+    closed_at: now,
+    opening_seals: before?.seals ?? null,
+    closing_seals: seals,
+    previous: before?.digest ?? null,
+    rows,
     lines: await readLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, month, late, bound),
   });

@@ -149,8 +149,15 @@ export async function previewStatement(sql: Sql, company: string, month: string,
     select to_char(billing_month, 'YYYY-MM-DD') as month, array_agg(request_id::text order by request_id) as request_ids
     from late_usage where company_id = ${company} group by 1 order by 1`;
   return makeStatement({
-    ...{ company_id: company, number: null, month: month.slice(0, 7), billing_timezone: await zoneOf(sql) },
-    ...{ closed_at: null, opening_seals: null, closing_seals: null, previous: null, rows: null },
+    company_id: company,
+    number: null,
+    month: month.slice(0, 7),
+    billing_timezone: await zoneOf(sql),
+    closed_at: null,
+    opening_seals: null,
+    closing_seals: null,
+    previous: null,
+    rows: null,
     lines: await readLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, month, late, bound),
   });

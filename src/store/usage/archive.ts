@@ -92,8 +92,14 @@ export async function archiveCompany(
       files.push({ name, what: table.what, ...size, sha256 });
     }
     const manifest: Manifest = {
-      ...{ format: 'tollgate company archive', version: 1, company, taken_at: now.taken_at },
-      ...{ billing_timezone: now.zone, internal, files, left_out: leftOut(internal) },
+      format: 'tollgate company archive',
+      version: 1,
+      company,
+      taken_at: now.taken_at,
+      billing_timezone: now.zone,
+      internal,
+      files,
+      left_out: leftOut(internal),
     };
     const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
     await add('manifest.json', text.length, async (body) => {
