@@ -1,12 +1,12 @@
 import { searchPattern } from '../../domain/text/search-pattern.ts';
-import { type ListedAssistant, listedColumns } from '../company/assistant.ts';
-import { type CompanyRow, columns as companyColumns } from '../company/company.ts';
-import { type KeyRow, columns as keyColumns } from '../company/key.ts';
-import { type ModelRow, columns as modelColumns } from '../company/model.ts';
+import { type ListedAssistant, listedAssistantColumns } from '../company/assistant.ts';
+import { type CompanyRow, companyColumns } from '../company/company.ts';
+import { type KeyRow, keyColumns } from '../company/key.ts';
+import { type ModelRow, modelColumns } from '../company/model.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type PersonRow, type UserRow, columns as userColumns } from '../people/user.ts';
+import { type PersonRow, type UserRow, userColumns } from '../people/user.ts';
 import { toClose } from '../statement/close.ts';
 
 /** Lists of the administration area, a page at a time. */
@@ -169,7 +169,7 @@ export function pageOfAssistants(
   const by = { name: sql`name`, created: sql`created_at` }[query.sort];
   return paged(sql, query, by, sql`id`, (tail) => {
     return sql<Counted<ListedAssistant>[]>`
-      select ${listedColumns(sql)}, count(*) over ()::integer as total from assistants
+      select ${listedAssistantColumns(sql)}, count(*) over ()::integer as total from assistants
       where company_id = ${company} and ${contains(sql, query, sql`name, model_slug, id`)} ${tail}`;
   });
 }
