@@ -13,7 +13,7 @@ import { matching } from '../connection/columns.ts';
 import { NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
-import { columnsOf } from '../statement/key-days.ts';
+import { costColumns } from '../statement/key-days.ts';
 
 /** Which calls; null: all. The empty cost centre is of calls that name none. */
 export interface UsageFilters {
@@ -268,7 +268,7 @@ function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
   }
   const { whole, parts } = monthsIn(range);
   const rows = parts.reduce((before, part) => {
-    const columns = columnsOf(part);
+    const columns = costColumns(part);
     return sql`${before} union all select api_key_id, ${sql.unsafe(columns.map((name) => `coalesce(${name}, 0)`).join(' + '))}
         from usage_key_days where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(columns.join())}) is not null`;
   }, sql`select api_key_id, cost_eur from usage_key_months where ${chosen} and billing_month = any(${whole}::date[])`);

@@ -5,7 +5,7 @@ import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { PLAIN_CSV } from '../../../src/domain/text/csv.ts';
 import { addDays, type DayRange, daysIn, stepOf, wholeMonth } from '../../../src/domain/text/day-range.ts';
 import type { Sql, Work } from '../../../src/store/connection/pool.ts';
-import { columnsOf, KEY_DAYS, type KeyDays } from '../../../src/store/statement/key-days.ts';
+import { costColumns, KEY_DAYS, type KeyDays } from '../../../src/store/statement/key-days.ts';
 import { SUMS_NAMES, verifySums } from '../../../src/store/statement/verify.ts';
 import { NO_FILTERS, readUsage, type UsageFilters } from '../../../src/store/usage/company-usage.ts';
 import { copyLedger } from '../../../src/store/usage/export.ts';
@@ -177,7 +177,7 @@ t.test('columns of a key add up to any days of a month, each day once', (t) => {
     const dateOf = (day: number) => `${month}-${String(day).padStart(2, '0')}`;
     for (let from = 1; from <= length; from++) {
       for (let to = from; to <= length; to++) {
-        const covered = columnsOf({ from: dateOf(from), to: dateOf(to) }).flatMap((column) => {
+        const covered = costColumns({ from: dateOf(from), to: dateOf(to) }).flatMap((column) => {
           const { first, last } = KEY_DAYS.find(({ name }) => name === column) as KeyDays;
           return Array.from({ length: last - first + 1 }, (_, at) => first + at);
         });
@@ -189,7 +189,7 @@ t.test('columns of a key add up to any days of a month, each day once', (t) => {
     }
   }
   t.equal(
-    columnsOf({ from: '2026-12-03', to: '2026-12-27' }).join(),
+    costColumns({ from: '2026-12-03', to: '2026-12-27' }).join(),
     'days_06_10,days_11_15,days_16_20,days_21_25,day_03,day_04,day_05,day_26,day_27',
   );
   t.end();
