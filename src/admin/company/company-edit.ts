@@ -5,13 +5,13 @@ import type { Form } from '../page/form.ts';
 import { type Edit, lockEdited } from '../page/optimistic-lock.ts';
 
 interface CompanyEdit extends Pick<Edit<CompanyRow>, 'labels' | 'changes'> {
-  /** May throw a FormQuestion. */
+  /** May throw a ConfirmationNeeded. */
   readonly ask?: (sql: Sql, present: CompanyRow) => Promise<void> | void;
   /** Default: under the tenant role. */
   readonly by?: typeof change;
 }
 
-/** Saves one form of the settings page. @throws FormQuestion when somebody else changed the same meanwhile */
+/** Saves one form of the settings page. @throws ConfirmationNeeded when somebody else changed the same meanwhile */
 export async function saveCompany(c: PageContext, form: Form, edit: CompanyEdit): Promise<Response> {
   const { labels, changes, ask = () => {}, by = change } = edit;
   const id = param(c, 'company');

@@ -15,7 +15,7 @@ import {
   schedulePrice,
   withdrawPrice,
 } from '../../store/company/price.ts';
-import { FormQuestion } from '../page/confirmation.ts';
+import { ConfirmationNeeded } from '../page/confirmation.ts';
 import { change, type PageContext, param, read, removal } from '../page/context.ts';
 import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import { Form } from '../page/form.ts';
@@ -41,7 +41,7 @@ export async function priceCards(c: PageContext, model: ModelRow, form: Form, un
   );
   return html`${historyCard(c, model, history, unit)}
 ${scheduleCard(c, form, `${path}/prices`, unit)}
-${await questionCard(c, model, unit)}
+${await confirmationCard(c, model, unit)}
 ${costCard(c, form, model, costs, unit)}`;
 }
 
@@ -103,7 +103,7 @@ export async function schedule(c: PageContext, form: Form): Promise<Response> {
 
 type Prices = Readonly<Record<'input' | 'output', string>>;
 
-/** Asks before a price takes the place of another one for the same time. @throws FormQuestion */
+/** Asks before a price takes the place of another one for the same time. @throws ConfirmationNeeded */
 function askToReplace(c: PageContext, form: Form, present: NonNullable<DatedPrice['price']>, mine: Prices): void {
   const { input, output, changed_by } = present;
   const answer = `replace ${input} ${output}`;
@@ -111,7 +111,7 @@ function askToReplace(c: PageContext, form: Form, present: NonNullable<DatedPric
   const unit = sentUnit(form);
   const shown = (prices: Prices) =>
     html`<strong>${priceText(c, unit, prices.input)}</strong> and <strong>${priceText(c, unit, prices.output)}</strong>`;
-  throw new FormQuestion({
+  throw new ConfirmationNeeded({
     answer,
     title: 'There is a price for this time already',
     text: html`<p>From then on it is ${shown(present)} per ${UNIT_TOKENS[unit]} prompt and completion tokens, set by <strong>${actorName(changed_by)}</strong>. Yours, ${shown(mine)}, is not saved yet.</p>`,
@@ -137,7 +137,7 @@ export async function withdraw(c: PageContext, form: Form): Promise<Response> {
 }
 
 /** What the model cost a company on a day. The question is in the address. */
-async function questionCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
+async function confirmationCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
   const path = `/models/${id}`;
   const asked = new Form(new URLSearchParams(c.req.query()), `${path}#question`);
   const day = asked.optional('day', readDay);

@@ -16,7 +16,7 @@ interface Asked {
 }
 
 /** A form that would do more than its user may expect. Thrown before anything is changed; the form comes back. */
-export class FormQuestion extends Error {
+export class ConfirmationNeeded extends Error {
   override readonly name = 'FormQuestion';
   readonly asked: Asked;
 
@@ -27,7 +27,7 @@ export class FormQuestion extends Error {
 }
 
 /** Asks: the form is in the page, and is sent again with the answer, or shown again to be changed. */
-export function questionPage(c: PageContext, form: Form, { asked }: FormQuestion): Promise<Response> {
+export function confirmationPage(c: PageContext, form: Form, { asked }: ConfirmationNeeded): Promise<Response> {
   const { answer, title, text, button, link } = asked;
   const body = html`<h1>${title}</h1><section class="card"><div role="alert" tabindex="-1" autofocus>${text}</div>
 <form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.csrf}">${keptInputs(form)}

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { type EditedTable, type LastChange, lastChange, lockRow } from '../../store/company/last-change.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { FormQuestion } from './confirmation.ts';
+import { ConfirmationNeeded } from './confirmation.ts';
 import type { PageContext } from './context.ts';
 import type { FormState } from './field.ts';
 import type { Form } from './form.ts';
@@ -43,7 +43,7 @@ export interface Edit<T> {
 /**
  * Locks the row of a form until the transaction ends.
  * @returns the present row
- * @throws FormQuestion when somebody else changed what the form edits since it was shown
+ * @throws ConfirmationNeeded when somebody else changed what the form edits since it was shown
  */
 export async function lockEdited<T extends object>(c: PageContext, sql: Sql, form: Form, edit: Edit<T>): Promise<T> {
   await lockRow(sql, edit.table, edit.id);
@@ -66,7 +66,7 @@ export async function lockEdited<T extends object>(c: PageContext, sql: Sql, for
     Yours: (name: string) => shown(changes[name], name, format),
     Theirs: (name: string) => shown(row[name], name, format),
   };
-  throw new FormQuestion({
+  throw new ConfirmationNeeded({
     answer,
     title: 'Somebody else saved this first',
     text: html`<p>After you opened the form of <strong>${row.name ?? row.slug}</strong>, it was saved${savedBy(last, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>

@@ -14,7 +14,7 @@ import {
   requireInOrder,
 } from '../../store/statement/close.ts';
 import { type MonthRow, monthsOfAll, openMonths, readMonthOf, SHARED_BOUND } from '../../store/statement/statement.ts';
-import { FormQuestion } from '../page/confirmation.ts';
+import { ConfirmationNeeded } from '../page/confirmation.ts';
 import { changeAsOperator, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
 import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -68,12 +68,12 @@ function onItsWay(c: PageContext, month: string): Promise<string | null> {
   });
 }
 
-/** Asks before a month is closed to which records may be on their way. @throws FormQuestion, RefusedChange */
+/** Asks before a month is closed to which records may be on their way. @throws ConfirmationNeeded, RefusedChange */
 async function askIfOnItsWay(c: PageContext, form: Form, month: string, back: string): Promise<void> {
   const why = await onItsWay(c, month);
   const answer = `anyway ${month}`;
   if (why === null || form.confirms(answer)) return;
-  throw new FormQuestion({
+  throw new ConfirmationNeeded({
     answer,
     title: `Records of ${c.var.format.month(month)} may be missing`,
     text: html`<p>${why}</p><p>Records that come after the month was closed become corrections on the next statement.</p>`,
