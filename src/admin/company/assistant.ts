@@ -29,7 +29,7 @@ import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { onceId, onceInput } from '../page/idempotent-form.ts';
+import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, confirmation, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockEdited, seenInput } from '../page/optimistic-lock.ts';
@@ -142,7 +142,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const title = assistant === null ? 'New assistant' : `Edit ${assistant.name}`;
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? onceInput() : seenInput(state, assistant, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : seenInput(state, assistant, LABELS)}
 ${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
 ${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Sent before the messages of every run, together with the current date.' })}
 ${select(state, {
@@ -184,7 +184,7 @@ function readFields(form: Form) {
 async function create(c: PageContext, form: Form): Promise<Response> {
   const company_id = param(c, 'company');
   const fields = readFields(form);
-  const id = onceId(form);
+  const id = idempotentId(form);
   await change(c, (sql) =>
     createOnce(sql, 'assistants', id, () => createAssistant(sql, { id, company_id, ...fields })),
   );

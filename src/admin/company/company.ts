@@ -9,7 +9,7 @@ import { change, mayNow, type PageContext, param, type Route, read } from '../pa
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { onceId, onceInput } from '../page/idempotent-form.ts';
+import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, seenInput } from '../page/optimistic-lock.ts';
@@ -62,7 +62,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
   const fields = (
     state: FormState,
-  ) => html`${onceInput()}${field(state, { name: 'name', label: 'Name', required: true })}
+  ) => html`${idempotencyInput()}${field(state, { name: 'name', label: 'Name', required: true })}
 ${budgetField(state, {})}
 ${checkbox(state, NON_EU)}
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}`;
@@ -80,7 +80,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const created_by = c.var.session.user.email;
   const allow_non_eu_models = form.checked('allow_non_eu');
-  const id = onceId(form);
+  const id = idempotentId(form);
   const invitation = await change(c, (sql) =>
     createOnce(sql, 'companies', id, async () => {
       await createCompany(sql, { id, name, monthly_budget_eur: budget, allow_non_eu_models });

@@ -17,7 +17,7 @@ import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
 import { usageCards } from '../usage/usage-cards.ts';
-import { onceInputs, readOnce, redirectToKey, revealRoute } from './key-reveal.ts';
+import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoute } from './key-reveal.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 
 const BASE = '/companies/:company/access';
@@ -74,7 +74,7 @@ ${usageCards(usage, format)}</section>`;
 
 function createForm(c: PageContext, form: Form, company: Company, isFirst: boolean): Html {
   const path = `/companies/${company.id}/access/create`;
-  const fields = (state: FormState) => html`${onceInputs()}
+  const fields = (state: FormState) => html`${idempotencyInputs()}
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
 ${scopeFields(state, SCOPES)}
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The key works until the end of this day.' })}
@@ -166,7 +166,7 @@ export function keyState({ state, expires_at }: KeyRow, now: number): Html {
 async function create(c: PageContext, form: Form): Promise<Response> {
   const { services, session } = c.var;
   const company_id = param(c, 'company');
-  const { id, claim } = readOnce(c, form);
+  const { id, claim } = readIdempotencyInputs(c, form);
   const name = form.required('name', readName);
   const scopes = readScopes(form);
   const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
