@@ -32,7 +32,7 @@ import { type Html, html } from '../page/html.ts';
 import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, confirmation, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, lockEdited, seenInput } from '../page/optimistic-lock.ts';
+import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { callApi } from './api-client.ts';
 import { figuresOf, modelChoice, requestIdOf, TRIAL } from './model-call.ts';
 
@@ -142,7 +142,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const title = assistant === null ? 'New assistant' : `Edit ${assistant.name}`;
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : seenInput(state, assistant, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput(state, assistant, LABELS)}
 ${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
 ${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Sent before the messages of every run, together with the current date.' })}
 ${select(state, {

@@ -12,7 +12,7 @@ import { type Html, html } from '../page/html.ts';
 import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, seenInput } from '../page/optimistic-lock.ts';
+import { type Labels, lockInput } from '../page/optimistic-lock.ts';
 import { budgetField, ceilingsCard, NON_EU, setCeiling, setSettings, settingsCard } from './ceiling.ts';
 import { saveCompany } from './company-edit.ts';
 import { endCards } from './company-end.ts';
@@ -111,7 +111,7 @@ ${limitsCard(c, company, form)}
 ${
   mayNow(c, 'company.rename')
     ? html`<section class="card"><h2>Name</h2>${naming.summary}
-<form method="post" action="${base}/name" class="stack">${csrfInput(c)}${seenInput(naming, company, NAME)}
+<form method="post" action="${base}/name" class="stack">${csrfInput(c)}${lockInput(naming, company, NAME)}
 ${field(naming, { name: 'name', label: 'Company name', value: company.name, required: true })}
 <div class="actions"><button>Rename</button></div></form></section>`
     : ''
@@ -131,7 +131,7 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
 <p class="hint">Set by the operator of this service. A single key can have limits of its own on the <a href="/companies/${company.id}/access">Access</a> page.</p></section>`;
   }
   return html`<section class="card"><h2>Limits</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput<CompanyRow>(state, company, LIMIT_LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<CompanyRow>(state, company, LIMIT_LABELS)}
 <p class="muted">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, company)}</div>
 <div class="actions"><button class="primary">Save limits</button></div></form></section>`;

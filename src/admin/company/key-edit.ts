@@ -10,7 +10,7 @@ import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, confirmation, page } from '../page/layout.ts';
-import { type Labels, lockEdited, seenInput } from '../page/optimistic-lock.ts';
+import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { keptText } from '../usage/requests.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
@@ -48,7 +48,7 @@ ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">All keys</a></p>`
     : html`<section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, key, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, LABELS)}
 ${key.purpose === null ? html`${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}${scopeFields(state, key.scopes)}` : ofPlayground(key)}
 <h2>Limits and restrictions</h2>
 ${restrictionFields(state, company, key)}

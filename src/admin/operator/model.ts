@@ -19,7 +19,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, lockEdited, seenInput } from '../page/optimistic-lock.ts';
+import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { companyField, readCompanyChoice } from '../page/picker.ts';
 import { priceLabels, priceText, sentUnit, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
@@ -139,7 +139,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
 <p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
 ${unitSwitch(path, unit)}
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, model, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, LABELS)}
 ${modelFields(state, model, unit)}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>
 ${await priceCards(c, model, form, unit)}`;

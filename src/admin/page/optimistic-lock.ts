@@ -21,7 +21,7 @@ export type Labels<T> = { readonly [K in keyof T & string]?: string };
 type Row = Readonly<Record<string, unknown>>;
 
 /** The hidden field. A form that is shown again keeps the digest of what its user saw first. */
-export function seenInput<T extends object>(state: FormState, row: T, labels: Labels<T>): Html {
+export function lockInput<T extends object>(state: FormState, row: T, labels: Labels<T>): Html {
   return html`<input type="hidden" name="seen" value="${state.value('seen', digestOf(row as Row, Object.keys(labels)))}">`;
 }
 
