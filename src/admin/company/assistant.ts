@@ -198,8 +198,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => findAssistant(sql, company, id);
     const page = `/companies/${company}/assistants/${id}`;
-    const edit = { table: 'assistants', id, company, labels: LABELS, changes, find, page } as const;
-    await lockEdited<AssistantRow>(c, sql, form, edit);
+    const rowChange = { table: 'assistants', id, company, labels: LABELS, changes, find, page } as const;
+    await lockEdited<AssistantRow>(c, sql, form, rowChange);
     await setAssistant(sql, id, changes, company);
   });
   return c.redirect(`/companies/${company}/assistants?done=saved`, 303);

@@ -89,8 +89,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => findKey(sql, id, company);
     const page = `/companies/${company}/access/${id}`;
-    const edit = { table: 'api_keys', id, company, labels: LABELS, changes, find, page } as const;
-    const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, edit);
+    const rowChange = { table: 'api_keys', id, company, labels: LABELS, changes, find, page } as const;
+    const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, rowChange);
     const spent = await readSpent(sql, company, id);
     askIfUsedUp(form, c.var.format, { name: `The key ${key.name}`, budget: changes.monthly_budget_eur, before, spent });
     await setKey(sql, id, changes, company);

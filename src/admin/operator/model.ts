@@ -153,8 +153,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const { id, slug, company_id: company } = model;
     const find = () => findModelById(sql, id);
-    const edit = { table: 'models', id, company, labels: LABELS, changes, find, page: `/models/${id}` } as const;
-    await lockEdited<ModelRow>(c, sql, form, edit);
+    const rowChange = { table: 'models', id, company, labels: LABELS, changes, find, page: `/models/${id}` } as const;
+    await lockEdited<ModelRow>(c, sql, form, rowChange);
     await setModel(sql, slug, company, changes);
   });
   return c.redirect('/models?done=saved', 303);

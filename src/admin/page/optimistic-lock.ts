@@ -26,7 +26,7 @@ export function lockInput<T extends object>(state: FormState, row: T, labels: La
 }
 
 /** What somebody saves with a form. */
-export interface Edit<T> {
+export interface RowChange<T> {
   readonly table: EditedTable;
   readonly id: string;
   /** Whose row it is; null for shared models. */
@@ -45,12 +45,17 @@ export interface Edit<T> {
  * @returns the present row
  * @throws ConfirmationNeeded when somebody else changed what the form edits since it was shown
  */
-export async function lockEdited<T extends object>(c: PageContext, sql: Sql, form: Form, edit: Edit<T>): Promise<T> {
-  await lockRow(sql, edit.table, edit.id);
-  const present = await edit.find();
+export async function lockEdited<T extends object>(
+  c: PageContext,
+  sql: Sql,
+  form: Form,
+  change: RowChange<T>,
+): Promise<T> {
+  await lockRow(sql, change.table, change.id);
+  const present = await change.find();
   const row = present as Row;
-  const changes = edit.changes as Row;
-  const columns = Object.keys(edit.labels);
+  const changes = change.changes as Row;
+  const columns = Object.keys(change.labels);
   const digest = digestOf(row, columns);
   const seen = form.values.get('seen');
   const differing = columns.filter(
@@ -58,8 +63,8 @@ export async function lockEdited<T extends object>(c: PageContext, sql: Sql, for
   );
   const answer = `stale ${digest}`;
   if (seen === null || seen === digest || differing.length === 0 || form.confirms(answer)) return present;
-  const last = await lastChange(sql, edit.table, edit.id, edit.company);
-  const labels: Readonly<Record<string, string | undefined>> = edit.labels;
+  const last = await lastChange(sql, change.table, change.id, change.company);
+  const labels: Readonly<Record<string, string | undefined>> = change.labels;
   const { format, session } = c.var;
   const cells = {
     Field: (name: string) => labels[name] ?? name,
@@ -72,7 +77,7 @@ export async function lockEdited<T extends object>(c: PageContext, sql: Sql, for
     text: html`<p>After you opened the form of <strong>${row.name ?? row.slug}</strong>, it was saved${savedBy(last, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>
 ${table('What differs', differing, { cells })}`,
     button: 'Save mine anyway',
-    link: { href: edit.page, text: 'Take theirs' },
+    link: { href: change.page, text: 'Take theirs' },
   });
 }
 
