@@ -11,7 +11,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, confirmation, page } from '../page/layout.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { keptText } from '../usage/requests.ts';
+import { retentionText } from '../usage/requests.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
 import { RESTRICTION_LABELS, readRestrictions, restrictionFields } from './restriction.ts';
@@ -73,7 +73,7 @@ function history({ created_at, created_by, last_used_at, expires_at, revoked_at 
 
 /** Whether somebody still uses a key that does not work any more. @param last the last attempt that is kept */
 function attempts(c: PageContext, requests: string, { id }: KeyRow, last: LastRefused | null): Html {
-  if (last === null) return html`<p>No attempt with it is known since. ${keptText(c)}</p>`;
+  if (last === null) return html`<p>No attempt with it is known since. ${retentionText(c)}</p>`;
   return html`<p class="notice warn-notice">Somebody still uses this key: it was refused last <a href="${requests}/${last.request_id}">${c.var.format.ago(last.occurred_at)}</a>.
 <a href="${requests}?key=${id}&amp;status=401">All refused attempts</a></p>`;
 }

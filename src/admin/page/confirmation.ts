@@ -1,5 +1,5 @@
 import type { PageContext } from './context.ts';
-import { keptInputs } from './field.ts';
+import { hiddenInputs } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 import { page } from './layout.ts';
@@ -30,7 +30,7 @@ export class ConfirmationNeeded extends Error {
 export function confirmationPage(c: PageContext, form: Form, { asked }: ConfirmationNeeded): Promise<Response> {
   const { answer, title, text, button, link } = asked;
   const body = html`<h1>${title}</h1><section class="card"><div role="alert" tabindex="-1" autofocus>${text}</div>
-<form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.csrf}">${keptInputs(form)}
+<form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.csrf}">${hiddenInputs(form)}
 <button class="primary" name="confirmed" value="${answer}">${button}</button>
 <button class="quiet" name="step" value="show">Change what I typed</button>${
     link === undefined ? '' : html` <a class="button quiet" href="${link.href}">${link.text}</a>`

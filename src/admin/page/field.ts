@@ -54,7 +54,7 @@ export function csrfInput(c: PageContext): Html {
 }
 
 /** Hidden fields with the same values as those that were sent, but for passwords and keys. */
-export function keptInputs(form: Form): Html[] {
+export function hiddenInputs(form: Form): Html[] {
   return form.kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 }
 

@@ -6,7 +6,7 @@ import { companyOf, type PageContext, param, type Route, read } from '../page/co
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, companyLink, copyable, emptyText, muted, page } from '../page/layout.ts';
-import { durationText, keptText, requestsPage, resultBadge } from './requests.ts';
+import { durationText, requestsPage, resultBadge, retentionText } from './requests.ts';
 
 /** What became of each request: of one company, or for operators of all. */
 export const requestRoutes: readonly Route[] = [
@@ -30,7 +30,7 @@ async function requestPage(c: PageContext): Promise<Response> {
   if (request === null) c.status(404);
   const body = html`${heading === null ? '' : companyHeading(c, heading)}<h1>Request</h1>
 ${copyable('request-id', 'x-request-id', id)}
-${request === null ? emptyText(`Nothing is known of a request with this id. ${keptText(c)} Calls that were booked stay in the ledger. A request appears about a second after it ended.`) : shown(c, request, company)}
+${request === null ? emptyText(`Nothing is known of a request with this id. ${retentionText(c)} Calls that were booked stay in the ledger. A request appears about a second after it ended.`) : shown(c, request, company)}
 <p><a href="${list}">All requests</a></p>`;
   return page(c, `Request ${id}`, body);
 }

@@ -80,7 +80,7 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const isNewest = isRight && query.before === null && query.to === null;
   const body = html`${heading === null ? '' : companyHeading(c, heading)}
 <div class="title-row"><h1>Requests</h1>${idForm(formState(search, path), path)}</div>
-<p class="lead">${keptText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
+<p class="lead">${retentionText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
 ${filters(c, form, query, path)}
 ${['key', 'code', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${query.key === null ? '' : html`<p>Of the key ${keyLink(keys[0], query.key)} alone. <a href="${filteredAddress(form, FILTERS, { key: null })}">All keys</a></p>`}
@@ -99,7 +99,7 @@ function keyLink(key: KeyRow | undefined, id: string): Html {
 }
 
 /** How long requests are kept, as a sentence. */
-export function keptText(c: PageContext): string {
+export function retentionText(c: PageContext): string {
   const days = c.var.services.requestTrailDays;
   if (days === 0) return 'New requests are not kept: the operator switched it off (REQUEST_TRAIL_DAYS=0).';
   return `What became of each request is kept for ${days === 1 ? 'one day' : `${days} days`}.`;
