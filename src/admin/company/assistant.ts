@@ -34,7 +34,7 @@ import { badge, companyHeading, confirmation, muted, page } from '../page/layout
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { callApi } from './api-client.ts';
-import { figuresOf, modelChoice, requestIdOf, TRIAL } from './model-call.ts';
+import { figuresOf, modelPicker, requestIdOf, TRIAL } from './model-call.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
@@ -234,7 +234,7 @@ ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="n
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'message', label: 'Message', type: 'textarea', rows: 4, required: true })}
-${modelChoice(company, state, { name: 'model_slug', value: '', before })}
+${modelPicker(company, state, { name: 'model_slug', value: '', before })}
 ${field(state, { name: 'max_tokens', label: 'Maximum tokens', inputmode: 'numeric', hint: 'Optional.' })}
 <div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${id}/assistants">Back</a></div></form></section>
 ${result}`;

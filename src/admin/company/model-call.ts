@@ -23,7 +23,7 @@ export function callableSlugs(company: Company): string[] {
 }
 
 /** A choice of the chat models that a company may call. Its hint says which others there are, and why they are missing. */
-export function modelChoice(
+export function modelPicker(
   company: Company,
   state: FormState,
   spec: { readonly name: string; readonly value: string; readonly before?: Choices },

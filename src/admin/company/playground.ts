@@ -12,7 +12,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
 import { callApi } from './api-client.ts';
-import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf, TRIAL } from './model-call.ts';
+import { callableSlugs, figuresOf, missingModels, modelPicker, requestIdOf, TRIAL } from './model-call.ts';
 
 const BASE = '/companies/:company/playground';
 const action = 'playground.use';
@@ -75,7 +75,7 @@ function promptForm(c: PageContext, form: Form, company: Company, path: string):
   if (callableSlugs(company).length === 0)
     return html`<p>The company may call no chat model. ${missingModels(company)} <a href="/companies/${company.id}/models">Its models</a></p>`;
   return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream">${csrfInput(c)}
-${modelChoice(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
+${modelPicker(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
 ${field(state, { name: 'system', label: 'System prompt', type: 'textarea', rows: 2, hint: 'Optional.' })}
 ${field(state, { name: 'prompt', label: 'Prompt', type: 'textarea', required: true })}
 ${field(state, { name: 'max_tokens', label: 'Maximum tokens of the answer', inputmode: 'numeric', hint: '1 to 32000; empty for the model’s own.' })}

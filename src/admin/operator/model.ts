@@ -20,7 +20,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { companyField, readCompanyChoice } from '../page/picker.ts';
+import { companyPicker, readPickedCompany } from '../page/picker.ts';
 import { priceLabels, priceText, sentUnit, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
 
@@ -71,7 +71,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     state: FormState,
   ) => html`${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
 ${modelFields(state, null, unit)}
-${await companyField(c, state, 'For', companies)}`;
+${await companyPicker(c, state, 'For', companies)}`;
   const isFirst = models.total === 0 && query.search === '';
   const body = html`<div class="title-row"><h1>Models and prices</h1>
 <a class="button quiet" href="/models/import">Import from CSV</a>${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
@@ -123,7 +123,7 @@ function readModelFields(form: Form) {
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const slug = form.required('slug', readSlug);
-  const company_id = await readCompanyChoice(c, form);
+  const company_id = await readPickedCompany(c, form);
   const fields = readModelFields(form);
   form.check();
   await change(c, (sql) => createModel(sql, { slug, company_id, ...fields }));

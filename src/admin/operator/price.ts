@@ -21,7 +21,7 @@ import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, muted, page, table } from '../page/layout.ts';
-import { companyField, readCompanyChoice } from '../page/picker.ts';
+import { companyPicker, readPickedCompany } from '../page/picker.ts';
 import { priceText, sentUnit, unitInput } from '../page/price-unit.ts';
 
 /** Prices of a model on its page: their history, those to come, what they were on a day, and what the operator pays. */
@@ -141,7 +141,7 @@ async function confirmationCard(c: PageContext, { id, slug }: ModelRow, unit: Pr
   const path = `/models/${id}`;
   const asked = new Form(new URLSearchParams(c.req.query()), `${path}#question`);
   const day = asked.optional('day', readDay);
-  const company = asked.values.get('day') ? await readCompanyChoice(c, asked) : null;
+  const company = asked.values.get('day') ? await readPickedCompany(c, asked) : null;
   const answers =
     day === null || asked.messages.size > 0 ? [] : await read(c, (sql) => pricesOn(sql, slug, company, { day }));
   const state = formState(asked, `${path}#question`);
@@ -156,7 +156,7 @@ async function confirmationCard(c: PageContext, { id, slug }: ModelRow, unit: Pr
   return html`<section class="card" id="question"><h2>What was the price?</h2>${state.summary}
 <form method="get" action="${path}#question" class="stack">
 ${field(state, { name: 'day', label: 'Day', type: 'date', required: true, hint: `In ${c.var.services.calendar.timeZone}.` })}
-${await companyField(c, state, 'Company', 'Name or id; empty for one without a model of its own.')}
+${await companyPicker(c, state, 'Company', 'Name or id; empty for one without a model of its own.')}
 <div class="actions"><button>Show the price</button></div></form>
 ${answers.length === 0 ? '' : table(`Prices on ${day}, in EUR per ${UNIT_TOKENS[unit]} tokens`, answers, { cells, figures: ['Prompt', 'Completion'] })}</section>`;
 }
