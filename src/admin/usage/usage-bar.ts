@@ -30,7 +30,7 @@ export function usageBar(c: PageContext, path: string, address: UsageAddress, us
 <select id="month" name="month">${options(choices, isMonth(range) ? range.from.slice(0, 7) : '')}</select><button>Show</button></form>
 <form method="get" action="${path}" class="filters">${kept}
 ${field(state, { name: 'from', label: 'First day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'Last day', type: 'date', value: range.to })}
-${(Object.keys(FILTERS) as FilterName[]).map((name) => (filters[name] === null ? choice(state, name, usage) : ''))}
+${(Object.keys(FILTERS) as FilterName[]).map((name) => (filters[name] === null ? filterPicker(state, name, usage) : ''))}
 <button>Apply</button></form>
 ${
   set.length === 0
@@ -43,13 +43,13 @@ ${
 }
 
 /** The choice of one of the dearest; others are in the tables or the address. */
-function choice(state: FormState, name: FilterName, usage: Usage): Html {
-  const choices = choicesOf(name, usage);
+function filterPicker(state: FormState, name: FilterName, usage: Usage): Html {
+  const choices = optionsOf(name, usage);
   if (choices.length < 2) return html``;
   return select(state, { name, label: FILTERS[name], choices: [['', 'all'], ...choices], value: '' });
 }
 
-function choicesOf(name: FilterName, usage: Usage): (readonly [string, string])[] {
+function optionsOf(name: FilterName, usage: Usage): (readonly [string, string])[] {
   if (name === 'key') return usage.by_key.lines.map(({ id, name, prefix }) => [id, keyText(id, name, prefix)]);
   const { lines } = { model: usage.by_model, endpoint: usage.by_endpoint, cost_center: usage.by_cost_center }[name];
   return lines.map((line) => [inAddress(line.name), filterText(name, line.name, usage)]);
