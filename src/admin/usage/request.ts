@@ -1,5 +1,5 @@
 import { ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { fateOf } from '../../domain/text/request-fate.ts';
+import { explainRequest } from '../../domain/text/request-fate.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { companyOf, type PageContext, param, type Route, read } from '../page/context.ts';
@@ -36,7 +36,7 @@ ${request === null ? emptyText(`Nothing is known of a request with this id. ${re
 }
 
 function shown(c: PageContext, request: RequestDetail, company: string | null): Html {
-  const { what, advice } = fateOf(request);
+  const { what, advice } = explainRequest(request);
   return html`<section class="card"><h2>What happened</h2>
 <p>${resultBadge(request)}</p><p>${what}</p>
 ${advice === null ? '' : html`<p><strong>What to do:</strong> ${advice}${placeOf(request)}</p>`}
@@ -49,7 +49,7 @@ ${upstreamCard(request)}
 
 /** Where the setting is that the advice is about. Requests without a company are on the operators' page alone. */
 function placeOf(request: RequestDetail): Html | string {
-  const { about } = fateOf(request);
+  const { about } = explainRequest(request);
   const { company_id: company, company_name, api_key_id: key, key_name } = request;
   if (request.status === 401 && key === null) return html` <a href="/keys">Find it by its text</a>`;
   if (about === null || company_name === null) return '';

@@ -1,7 +1,7 @@
 import type { ErrorStatus } from '../../domain/errors.ts';
 import { FieldError, oneOf, readSlug, readUuid } from '../../domain/field.ts';
 import { ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { fateOf, RESULTS, type Result, reasonOfCode } from '../../domain/text/request-fate.ts';
+import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/text/request-fate.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type KeyRow, keysWithCompany } from '../../store/company/key.ts';
@@ -216,7 +216,7 @@ ${more === '' ? '' : toNext(more, 'Older requests')}`;
 
 /** The status in colour, with the code that says why. */
 export function resultBadge(row: RequestRow): Html {
-  const { result } = fateOf(row);
+  const { result } = explainRequest(row);
   const status = row.status === null ? 'booked' : row.status === 0 ? 'left' : String(row.status);
   const isCancelled = row.status === 200 && row.outcome === 'client_aborted';
   return html`${badge(TONES[result], status)}${row.code === null ? '' : html` <code>${row.code}</code>`}${isCancelled ? html` ${muted('client left')}` : ''}`;

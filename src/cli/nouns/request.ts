@@ -1,5 +1,5 @@
 import { readUuid } from '../../domain/field.ts';
-import { fateOf } from '../../domain/text/request-fate.ts';
+import { explainRequest } from '../../domain/text/request-fate.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { command, Failure } from '../frame/command.ts';
 import { type Cell, card, tokenDetails } from '../frame/text.ts';
@@ -15,7 +15,7 @@ export const requestCommand = command({
     const request = await read((sql) => findRequest(sql, id, null));
     if (request === null)
       throw new Failure(`nothing is known of request ${id}; ${retentionText(config.requestTrailDays)}`);
-    const { result, what, advice } = fateOf(request);
+    const { result, what, advice } = explainRequest(request);
     const sentence = advice === null ? what : `${what}\nWhat to do: ${advice}`;
     return { json: { ...request, result, what, advice }, text: card(sentence, membersOf(request)) };
   },

@@ -25,7 +25,7 @@ export interface RequestFacts {
   readonly upstream_status?: number | null;
 }
 
-interface Fate {
+interface Explanation {
   readonly result: Result;
   /** What happened: whole sentences. */
   readonly what: string;
@@ -35,7 +35,7 @@ interface Fate {
   readonly about: 'key' | 'models' | 'settings' | null;
 }
 
-type Text = readonly [what: string, advice: string | null, about?: Fate['about']];
+type Text = readonly [what: string, advice: string | null, about?: Explanation['about']];
 
 /**
  * Whether a failure of the upstream that was noted is the upstream's own. An error 4xx tells the client of a mistake
@@ -94,7 +94,7 @@ export function isRefusal(code: string): boolean {
   return status !== null && status < 500;
 }
 
-export function fateOf(request: RequestFacts): Fate {
+export function explainRequest(request: RequestFacts): Explanation {
   const [what, advice, about = null] = textOf(request);
   return { result: resultOf(request), what, advice, about };
 }
