@@ -18,7 +18,7 @@ export interface Command<O extends Options = Options, T = unknown> {
   readonly unmigrated?: boolean | undefined;
   /** Prepares a database that may be starting beside it: it waits while nobody answers. */
   readonly awaitsDatabase?: boolean | undefined;
-  run(context: Context, values: Values<O>, operand: T): Promise<Outcome>;
+  run(context: Context, values: Values<O>, operand: T): Promise<CommandResult>;
 }
 
 /** What a command works with. */
@@ -56,7 +56,7 @@ export interface Output {
  * The result of a command: its output, or what prints it piece by piece. `write` resolves false when nobody reads
  * any more.
  */
-export type Outcome =
+export type CommandResult =
   | (Output & { readonly exit?: 0 | 1 })
   | { readonly print: (write: (piece: string | Buffer) => Promise<boolean>) => Promise<unknown> };
 

@@ -27,10 +27,10 @@ import {
 } from '../../store/statement/statement.ts';
 import {
   type Command,
+  type CommandResult,
   type Context,
   command,
   flag,
-  type Outcome,
   optional,
   required,
   UsageError,
@@ -102,7 +102,12 @@ A month that is closed already stays as it is, and its statement is printed agai
   }),
 ];
 
-async function show({ read, json }: Context, company: string, month: string, form: CsvForm | null): Promise<Outcome> {
+async function show(
+  { read, json }: Context,
+  company: string,
+  month: string,
+  form: CsvForm | null,
+): Promise<CommandResult> {
   const [name, shown] = await read(async (sql: Sql) => {
     return [await ledgerName(sql, company), await readMonthOf(sql, company, month)] as const;
   }, company);
@@ -114,7 +119,7 @@ async function show({ read, json }: Context, company: string, month: string, for
 }
 
 /** Closes a month of every company that needs it, each in a transaction of its own; one that is refused stops no other. */
-async function closeAll({ read, transact, progress }: Context, month: string): Promise<Outcome> {
+async function closeAll({ read, transact, progress }: Context, month: string): Promise<CommandResult> {
   const companies = await read((sql) => companiesToClose(sql, month));
   const names = new Map<string, string>();
   const tell = nowAndThen(progress);
