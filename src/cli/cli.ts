@@ -10,7 +10,7 @@ import { DistributionRefused } from '../store/schema/distribution.ts';
 import { MigrationRefused } from '../store/schema/migrate.ts';
 import { RestoreRefused, RestoreUnfinished } from '../store/schema/restore.ts';
 import { COMMANDS } from './commands.ts';
-import { type Command, type Context, Failure, flag, optional, parseCommand, UsageError } from './frame/command.ts';
+import { ArgumentError, type Command, type Context, Failure, flag, optional, parseCommand } from './frame/command.ts';
 import { withDatabase } from './frame/database.ts';
 import { commandHelp, overview, serveNotes } from './frame/help.ts';
 import { fitted } from './frame/text.ts';
@@ -168,22 +168,22 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
   }
 }
 
-/** Help or version. @throws UsageError when the arguments name no command */
+/** Help or version. @throws ArgumentError when the arguments name no command */
 function aboutProgram(argv: readonly string[]): string {
   const [noun, verb] = argv;
   if (noun === '--version') return `tollgate ${programVersion()}`;
   if (noun === undefined || noun === '--help' || noun === '-h') return overview(programVersion(), [SERVE, ...COMMANDS]);
 
-  if (noun.startsWith('-')) throw new UsageError(`unknown option ${noun}; options come after the command`);
+  if (noun.startsWith('-')) throw new ArgumentError(`unknown option ${noun}; options come after the command`);
   const related = verbsOf(noun);
   if (related.length === 0) {
-    throw new UsageError(`unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`);
+    throw new ArgumentError(`unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`);
   }
   if (verb === '--help' || verb === '-h') return helpOn(...related);
   const verbs = related.map(({ name }) => name.slice(noun.length + 1)).join(', ');
   const mistake = verb === undefined ? `${noun} needs a verb` : `${noun} has no verb ${JSON.stringify(verb)}`;
   const choice = related.length === 1 ? `the only one is ${verbs}` : `choose one of ${verbs}`;
-  throw new UsageError(`${mistake}; ${choice}, or see "tollgate ${noun} --help"`);
+  throw new ArgumentError(`${mistake}; ${choice}, or see "tollgate ${noun} --help"`);
 }
 
 /** The commands about a noun. */
@@ -197,7 +197,7 @@ function helpOn(...commands: readonly Omit<Command, 'run'>[]): string {
 
 /** One line per mistake, each with what to do. @throws the error itself when it is a bug */
 function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
-  if (error instanceof UsageError) {
+  if (error instanceof ArgumentError) {
     const line = command === undefined ? error.message : `${error.message}; see "tollgate ${command} --help"`;
     return { lines: [line], exit: 64 };
   }
