@@ -159,6 +159,6 @@ async function find(sql: Sql, { params }: Call): Promise<object> {
   const { company = null, request: id } = params;
   const request = await findRequest(sql, id as string, company);
   if (request === null) throw new Problem(404, `Nothing is known of request ${id}.`);
-  const { about: _, ...fate } = explainRequest(request);
-  return { ...request, ...fate };
+  const { about: _, ...explanation } = explainRequest(request);
+  return { ...request, ...explanation };
 }

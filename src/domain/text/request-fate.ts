@@ -380,7 +380,7 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
   },
 };
 
-/** The fate of an invalid request, and of one with an error that only other versions of this program know. */
+/** Explains an invalid request, and one with an error that only other versions of this program know. */
 function invalid({ param, outcome }: RequestFacts): Text {
   if (outcome === 'upstream_failed')
     return ['The model refused the request.', 'The client was told why. Mend the request.'];
