@@ -3,7 +3,7 @@ import type { WriteStream } from 'node:tty';
 import { type Config, ConfigError, readConfig } from '../config.ts';
 import { type Noun, RefusedChange } from '../domain/text/refused-change.ts';
 import { programVersion } from '../runtime/version.ts';
-import { parseAddress } from '../store/connection/address.ts';
+import { parseDatabaseUrl } from '../store/connection/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../store/connection/errors.ts';
 import { BackupRefused } from '../store/schema/backup.ts';
 import { DistributionRefused } from '../store/schema/distribution.ts';
@@ -112,7 +112,7 @@ export async function runCli(invocation: Invocation): Promise<number> {
     const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
     if (parsed.help) return await print(stdout, helpOn(command, ...verbsOf(command.name)));
     const { workers = invocation.env.WORKERS } = parsed.values as { workers?: string };
-    const config = readConfig({ ...invocation.env, WORKERS: workers }, parseAddress);
+    const config = readConfig({ ...invocation.env, WORKERS: workers }, parseDatabaseUrl);
     if ('run' in command) return await runCommand(command, parsed, config, invocation);
     return await runServe(parsed, config, invocation);
   } catch (error) {

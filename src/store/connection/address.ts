@@ -16,7 +16,7 @@ export type Target = (
   readonly password?: string | undefined;
 };
 
-export type Address = Readonly<ReturnType<typeof parseAddress>>;
+export type DatabaseAddress = Readonly<ReturnType<typeof parseDatabaseUrl>>;
 
 const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
 
@@ -65,7 +65,7 @@ const UNSUPPORTED = [
  * driver's own parser supports neither socket folders nor IPv6 among several hosts.
  * @throws TypeError that does not repeat the URL, which may contain a password
  */
-export function parseAddress(url: string) {
+export function parseDatabaseUrl(url: string) {
   const match = URL_FORM.exec(url);
   if (match === null)
     throw new TypeError('the database URL must look like postgres://user:password@host:port/database');

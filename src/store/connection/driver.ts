@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, type ConnectionOptions as TlsOptions } from 'node:tls';
 import postgres from 'postgres';
-import type { Address, Target } from './address.ts';
+import type { DatabaseAddress, Target } from './address.ts';
 import type { Encryption } from './address-tls.ts';
 import { connectError, connectionLost, DatabaseUnavailable, stopping } from './errors.ts';
 import { LargeParameter } from './large-parameter.ts';
@@ -83,7 +83,7 @@ export type Connect = ReturnType<typeof connectorTo>;
  * Connects to the servers of an address in turn, beginning with the one that last worked. Rejects with
  * DatabaseUnavailable when none will do.
  */
-export function connectorTo(address: Address, isFast: boolean) {
+export function connectorTo(address: DatabaseAddress, isFast: boolean) {
   const { targets, role, isBalanced, connectMs } = address;
   const hostMs = connectMs ?? (targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
   // a standby that is only preferred is looked for once; then any server will do
@@ -121,7 +121,7 @@ interface ServerState {
 }
 
 /** What a server has to be. */
-const FITS: Readonly<Record<Address['role'], { test: (server: ServerState) => boolean; want: string }>> = {
+const FITS: Readonly<Record<DatabaseAddress['role'], { test: (server: ServerState) => boolean; want: string }>> = {
   any: { test: () => true, want: 'there' },
   primary: { test: ({ standby }) => !standby, want: 'a primary' },
   standby: { test: ({ standby }) => standby, want: 'a standby' },
@@ -141,7 +141,7 @@ interface Listeners {
  * among several hosts, sends leftovers of the old session, and leaves sockets to frozen servers open (3.4.9).
  */
 export class DatabaseConnection {
-  readonly #address: Address;
+  readonly #address: DatabaseAddress;
   readonly #target: Target;
   readonly #parameter: LargeParameter | null;
   readonly sql: ConnectionSql;
@@ -150,7 +150,7 @@ export class DatabaseConnection {
   #alive = false;
   #ended = false;
 
-  constructor(address: Address, target: Target, isFast: boolean, { onNotice, onClose }: Listeners) {
+  constructor(address: DatabaseAddress, target: Target, isFast: boolean, { onNotice, onClose }: Listeners) {
     this.#address = address;
     this.#target = target;
     this.#parameter = isFast ? new LargeParameter() : null;
@@ -178,7 +178,7 @@ export class DatabaseConnection {
   }
 
   /** Connects; rejects when the server has another role. */
-  async open(role: Address['role']): Promise<void> {
+  async open(role: DatabaseAddress['role']): Promise<void> {
     const rows = await this.sql<[ServerState]>`
       select standby, standby or current_setting('default_transaction_read_only')::boolean as read_only
       from (select pg_is_in_recovery() as standby) as server`;
@@ -258,7 +258,7 @@ export class DatabaseConnection {
   }
 }
 
-function driverOptions({ user, password, database, settings }: Address, target: Target): object {
+function driverOptions({ user, password, database, settings }: DatabaseAddress, target: Target): object {
   const login = { user, password: password ?? target.password, database };
   const given = Object.entries(login).filter(([, value]) => value !== undefined);
   return {

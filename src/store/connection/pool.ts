@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseAddress } from './address.ts';
+import { parseDatabaseUrl } from './address.ts';
 import {
   type Connect,
   connectorTo,
@@ -65,7 +65,7 @@ interface DatabaseOptions {
  * @throws TypeError when the URL cannot be read; the message does not repeat it
  */
 export function openDatabase({ url, maxConnections = 2, isFast = false }: DatabaseOptions): Database {
-  return new ConnectionPool(connectorTo(parseAddress(url), isFast), maxConnections);
+  return new ConnectionPool(connectorTo(parseDatabaseUrl(url), isFast), maxConnections);
 }
 
 /** A pool in which each connection has one task at a time, so that a deadline cuts off exactly what exceeded it. */
