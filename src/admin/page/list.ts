@@ -90,7 +90,7 @@ export function addressOf(path: string, query: Order, more: Record<string, strin
 }
 
 /** The address of a list with the filters that were sent to it. @param more other values; null removes one */
-export function filteredAddress(form: Form, filters: readonly string[], more: Record<string, string | null>): string {
+export function filteredUrl(form: Form, filters: readonly string[], more: Record<string, string | null>): string {
   const path = form.path as string;
   const sent = Object.fromEntries(filters.map((name) => [name, form.values.get(name)]));
   const query = new URLSearchParams();

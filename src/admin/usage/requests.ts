@@ -18,7 +18,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
-import { filteredAddress, toNext } from '../page/list.ts';
+import { filteredUrl, toNext } from '../page/list.ts';
 import { localText, readLocal } from '../page/local-time.ts';
 
 const RESULT_TEXTS: Readonly<Record<Result, string>> = {
@@ -83,9 +83,9 @@ export async function requestsPage(c: PageContext): Promise<Response> {
 <p class="lead">${retentionText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
 ${filters(c, form, query, path)}
 ${['key', 'code', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
-${query.key === null ? '' : html`<p>Of the key ${keyLink(keys[0], query.key)} alone. <a href="${filteredAddress(form, FILTERS, { key: null })}">All keys</a></p>`}
-${query.code == null ? '' : html`<p>With the error “${reasonOfCode(query.code).text}” <code>${query.code}</code> alone. <a href="${filteredAddress(form, FILTERS, { code: null })}">All errors</a></p>`}
-<p class="actions"><a class="button quiet" href="${filteredAddress(form, FILTERS, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
+${query.key === null ? '' : html`<p>Of the key ${keyLink(keys[0], query.key)} alone. <a href="${filteredUrl(form, FILTERS, { key: null })}">All keys</a></p>`}
+${query.code == null ? '' : html`<p>With the error “${reasonOfCode(query.code).text}” <code>${query.code}</code> alone. <a href="${filteredUrl(form, FILTERS, { code: null })}">All errors</a></p>`}
+<p class="actions"><a class="button quiet" href="${filteredUrl(form, FILTERS, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
     isNewest ? html` <button type="button" class="quiet" data-pause hidden>Pause</button>` : ''
   }</p>
 <div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
@@ -197,7 +197,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
     Key: ({ api_key_id: id, key_name: name }: RequestRow) =>
       id === null
         ? muted('unknown')
-        : html`<a href="${filteredAddress(form, FILTERS, { key: id })}">${name ?? 'a deleted key'}</a>`,
+        : html`<a href="${filteredUrl(form, FILTERS, { key: id })}">${name ?? 'a deleted key'}</a>`,
     Model: ({ model_slug: slug, asked }: RequestRow) =>
       slug === null ? muted(asked ?? '–') : html`<code>${slug}</code>`,
     Endpoint: ({ endpoint }: RequestRow) => ENDPOINTS[endpoint] ?? endpoint,
@@ -209,7 +209,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
   const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value == null);
   const none = isAll ? 'No requests are kept.' : 'There are no such requests.';
   const empty = next === null ? none : 'None of the requests looked at matches. Older ones may.';
-  const more = next === null ? '' : filteredAddress(form, FILTERS, { before: next.id });
+  const more = next === null ? '' : filteredUrl(form, FILTERS, { before: next.id });
   return html`${rows.length === 0 ? emptyText(empty) : table('Requests', rows, { cells, figures: ['Tokens', 'Cost', 'Duration'] }, true)}
 ${more === '' ? '' : toNext(more, 'Older requests')}`;
 }

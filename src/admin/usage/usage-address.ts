@@ -15,7 +15,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 
 /** What the address of a usage page asks for: `?from=`, `&to=` or `?month=`, and filters. */
-export interface UsageAddress {
+export interface UsageQuery {
   readonly range: DayRange;
   readonly filters: UsageFilters;
   /** Has what is wrong with `from` and `to`; the range is then the present month. */
@@ -37,7 +37,7 @@ const READERS: Readonly<Record<FilterName, Read<string>>> = {
 const UNLABELLED = ' ';
 
 /** @throws FieldError for a month or a filter that cannot be */
-export function readUsageAddress(c: PageContext): UsageAddress {
+export function readUsageQuery(c: PageContext): UsageQuery {
   const { calendar, clock } = c.var.services;
   const today = calendar.date(clock());
   const form = new Form(new URLSearchParams(c.req.query()), c.req.path);
@@ -79,7 +79,7 @@ function readLabel(text: string): string {
 
 /** The query of another range or filter; a filter that is null is removed. Relative to the page: it begins with "?". */
 export function queryOf(
-  { range, filters }: Pick<UsageAddress, 'range' | 'filters'>,
+  { range, filters }: Pick<UsageQuery, 'range' | 'filters'>,
   more: Partial<DayRange & UsageFilters> = {},
 ): string {
   const { from, to, ...chosen } = { ...range, ...filters, ...more };
@@ -92,13 +92,13 @@ export function queryOf(
 }
 
 /** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */
-export function requestsOf(address: UsageAddress, more: Partial<UsageFilters>, hour: DayRange | null = null): string {
+export function requestsOf(address: UsageQuery, more: Partial<UsageFilters>, hour: DayRange | null = null): string {
   const { from, to } = address.range;
   return `requests${queryOf(address, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
 }
 
 /** The page of the requests of these days and filters that got an error. */
-export function requestsWith(address: UsageAddress, code: string): string {
+export function requestsWith(address: UsageQuery, code: string): string {
   return `${requestsOf(address, {})}&code=${encodeURIComponent(code)}`;
 }
 

@@ -5,10 +5,10 @@ import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { FILTERS, type FilterName, inAddress, presets, queryOf, type UsageAddress } from './usage-address.ts';
+import { FILTERS, type FilterName, inAddress, presets, queryOf, type UsageQuery } from './usage-address.ts';
 
 /** Above the figures: which days and calls are shown, and the ways to others. */
-export function usageBar(c: PageContext, path: string, address: UsageAddress, usage: Usage): Html {
+export function usageBar(c: PageContext, path: string, address: UsageQuery, usage: Usage): Html {
   const { services, format } = c.var;
   const { range, filters, form } = address;
   const state = formState(form.messages.size > 0 ? form : new Form(), path);

@@ -12,7 +12,7 @@ import { CSV, download, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
-import { FILTERS, type FilterName, inAddress, readUsageAddress, type UsageAddress } from './usage-address.ts';
+import { FILTERS, type FilterName, inAddress, readUsageQuery, type UsageQuery } from './usage-address.ts';
 
 /** What the usage page shows as CSV: each of its tables, and the ledger rows behind them. */
 
@@ -119,7 +119,7 @@ function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: 
 }
 
 /** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
-export function exportCard(c: PageContext, company: string, { range, filters }: UsageAddress): Html {
+export function exportCard(c: PageContext, company: string, { range, filters }: UsageQuery): Html {
   const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
   const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inAddress(filters[name] as string)])) };
   const choices = Object.entries(TABLES).map(([name, { title }]) => [name, title] as const);
@@ -163,8 +163,8 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
 }
 
 /** @throws FieldError for what the page would show a message about */
-function addressOf(c: PageContext): UsageAddress {
-  const address = readUsageAddress(c);
+function addressOf(c: PageContext): UsageQuery {
+  const address = readUsageQuery(c);
   for (const message of address.form.messages.values()) throw new FieldError(message);
   return address;
 }

@@ -9,7 +9,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { badge, type Columns, muted, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
-import { queryOf, requestsOf, requestsWith, type UsageAddress } from './usage-address.ts';
+import { queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-address.ts';
 
 /** The tables of a usage page: what is shown, by model, key, endpoint, cost centre, by how calls ended, and what tokens consist of. */
 
@@ -27,7 +27,7 @@ const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'p50'
 /** Where the figures lead to, and what was measured besides. */
 interface Surroundings {
   readonly format: Format;
-  readonly address: UsageAddress;
+  readonly address: UsageQuery;
   readonly quality: Quality;
 }
 

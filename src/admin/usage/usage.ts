@@ -7,7 +7,7 @@ import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, page } from '../page/layout.ts';
-import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
+import { queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
@@ -23,7 +23,7 @@ export const usageRoutes: readonly Route[] = [
 async function usagePage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const id = param(c, 'company');
-  const address = readUsageAddress(c);
+  const address = readUsageQuery(c);
   const { range, filters, form } = address;
   const { usage, quality, details } = await read(c, async (sql) => ({
     usage: await readUsage(sql, id, range, filters, MAX_LINES),
@@ -64,7 +64,7 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
 /** What the axis of time is called. */
 const PERIODS: Readonly<Record<Step, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
 
-function chart(usage: Usage, address: UsageAddress, hasTrail: boolean, format: Format) {
+function chart(usage: Usage, address: UsageQuery, hasTrail: boolean, format: Format) {
   const { range } = address;
   const step = stepOf(range);
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
@@ -89,7 +89,7 @@ function chart(usage: Usage, address: UsageAddress, hasTrail: boolean, format: F
 type Place = Omit<Bar, 'costs'> & { readonly at: string };
 
 /** A day leads to its hours, a month to its days. */
-function barOf(at: string, step: 'day' | 'month', address: UsageAddress, format: Format): Place {
+function barOf(at: string, step: 'day' | 'month', address: UsageQuery, format: Format): Place {
   const { from, to }: DayRange = step === 'day' ? { from: at, to: at } : wholeMonth(at);
   const isOneMonth = wholeMonth(address.range.from).to >= address.range.to;
   const label =
@@ -103,7 +103,7 @@ function barOf(at: string, step: 'day' | 'month', address: UsageAddress, format:
 }
 
 /** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
-function hoursOf({ hours }: Usage, address: UsageAddress, hasTrail: boolean): Place[] {
+function hoursOf({ hours }: Usage, address: UsageQuery, hasTrail: boolean): Place[] {
   return hours.map(({ at, label }, index) => {
     const again = hours[index - 1]?.label === label ? ' again' : '';
     const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
