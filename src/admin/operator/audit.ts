@@ -4,7 +4,7 @@ import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../sto
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
-import { addressOf, listQuery, searchBar, toNext } from '../page/list.ts';
+import { listQuery, listUrl, searchBar, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
@@ -62,7 +62,7 @@ async function log(c: PageContext, path: string): Promise<Html> {
   const more = { from: String(found.next) };
   return html`${searchBar(path, SORTS, { search, sort, descending })}
 ${rows.length === 0 ? emptyText(empty) : table('Changes', rows, { cells }, true)}
-${found.next === null ? '' : toNext(addressOf(path, { search, sort, descending }, more), `${descending ? 'Older' : 'Newer'} changes`)}`;
+${found.next === null ? '' : toNext(listUrl(path, { search, sort, descending }, more), `${descending ? 'Older' : 'Newer'} changes`)}`;
 }
 
 function who({ actor, db_role }: AuditRow): Html {

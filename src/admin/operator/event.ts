@@ -46,7 +46,7 @@ const DELIVERY = {
 const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
 
 /**
- * The list of events. Its address takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, undelivered or
+ * The list of events. Its URL takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, undelivered or
  * dead; `company`, an id; `before`, the id of an event: those that happened before it.
  */
 async function eventsPage(c: PageContext): Promise<Response> {

@@ -52,7 +52,7 @@ ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name
   return page(c, `Margin in ${name}`, body);
 }
 
-/** The margin of the month in the address, by default the present one. @param extent all if absent @throws FieldError */
+/** The margin of the month in the URL, by default the present one. @param extent all if absent @throws FieldError */
 function readAsked(c: PageContext, extent?: MarginExtent): Promise<DetailedMargin> {
   const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
   return read(c, (sql) => readDetailedMargin(sql, monthOf(c), { currency, rate }, extent), READ_MS);

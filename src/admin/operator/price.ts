@@ -136,7 +136,7 @@ export async function withdraw(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/models/${param(c, 'model')}?done=price-withdrawn`, 303);
 }
 
-/** What the model cost a company on a day. The question is in the address. */
+/** What the model cost a company on a day. The question is in the URL. */
 async function confirmationCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
   const path = `/models/${id}`;
   const asked = new Form(new URLSearchParams(c.req.query()), `${path}#question`);

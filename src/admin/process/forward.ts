@@ -56,7 +56,7 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       const refuse = isOfProgram(req) ? problemOver(send) : send;
       if (!METHODS.includes(req.method as string))
         return refuse(res, 405, 'method not allowed\n', { allow: METHODS.join(', ') });
-      const address = addressOf(req, proxies);
+      const address = clientNetwork(req, proxies);
       const session = sessionOf(req.headers);
       const release = allowance.take(address, session);
       // its chunks would be read and parsed until the connection is closed in order
@@ -164,7 +164,7 @@ function sessionOf({ authorization = '', cookie = '' }: IncomingHttpHeaders): st
 }
 
 /** The network of the client, or of the peer where the proxies name none. */
-function addressOf({ rawHeaders, socket }: IncomingMessage, proxies: number): string {
+function clientNetwork({ rawHeaders, socket }: IncomingMessage, proxies: number): string {
   const peer = socket.remoteAddress;
   return networkOf(clientAddress(proxies, peer, rawHeaders) ?? peer);
 }

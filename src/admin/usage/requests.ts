@@ -51,7 +51,7 @@ const FILTERS = ['key', 'model', 'endpoint', 'status', 'code', 'from', 'to'];
 const MS_OF_SECONDS = 10_000; // longer times are shown in seconds
 
 /**
- * The list of requests. Its address takes, each of them optional:
+ * The list of requests. Its URL takes, each of them optional:
  *
  *   key       id of a key
  *   model     slug of the model that was found

@@ -5,19 +5,19 @@ import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { FILTERS, type FilterName, inAddress, presets, queryOf, type UsageQuery } from './usage-address.ts';
+import { FILTERS, type FilterName, inQuery, presets, queryOf, type UsageQuery } from './usage-address.ts';
 
 /** Above the figures: which days and calls are shown, and the ways to others. */
-export function usageBar(c: PageContext, path: string, address: UsageQuery, usage: Usage): Html {
+export function usageBar(c: PageContext, path: string, query: UsageQuery, usage: Usage): Html {
   const { services, format } = c.var;
-  const { range, filters, form } = address;
+  const { range, filters, form } = query;
   const state = formState(form.messages.size > 0 ? form : new Form(), path);
   const today = services.calendar.date(services.clock());
   const preset = ([text, { from, to }]: ReturnType<typeof presets>[number]) =>
-    html`<a href="${queryOf(address, { from, to })}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
+    html`<a href="${queryOf(query, { from, to })}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
   const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
   const kept = set.map(
-    (name) => html`<input type="hidden" name="${name}" value="${inAddress(filters[name] as string)}">`,
+    (name) => html`<input type="hidden" name="${name}" value="${inQuery(filters[name] as string)}">`,
   );
   const months = [...new Set([...usage.months, ...(isMonth(range) ? [range.from] : [])])].sort().reverse();
   const choices = [
@@ -37,12 +37,12 @@ ${
     ? ''
     : html`<ul class="chips" aria-label="Filters">${set.map((name) => {
         const text = filterText(name, filters[name] as string, usage);
-        return html`<li><a class="chip" href="${queryOf(address, { [name]: null })}" aria-label="${`Remove the filter ${FILTERS[name]}: ${text}`}">${FILTERS[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
+        return html`<li><a class="chip" href="${queryOf(query, { [name]: null })}" aria-label="${`Remove the filter ${FILTERS[name]}: ${text}`}">${FILTERS[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
       })}</ul>`
 }</div>`;
 }
 
-/** The choice of one of the dearest; others are in the tables or the address. */
+/** The choice of one of the dearest; others are in the tables or the URL. */
 function filterPicker(state: FormState, name: FilterName, usage: Usage): Html {
   const choices = optionsOf(name, usage);
   if (choices.length < 2) return html``;
@@ -52,7 +52,7 @@ function filterPicker(state: FormState, name: FilterName, usage: Usage): Html {
 function optionsOf(name: FilterName, usage: Usage): (readonly [string, string])[] {
   if (name === 'key') return usage.by_key.lines.map(({ id, name, prefix }) => [id, keyText(id, name, prefix)]);
   const { lines } = { model: usage.by_model, endpoint: usage.by_endpoint, cost_center: usage.by_cost_center }[name];
-  return lines.map((line) => [inAddress(line.name), filterText(name, line.name, usage)]);
+  return lines.map((line) => [inQuery(line.name), filterText(name, line.name, usage)]);
 }
 
 function filterText(name: FilterName, value: string, { by_key }: Usage): string {

@@ -12,7 +12,7 @@ import { CSV, download, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
-import { FILTERS, type FilterName, inAddress, readUsageQuery, type UsageQuery } from './usage-address.ts';
+import { FILTERS, type FilterName, inQuery, readUsageQuery, type UsageQuery } from './usage-address.ts';
 
 /** What the usage page shows as CSV: each of its tables, and the ledger rows behind them. */
 
@@ -121,7 +121,7 @@ function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: 
 /** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
 export function exportCard(c: PageContext, company: string, { range, filters }: UsageQuery): Html {
   const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
-  const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inAddress(filters[name] as string)])) };
+  const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inQuery(filters[name] as string)])) };
   const choices = Object.entries(TABLES).map(([name, { title }]) => [name, title] as const);
   return html`<section class="card" id="export"><h2>Export</h2>
 <form method="get" action="/companies/${company}/usage.csv" class="filters">${Object.entries(kept).map(
@@ -136,7 +136,7 @@ ${spreadsheetSelect(c)}
 /** One table, all its lines and exact. */
 export async function downloadSums(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
-  const { range, filters } = addressOf(c);
+  const { range, filters } = usageQueryOf(c);
   const by = readTable(c.req.query('by') ?? 'model');
   const form = spreadsheetOf(c);
   const { usage, quality, details } = await read(c, async (sql) => ({
@@ -152,7 +152,7 @@ export async function downloadSums(c: PageContext): Promise<Response> {
 /** The ledger rows behind the sums. */
 export async function downloadLedger(c: PageContext): Promise<Response> {
   const companyId = param(c, 'company');
-  const { range, filters } = addressOf(c);
+  const { range, filters } = usageQueryOf(c);
   const internal = c.var.session.user.role === 'operator';
   const asked = { companyId, range, filters, internal, form: spreadsheetOf(c) };
   const { name: company } = await read(c, (sql) => findCompany(sql, companyId));
@@ -163,10 +163,10 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
 }
 
 /** @throws FieldError for what the page would show a message about */
-function addressOf(c: PageContext): UsageQuery {
-  const address = readUsageQuery(c);
-  for (const message of address.form.messages.values()) throw new FieldError(message);
-  return address;
+function usageQueryOf(c: PageContext): UsageQuery {
+  const query = readUsageQuery(c);
+  for (const message of query.form.messages.values()) throw new FieldError(message);
+  return query;
 }
 
 /** "2026-11", "2026-11-21" or "2026-11-01-to-2026-11-07". */

@@ -27,7 +27,7 @@ const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'p50'
 /** Where the figures lead to, and what was measured besides. */
 interface Surroundings {
   readonly format: Format;
-  readonly address: UsageQuery;
+  readonly query: UsageQuery;
   readonly quality: Quality;
 }
 
@@ -64,7 +64,7 @@ interface Line extends UsageSums {
 
 /** One table of sums; nothing when there were no calls. */
 function groups<T extends Omit<UsageGroup, 'name'>>(
-  { format, address, quality }: Surroundings,
+  { format, query, quality }: Surroundings,
   usage: Usage,
   title: string,
   { count, lines }: Groups<T>,
@@ -79,11 +79,11 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
     }`;
     return {
       ...line,
-      first: html`<a href="${queryOf(address, filter)}">${text}</a>${badges}`,
+      first: html`<a href="${queryOf(query, filter)}">${text}</a>${badges}`,
       // the trail knows no cost centres
       calls:
-        quality.hasTrail && address.filters.cost_center === null && title !== 'Cost centre'
-          ? html`<a href="${requestsOf(address, filter)}">${calls}<span class="sr"> requests of ${plain}</span></a>`
+        quality.hasTrail && query.filters.cost_center === null && title !== 'Cost centre'
+          ? html`<a href="${requestsOf(query, filter)}">${calls}<span class="sr"> requests of ${plain}</span></a>`
           : calls,
       measured,
     };
@@ -156,11 +156,11 @@ function endings({ by_ending }: Usage, format: Format): Html | string {
 }
 
 /** Why requests were refused or failed; nothing where none is known. They cost nothing, and are not in the ledger. */
-export function reasonsTable({ format, address, quality }: Surroundings): Html | string {
+export function reasonsTable({ format, query, quality }: Surroundings): Html | string {
   const { requests, refused, failed } = quality.all;
   if (requests === 0) return '';
-  const leads = quality.hasTrail && address.filters.cost_center === null;
-  const cells = reasonCells<ReasonCount>(requests, format, (code) => (leads ? requestsWith(address, code) : null));
+  const leads = quality.hasTrail && query.filters.cost_center === null;
+  const cells = reasonCells<ReasonCount>(requests, format, (code) => (leads ? requestsWith(query, code) : null));
   const title = 'Refused and failed requests';
   const known = quality.reasons.length > 0;
   return html`<section id="reasons"><h2>${title}</h2>

@@ -23,8 +23,8 @@ export const usageRoutes: readonly Route[] = [
 async function usagePage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const id = param(c, 'company');
-  const address = readUsageQuery(c);
-  const { range, filters, form } = address;
+  const query = readUsageQuery(c);
+  const { range, filters, form } = query;
   const { usage, quality, details } = await read(c, async (sql) => ({
     usage: await readUsage(sql, id, range, filters, MAX_LINES),
     quality: await readQuality(sql, id, range, filters),
@@ -36,18 +36,18 @@ async function usagePage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>Usage ${when}</h1>
 <a class="button quiet" href="#export">Export</a></div>
-${usageBar(c, base, address, usage)}
+${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
 <section class="card"><h2>Cost per ${stepOf(range)}</h2>${
     usage.by_time.length === 0
       ? emptyText(`No API calls ${when}${isFiltered ? ' with these filters' : ''}.`)
-      : chart(usage, address, quality.hasTrail, format)
+      : chart(usage, query, quality.hasTrail, format)
   }</section>
-${usageTables(usage, { format, address, quality })}
-${reasonsTable({ format, address, quality })}
+${usageTables(usage, { format, query, quality })}
+${reasonsTable({ format, query, quality })}
 ${detailsTable(details, format)}
-${exportCard(c, id, address)}
+${exportCard(c, id, query)}
 ${quality.isTooMuch ? html`<p class="muted">Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
 <p class="muted foot">Figures are exact sums of the ledger; amounts are rounded to two decimals on this page, with the exact amount as a tooltip, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.</p>`;
   if (form.messages.size > 0) c.status(422);
@@ -64,14 +64,14 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
 /** What the axis of time is called. */
 const PERIODS: Readonly<Record<Step, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
 
-function chart(usage: Usage, address: UsageQuery, hasTrail: boolean, format: Format) {
-  const { range } = address;
+function chart(usage: Usage, query: UsageQuery, hasTrail: boolean, format: Format) {
+  const { range } = query;
   const step = stepOf(range);
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
   const bars =
     step === 'hour'
-      ? hoursOf(usage, address, hasTrail)
-      : stepsOf(range, step).map((at) => barOf(at, step, address, format));
+      ? hoursOf(usage, query, hasTrail)
+      : stepsOf(range, step).map((at) => barOf(at, step, query, format));
   const when = rangeText(range, format);
   return costChart(
     {
@@ -89,30 +89,30 @@ function chart(usage: Usage, address: UsageQuery, hasTrail: boolean, format: For
 type Place = Omit<Bar, 'costs'> & { readonly at: string };
 
 /** A day leads to its hours, a month to its days. */
-function barOf(at: string, step: 'day' | 'month', address: UsageQuery, format: Format): Place {
+function barOf(at: string, step: 'day' | 'month', query: UsageQuery, format: Format): Place {
   const { from, to }: DayRange = step === 'day' ? { from: at, to: at } : wholeMonth(at);
-  const isOneMonth = wholeMonth(address.range.from).to >= address.range.to;
+  const isOneMonth = wholeMonth(query.range.from).to >= query.range.to;
   const label =
     step === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
   return {
     at,
     label,
     name: step === 'day' ? format.range(at, at) : format.month(at),
-    href: queryOf(address, { from, to }),
+    href: queryOf(query, { from, to }),
   };
 }
 
 /** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
-function hoursOf({ hours }: Usage, address: UsageQuery, hasTrail: boolean): Place[] {
+function hoursOf({ hours }: Usage, query: UsageQuery, hasTrail: boolean): Place[] {
   return hours.map(({ at, label }, index) => {
     const again = hours[index - 1]?.label === label ? ' again' : '';
     const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
-    const leads = hasTrail && address.filters.cost_center === null;
+    const leads = hasTrail && query.filters.cost_center === null;
     return {
       at,
       label: label.endsWith(':00') ? label.slice(0, 2) : label,
       name: `${label}${again}`,
-      href: leads ? requestsOf(address, {}, { from: at, to }) : null,
+      href: leads ? requestsOf(query, {}, { from: at, to }) : null,
     };
   });
 }
