@@ -6,8 +6,8 @@ import {
   type ModelHealth,
   type NearBudget,
   type Overview,
+  type OverviewProblem,
   type Period,
-  type Problem,
   problemsOf,
   type Reason,
   type Spender,
@@ -58,7 +58,7 @@ function chatNote(chat: string, format: Format): Html | string {
 }
 
 /** What is wrong, or that nothing is of what was judged. */
-function state(problems: readonly Problem[], day: LastDay, format: Format): Html {
+function state(problems: readonly OverviewProblem[], day: LastDay, format: Format): Html {
   if (problems.length === 0) {
     const why = day.refused === 0 ? '' : html` <a href="#reasons">Why</a>`;
     return html`<p class="notice" role="status">${wellText(day, format.count)}${why}</p>`;

@@ -125,7 +125,7 @@ export interface Overview {
 }
 
 /** Something that is wrong, in a sentence, and what to do about it. */
-export interface Problem {
+export interface OverviewProblem {
   readonly text: string;
   readonly remedy: string;
   /** The page where it is mended. */
@@ -141,7 +141,7 @@ const MAX_FAILED_SHARE = 0.05;
 const MOST_MODELS = 5;
 
 /** What is wrong now, the worst first; empty when all is well. */
-export function problemsOf(overview: Overview): Problem[] {
+export function problemsOf(overview: Overview): OverviewProblem[] {
   const running = overview.gateways.filter(({ gone }) => !gone);
   return [
     ...ofRecords(running, overview.set_aside),
@@ -163,8 +163,8 @@ export const NO_TENANT_ROLE = {
   remedy: (advice: string) => `Let an administrator of the server run "${advice}", then restart a gateway.`,
 };
 
-function ofRecords(running: readonly GatewayRow[], setAside: number): Problem[] {
-  const problems: Problem[] = [];
+function ofRecords(running: readonly GatewayRow[], setAside: number): OverviewProblem[] {
+  const problems: OverviewProblem[] = [];
   const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
   for (const { name, lost } of running) {
     if (lost > 0)
@@ -192,8 +192,8 @@ function ofRecords(running: readonly GatewayRow[], setAside: number): Problem[] 
   return problems;
 }
 
-function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRow[]): Problem[] {
-  const problems: Problem[] = [];
+function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRow[]): OverviewProblem[] {
+  const problems: OverviewProblem[] = [];
   const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
   if (running.length === 0) add('No gateway runs.', 'Start one with "tollgate serve".');
   for (const { name, gone, backlog } of gateways) {
@@ -221,7 +221,7 @@ function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRo
   return problems;
 }
 
-function ofTenantRole(advice: string | null): Problem[] {
+function ofTenantRole(advice: string | null): OverviewProblem[] {
   if (advice === null) return [];
   return [{ text: NO_TENANT_ROLE.text, remedy: NO_TENANT_ROLE.remedy(advice), path: '/#gateways' }];
 }
@@ -245,7 +245,7 @@ export function firstHour(now: number, hours = 24): string {
   return new Date(Math.floor(now / HOUR_MS - hours + 1) * HOUR_MS).toISOString();
 }
 
-function ofModels(models: readonly ModelHealth[], now: number): Problem[] {
+function ofModels(models: readonly ModelHealth[], now: number): OverviewProblem[] {
   return models
     .map((model) => ({ slug: model.slug, ...judged(model) }))
     .filter(({ requests, failed }) => requests >= LEAST_REQUESTS && failed > requests * MAX_FAILED_SHARE)
@@ -264,8 +264,8 @@ function judged({ requests, upstream_failed, recent_requests, recent_upstream_fa
     : { requests, failed: upstream_failed, when: 'the last 24 hours', hours: 24 };
 }
 
-function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Overview): Problem[] {
-  const problems: Problem[] = [];
+function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Overview): OverviewProblem[] {
+  const problems: OverviewProblem[] = [];
   if (failing > 0) {
     problems.push({
       text: failing === 1 ? 'A delivery of an event fails.' : `${failing} deliveries of events fail.`,
