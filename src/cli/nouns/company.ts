@@ -1,5 +1,5 @@
 import { isLimited } from '../../domain/budget.ts';
-import { isAboveLimit } from '../../domain/ceiling.ts';
+import { isAboveCreditLimit } from '../../domain/ceiling.ts';
 import {
   oneOf,
   orNone,
@@ -149,7 +149,8 @@ export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]):
 }
 
 function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
-  if (isAboveLimit(company)) warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
+  if (isAboveCreditLimit(company))
+    warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
 }
 
 /** A sentence and a company's settings: those that hold, as in the list, and what a ceiling takes from those that were set. */
@@ -160,7 +161,7 @@ export function show(sentence: string, company: CompanyRow): string {
     id: company.id,
     name: company.name,
     'EUR per month': budgetText(company.effective_budget_eur),
-    ...(isAboveLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
+    ...(isAboveCreditLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
     'budget mode': company.budget_mode,
     'non-EU models': allows && !isLocked ? 'allowed' : 'refused',
     ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),
