@@ -96,7 +96,7 @@ const PAGES = { permits: 4, queue: 64 };
 /** Exports and reports: each holds a database connection, and leaves one to the pages where there are two. */
 const slowPermits = (connections: number) => ({ permits: Math.max(1, Math.min(3, connections - 1)), queue: 0 });
 const MAILS = { permits: 16, queue: 0 };
-const TRIALS = { permits: 16, queue: 0 };
+const MODEL_CALLS = { permits: 16, queue: 0 };
 const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
 const HASHING = { permits: 1, queue: 16 };
 
@@ -130,7 +130,7 @@ export function startPages(given: Given): RequestListener {
     changes: changeLimit(given.clock),
     slow: new Semaphore(slowPermits(given.databaseConnections)),
     mails: new Semaphore(MAILS),
-    trials: new Semaphore(TRIALS),
+    modelCalls: new Semaphore(MODEL_CALLS),
     texts: new LRUCache<string, Promise<string>>(TEXTS),
   };
   const pages = new Semaphore(PAGES);
@@ -171,7 +171,7 @@ export function startPages(given: Given): RequestListener {
       );
     } else {
       app.post(path, guard(route, pages), async (c) => {
-        if (!isReading(route.action) && route.isTrial !== true) countChange(c);
+        if (!isReading(route.action) && route.savesNothing !== true) countChange(c);
         const form = route.upload
           ? await readUpload(c, MAX_LONG_FORM_BYTES)
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
@@ -191,7 +191,7 @@ function protect(secure: boolean): MiddlewareHandler {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],
       scriptSrc: ["'self'"],
-      connectSrc: ["'self'"], // new rows of a list, the answer of a trial
+      connectSrc: ["'self'"], // new rows of a list, the answer of a model
       imgSrc: ["'self'", 'data:'],
       formAction: ["'self'"],
       baseUri: ["'none'"],

@@ -34,12 +34,12 @@ import { badge, companyHeading, confirmation, muted, page } from '../page/layout
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { callApi } from './api-client.ts';
-import { figuresOf, modelPicker, requestIdOf, TRIAL } from './model-call.ts';
+import { figuresOf, MODEL_CALL, modelPicker, requestIdOf } from './model-call.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
 
-/** A company's assistants (spec section 2.6): who sees them, and trial runs. */
+/** A company's assistants (spec section 2.6): who sees them, and runs of them. */
 export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
   { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: formPage },
@@ -47,7 +47,15 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
-  { method: 'POST', path: RUN, action: 'assistant.run', permits: 'trials', ...TRIAL, handle: run, page: runPage },
+  {
+    method: 'POST',
+    path: RUN,
+    action: 'assistant.run',
+    permits: 'modelCalls',
+    ...MODEL_CALL,
+    handle: run,
+    page: runPage,
+  },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];

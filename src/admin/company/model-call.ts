@@ -6,10 +6,10 @@ import { type Choices, type FormState, select } from '../page/field.ts';
 import type { Html } from '../page/html.ts';
 import { bookedCall } from './api-client.ts';
 
-/** What trials of models and of assistants share. */
+/** What the playground and the runs of assistants share. */
 
-/** What routes have that send a form's prompt to a model. */
-export const TRIAL = { isTrial: true, long: true } as const;
+/** Members of a route whose form is a prompt for a model. */
+export const MODEL_CALL = { savesNothing: true, long: true } as const;
 
 /** Names of models that are not offered, for each reason. */
 const MOST_NAMES = 5;

@@ -38,9 +38,9 @@ export interface PageServices extends PagesSettings {
   readonly slow: Semaphore;
   /** Limits e-mails, which wait for a mail server and hold no database connection. */
   readonly mails: Semaphore;
-  /** Limits trials of models and assistants, which may take minutes too, but hold no database connection. */
-  readonly trials: Semaphore;
-  /** Texts of keys for trials, by company and user. They are nowhere else. */
+  /** Limits calls that people make to models and assistants, which may take minutes too, but hold no database connection. */
+  readonly modelCalls: Semaphore;
+  /** Texts of playground keys, by company and user. They are nowhere else. */
   readonly texts: LRUCache<string, Promise<string>>;
 }
 
@@ -68,11 +68,11 @@ export interface Route {
   /** The permission a user needs; see permission.ts. */
   readonly action: Action;
   /** Whose permit it takes in place of one of those that keep pages fast. */
-  readonly permits?: 'mails' | 'trials' | 'slow';
+  readonly permits?: 'mails' | 'modelCalls' | 'slow';
   /** Works for a closed company although it changes something. */
   readonly whileClosed?: true;
-  /** Nothing of its form is kept, so it does not count as a change. */
-  readonly isTrial?: true;
+  /** Nothing of its form is saved, so it does not count as a change. */
+  readonly savesNothing?: true;
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */
   readonly long?: true;
   /** The form is sent as multipart/form-data and may have a file, up to 1 MiB in all. */
