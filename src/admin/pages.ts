@@ -50,7 +50,7 @@ import { plainPage } from './page/layout.ts';
 import { languageOf } from './page/locale.ts';
 import { Busy, Semaphore } from './page/semaphore.ts';
 import { Sessions } from './page/session.ts';
-import { attemptLimits, changeLimit, invitationLimit, tooManyChanges } from './page/throttle.ts';
+import { attemptThrottles, changeThrottle, invitationThrottle, tooManyChanges } from './page/throttle.ts';
 import type { PagesSettings } from './process/settings.ts';
 import { sendFormAgain, signInWithForm, toSignIn } from './resume-after-sign-in.ts';
 import { accountRoutes } from './sign-in/account.ts';
@@ -125,9 +125,9 @@ export function startPages(given: Given): RequestListener {
     sessions,
     hashing: new Semaphore(HASHING),
     guesses: new Semaphore(HASHING),
-    attempts: attemptLimits(given.clock),
-    invitations: invitationLimit(given.clock),
-    changes: changeLimit(given.clock),
+    attempts: attemptThrottles(given.clock),
+    invitations: invitationThrottle(given.clock),
+    changes: changeThrottle(given.clock),
     slow: new Semaphore(slowPermits(given.databaseConnections)),
     mails: new Semaphore(MAILS),
     modelCalls: new Semaphore(MODEL_CALLS),

@@ -14,7 +14,7 @@ import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
-import type { Attempts, ChangeLimit, Throttle } from './throttle.ts';
+import type { Attempts, ChangeThrottle, Throttle } from './throttle.ts';
 
 const DEADLINE_MS = 5000;
 
@@ -33,7 +33,7 @@ export interface PageServices extends PagesSettings {
   readonly attempts: Attempts;
   /** Invitations by company: each may be an e-mail to anybody. */
   readonly invitations: Throttle;
-  readonly changes: ChangeLimit;
+  readonly changes: ChangeThrottle;
   /** Limits exports and other reports, which may take minutes. */
   readonly slow: Semaphore;
   /** Limits e-mails, which wait for a mail server and hold no database connection. */

@@ -22,7 +22,7 @@ export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly expires_at: Date | null;
   readonly last_used_at: Date | null;
   readonly revoked_at: Date | null;
-  /** Null for a program's key; playground: of the person in `created_by`, for the playground. */
+  /** Null for a program's key; playground: the playground key of the person in `created_by`. */
   readonly purpose: 'playground' | null;
   /** By the clock of the database. */
   readonly state: 'active' | 'expired' | 'revoked';
