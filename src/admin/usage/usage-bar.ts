@@ -1,6 +1,6 @@
 import { isMonth } from '../../domain/text/day-range.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
-import type { Usage } from '../../store/usage/company-usage.ts';
+import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
@@ -8,7 +8,7 @@ import { type Html, html, raw } from '../page/html.ts';
 import { FILTERS, type FilterName, inQuery, presets, queryOf, type UsageQuery } from './usage-address.ts';
 
 /** Above the figures: which days and calls are shown, and the ways to others. */
-export function usageBar(c: PageContext, path: string, query: UsageQuery, usage: Usage): Html {
+export function usageBar(c: PageContext, path: string, query: UsageQuery, usage: CompanyUsage): Html {
   const { services, format } = c.var;
   const { range, filters, form } = query;
   const state = formState(form.messages.size > 0 ? form : new Form(), path);
@@ -43,19 +43,19 @@ ${
 }
 
 /** The choice of one of the dearest; others are in the tables or the URL. */
-function filterPicker(state: FormState, name: FilterName, usage: Usage): Html {
+function filterPicker(state: FormState, name: FilterName, usage: CompanyUsage): Html {
   const choices = optionsOf(name, usage);
   if (choices.length < 2) return html``;
   return select(state, { name, label: FILTERS[name], choices: [['', 'all'], ...choices], value: '' });
 }
 
-function optionsOf(name: FilterName, usage: Usage): (readonly [string, string])[] {
+function optionsOf(name: FilterName, usage: CompanyUsage): (readonly [string, string])[] {
   if (name === 'key') return usage.by_key.lines.map(({ id, name, prefix }) => [id, keyText(id, name, prefix)]);
   const { lines } = { model: usage.by_model, endpoint: usage.by_endpoint, cost_center: usage.by_cost_center }[name];
   return lines.map((line) => [inQuery(line.name), filterText(name, line.name, usage)]);
 }
 
-function filterText(name: FilterName, value: string, { by_key }: Usage): string {
+function filterText(name: FilterName, value: string, { by_key }: CompanyUsage): string {
   if (name === 'endpoint') return BOOKED_ENDPOINTS[value] ?? value;
   if (name !== 'key') return value || 'none';
   const key = by_key.lines.find(({ id }) => id === value);

@@ -3,8 +3,8 @@ import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/te
 import { type DayRange, isMonth, stepOf } from '../../domain/text/day-range.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { readUsage, type Usage, type UsageGroup } from '../../store/usage/company-usage.ts';
-import { readUsageDetails, type UsageDetails } from '../../store/usage/details.ts';
+import { type CompanyUsage, readCompanyUsage, type UsageGroup } from '../../store/usage/company-usage.ts';
+import { readTokenDetails, type TokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
 import { type PageContext, param, read, sharerOf } from '../page/context.ts';
@@ -19,9 +19,9 @@ import { FILTERS, type FilterName, inQuery, readUsageQuery, type UsageQuery } fr
 const EXPORT_MS = 30 * 60_000;
 
 interface Shown {
-  readonly usage: Usage;
+  readonly usage: CompanyUsage;
   readonly quality: Quality;
-  readonly details: UsageDetails | null;
+  readonly details: TokenDetails | null;
   readonly range: DayRange;
 }
 
@@ -58,7 +58,7 @@ const TABLES: Readonly<Record<string, Table>> = {
   key: {
     title: 'key',
     text({ usage, quality }, form) {
-      type Line = Usage['by_key']['lines'][number];
+      type Line = CompanyUsage['by_key']['lines'][number];
       const key = ({ id }: Line) => id;
       const names = { key, key_name: ({ name }: Line) => name, key_prefix: ({ prefix }: Line) => prefix };
       return csvFile({ ...names, ...COUNTS, ...measuredBy(quality.by_key, key) }, usage.by_key.lines, form);
@@ -78,7 +78,7 @@ const TABLES: Readonly<Record<string, Table>> = {
   time: {
     title: 'time and model',
     text({ usage, range }, form) {
-      type Line = Usage['by_time'][number];
+      type Line = CompanyUsage['by_time'][number];
       const columns = { [stepOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
       return csvFile({ ...columns, ...SUMS }, usage.by_time, form);
     },
@@ -86,7 +86,7 @@ const TABLES: Readonly<Record<string, Table>> = {
   ending: {
     title: 'how calls ended',
     text({ usage }, form) {
-      type Line = Usage['by_ending'][number];
+      type Line = CompanyUsage['by_ending'][number];
       const columns = { outcome: ({ outcome }: Line) => outcome, usage_source: (line: Line) => line.usage_source };
       return csvFile({ ...columns, ...SUMS }, usage.by_ending, form);
     },
@@ -140,9 +140,9 @@ export async function downloadSums(c: PageContext): Promise<Response> {
   const by = readTable(c.req.query('by') ?? 'model');
   const form = spreadsheetOf(c);
   const { usage, quality, details } = await read(c, async (sql) => ({
-    usage: await readUsage(sql, id, range, filters),
+    usage: await readCompanyUsage(sql, id, range, filters),
     quality: await readQuality(sql, id, range, filters),
-    details: await readUsageDetails(sql, id, range, filters),
+    details: await readTokenDetails(sql, id, range, filters),
   }));
   const name = `usage-by-${by.replace('_', '-')}-${nameOf(range)}.csv`;
   nameFile(c, { name, company: usage.company_name, type: CSV });

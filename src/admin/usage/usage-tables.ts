@@ -2,8 +2,8 @@ import { formatEur, parseEur } from '../../domain/money.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
 import type { ReasonCount } from '../../domain/text/request-fate.ts';
 import type { UsageSums } from '../../domain/usage.ts';
-import type { Groups, Usage, UsageFilters, UsageGroup } from '../../store/usage/company-usage.ts';
-import type { DetailSums, UsageDetails } from '../../store/usage/details.ts';
+import type { CompanyUsage, Groups, UsageFilters, UsageGroup } from '../../store/usage/company-usage.ts';
+import type { DetailSums, TokenDetails } from '../../store/usage/details.ts';
 import type { Quality, QualityGroup } from '../../store/usage/quality.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
@@ -31,7 +31,7 @@ interface Surroundings {
   readonly quality: Quality;
 }
 
-export function usageTables(usage: Usage, around: Surroundings): Html {
+export function usageTables(usage: CompanyUsage, around: Surroundings): Html {
   const { by_model, by_key, by_endpoint, by_cost_center } = usage;
   const isLabelled = by_cost_center.lines.some(({ name }) => name !== '');
   return html`
@@ -65,7 +65,7 @@ interface Line extends UsageSums {
 /** One table of sums; nothing when there were no calls. */
 function groups<T extends Omit<UsageGroup, 'name'>>(
   { format, query, quality }: Surroundings,
-  usage: Usage,
+  usage: CompanyUsage,
   title: string,
   { count, lines }: Groups<T>,
   subjectOf: (line: T) => Subject,
@@ -105,7 +105,7 @@ export function othersText(format: Format, count: number): string {
 }
 
 /** All but the lines that are shown. */
-function restOf(usage: Usage, lines: readonly UsageSums[], first: Html, format: Format): Line {
+function restOf(usage: CompanyUsage, lines: readonly UsageSums[], first: Html, format: Format): Line {
   const shown = (of: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
     lines.reduce((sum, line) => sum + line[of], 0);
   const cost = lines.reduce((sum, line) => sum - parseEur(line.cost_eur), parseEur(usage.api_cost_eur));
@@ -143,7 +143,7 @@ function measurements(format: Format): Columns<Line>['cells'] {
 }
 
 /** How many calls completed, were cancelled or failed, with reported or estimated tokens. */
-function endings({ by_ending }: Usage, format: Format): Html | string {
+function endings({ by_ending }: CompanyUsage, format: Format): Html | string {
   if (by_ending.length === 0) return raw('');
   type Ending = (typeof by_ending)[number];
   const cells = {
@@ -173,7 +173,7 @@ type DetailLine = DetailSums & { readonly model: string | null };
 const DETAIL_FIGURES = ['Requests', 'From the cache', 'Written to the cache', 'Reasoning', 'Audio in', 'Audio out'];
 
 /** What the tokens consist of, by model; nothing where no upstream told. */
-export function detailsTable(details: UsageDetails | null, format: Format): Html | string {
+export function detailsTable(details: TokenDetails | null, format: Format): Html | string {
   if (details === null) return '';
   const { total, by_model } = details;
   const lines: DetailLine[] = by_model.length === 1 ? [...by_model] : [...by_model, { ...total, model: null }];

@@ -1,6 +1,6 @@
 import { type DayRange, type Step, stepOf, stepsOf, wholeMonth } from '../../domain/text/day-range.ts';
-import { readUsage, type Usage } from '../../store/usage/company-usage.ts';
-import { readUsageDetails } from '../../store/usage/details.ts';
+import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
+import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
 import { type Bar, costChart } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
@@ -26,9 +26,9 @@ async function usagePage(c: PageContext): Promise<Response> {
   const query = readUsageQuery(c);
   const { range, filters, form } = query;
   const { usage, quality, details } = await read(c, async (sql) => ({
-    usage: await readUsage(sql, id, range, filters, MAX_LINES),
+    usage: await readCompanyUsage(sql, id, range, filters, MAX_LINES),
     quality: await readQuality(sql, id, range, filters),
-    details: await readUsageDetails(sql, id, range, filters),
+    details: await readTokenDetails(sql, id, range, filters),
   }));
   const base = `/companies/${id}/usage`;
   const when = rangeText(range, format);
@@ -64,7 +64,7 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
 /** What the axis of time is called. */
 const PERIODS: Readonly<Record<Step, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
 
-function chart(usage: Usage, query: UsageQuery, hasTrail: boolean, format: Format) {
+function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format) {
   const { range } = query;
   const step = stepOf(range);
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
@@ -103,7 +103,7 @@ function barOf(at: string, step: 'day' | 'month', query: UsageQuery, format: For
 }
 
 /** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
-function hoursOf({ hours }: Usage, query: UsageQuery, hasTrail: boolean): Place[] {
+function hoursOf({ hours }: CompanyUsage, query: UsageQuery, hasTrail: boolean): Place[] {
   return hours.map(({ at, label }, index) => {
     const again = hours[index - 1]?.label === label ? ' again' : '';
     const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;

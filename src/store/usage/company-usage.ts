@@ -41,7 +41,7 @@ export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
  * A company's usage in a range of days, as pages, exports and commands show it: exact sums of the ledger, read from
  * its sums by month, day and hour. All EUR amounts are exact decimal text; days are those of the billing time zone.
  */
-export interface Usage extends UsageTotals {
+export interface CompanyUsage extends UsageTotals {
   /** In words for a company that was removed. */
   readonly company_name: string;
   readonly by_model: Groups<UsageGroup>;
@@ -112,20 +112,20 @@ export async function readPresentMonth(sql: Sql): Promise<string> {
  * @param withRemoved also of a company that was removed and has a ledger
  * @throws RefusedChange not_found
  */
-export async function readUsage(
+export async function readCompanyUsage(
   sql: Sql,
   companyId: string,
   range: DayRange,
   filters: UsageFilters,
   most: number | null = null,
   withRemoved = false,
-): Promise<Usage> {
+): Promise<CompanyUsage> {
   const { whole, parts } = monthsIn(range);
   const isFiltered = Object.values(filters).some((value) => value !== null);
   // thousands of keys are grouped in memory then, instead of sorted on disk; until the end of the transaction
   await sql`select set_config('work_mem', '32MB', true)`;
   // one statement is one snapshot, so tables, chart and totals agree
-  const [row] = await sql<{ page: Usage }[]>`
+  const [row] = await sql<{ page: CompanyUsage }[]>`
     with ${budgetTables(sql, companyId, withRemoved)},
     cells as materialized (${cellRows(sql, companyId, range, filters)}),
     drawn as materialized (${drawnRows(sql, companyId, range, filters)}),

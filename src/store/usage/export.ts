@@ -87,7 +87,7 @@ interface LedgerSelection {
 }
 
 /**
- * The ledger rows that `readUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
+ * The ledger rows that `readCompanyUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
  * database writes it, from one snapshot.
  * @throws DatabaseUnavailable when the reader left, and the connection with it
  */

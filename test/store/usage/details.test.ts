@@ -6,7 +6,7 @@ import { setCostPrice } from '../../../src/store/company/cost-price.ts';
 import { ledgerStore } from '../../../src/store/gateway/ledger.ts';
 import { verifySeals, verifySums } from '../../../src/store/statement/verify.ts';
 import { NO_FILTERS } from '../../../src/store/usage/company-usage.ts';
-import { readUsageDetails } from '../../../src/store/usage/details.ts';
+import { readTokenDetails } from '../../../src/store/usage/details.ts';
 import { readDetailedMargin } from '../../../src/store/usage/margin.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
@@ -53,7 +53,7 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
   await book([told, told]);
 
   const read = (month: string, filters = NO_FILTERS) =>
-    run((sql) => readUsageDetails(sql, company, wholeMonth(month), filters));
+    run((sql) => readTokenDetails(sql, company, wholeMonth(month), filters));
   const fast = { requests: 2, cached_tokens: 60, cache_write_tokens: 10, audio_prompt_tokens: 1, reasoning_tokens: 30 };
   t.same(await read('2026-05-01'), {
     total: { ...fast, requests: 3, reasoning_tokens: 35, audio_completion_tokens: 7, cached_percent: 30 },
@@ -66,7 +66,7 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
     ],
   });
   const day = { from: '2026-05-11', to: '2026-05-11' };
-  t.match(await run((sql) => readUsageDetails(sql, company, day, NO_FILTERS)), { total: { cached_percent: 0 } });
+  t.match(await run((sql) => readTokenDetails(sql, company, day, NO_FILTERS)), { total: { cached_percent: 0 } });
   t.match(await read('2026-05-01', { ...NO_FILTERS, model: 'slow' }), { total: { requests: 1 } });
   t.equal(await read('2026-05-01', { ...NO_FILTERS, model: 'none' }), null);
   t.equal(await read('2026-05-01', { ...NO_FILTERS, key: company }), null, 'sums are of all keys together');
