@@ -1,6 +1,6 @@
 import { FieldError, oneOf } from '../../domain/field.ts';
 import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/text/csv.ts';
-import { type DayRange, isMonth, stepOf } from '../../domain/text/day-range.ts';
+import { type DayRange, intervalOf, isMonth } from '../../domain/text/day-range.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type CompanyUsage, readCompanyUsage, type UsageGroup } from '../../store/usage/company-usage.ts';
@@ -79,7 +79,7 @@ const TABLES: Readonly<Record<string, Table>> = {
     title: 'time and model',
     text({ usage, range }, form) {
       type Line = CompanyUsage['by_time'][number];
-      const columns = { [stepOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
+      const columns = { [intervalOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
       return csvFile({ ...columns, ...SUMS }, usage.by_time, form);
     },
   },

@@ -1,4 +1,4 @@
-import { type DayRange, type Step, stepOf, stepsOf, wholeMonth } from '../../domain/text/day-range.ts';
+import { type DayRange, type Interval, intervalOf, intervalsIn, wholeMonth } from '../../domain/text/day-range.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
@@ -39,7 +39,7 @@ async function usagePage(c: PageContext): Promise<Response> {
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
-<section class="card"><h2>Cost per ${stepOf(range)}</h2>${
+<section class="card"><h2>Cost per ${intervalOf(range)}</h2>${
     usage.by_time.length === 0
       ? emptyText(`No API calls ${when}${isFiltered ? ' with these filters' : ''}.`)
       : chart(usage, query, quality.hasTrail, format)
@@ -62,23 +62,25 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
 }
 
 /** What the axis of time is called. */
-const PERIODS: Readonly<Record<Step, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
+const PERIODS: Readonly<Record<Interval, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
 
 function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format) {
   const { range } = query;
-  const step = stepOf(range);
+  const interval = intervalOf(range);
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
   const bars =
-    step === 'hour'
+    interval === 'hour'
       ? hoursOf(usage, query, hasTrail)
-      : stepsOf(range, step).map((at) => barOf(at, step, query, format));
+      : intervalsIn(range, interval).map((at) => barOf(at, interval, query, format));
   const when = rangeText(range, format);
   return costChart(
     {
-      title: `Cost per ${step} ${when}`,
+      title: `Cost per ${interval} ${when}`,
       axis:
-        step === 'day' && wholeMonth(range.from).to >= range.to ? `Day of ${format.month(range.from)}` : PERIODS[step],
-      period: PERIODS[step],
+        interval === 'day' && wholeMonth(range.from).to >= range.to
+          ? `Day of ${format.month(range.from)}`
+          : PERIODS[interval],
+      period: PERIODS[interval],
       bars: bars.map((bar) => ({ ...bar, costs: costs.get(bar.at) ?? [] })),
       models: usage.by_model.lines.map(({ name }) => name),
     },
@@ -89,15 +91,15 @@ function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format
 type Place = Omit<Bar, 'costs'> & { readonly at: string };
 
 /** A day leads to its hours, a month to its days. */
-function barOf(at: string, step: 'day' | 'month', query: UsageQuery, format: Format): Place {
-  const { from, to }: DayRange = step === 'day' ? { from: at, to: at } : wholeMonth(at);
+function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format: Format): Place {
+  const { from, to }: DayRange = interval === 'day' ? { from: at, to: at } : wholeMonth(at);
   const isOneMonth = wholeMonth(query.range.from).to >= query.range.to;
   const label =
-    step === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
+    interval === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
   return {
     at,
     label,
-    name: step === 'day' ? format.range(at, at) : format.month(at),
+    name: interval === 'day' ? format.range(at, at) : format.month(at),
     href: queryOf(query, { from, to }),
   };
 }

@@ -1,10 +1,10 @@
 import {
   type DayRange,
+  type Interval,
+  intervalOf,
   type MonthDays,
   monthsIn,
   monthsLessDays,
-  type Step,
-  stepOf,
 } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
@@ -59,7 +59,7 @@ export interface CompanyUsage extends UsageTotals {
   readonly by_ending: readonly (UsageSums & { readonly outcome: string; readonly usage_source: string })[];
   /**
    * By hour ("2026-11-21T10:00:00Z", when it begins), day ("2026-11-21") or month ("2026-11-01"), and model; in order.
-   * The step is that of `stepOf`.
+   * The interval is that of `intervalOf`.
    */
   readonly by_time: readonly (UsageSums & { readonly at: string; readonly model: string })[];
   /** The hours of a single day with their time of day; clocks may skip one or repeat it. Else empty. */
@@ -175,10 +175,10 @@ export async function readCompanyUsage(
       'by_cost_center', ${groupsOf(sql, 13, sql`jsonb_build_object('name', cost_center)`)},
       'by_ending', coalesce((select jsonb_agg(sums || jsonb_build_object('outcome', outcome, 'usage_source', usage_source)
         order by outcome <> 'completed', outcome, usage_source desc) from lines where of = 14), '[]'),
-      'by_time', coalesce((select jsonb_agg(jsonb_build_object('at', ${textOf(sql, stepOf(range))}, 'model', model_slug,
+      'by_time', coalesce((select jsonb_agg(jsonb_build_object('at', ${textOf(sql, intervalOf(range))}, 'model', model_slug,
           'requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
           'cost_eur', trim_scale(cost)::text) order by at, model_slug) from drawn), '[]'),
-      'hours', ${stepOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
+      'hours', ${intervalOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
         select billing_month as month from months where billing_month between '0001-01-01' and '9999-12-01'
         union select b.month) as known)) as page
@@ -321,13 +321,13 @@ export function isOf(sql: Sql, { month, from, to }: MonthDays) {
 function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
     sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost`;
-  const step = stepOf(range);
-  if (step === 'month')
+  const interval = intervalOf(range);
+  if (interval === 'month')
     return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
-  const at = step === 'day' ? sql`day` : sql`hour`;
+  const at = interval === 'day' ? sql`day` : sql`hour`;
   const days = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date
     and day between ${range.from}::date and ${range.to}::date`;
-  if (step === 'day' && filters.key === null) {
+  if (interval === 'day' && filters.key === null) {
     return sql`select day as at, model_slug, ${sums} from usage_company_days
       where ${chosenRows(sql, companyId, filters)} and ${days} group by day, model_slug`;
   }
@@ -337,8 +337,8 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
     where ${chosen} and ${filters.key !== NIL_ID} and ${days} group by ${at}, model_slug`;
 }
 
-function textOf(sql: Sql, step: Step) {
-  return step === 'hour' ? sql.unsafe(utcSecond('at')) : sql`to_char(at, 'YYYY-MM-DD')`;
+function textOf(sql: Sql, interval: Interval) {
+  return interval === 'hour' ? sql.unsafe(utcSecond('at')) : sql`to_char(at, 'YYYY-MM-DD')`;
 }
 
 function groupsOf(sql: Sql, of: number, name: ReturnType<Sql>) {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { PLAIN_CSV } from '../../../src/domain/text/csv.ts';
-import { addDays, type DayRange, daysIn, stepOf, wholeMonth } from '../../../src/domain/text/day-range.ts';
+import { addDays, type DayRange, daysIn, intervalOf, wholeMonth } from '../../../src/domain/text/day-range.ts';
 import type { Sql, Work } from '../../../src/store/connection/pool.ts';
 import { costColumns, KEY_DAYS, type KeyDays } from '../../../src/store/statement/key-days.ts';
 import { SUMS_NAMES, verifySums } from '../../../src/store/statement/verify.ts';
@@ -142,7 +142,7 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
         ledger?.cost_eur,
       );
     }
-    steps.add(stepOf(range));
+    steps.add(intervalOf(range));
     if (ledger?.requests > 0) filled++;
   }
   t.same([...steps].sort(), ['day', 'hour', 'month']);
