@@ -11,13 +11,13 @@ import { lockName } from '../company/idempotent-form.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import {
-  type Bound,
   correctionsOf,
   type LateMonth,
   openMonths,
   readLines,
   requireFewLate,
   SHARED_BOUND,
+  type StatementBound,
   type StoredStatement,
   statementOf,
   zoneOf,
@@ -31,7 +31,7 @@ interface Closing {
   /** From `checkpointSeals`. */
   readonly seals: SealCheckpoint;
   /** None if absent. */
-  readonly bound?: Bound;
+  readonly bound?: StatementBound;
 }
 
 /**

@@ -58,8 +58,8 @@ export interface ShownMonth {
  * make a line. Commands have no bound.
  */
 export const SHARED_BOUND = { lines: 20_000, bytes: 16 << 20 };
-export type Bound = typeof SHARED_BOUND;
-const NO_BOUND: Bound = { lines: 2e9, bytes: 2e9 }; // more than Postgres can hold in one value
+export type StatementBound = typeof SHARED_BOUND;
+const NO_BOUND: StatementBound = { lines: 2e9, bytes: 2e9 }; // more than Postgres can hold in one value
 const ID_BYTES = 39; // of the id of a request in a document
 
 /** @param month its first day @throws RefusedChange not_found, or conflict beyond the bound */

@@ -12,11 +12,11 @@ import {
   requireClosable,
 } from '../../../src/store/statement/close.ts';
 import {
-  type Bound,
   listStatements,
   openMonths,
   previewStatement,
   readMonthOf,
+  type StatementBound,
   type StoredStatement,
   statementOf,
 } from '../../../src/store/statement/statement.ts';
@@ -36,7 +36,7 @@ interface World {
   readonly url: string;
   run<T>(work: (sql: Sql) => PromiseLike<T>): Promise<T>;
   add(...rows: SomeUsage[]): Promise<void>;
-  close(company: string, month?: string, bound?: Bound): Promise<{ number: number }>;
+  close(company: string, month?: string, bound?: StatementBound): Promise<{ number: number }>;
   newCompany(): Promise<string>;
 }
 
