@@ -197,9 +197,19 @@ t.test('how long a server may take to be reached, and when it is asked whether i
 
 t.test('what the driver cannot do is refused by its name, and never ignored', async (t) => {
   for (const [name, value] of [
-    ...['require_auth=none', 'requirepeer=postgres', 'service=x', 'servicefile=x', 'sslkeylogfile=x'],
-    ...['scram_client_key=hunter2', 'oauth_client_secret=hunter2', 'channel_binding=require', 'gssencmode=require'],
-    ...['replication=database', 'client_encoding=LATIN1', 'min_protocol_version=3.2', 'sslcertmode=require'],
+    'require_auth=none',
+    'requirepeer=postgres',
+    'service=x',
+    'servicefile=x',
+    'sslkeylogfile=x',
+    'scram_client_key=hunter2',
+    'oauth_client_secret=hunter2',
+    'channel_binding=require',
+    'gssencmode=require',
+    'replication=database',
+    'client_encoding=LATIN1',
+    'min_protocol_version=3.2',
+    'sslcertmode=require',
   ].map((pair) => pair.split('='))) {
     const { message } = t.throws(() => parseDatabaseUrl(`postgres://u@h/db?${name}=${value}`)) as Error;
     t.match(message, new RegExp(`the database URL's ${name} .*supported`));

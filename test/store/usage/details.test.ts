@@ -19,10 +19,21 @@ const companyOf = async (name: string) => (await run((sql) => createCompany(sql,
 /** A record as gateways write it. A gateway of the version before names no details. */
 function record(company: string, more: object = {}) {
   return {
-    ...{ billing_month: '2026-05-01', request_id: randomUUID(), company_id: company, api_key_id: company },
-    ...{ model_slug: 'fast', upstream_model: 'internal', endpoint: 'chat.completions' },
-    ...{ prompt_tokens: 100, completion_tokens: 50, cost_eur: 0.2, price_input: 1, price_output: 2 },
-    ...{ usage_source: 'upstream', outcome: 'completed', occurred_at: '2026-05-10T10:00:00.000Z' },
+    billing_month: '2026-05-01',
+    request_id: randomUUID(),
+    company_id: company,
+    api_key_id: company,
+    model_slug: 'fast',
+    upstream_model: 'internal',
+    endpoint: 'chat.completions',
+    prompt_tokens: 100,
+    completion_tokens: 50,
+    cost_eur: 0.2,
+    price_input: 1,
+    price_output: 2,
+    usage_source: 'upstream',
+    outcome: 'completed',
+    occurred_at: '2026-05-10T10:00:00.000Z',
     ...more,
   };
 }
@@ -60,8 +71,14 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
     by_model: [
       { model: 'fast', ...fast, audio_completion_tokens: 0, cached_percent: 30 },
       {
-        ...{ model: 'slow', requests: 1, cached_tokens: 0, cache_write_tokens: 0, audio_prompt_tokens: 0 },
-        ...{ reasoning_tokens: 5, audio_completion_tokens: 7, cached_percent: null },
+        model: 'slow',
+        requests: 1,
+        cached_tokens: 0,
+        cache_write_tokens: 0,
+        audio_prompt_tokens: 0,
+        reasoning_tokens: 5,
+        audio_completion_tokens: 7,
+        cached_percent: null,
       },
     ],
   });
@@ -166,9 +183,14 @@ t.test('the margin report has both costs side by side', async (t) => {
   const unknown = { cost_eur: null, margin_eur: null, margin_percent: null };
   const report = await read(null);
   t.match(report.total, {
-    ...{ requests: 4, revenue_eur: '0.8', cost_eur: '0.3', cached_percent: 37.5 },
+    requests: 4,
+    revenue_eur: '0.8',
+    cost_eur: '0.3',
+    cached_percent: 37.5,
     upstream: {
-      ...{ requests: 3, revenue_eur: '0.6', ...unknown },
+      requests: 3,
+      revenue_eur: '0.6',
+      ...unknown,
       costs: [
         { currency: 'EUR', cost: '0.05' },
         { currency: 'USD', cost: '0.4' },
@@ -198,7 +220,8 @@ t.test('the margin report has both costs side by side', async (t) => {
   const counted = await read('0.9');
   t.match(counted.total.upstream, { cost_eur: '0.41', margin_eur: '0.19', margin_percent: 31.7 });
   t.match(counted.lines.find(({ model, company_id }) => model === 'm' && company_id === acme)?.upstream, {
-    ...{ cost_eur: '0.09', margin_eur: '0.11' },
+    cost_eur: '0.09',
+    margin_eur: '0.11',
   });
   const empty = await run((sql) => readDetailedMargin(sql, '2020-01-01', { currency: 'USD', rate: null }));
   t.match(empty, { told: { cost: false, cached: false }, total: { upstream: null, cached_percent: null } });
