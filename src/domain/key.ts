@@ -10,7 +10,7 @@ import type { ScopeSet } from './scope.ts';
 
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** Who pays for a call: a key as the ledger sees it. */
+/** The key that pays for a call, as the ledger sees it. */
 export interface Payer {
   readonly id: string;
   readonly companyId: string;
@@ -56,7 +56,7 @@ export function isWithin(networks: Networks, address: string | null): boolean {
   return address !== null && networks.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
 }
 
-/** A set of addresses; an IPv4-mapped IPv6 address is the IPv4 one. What is no address is not in it. */
+/** A set of addresses. An IPv4-mapped IPv6 address is the IPv4 address. Text that is no address is not in it. */
 interface Networks {
   check(address: string, family?: 'ipv4' | 'ipv6'): boolean;
 }

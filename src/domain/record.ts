@@ -100,7 +100,7 @@ const DIGITS = COMPLETION.length + COST.length + 80; // two counts and the cost,
 /** Five names and counts, and the cost with its currency. */
 const DETAILS_ROOM = 320;
 
-/** Members for what was told, each with a comma before it. */
+/** Members for the figures that the upstream told, each with a comma before it. */
 function detailsText(details: UsageDetails, currency: string): string {
   const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
   let text = '';
@@ -134,7 +134,7 @@ function endOf({ ends }: Shared, { prices }: Model, source: UsageSource, outcome
 
 const NO_ID = ' '.repeat(ID_LENGTH);
 
-/** What a record counts, and where. */
+/** The counts of a record, with the company, key and month that they are for. */
 export interface RecordCost {
   readonly requestId: string;
   readonly companyId: string;

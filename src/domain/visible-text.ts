@@ -15,8 +15,8 @@ const ENDS_JOINED =
 const PICTURE = '\\p{Extended_Pictographic}';
 
 /**
- * Joiners and variation selectors where they change what is seen: as Unicode allows them in identifiers (UAX 31, rules A1,
- * A2 and B), in the reph of Bengali and Kannada, and within pictures.
+ * Joiners and variation selectors in places where they are visible: as Unicode allows them in identifiers (UAX 31,
+ * rules A1, A2 and B), in the reph of Bengali and Kannada, and within pictures.
  */
 const MEANT = new RegExp(
   [

@@ -35,7 +35,7 @@ const MOST_DEPTH = 3;
 export interface LimitFormat {
   /** Its members: where there is none of them, other spellings promise nothing, because an engine may not know them. */
   readonly own: readonly string[];
-  /** The least limit that means what it says. */
+  /** The least limit that a provider obeys. */
   readonly least: number;
 }
 
@@ -45,7 +45,7 @@ export const RESPONSES_LIMITS: LimitFormat = { own: ['max_output_tokens'], least
 /** With 0 the provider writes its cache and generates nothing. */
 export const MESSAGES_LIMITS: LimitFormat = { own: ['max_tokens'], least: 0 };
 
-/** What a body, parsed as JSON, holds. Nobody has checked the types. */
+/** The members of a body, parsed as JSON. Nobody has checked their types. */
 export type RequestMembers = Readonly<Record<string, unknown>>;
 
 /** Whether a member may have a part in how long the answer can get: of most requests one or two. */
@@ -60,7 +60,7 @@ export function isLimit(name: string): boolean {
 
 /**
  * The most tokens that a request lets the model generate: the largest limit in any spelling, for all choices.
- * @param bytes of the body: of a predicted answer the provider charges what it rejects
+ * @param bytes of the body: the provider charges the rejected part of a predicted answer
  * @param names of the members to look at, all that may limit among them
  * @returns null where it sets no limit, or one that readers may take for another
  */

@@ -26,7 +26,7 @@ export const LEAKING_MEMBERS: readonly string[] = [
   // the provider that OpenRouter and other resellers chose
   'provider', 'provider_*', 'providerMetadata', 'openrouter_metadata',
   'debug', '__verbose', 'upstream', 'upstream_*', 'router', 'backend',
-  // named for the provider: what LiteLLM adds of Gemini's, also where it is empty, and Bedrock in the last event
+  // named for the provider: LiteLLM adds Gemini's even where they are empty, Bedrock adds its own to the last event
   'vertex_ai_*', 'amazon-bedrock-*',
   // what Bifrost, Portkey, Merge and Fireworks add: provider and model behind a name, guardrails, machines
   'extra_fields', 'hook_results', 'vendor', 'perf_metrics',
@@ -139,8 +139,8 @@ export const MESSAGES_EVENT = memberTable({
 });
 
 /**
- * What no string of an answer may hold, generated text apart (contract section 4, "What stands
- * behind never shows").
+ * Texts that no string of an answer may hold, except generated text (contract section 4, "What stands behind never
+ * shows").
  * @param secrets the upstream's host and key
  */
 export function hiddenBehind(model: Model, secrets: readonly string[]): Hidden {

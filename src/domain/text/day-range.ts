@@ -62,7 +62,7 @@ export function intervalsIn(range: DayRange, interval: 'day' | 'month'): string[
   return intervals;
 }
 
-/** The months of a range by their first days: those that are whole in it, and the days of the others. */
+/** The months of a range by their first days: the months that it covers whole, and the covered days of the others. */
 export function monthsIn(range: DayRange): { whole: string[]; parts: MonthDays[] } {
   const whole: string[] = [];
   const parts: MonthDays[] = [];

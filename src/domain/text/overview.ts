@@ -1,7 +1,7 @@
 import type { RecentChange } from './change-text.ts';
 import { isRefusal, type ReasonCount, reasonOfCode } from './request-fate.ts';
 
-/** What an operator has to know of a whole installation, and what of it is wrong. EUR amounts are exact decimal text. */
+/** The state of a whole installation, for operators, and the problems in it. EUR amounts are exact decimal text. */
 
 /** Sums over API calls of all companies. */
 interface Totals {
@@ -36,7 +36,7 @@ export interface NearBudget {
   readonly key: { readonly id: string; readonly name: string; readonly prefix: string } | null;
   readonly budget_eur: string;
   readonly spent_eur: string;
-  /** What is spent, in percent of the budget with one decimal. */
+  /** The spend in percent of the budget, with one decimal. */
   readonly percent: number;
   /** Percent of the budget at the end of the month; null in its first two days. */
   readonly forecast_percent: number | null;
@@ -124,7 +124,7 @@ export interface Overview {
   readonly has_operator: boolean;
 }
 
-/** Something that is wrong, in a sentence, and what to do about it. */
+/** One problem in a sentence, and its remedy. */
 export interface OverviewProblem {
   readonly text: string;
   readonly remedy: string;
@@ -140,7 +140,7 @@ const LEAST_REQUESTS = 20;
 const MAX_FAILED_SHARE = 0.05;
 const MOST_MODELS = 5;
 
-/** What is wrong now, the worst first; empty when all is well. */
+/** The present problems, the worst first; empty when all is well. */
 export function problemsOf(overview: Overview): OverviewProblem[] {
   const running = overview.gateways.filter(({ gone }) => !gone);
   return [
@@ -227,8 +227,8 @@ function ofTenantRole(advice: string | null): OverviewProblem[] {
 }
 
 /**
- * What is said when nothing is wrong: what was judged, and what was not. A company all of whose requests are refused
- * has a problem, which nobody but its people can judge.
+ * The text when nothing is wrong. It says what was checked, and what was not. A company all of whose requests are
+ * refused has a problem, which nobody but its people can judge.
  */
 export function wellText({ requests, refused, reasons }: LastDay, counts = (count: number) => `${count}`): string {
   const well = 'All is well with gateways, usage records, upstreams and deliveries of events.';

@@ -9,12 +9,12 @@ export interface ModelTotals {
   readonly ledger_calls: number;
   readonly upstream_tokens: number;
   readonly ledger_tokens: number;
-  /** What the upstream billed: the cost column of its file × the rate. null: a call of the file has no cost. */
+  /** The upstream's bill: the cost column of its file × the rate. null: a call of the file has no cost. */
   readonly billed_eur: string | null;
-  /** What it should cost: the ledger's tokens × the model's cost price of the day. null: a call has no cost price. */
+  /** The expected cost: the ledger's tokens × the model's cost price of the day. null: a call has no cost price. */
   readonly expected_eur: string | null;
   readonly difference_eur: string | null;
-  /** What the companies are charged. */
+  /** The charge to the companies. */
   readonly charged_eur: string;
 }
 

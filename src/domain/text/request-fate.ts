@@ -3,11 +3,11 @@ import type { Outcome } from '../usage.ts';
 
 /** What became of a request, in words, for pages and the command line. */
 
-/** What lists filter by. */
+/** The results that lists filter by. */
 export const RESULTS = ['success', 'refused', 'failed', 'left'] as const;
 export type Result = (typeof RESULTS)[number];
 
-/** What is known of a request that is over. */
+/** The facts about a request that is over. */
 export interface RequestFacts {
   /** The status sent; 0: the client left before an answer. null: only the ledger knows the call. */
   readonly status: number | null;
@@ -19,7 +19,7 @@ export interface RequestFacts {
   readonly asked: string | null;
   readonly api_key_id: string | null;
   readonly outcome: Outcome | null;
-  /** What was booked; null: nothing. */
+  /** The cost that was booked; null: none. */
   readonly cost_eur: string | null;
   /** What the upstream answered with, or told inside a 200: of one request, and only where an operator reads it. */
   readonly upstream_status?: number | null;
@@ -29,9 +29,9 @@ interface Explanation {
   readonly result: Result;
   /** What happened: whole sentences. */
   readonly what: string;
-  /** What to do about it; null: nothing. */
+  /** Advice; null: nothing is to be done. */
   readonly advice: string | null;
-  /** What has the setting that the advice is about. */
+  /** The place of the setting that the advice is about. */
   readonly about: 'key' | 'models' | 'settings' | null;
 }
 

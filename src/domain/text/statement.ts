@@ -26,7 +26,7 @@ export interface SealCheckpoint {
   readonly digest: string;
 }
 
-/** What a statement is about, before it is summed up. */
+/** The facts of a statement, before its lines are summed up. */
 interface StatementFacts {
   readonly company_id: string;
   /** Counts the company's statements, from 1 without a gap; null: a preview. */
@@ -93,7 +93,7 @@ export function parseStatement(text: string): Statement {
   return JSON.parse(text) as Statement;
 }
 
-/** SHA-256 of a statement's text, in hex: what `sha256sum` says of the JSON file. */
+/** SHA-256 of a statement's text in hex, as `sha256sum` prints it for the JSON file. */
 export function statementDigest(text: string): string {
   return hash('sha256', text);
 }
