@@ -16,7 +16,7 @@ export interface CompanyRow extends LimitColumns {
   readonly credit_limit_eur: string | null;
   /** Operators refuse models outside the EU, whatever `allow_non_eu_models` says. */
   readonly eu_locked: boolean;
-  /** What holds of budget and credit limit; null: unlimited. */
+  /** The lower of budget and credit limit; null: unlimited. */
   readonly effective_budget_eur: string | null;
   /** strict: each request reserves what it can cost at most before it is sent. */
   readonly budget_mode: 'standard' | 'strict';
@@ -75,7 +75,7 @@ export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {
   return sql<CompanyRow[]>`select ${companyColumns(sql)} from companies order by name, id`;
 }
 
-/** Companies of these ids, and of the names of those without one. Reads all companies, once. */
+/** The companies with these ids, or with these names where a text is no id. Reads all companies, once. */
 export async function companiesOf(
   sql: Sql,
   wanted: readonly { readonly id?: string; readonly name: string }[],

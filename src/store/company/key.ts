@@ -9,7 +9,7 @@ import { IS_ACTIVE, STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type Changes, rowsOf } from './company.ts';
 
-/** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
+/** The part of a key that may be shown after its creation (spec section 2.7). Members are columns of the table. */
 export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly id: string;
   readonly company_id: string;

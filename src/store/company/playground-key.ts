@@ -8,7 +8,7 @@ import type { Sql } from '../connection/pool.ts';
 const LIFE = 600;
 const SCOPES: readonly Scope[] = ['chat', 'assistants'];
 
-/** Whose key, and in which company. */
+/** The owner of the key, and the company. */
 interface Player {
   readonly company_id: string;
   /** An e-mail address. */
@@ -16,7 +16,7 @@ interface Player {
   readonly role: Role;
 }
 
-/** What the key is called, for everybody who sees the company's keys: not by the address of an operator. */
+/** The name of the key for everybody who sees the company's keys. It never has the address of an operator. */
 export function playgroundName({ role, email }: Omit<Player, 'company_id'>): string {
   return `Playground of ${role === 'operator' ? 'operator' : email}`;
 }

@@ -52,7 +52,10 @@ const LIMITED: Readonly<Record<string, readonly string[]>> = {
   max_protocol_version: ['3.0', '3.2', 'latest'],
 };
 
-/** Parameters of libpq that would change with whom or how we speak, and which the driver does not have. */
+/**
+ * Parameters of libpq that the driver does not have, and without which it would speak to another server or in another
+ * way.
+ */
 // biome-ignore format: a table
 const UNSUPPORTED = [
   'require_auth', 'requirepeer', 'service', 'servicefile', 'sslkeylogfile', 'scram_client_key', 'scram_server_key',

@@ -27,13 +27,13 @@ export interface ConnectionSql extends Sql {
    */
   large(text: Buffer): string;
   /**
-   * What a "copy … to stdout" writes, in pieces that may end within a row. Whoever leaves it before its end loses the
+   * The output of a "copy … to stdout", in pieces that may end within a row. Whoever leaves it before its end loses the
    * connection, which is in the middle of an answer.
    */
   copyOut(text: string): AsyncGenerator<Buffer, void, undefined>;
 }
 
-/** What is done with one connection. */
+/** Work on one connection. */
 export type Work<T> = (sql: ConnectionSql) => PromiseLike<T>;
 
 /** A "copy … to stdout" of the driver. */
@@ -113,14 +113,14 @@ export function connectorTo(address: DatabaseAddress, isFast: boolean) {
   };
 }
 
-/** What a server says of itself. */
+/** The state of a server, as it tells it. */
 interface ServerState {
   readonly standby: boolean;
   /** Whether transactions may change nothing, unless they ask for it. */
   readonly read_only: boolean;
 }
 
-/** What a server has to be. */
+/** The state that each role needs of a server. */
 const FITS: Readonly<Record<DatabaseAddress['role'], { test: (server: ServerState) => boolean; want: string }>> = {
   any: { test: () => true, want: 'there' },
   primary: { test: ({ standby }) => !standby, want: 'a primary' },
@@ -160,7 +160,7 @@ export class DatabaseConnection {
       onnotify: onNotice,
       onclose: () => {
         this.#alive = false;
-        // refuses at once whatever is still asked of it; not earlier, or the driver would write to a destroyed socket
+        // refuses all later statements at once; not earlier, or the driver would write to a destroyed socket
         void driver.end({ timeout: 0 });
         onClose();
       },

@@ -42,7 +42,7 @@ export interface Database {
 
 interface ListenHandlers {
   onNotice(payload: string): void;
-  /** Notifications arrive from here on; what was sent before may have been missed. Never called behind a transaction pooler. */
+  /** Notifications arrive from now on. Earlier ones may have been missed. Never called behind a transaction pooler. */
   onReady(): void;
   /** Not listening from here on, until the next onReady. */
   onLost(): void;

@@ -9,7 +9,7 @@ const FORGET_MS = 20_000;
 const REMOVE_MS = 1000;
 const ID_LENGTH = 36;
 
-/** What a gateway tells of itself (sql/0047_gone_backlogs.sql). */
+/** The state of a gateway, as it reports it (sql/0047_gone_backlogs.sql). */
 export interface GatewayState {
   /** Usage records not yet in the database, and for how many milliseconds the oldest of them has waited. */
   readonly backlog: number;
@@ -46,7 +46,7 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
       for (const folder of told) adopted.delete(folder);
       return row;
     },
-    /** Keeps what was used up to now, for comparisons. */
+    /** Stores the usage up to now, for comparisons. */
     async mark() {
       await db.run(MARK_MS, (sql) => sql`select mark_usage()`);
     },

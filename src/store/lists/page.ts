@@ -37,7 +37,7 @@ type Spent<T> = T & { readonly spent: string };
 /** A row with the name of its company; null for none. */
 type Named<T> = T & { readonly company_name: string | null };
 
-/** What each list can be sorted by. */
+/** The orders of each list. */
 export type CompanySort = 'name' | 'spent' | 'budget' | 'created';
 export type KeySort = 'created' | 'name' | 'used' | 'expires' | 'cost';
 export type ModelSort = 'slug' | 'upstream' | 'company';
@@ -91,7 +91,7 @@ export async function pageOfKeys(
     created: sql`created_at`,
     name: sql`name`,
     used: sql`last_used_at`,
-    expires: sql`coalesce(expires_at, 'infinity')`, // what never ends comes last
+    expires: sql`coalesce(expires_at, 'infinity')`, // keys that never expire come last
     cost: sql`coalesce(d.cost, 0)`,
   }[query.sort];
   const chosen = sql`company_id = ${company} and purpose is null and ${sql.unsafe(IS_ACTIVE)} = ${life === 'active'}
@@ -204,7 +204,7 @@ export interface OpenCompany {
   readonly company_id: string;
   /** null: it was removed. */
   readonly company_name: string | null;
-  /** Calls of the month, and what they cost. */
+  /** Calls of the month, and their cost. */
   readonly requests: number;
   readonly cost_eur: string;
   /** Calls that came after their month was closed, which the statement will correct. */
@@ -231,7 +231,7 @@ export function pageOfOpenCompanies(
   });
 }
 
-/** @param by what it is sorted by @param then what decides between equals */
+/** @param by the order @param then the order of equal rows */
 async function paged<T>(
   sql: Sql,
   query: ListQuery,

@@ -44,7 +44,7 @@ export function modelsAfter(
       and (${company}::uuid is null or company_id is null or company_id = ${company}) ${tail(sql, after)}`;
 }
 
-/** What keys are listed; default: all, dead ones included. */
+/** The keys to list; default: all, dead ones included. */
 export interface KeyFilter {
   readonly name?: string;
   readonly state?: KeyRow['state'];

@@ -18,7 +18,7 @@ export interface InvitationRow {
   readonly email: string;
   readonly role: CompanyRole;
   readonly created_at: Date;
-  /** E-mail address of who invited, or "cli". */
+  /** E-mail address of the person who invited, or "cli". */
   readonly created_by: string | null;
   readonly expires_at: Date;
 }

@@ -10,14 +10,14 @@ import type { Sql } from '../connection/pool.ts';
 const TOKEN_PREFIX = 'tga-';
 const FORM = /^tga-[a-z2-7]{32}$/;
 
-/** What a token may do: read, or change things, too. */
+/** The access of a token: to read, or also to change things. */
 export type Access = 'read' | 'write';
 
-/** What may be shown of a token after its creation. Members are columns of `admin_tokens`. */
+/** The part of a token that may be shown after its creation. Members are columns of `admin_tokens`. */
 export interface TokenRow {
   readonly id: string;
   readonly name: string;
-  /** Whose administrators it acts like; null: like an operator. */
+  /** The company for which it acts like an administrator; null: it acts like an operator. */
   readonly company_id: string | null;
   readonly access: Access;
   readonly created_at: Date;

@@ -59,7 +59,7 @@ const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;
 export class BackupRefused extends Error {}
 
 export const END_OF_ROWS = '\\.\n';
-/** What instants and bytes look like must not depend on settings of the server. */
+/** The form of instants and bytes must not depend on settings of the server. */
 export const TEXT_SETTINGS =
   "set local datestyle = 'ISO'; set local bytea_output = 'hex'; set local client_encoding = 'UTF8'";
 

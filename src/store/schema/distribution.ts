@@ -25,7 +25,7 @@ export const SPREAD = [
 /** Tables of sums of all companies, with their unique keys. They are spread too: each shard has the sums of its companies. */
 export const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'billing_month, day, model_slug, part' };
 
-/** This database cannot be spread over several servers as it is; the message says what is missing. */
+/** This database cannot be spread over several servers yet. The message says what is missing. */
 export class DistributionRefused extends Error {}
 
 interface DistributeOptions {
@@ -47,7 +47,7 @@ const DISTRIBUTE_MS = 12 * 3_600_000;
 
 /**
  * Spreads the tables over the workers of Citus, in one transaction: all or nothing. Gateways may run meanwhile; their
- * records wait in the spools. A second call does what is not done yet.
+ * records wait in the spools. A second call does the rest.
  * @throws DistributionRefused, DatabaseUnavailable, DatabaseRefused
  */
 export async function distribute(db: Database, { shards, dryRun }: DistributeOptions): Promise<Distribution> {
@@ -122,7 +122,7 @@ async function workersOf(sql: Sql): Promise<string[]> {
   return workers.map(({ address }) => address);
 }
 
-/** What Citus knows of our tables. */
+/** The tables that Citus knows. */
 async function placed(sql: Sql): Promise<ReadonlySet<string>> {
   const rows = await sql<{ name: string }[]>`
     select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
@@ -194,7 +194,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
   for (const table of Object.keys(BESIDE)) {
     if (done.has(table)) continue;
     statements.push(
-      // Citus wants a column to spread by; what is on a shard is not looked for by it
+      // Citus needs a column to spread by; nothing looks for rows of a shard by it
       `alter table ${table} drop constraint ${table}_pkey, add column spread_by uuid not null default '${NIL_ID}', replica identity full`,
       `select create_distributed_table('${table}', 'spread_by', colocate_with => '${first}')`,
     );
@@ -242,7 +242,9 @@ const HORIZON_SECONDS = 15;
 /** Functions that parts of a statement call on the workers. */
 const ON_WORKERS: readonly string[] = ['enter_shard', 'usage_digest', 'billing_month'];
 
-/** What row-level security says of a row. Citus takes no policy with a query in it (sql/0043_compact_sums.sql). */
+/**
+ * The condition of row-level security for a row. Citus takes no policy with a query in it (sql/0043_compact_sums.sql).
+ */
 const OWN = `current_user <> 'tollgate_tenant' or company_id = nullif(current_setting('tollgate.company_id', true), '')::uuid`;
 
 /** The statements of a batch go to each worker over one connection, which knows their plans, and in the same order. */

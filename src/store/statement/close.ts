@@ -106,7 +106,10 @@ export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
   return row;
 }
 
-/** The companies that need a statement of a month, removed ones too: with calls of it and none yet, or with late calls of earlier ones and none of this or a later month. */
+/**
+ * The companies that need a statement of a month, removed ones included. They have calls in the month and no statement
+ * of it, or late calls of earlier months and no statement of this or a later month.
+ */
 export async function companiesToClose(sql: Sql, month: string): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`${toClose(sql, month)} order by 1`;
   return rows.map(({ id }) => id);
@@ -121,7 +124,7 @@ export function toClose(sql: Sql, month: string) {
       select company_id from statements where billing_month >= ${month}))`;
 }
 
-/** What became of each company. */
+/** The result for each company. */
 export interface ClosedEach {
   readonly closed: { readonly company_id: string; readonly number: number }[];
   readonly refused: { readonly company_id: string; readonly reason: string }[];

@@ -1,6 +1,6 @@
 import { type DayRange, wholeMonth } from '../../domain/text/day-range.ts';
 
-/** A column of `usage_key_days`: what the days from `first` to `last` of a month cost. */
+/** A column of `usage_key_days`: the cost of the days from `first` to `last` of a month. */
 export interface KeyDays {
   readonly name: string;
   readonly first: number;
@@ -22,7 +22,10 @@ const FIVES: readonly KeyDays[] = [1, 6, 11, 16, 21, 26].map((first) => {
 /** The columns with costs, in the order of the table (sql/0045_key_days.sql). */
 export const KEY_DAYS: readonly KeyDays[] = [...DAYS, ...FIVES];
 
-/** The columns that add up to days of a month: those of five days where all of them are asked for. */
+/**
+ * The columns whose sum is the cost of some days of a month. A column of five days is used where all five are asked
+ * for.
+ */
 export function costColumns({ from, to }: DayRange): string[] {
   const first = Number(from.slice(8));
   // no calls are on days that a month does not have

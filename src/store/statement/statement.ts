@@ -4,7 +4,7 @@ import { ledgerName } from '../company/company.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** Calls of a closed month that came later, and what they cost. EUR is exact decimal text. */
+/** Calls of a closed month that came later, and their cost. EUR is exact decimal text. */
 export interface LaterCalls {
   /** The statement whose correction they are; null: they will be one of the next statement. */
   readonly statement: number | null;
@@ -28,7 +28,7 @@ export interface StatementRow {
   readonly total_eur: string;
   /** In hex. */
   readonly digest: string;
-  /** What came for this month after it was closed. */
+  /** The calls of this month that came after it was closed. */
   readonly later: readonly LaterCalls[];
 }
 
@@ -48,7 +48,7 @@ export interface KeyName {
 export interface ShownMonth {
   /** null: the month is open. */
   readonly stored: StoredStatement | null;
-  /** What was stored, or a preview of it. */
+  /** The stored statement, or a preview. */
   readonly statement: Statement;
   readonly names: ReadonlyMap<string, KeyName>;
 }
@@ -139,7 +139,7 @@ function throwTooLong(company: string, month: string): never {
 }
 
 /**
- * What a statement of an open month would hold now: without number, seals and digest.
+ * The statement of an open month as it would be now, without number, seals and digest.
  * @throws RefusedChange not_found, or conflict beyond the bound
  */
 export async function previewStatement(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<Statement> {

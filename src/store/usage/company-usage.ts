@@ -27,7 +27,7 @@ type Fragment = ReturnType<typeof chosenRows>;
 
 export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null };
 
-/** The sums of what is shown, and the budget. EUR is exact decimal text. */
+/** The sums of the shown calls, and the budget. EUR is exact decimal text. */
 export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
   readonly api_cost_eur: string;
   /** The cost of in-app chat; null where it is not known: for parts of months, and with a filter. */
@@ -72,7 +72,7 @@ export interface CompanyUsage extends UsageTotals {
 export interface BudgetState {
   /** First day of the present month, "2026-11-01". */
   readonly month: string;
-  /** API plus in-app chat: what the budget gate compares. */
+  /** API plus in-app chat: the budget gate compares this sum. */
   readonly spent_eur: string;
   /** null when unlimited. */
   readonly budget_eur: string | null;
@@ -106,8 +106,8 @@ export async function readPresentMonth(sql: Sql): Promise<string> {
 
 /**
  * Whole months are those of `billing_month`. Reads the sums with the fewest rows: those without keys for everything but
- * the table of keys. Of that, all keys are ranked by what they cost, and what else is shown is read of those shown. So
- * a year takes little longer than a month, and an odd range as long as the months it touches.
+ * the table of keys. For that table all keys are ranked by their cost, and the other columns are read only for the keys
+ * that are shown. So a year takes little longer than a month, and an odd range as long as the months it touches.
  * @param most lines of each table; null: all
  * @param withRemoved also of a company that was removed and has a ledger
  * @throws RefusedChange not_found
@@ -206,7 +206,7 @@ function budgetTables(sql: Sql, companyId: string, withRemoved = false) {
     budget as (select *, ${forecast(sql)} as forecast from present)`;
 }
 
-/** The BudgetState of the table `budget`, called `b`. What is spent is rounded down: 100 % is a budget that is reached. */
+/** The BudgetState of the table `budget`, called `b`. The spend is rounded down: 100 % is a budget that is reached. */
 function budgetJson(sql: Sql) {
   return sql`jsonb_build_object('month', to_char(b.month, 'YYYY-MM-DD'), 'spent_eur', trim_scale(b.spent)::text,
         'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
@@ -227,7 +227,7 @@ export async function readPresentSums(sql: Sql, companyId: string): Promise<Usag
   return row?.sums ?? unknownCompany(companyId);
 }
 
-/** What filters ask of columns. */
+/** The columns of the filters, with their values. */
 export function filteredColumns({ model, key, endpoint, cost_center }: UsageFilters) {
   return { model_slug: model, api_key_id: key, endpoint, cost_center };
 }
@@ -255,7 +255,7 @@ function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
     from (${rows}) r group by ${dimensions} having sum(requests) > 0`;
 }
 
-/** What each key with calls cost. */
+/** The cost of each key with calls. */
 function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const chosen = chosenRows(sql, companyId, filters);
   if (filters.model !== null) {
@@ -317,7 +317,7 @@ export function isOf(sql: Sql, { month, from, to }: MonthDays) {
   return sql`billing_month = ${month}::date and day between ${from}::date and ${to}::date`;
 }
 
-/** What the chart shows: `at`, `model_slug` and sums. */
+/** The rows of the chart: `at`, `model_slug` and sums. */
 function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
     sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost`;
@@ -360,8 +360,8 @@ function hoursOf(sql: Sql, day: string) {
 }
 
 /**
- * What a company, or one of its keys, has spent in the present month: exact decimal text. That of a company includes
- * in-app chat.
+ * The spend of a company, or of one of its keys, in the present month: exact decimal text. The spend of a company
+ * includes in-app chat.
  */
 export async function readSpent(sql: Sql, company: string, key: string | null = null): Promise<string> {
   const ofKey = sql`select sum(cost_eur) from usage_key_months where company_id = ${company} and api_key_id = ${key}`;

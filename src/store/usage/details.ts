@@ -4,7 +4,7 @@ import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 import { filteredColumns, isOf, type UsageFilters } from './company-usage.ts';
 
-/** Sums of what upstreams told about the tokens of some calls. */
+/** Sums of the token details that upstreams told for some calls. */
 export type DetailSums = Readonly<Record<(typeof TOKEN_DETAILS)[number], number>> & {
   /** Calls with any detail. */
   readonly requests: number;
@@ -19,7 +19,7 @@ export interface TokenDetails {
 }
 
 /**
- * What the tokens of a company consist of, in the range and with the filters of `readCompanyUsage`.
+ * The token details of a company, in the range and with the filters of `readCompanyUsage`.
  * @returns null where no upstream told, and for a single key: the sums are of all keys together
  */
 export async function readTokenDetails(

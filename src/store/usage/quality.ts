@@ -34,7 +34,7 @@ export interface Quality {
   readonly by_endpoint: ReadonlyMap<string, QualityGroup>;
 }
 
-/** Requests and what became of them, as programs read it. */
+/** Requests and their results, as programs read them. */
 export interface Answers {
   readonly requests: number;
   readonly refused: number;
@@ -109,7 +109,7 @@ interface QualityRow {
   readonly reasons: readonly ReasonCount[];
 }
 
-/** What `grouping` says of the sum over all groups. */
+/** The value of `grouping` in the sum over all groups. */
 const OF_ALL = 7;
 
 interface HoursGroup {

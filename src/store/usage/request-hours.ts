@@ -24,8 +24,8 @@ interface Percentiles {
 
 interface RequestSums {
   /**
-   * What the group is: an hour ("2026-11-22T10:00:00Z"), a day of the billing time zone ("2026-11-22"), a slug, an id or
-   * an endpoint. null: without a model or key that is known; and the only group of 'all'.
+   * The name of the group: an hour ("2026-11-22T10:00:00Z"), a day of the billing time zone ("2026-11-22"), a slug, an
+   * id or an endpoint. null: without a model or key that is known; and the only group of 'all'.
    */
   readonly group: string | null;
   readonly requests: number;
