@@ -230,8 +230,8 @@ function requireSession(pages: Semaphore, formats: LRUCache<string, Format>): Mi
 }
 
 /**
- * Another company is not found, as if it did not exist. A closed one can be read: what would change it is refused,
- * forms too, before anything is read of them.
+ * Another company is not found, as if it did not exist. A closed company can be read. Every change of it is refused
+ * before its form is read.
  */
 function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
@@ -263,7 +263,7 @@ function countChange(c: PageContext): void {
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {
   if (error instanceof HTTPException) return errorPage(c, error.status, error.message);
   if (error instanceof RefusedChange) return errorPage(c, error.reason === 'not_found' ? 404 : 409, error.message);
-  if (error instanceof FieldError) return errorPage(c, 404); // in the address: a form has a message for it
+  if (error instanceof FieldError) return errorPage(c, 404); // in the URL; a form has a message for it
   if (error instanceof FormRefused) return errorPage(c, 422, error.message);
   if (error instanceof Busy) return errorPage(c, 503, 'Too many people are asking at once. Try again in a moment.');
   if (error instanceof DatabaseUnavailable) {

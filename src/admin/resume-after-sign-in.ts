@@ -26,7 +26,7 @@ export function toSignIn(c: PageContext): Response {
 /**
  * Keeps a form that was sent without a session in hidden fields of a sign-in page at its address: nothing is stored,
  * and no other site sees it. After the sign-in the form is shown again (submission.ts). Single sign-on opens in another
- * tab, so that what was typed does not pass through the provider's site.
+ * tab, so that the typed text does not pass through the provider's site.
  * @returns the new session of the user whose form it is, or an answer
  */
 export async function signInWithForm(c: PageContext): Promise<Session | Response> {

@@ -40,7 +40,7 @@ const SERVE = {
   },
 };
 
-/** What to do about something that was not found, or that exists already. */
+/** The advice for things that were not found, or that exist already. */
 const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<Noun, string>>>>> = {
   not_found: {
     company: 'See "tollgate company list".',
@@ -62,7 +62,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   },
 };
 
-/** What to do about a database that cannot be used, by the code of its error. */
+/** The advice for a database that cannot be used, by the code of its error. */
 const DATABASE_REMEDIES: readonly (readonly [codes: RegExp, remedy: string])[] = [
   [
     /ISSUER_CERT|SELF_SIGNED_CERT|LEAF_SIGNATURE/,
@@ -195,7 +195,7 @@ function helpOn(...commands: readonly Omit<Command, 'run'>[]): string {
   return commands.map(commandHelp).join('\n\n\n');
 }
 
-/** One line per mistake, each with what to do. @throws the error itself when it is a bug */
+/** One line per mistake, each with advice. @throws the error itself when it is a bug */
 function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
   if (error instanceof ArgumentError) {
     const line = command === undefined ? error.message : `${error.message}; see "tollgate ${command} --help"`;
@@ -240,7 +240,7 @@ function write(stream: Writable, text: string | Buffer): Promise<boolean> {
   });
 }
 
-/** Writes a line about the command. Where nobody can read it, the command does what it does all the same. */
+/** Writes a line about the command. Where nobody can read it, the command goes on. */
 function tell(stderr: Writable, line: string): Promise<void> {
   return new Promise((resolve) => stderr.write(`tollgate: ${line}\n`, () => resolve()));
 }

@@ -78,7 +78,7 @@ export async function setSettings(c: PageContext, form: Form): Promise<Response>
   if (refused.budget !== null) form.refuse('budget', `${refused.budget}.`);
   if (refused.nonEu !== null) form.refuse('', LOCKED);
   form.check();
-  const gate = company.eu_locked ? {} : { allow_non_eu_models: asksNonEu }; // what is hidden stays as it is
+  const gate = company.eu_locked ? {} : { allow_non_eu_models: asksNonEu }; // hidden settings stay as they are
   return saveCompany(c, form, {
     labels: SETTINGS,
     changes: { monthly_budget_eur: budget, ...gate },

@@ -114,7 +114,7 @@ function coming(
   return lines;
 }
 
-/** The colour and the word of a state, and what it means. */
+/** The colour, the word and the meaning of a state. */
 const STATES = {
   available: ['good', 'available', ''],
   disabled: ['bad', 'hidden', 'Disabled here: not listed, calls get 404.'],

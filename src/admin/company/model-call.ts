@@ -6,7 +6,7 @@ import { type Choices, type FormState, select } from '../page/field.ts';
 import type { Html } from '../page/html.ts';
 import { bookedCall } from './api-client.ts';
 
-/** What the playground and the runs of assistants share. */
+/** Parts that the playground and the runs of assistants share. */
 
 /** Members of a route whose form is a prompt for a model. */
 export const MODEL_CALL = { savesNothing: true, long: true } as const;
@@ -50,7 +50,7 @@ export function requestIdOf({ headers }: IncomingMessage): string {
   return String(headers['x-request-id']);
 }
 
-/** What a call used and cost, and its id. @param isRefused it used nothing */
+/** The usage, cost and id of a call, in words. @param isRefused it used nothing */
 export async function figuresOf(c: PageContext, id: string, isRefused: boolean): Promise<string> {
   const call = isRefused ? null : await bookedCall(c, id);
   if (call === null) return `Nothing is booked. x-request-id ${id}`;

@@ -27,7 +27,7 @@ export const playgroundRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/:request`, action, permits: 'modelCalls', handle: figures },
 ];
 
-/** A part of an answer, and a line of what the script of the page reads. */
+/** A part of an answer: one line of the stream that the page's script reads. */
 interface Piece {
   /** Id of the request: the first piece. */
   readonly request?: string;
@@ -163,13 +163,13 @@ async function* piecesOf(response: IncomingMessage): AsyncGenerator<Piece> {
   }
 }
 
-/** What is read of an event. */
+/** The members of an event that are read. */
 interface Chunk {
   readonly choices?: readonly { readonly delta?: { readonly content?: string | null } }[];
   readonly error?: { readonly message: string };
 }
 
-/** What a call used, for the script of the page: after the answer, or after it was stopped. */
+/** The usage of a call for the page's script, after the answer ended or was stopped. */
 async function figures(c: PageContext): Promise<Response> {
   return c.text(await figuresOf(c, param(c, 'request'), false));
 }

@@ -11,7 +11,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, emptyText, muted, page, table } from '../page/layout.ts';
 import { filteredUrl, toNext } from '../page/list.ts';
 
-/** Events of companies and what became of them, for operators. */
+/** Events of companies and their deliveries, for operators. */
 export const eventRoutes: readonly Route[] = [
   { method: 'GET', path: '/events', action: 'event.read', handle: eventsPage },
   { method: 'POST', path: '/events/:event/replay', action: 'event.replay', handle: replay },
@@ -97,7 +97,7 @@ function cellsOf(c: PageContext, form: Form) {
   };
 }
 
-/** The kind, and what it is about: members of the event differ by its kind. */
+/** The kind of an event and its subject. The members of an event differ by its kind. */
 function whatOf({ subject, event }: EventRow, format: Format): Html {
   const { type, company, key, threshold, month, statement } = event as EventRow['event'] & {
     readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;

@@ -103,7 +103,10 @@ function sums(c: PageContext, { told, by_model }: DetailedMargin) {
   };
 }
 
-/** In EUR where the rate is known, else as told; and of how many calls, unless it is all. */
+/**
+ * The upstream's own cost: in EUR where the rate is known, otherwise in its currency. The number of calls follows where
+ * some calls have no such cost.
+ */
 function costText(c: PageContext, upstream: ToldSums['upstream'], requests: number): Html | string {
   const { format } = c.var;
   if (upstream === null) return muted('unknown');

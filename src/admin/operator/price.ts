@@ -24,7 +24,7 @@ import { badge, companyLink, confirmation, muted, page, table } from '../page/la
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 import { priceText, sentUnit, unitInput } from '../page/price-unit.ts';
 
-/** Prices of a model on its page: their history, those to come, what they were on a day, and what the operator pays. */
+/** Prices of a model on its page: past, present and future prices, the prices of a day, and cost prices. */
 
 const MOST_SHOWN = 100;
 
@@ -41,7 +41,7 @@ export async function priceCards(c: PageContext, model: ModelRow, form: Form, un
   );
   return html`${historyCard(c, model, history, unit)}
 ${scheduleCard(c, form, `${path}/prices`, unit)}
-${await confirmationCard(c, model, unit)}
+${await pricesOnCard(c, model, unit)}
 ${costCard(c, form, model, costs, unit)}`;
 }
 
@@ -136,8 +136,8 @@ export async function withdraw(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/models/${param(c, 'model')}?done=price-withdrawn`, 303);
 }
 
-/** What the model cost a company on a day. The question is in the URL. */
-async function confirmationCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
+/** The prices of the model for a company on a day. The URL names both. */
+async function pricesOnCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
   const path = `/models/${id}`;
   const asked = new Form(new URLSearchParams(c.req.query()), `${path}#question`);
   const day = asked.optional('day', readDay);
@@ -161,7 +161,7 @@ ${await companyPicker(c, state, 'Company', 'Name or id; empty for one without a 
 ${answers.length === 0 ? '' : table(`Prices on ${day}, in EUR per ${UNIT_TOKENS[unit]} tokens`, answers, { cells, figures: ['Prompt', 'Completion'] })}</section>`;
 }
 
-/** What the operator pays: never on a page of a company. */
+/** The cost prices of the operator. They are never on a page of a company. */
 function costCard(c: PageContext, form: Form, model: ModelRow, rows: readonly CostPriceRow[], unit: PriceUnit): Html {
   const path = `/models/${model.id}/costs`;
   const state = formState(form, path);

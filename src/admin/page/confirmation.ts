@@ -5,11 +5,14 @@ import { type Html, html } from './html.ts';
 import { page } from './layout.ts';
 
 interface Asked {
-  /** What `Form.confirms` finds once the user has confirmed. It names what was shown, so that news is asked again. */
+  /**
+   * The value that `Form.confirms` finds once the user has confirmed. It names the shown facts, so that a change of
+   * them asks again.
+   */
   readonly answer: string;
   readonly title: string;
   readonly text: Html;
-  /** What confirms. */
+  /** The label of the button that confirms. */
   readonly button: string;
   /** A way out besides changing the form. */
   readonly link?: { readonly href: string; readonly text: string };

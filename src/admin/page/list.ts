@@ -8,15 +8,14 @@ import { type Columns, emptyText, table } from './layout.ts';
 const MAX_SEARCH = 200; // characters
 
 /**
- * What a list can be sorted by, in words. A name with a minus sorts downwards. The first is used
- * unless the URL says otherwise.
+ * The orders of a list, in words. A name with a minus sorts downwards. The first is used unless the URL says otherwise.
  */
 type Sorts = Readonly<Record<string, string>>;
 
 /** A search and an order, whatever the page. */
 type Order = Pick<ListQuery, 'search' | 'sort' | 'descending'>;
 
-/** What the URL asks for: `?q=` text, `&sort=` a name of `sorts`, `&page=` from 1. */
+/** The query in the URL: `?q=` text, `&sort=` a name of `sorts`, `&page=` from 1. */
 export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQuery<S> {
   const asked = c.req.query('sort') ?? '';
   const sort = Object.hasOwn(sorts, asked) ? asked : (Object.keys(sorts)[0] as string);
@@ -29,7 +28,7 @@ export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQ
   };
 }
 
-/** What is searched. Pages show the beginning of a key with "…" behind it, which is copied with it. */
+/** The text to search. People copy the beginning of a key with the "…" that pages show behind it. */
 function readSearch(text: string): string {
   return text
     .replaceAll('\0', '')

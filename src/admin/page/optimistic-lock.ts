@@ -25,18 +25,18 @@ export function lockInput<T extends object>(state: FormState, row: T, labels: La
   return html`<input type="hidden" name="seen" value="${state.value('seen', digestOf(row as Row, Object.keys(labels)))}">`;
 }
 
-/** What somebody saves with a form. */
+/** The change of a row that a form saves. */
 export interface RowChange<T> {
   readonly table: EditedTable;
   readonly id: string;
-  /** Whose row it is; null for shared models. */
+  /** The company of the row; null for shared models. */
   readonly company: string | null;
   readonly labels: Labels<T>;
-  /** What the form would save. */
+  /** The values that the form would save. */
   readonly changes: { readonly [K in keyof T]?: T[K] | undefined };
   /** Reads the present row, which is locked. */
   readonly find: () => Promise<T>;
-  /** The page that shows what is stored now. */
+  /** The page that shows the stored values. */
   readonly page: string;
 }
 

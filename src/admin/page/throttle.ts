@@ -103,7 +103,7 @@ export interface ChangeThrottle {
    * @returns seconds until the company may change something again; 0: it may now, and this change was counted
    */
   begin(company: string | null, bytes: number): number;
-  /** Counts what the audit log keeps of the change beyond what was counted before. @param kept bytes */
+  /** Counts the bytes that the change adds to the audit log, beyond those counted before. @param kept bytes */
   end(company: string | null, bytes: number, kept: number): void;
 }
 

@@ -156,7 +156,7 @@ function problemOver(send: Send): Send {
   };
 }
 
-/** What the allowance is counted by, once the pages found it valid: a session, or the digest of a token. */
+/** The session, or the digest of a token, by which the allowance counts once the pages found it valid. */
 function sessionOf({ authorization = '', cookie = '' }: IncomingHttpHeaders): string | null {
   const [, token] = BEARER.exec(authorization) ?? [];
   if (token !== undefined) return hash('sha256', token, 'base64url');

@@ -8,7 +8,7 @@ import { type Html, html } from '../page/html.ts';
 import { companyHeading, companyLink, copyable, emptyText, muted, page } from '../page/layout.ts';
 import { durationText, requestsPage, resultBadge, retentionText } from './requests.ts';
 
-/** What became of each request: of one company, or for operators of all. */
+/** Pages of requests: of one company, and for operators of all. */
 export const requestRoutes: readonly Route[] = [
   { method: 'GET', path: '/requests', action: 'request.all', handle: requestsPage },
   { method: 'GET', path: '/requests/:request', action: 'request.all', handle: requestPage },
@@ -113,7 +113,7 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
   };
 }
 
-/** What the upstream told of the tokens; null where it told nothing. */
+/** The token details that the upstream told; null where it told none. */
 function partsText(format: Format, parts: Readonly<Record<string, number | null>>): string | null {
   const told = Object.entries(parts).filter((part): part is [string, number] => part[1] !== null);
   return told.length === 0 ? null : told.map(([name, count]) => `${format.count(count)} ${name}`).join(', ');

@@ -27,7 +27,7 @@ const RESULT_TEXTS: Readonly<Record<Result, string>> = {
   failed: 'Failed (5xx, broken streams)',
   left: 'Client left',
 };
-/** Statuses that the API answers with, and what they mean. */
+/** Statuses of the API, and their meaning. */
 const STATUSES: Readonly<Record<ErrorStatus, string>> = {
   400: 'invalid request',
   401: 'key',
@@ -153,7 +153,7 @@ function idForm(state: FormState, path: string): Html {
 function filters(c: PageContext, form: Form, query: RequestsQuery, path: string): Html {
   const { timeZone } = c.var.services.calendar;
   const state = formState(form, path);
-  const times = formState(form.messages.size > 0 ? form : new Form(), path); // what was sent may have an offset, which the input would not show
+  const times = formState(form.messages.size > 0 ? form : new Form(), path); // with an offset the input would not show it
   const endpoints = [['', 'All'], ...Object.entries(ENDPOINTS)] as const;
   const codes = Object.entries(STATUSES).map(([code, text]) => [code, `${code}: ${text}`] as const);
   const results = RESULTS.map((result) => [result, RESULT_TEXTS[result]] as const);

@@ -27,7 +27,7 @@ const ALL = '/companies/statements';
 const ONE = '/companies/:company/statements/close';
 const action = 'statement.close';
 
-/** Closing a month: of one company, and of all of them. For operators. The last months of a closed company, too. */
+/** Closes a month of one company, or of all, for operators. The last months of a closed company can be closed too. */
 export const statementCloseRoutes: readonly Route[] = [
   { method: 'GET', path: ALL, action, handle: monthsPage },
   { method: 'GET', path: `${ALL}/month`, action, handle: monthPage },
@@ -112,7 +112,7 @@ ${
   return page(c, `Close ${name} of ${company.name}`, body);
 }
 
-/** What stands in place of the button where earlier months are open. */
+/** The text in place of the button where earlier months are open. */
 function earlierFirst(c: PageContext, base: string, earlier: readonly string[]): Html {
   const name = (month: string) => c.var.format.month(`${month}-01`);
   return html`<p class="notice warn-notice">Still open before it: ${earlier.map((each, at) => html`${at === 0 ? '' : ', '}<a href="${base}/close?month=${each}">${name(each)}</a>`)}. Statements are numbered in the order in which months are closed, so these are closed first.</p>
@@ -225,7 +225,7 @@ async function closeAll(c: PageContext, form: Form): Promise<Response> {
     : c.redirect(`${back}&closed=${done.closed.length}`, 303);
 }
 
-/** Who was refused, and why: that is kept nowhere. */
+/** The refused companies with their reasons, which are stored nowhere. */
 async function refusedPage(c: PageContext, month: string, { closed, refused }: ClosedEach, back: string) {
   const name = c.var.format.month(month);
   const ids = refused.map(({ company_id }) => company_id);

@@ -14,11 +14,11 @@ import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 
-/** What the URL of a usage page asks for: `?from=`, `&to=` or `?month=`, and filters. */
+/** The query in the URL of a usage page: `?from=`, `&to=` or `?month=`, and filters. */
 export interface UsageQuery {
   readonly range: DayRange;
   readonly filters: UsageFilters;
-  /** Has what is wrong with `from` and `to`; the range is then the present month. */
+  /** Has the mistakes in `from` and `to`; the range is then the present month. */
   readonly form: Form;
 }
 

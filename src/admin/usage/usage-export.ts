@@ -14,7 +14,7 @@ import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
 import { FILTERS, type FilterName, inQuery, readUsageQuery, type UsageQuery } from './usage-address.ts';
 
-/** What the usage page shows as CSV: each of its tables, and the ledger rows behind them. */
+/** The data of the usage page as CSV: each of its tables, and the ledger rows behind them. */
 
 const EXPORT_MS = 30 * 60_000;
 
@@ -26,7 +26,7 @@ interface Shown {
 }
 
 interface Table {
-  /** In the choice of the page. */
+  /** The option on the page. */
   readonly title: string;
   text(shown: Shown, form: CsvForm): string;
 }
@@ -43,7 +43,7 @@ const COUNTS: CsvColumns<Omit<UsageGroup, 'name'>> = {
   unfinished: ({ unfinished }) => unfinished,
 };
 
-/** The tables by the names that addresses have. The lines of each add up to what the page shows. */
+/** The tables by their names in URLs. The lines of each add up to the sums on the page. */
 const TABLES: Readonly<Record<string, Table>> = {
   model: {
     title: 'model',
@@ -109,7 +109,7 @@ function nameOfGroup({ name }: UsageGroup): string {
   return name;
 }
 
-/** The columns of what was measured, empty where nothing was. */
+/** The columns of measured values, empty where nothing was measured. */
 function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: T) => string): CsvColumns<T> {
   return {
     p50_ms: (row) => decimal(groups.get(nameOf(row))?.p50?.toFixed(0)),
@@ -162,7 +162,7 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   );
 }
 
-/** @throws FieldError for what the page would show a message about */
+/** @throws FieldError for mistakes about which the page shows a message */
 function usageQueryOf(c: PageContext): UsageQuery {
   const query = readUsageQuery(c);
   for (const message of query.form.messages.values()) throw new FieldError(message);

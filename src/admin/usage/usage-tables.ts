@@ -11,7 +11,7 @@ import { badge, type Columns, muted, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
 import { queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-address.ts';
 
-/** The tables of a usage page: what is shown, by model, key, endpoint, cost centre, by how calls ended, and what tokens consist of. */
+/** The tables of a usage page: calls by model, key, endpoint, cost centre and outcome, and the token details. */
 
 const OUTCOMES: Readonly<Record<string, string>> = {
   completed: 'Completed',
@@ -24,7 +24,7 @@ export const MAX_LINES = 50;
 
 const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'p50', 'p95', 'Refused', 'Failed'];
 
-/** Where the figures lead to, and what was measured besides. */
+/** The query for the links of figures, and the measured values. */
 interface Surroundings {
   readonly format: Format;
   readonly query: UsageQuery;
@@ -47,7 +47,7 @@ ${isLabelled ? groups(around, usage, 'Cost centre', by_cost_center, ({ name }) =
 ${endings(usage, around.format)}`;
 }
 
-/** What a line stands for. */
+/** The thing that a line is about. */
 interface Subject {
   readonly filter: Partial<UsageFilters>;
   readonly text: Html | string;
@@ -99,7 +99,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   return table(`By ${title.toLowerCase()}`, rows, { cells, figures: FIGURES });
 }
 
-/** What a table calls the lines that it does not show. */
+/** The name of the lines that a table does not show. */
 export function othersText(format: Format, count: number): string {
   return count === 1 ? '1 other' : `${format.count(count)} others`;
 }
@@ -172,7 +172,7 @@ type DetailLine = DetailSums & { readonly model: string | null };
 
 const DETAIL_FIGURES = ['Requests', 'From the cache', 'Written to the cache', 'Reasoning', 'Audio in', 'Audio out'];
 
-/** What the tokens consist of, by model; nothing where no upstream told. */
+/** The token details by model; nothing where no upstream told any. */
 export function detailsTable(details: TokenDetails | null, format: Format): Html | string {
   if (details === null) return '';
   const { total, by_model } = details;

@@ -61,7 +61,7 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
   return html`<p>Of all ${format.count(requests)} requests, ${format.count(refused)} (${share}) were refused, and ${format.count(failed)} failed: <a href="#reasons">why</a>.</p>`;
 }
 
-/** What the axis of time is called. */
+/** The title of the axis of time. */
 const PERIODS: Readonly<Record<Interval, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
 
 function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format) {

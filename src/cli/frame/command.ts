@@ -6,7 +6,7 @@ import type { Database, Sql, Work } from '../../store/connection/pool.ts';
 
 /** One command of contract section 1. @template T value of the operand */
 export interface Command<O extends Options = Options, T = unknown> {
-  /** As typed: "company create". */
+  /** The words of the command as typed: "company create". */
   readonly name: string;
   readonly summary: string;
   /** The argument without a name, if the command has one. Help shows it as "ID"; as "[ID]" it may be absent. */
@@ -21,7 +21,7 @@ export interface Command<O extends Options = Options, T = unknown> {
   run(context: Context, values: Values<O>, operand: T): Promise<CommandResult>;
 }
 
-/** What a command works with. */
+/** The services that a command works with. */
 export interface Context {
   readonly config: Config;
   readonly env: NodeJS.ProcessEnv;
@@ -46,7 +46,7 @@ export interface Context {
   progress(line: string): void;
 }
 
-/** What is printed: one value, as JSON and as text. */
+/** The output: one value, as JSON and as text. */
 export interface Output {
   readonly json: unknown;
   readonly text: string;
@@ -61,7 +61,7 @@ export type CommandResult =
   | { readonly print: (write: (piece: string | Buffer) => Promise<boolean>) => Promise<unknown> };
 
 export interface Option<T> {
-  /** As help shows it: "--budget EUR"; a switch is its name alone. */
+  /** The option in the help: "--budget EUR"; a switch is its name alone. */
   readonly shown: string;
   readonly meaning: string;
   readonly required: boolean;
@@ -156,7 +156,7 @@ export function parseCommand(
     if (needed === undefined && value !== undefined) {
       throw new ArgumentError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
     }
-    // a negative number is a value: what it must be says more than that there is none
+    // a negative number is a value, so that its own message is shown and not that a value is missing
     if (needed !== undefined && (value === undefined || (/^-\D/.test(value) && !inlineValue))) {
       throw new ArgumentError(`${rawName} needs a value: ${rawName}=${needed}`);
     }

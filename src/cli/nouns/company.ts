@@ -153,7 +153,7 @@ function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
     warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
 }
 
-/** A sentence and a company's settings: those that hold, as in the list, and what a ceiling takes from those that were set. */
+/** A sentence and a company's settings: the effective ones, as in the list, and those that a ceiling overrides. */
 export function show(sentence: string, company: CompanyRow): string {
   const { allow_non_eu_models: allows, eu_locked: isLocked } = company;
   const limits = limitTexts(company, PLAIN);

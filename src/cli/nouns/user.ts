@@ -240,7 +240,7 @@ async function typedUnseen(terminal: Readable): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   lines.once('line', resolve).once('close', () => resolve(''));
   lines.once('SIGINT', () => {
-    lines.close(); // the terminal shows what is typed again
+    lines.close(); // the terminal shows typed characters again
     process.kill(process.pid, 'SIGINT');
   });
   const line = await promise;
