@@ -1,6 +1,6 @@
 import { DemoError, type Json } from './request.ts';
 
-/** What a request asks, whatever its dialect. */
+/** The question of a request in any dialect. */
 export interface Question {
   /** The conversation, instructions first; never empty. */
   readonly turns: readonly Turn[];
