@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/ports.ts';
-import { ALL_DIGITS, eurIn, euro, roundedCents, textOf } from '../../domain/text/eur-text.ts';
+import { ALL_DIGITS, eurIn, euro, joinedParts, roundedCents } from '../../domain/text/eur-text.ts';
 import { type Html, html } from './html.ts';
 import { pageLocale } from './locale.ts';
 
@@ -63,12 +63,12 @@ function amounts(locale: string) {
 
     /** A rounded amount, for axes. */
     eurAxis(amount: number, decimals: number): string {
-      return textOf(euro(locale, decimals, decimals)(String(amount)));
+      return joinedParts(euro(locale, decimals, decimals)(String(amount)));
     },
 
     /** A price with all its decimals. */
     price(amount: string): string {
-      return textOf(prices(amount));
+      return joinedParts(prices(amount));
     },
 
     /** An exact amount of another currency, such as "0.0003676 USD". */

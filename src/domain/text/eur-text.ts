@@ -22,12 +22,12 @@ export function eurIn(locale: string) {
     /** An amount as people read it. */
     shown(amount: string): string {
       const { sign, value } = roundedCents(amount);
-      return sign + textOf(cents(value));
+      return sign + joinedParts(cents(value));
     },
 
     /** An amount with all its digits, as parts and as text. */
     exactParts: exact,
-    exact: (amount: string): string => textOf(exact(amount)),
+    exact: (amount: string): string => joinedParts(exact(amount)),
   };
 }
 
@@ -46,6 +46,6 @@ export function euro(locale: string, least: number, most: number): (amount: stri
   };
 }
 
-export function textOf(parts: readonly Intl.NumberFormatPart[]): string {
+export function joinedParts(parts: readonly Intl.NumberFormatPart[]): string {
   return parts.map(({ value }) => value).join('');
 }
