@@ -14,7 +14,7 @@ import {
   correctionsOf,
   type LateMonth,
   openMonths,
-  readLines,
+  readStatementLines,
   requireFewLate,
   SHARED_BOUND,
   type StatementBound,
@@ -214,7 +214,7 @@ export async function closeMonth(
     closing_seals: seals,
     previous: before?.digest ?? null,
     rows,
-    lines: await readLines(sql, company, month, null, bound),
+    lines: await readStatementLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, month, late, bound),
   });
   requireWhole(statement, booked);

@@ -158,7 +158,7 @@ export async function previewStatement(sql: Sql, company: string, month: string,
     closing_seals: null,
     previous: null,
     rows: null,
-    lines: await readLines(sql, company, month, null, bound),
+    lines: await readStatementLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, month, late, bound),
   });
 }
@@ -200,7 +200,7 @@ export async function correctionsOf(
   for (const { month: corrected, request_ids } of late) {
     const [closed] = await sql<{ number: number }[]>`
       select number::float8 as number from statements where company_id = ${company} and billing_month = ${corrected}`;
-    const lines = await readLines(sql, company, corrected, request_ids, bound, month);
+    const lines = await readStatementLines(sql, company, corrected, request_ids, bound, month);
     corrections.push({ month: corrected.slice(0, 7), statement: closed?.number as number, lines, request_ids });
   }
   return corrections;
@@ -212,7 +212,7 @@ export async function correctionsOf(
  * @param statement month of the statement that they are for
  * @throws RefusedChange conflict beyond the bound
  */
-export async function readLines(
+export async function readStatementLines(
   sql: Sql,
   company: string,
   month: string,

@@ -5,7 +5,7 @@ import { matching } from '../connection/columns.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import type { UsageFilters } from './company-usage.ts';
-import { reasonRows, sumOf } from './request-hours.ts';
+import { bucketSums, reasonRows } from './request-hours.ts';
 
 /** How fast and how well calls were answered; see `request_hours` in sql/0030_requests.sql. */
 export interface QualityGroup {
@@ -75,7 +75,7 @@ export async function readQuality(
     groups as (
       select model_slug, api_key_id, endpoint, grouping(model_slug, api_key_id, endpoint) as of, sum(requests) as requests,
         sum(refused) as refused, sum(failed) as failed,
-        ${sql.unsafe(sumOf('duration_buckets', DURATION_BOUNDS_MS))} as buckets
+        ${sql.unsafe(bucketSums('duration_buckets', DURATION_BOUNDS_MS))} as buckets
       from hours where (select rows from counted) <= ${MAX_HOURS}
       group by grouping sets ((model_slug), (api_key_id), (endpoint), ()) having sum(requests) > 0
     )
