@@ -21,11 +21,11 @@ export type ToWorker =
   | { readonly start: WorkerStart }
   | 'connection'
   | 'adopt'
-  | { readonly ask: Question; readonly id: number }
+  | { readonly ask: WorkerQuery; readonly id: number }
   | { readonly leave: number };
 
 /** `alive` is answered with no metrics. */
-export type Question = 'metrics' | 'alive';
+export type WorkerQuery = 'metrics' | 'alive';
 
 /** Messages of a worker to the supervisor. */
 export type FromWorker =

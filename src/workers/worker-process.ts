@@ -6,7 +6,7 @@ import { type Handle, sendTo } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import type { Family } from '../metrics.ts';
 import { endOf, type ProcessEnd } from '../runtime/process-end.ts';
-import type { FromWorker, Leave, Question, ToWorker, WorkerStart } from './messages.ts';
+import type { FromWorker, Leave, ToWorker, WorkerQuery, WorkerStart } from './messages.ts';
 import type { Taker } from './spread.ts';
 
 const ANSWER_MS = 2000;
@@ -101,7 +101,7 @@ export class WorkerProcess implements Taker<Handle> {
   }
 
   /** @returns null: it does not answer */
-  async ask(what: Question): Promise<readonly Family[] | null> {
+  async ask(what: WorkerQuery): Promise<readonly Family[] | null> {
     if (!this.#child.connected) return null;
     const id = ++this.#asked;
     const { promise, resolve } = Promise.withResolvers<readonly Family[] | null>();
