@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { oneOf, readEncryption, type Take } from './address-tls.ts';
+import { readEncryption, requireOneOf, type Take } from './address-tls.ts';
 import { passwordsOf } from './password-file.ts';
 
 /** A server. */
@@ -92,7 +92,7 @@ export function parseDatabaseUrl(url: string) {
   const passfile = take('passfile');
   const isNeeded = password === undefined && !process.env.PGPASSWORD;
   const lookUp = passfile === undefined || !isNeeded ? () => undefined : passwordsOf(passfile);
-  const role = oneOf(
+  const role = requireOneOf(
     'target_session_attrs',
     take('target_session_attrs') ?? (found.length > 1 ? 'primary' : 'any'),
     ROLES,
@@ -103,7 +103,7 @@ export function parseDatabaseUrl(url: string) {
     role,
     /** Whether each connection begins with another one. */
     isBalanced:
-      oneOf('load_balance_hosts', take('load_balance_hosts') ?? 'disable', ['disable', 'random']) === 'random',
+      requireOneOf('load_balance_hosts', take('load_balance_hosts') ?? 'disable', ['disable', 'random']) === 'random',
     user,
     password,
     database,
@@ -120,7 +120,7 @@ function refuseUnsupported(take: Take): void {
   }
   for (const [name, values] of Object.entries(LIMITED)) {
     const value = take(name);
-    if (value !== undefined) oneOf(name, value, values);
+    if (value !== undefined) requireOneOf(name, value, values);
   }
   const encoding = take('client_encoding');
   if (encoding !== undefined && !/^(?:auto|utf[-_]?8|unicode)$/i.test(encoding))
