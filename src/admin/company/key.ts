@@ -51,11 +51,11 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<KeySort>(c, SORTS);
   const isWritable = mayNow(c, 'key.write');
   const isNew = c.req.query('done') === 'joined'; // the person, who was told to create a key
-  const { company, keys, counts, trials, usage } = await read(c, async (sql) => ({
+  const { company, keys, counts, playgroundRows, usage } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     keys: await pageOfKeys(sql, id, life, query),
     counts: await countKeys(sql, id),
-    trials: await playgroundKeys(sql, id),
+    playgroundRows: await playgroundKeys(sql, id),
     usage: await readPresentSums(sql, id),
   }));
   const view = (state: KeyLife, text: string) =>
@@ -66,7 +66,7 @@ ${isWritable ? html`<a class="button quiet" href="${base}/find">Find a leaked ke
 ${isWritable ? createForm(c, form, company, isNew || (life === 'active' && counts.active === 0)) : ''}
 <nav class="tabs views" aria-label="Keys">${view('active', 'Active keys')}${view('dead', 'Revoked and expired')}</nav>
 ${list(c, keyList(c, life, base), query, keys)}
-${playgrounds(c, trials, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
+${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
 <a class="button quiet" href="/companies/${id}/usage">Details</a></div>
 ${usageCards(usage, format)}</section>`;
   return page(c, `Access of ${company.name}`, body);
@@ -118,7 +118,7 @@ ${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/r
 }
 
 /** Keys of persons who tried models and assistants on the pages. */
-function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html | string {
+function playgrounds(c: PageContext, keys: readonly PlaygroundKey[], base: string): Html | string {
   if (keys.length === 0) return '';
   const { format } = c.var;
   const isWritable = mayNow(c, 'key.write');
@@ -126,7 +126,7 @@ function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html
     Key: ({ id, name }: KeyRow) => html`<strong><a href="${base}/${id}">${name}</a></strong>`,
     Limits: (key: KeyRow) => restrictionsOf(key, format) || muted('none'),
     'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
-    [COST]: ({ spent }: Trial) => format.amount(spent),
+    [COST]: ({ spent }: PlaygroundKey) => format.amount(spent),
     Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')),
   };
   return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">Playgrounds</h2>
@@ -134,7 +134,7 @@ function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html
 ${table('Playgrounds', keys, { cells, figures: [COST] }, true)}</section>`;
 }
 
-type Trial = Awaited<ReturnType<typeof playgroundKeys>>[number];
+type PlaygroundKey = Awaited<ReturnType<typeof playgroundKeys>>[number];
 
 export function scopeFields(state: FormState, chosen: readonly Scope[]): Html {
   const choices = SCOPES.map((scope) => [scope, SCOPE_TEXTS[scope]] as const);
