@@ -32,7 +32,7 @@ export function checkCeilings(company: Settings, wanted: Wanted): Refusals {
 }
 
 /** Whether the budget of a company is above its credit limit, which then holds. */
-export function isAboveCreditLimit({ monthly_budget_eur, credit_limit_eur }: Settings): boolean {
+export function isAboveLimit({ monthly_budget_eur, credit_limit_eur }: Settings): boolean {
   return isAbove(amount(monthly_budget_eur), credit_limit_eur);
 }
 

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { checkCeilings, isAboveCreditLimit } from '../../src/domain/ceiling.ts';
+import { checkCeilings, isAboveLimit } from '../../src/domain/ceiling.ts';
 
 const company = { monthly_budget_eur: '100', allow_non_eu_models: false, credit_limit_eur: '500', eu_locked: false };
 const budgetOf = (budget: string | null | undefined, more = {}) =>
@@ -15,9 +15,9 @@ t.test('a budget is at most the credit limit, to the last digit', async (t) => {
 
 t.test('one that was above a new credit limit already may stay, and no other one above it', async (t) => {
   const former = { monthly_budget_eur: '800' };
-  t.equal(isAboveCreditLimit({ ...company, ...former }), true);
-  t.equal(isAboveCreditLimit(company), false);
-  t.equal(isAboveCreditLimit({ ...company, monthly_budget_eur: null }), false);
+  t.equal(isAboveLimit({ ...company, ...former }), true);
+  t.equal(isAboveLimit(company), false);
+  t.equal(isAboveLimit({ ...company, monthly_budget_eur: null }), false);
   t.equal(budgetOf('800.0', former), null);
   t.type(budgetOf('799', former), 'string');
 });

@@ -1,5 +1,5 @@
 import { isLimited } from '../../domain/budget.ts';
-import { checkCeilings, isAboveCreditLimit } from '../../domain/ceiling.ts';
+import { checkCeilings, isAboveLimit } from '../../domain/ceiling.ts';
 import { readBudget, readCreditLimit } from '../../domain/field.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
@@ -62,7 +62,7 @@ ${c.var.closedAt === null ? html`<p class="hint">Set by the owners of the compan
   }
   return html`<section class="card"><h2>Budget and EU gate</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, company, SETTINGS)}
-${isAboveCreditLimit(company) ? html`<p class="notice warn-notice">The budget is above the credit limit, which holds: calls are refused from ${format.amount(limit as string)} on.</p>` : ''}
+${isAboveLimit(company) ? html`<p class="notice warn-notice">The budget is above the credit limit, which holds: calls are refused from ${format.amount(limit as string)} on.</p>` : ''}
 ${budgetField(state, { value: isLimited(budget) ? budget : '', ceiling: limit === null ? '' : format.eurText(limit) })}
 ${company.budget_mode === 'strict' ? html`<p class="hint">${STRICT}</p>` : ''}
 ${eu_locked ? html`<p>Models hosted outside the EU are refused. ${LOCKED}</p>` : checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}

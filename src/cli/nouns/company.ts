@@ -1,5 +1,5 @@
 import { isLimited } from '../../domain/budget.ts';
-import { isAboveCreditLimit } from '../../domain/ceiling.ts';
+import { isAboveLimit } from '../../domain/ceiling.ts';
 import {
   oneOf,
   orNone,
@@ -149,8 +149,7 @@ export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]):
 }
 
 function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
-  if (isAboveCreditLimit(company))
-    warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
+  if (isAboveLimit(company)) warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
 }
 
 /** A sentence and a company's settings: the effective ones, as in the list, and those that a ceiling overrides. */
@@ -161,7 +160,7 @@ export function show(sentence: string, company: CompanyRow): string {
     id: company.id,
     name: company.name,
     'EUR per month': budgetText(company.effective_budget_eur),
-    ...(isAboveCreditLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
+    ...(isAboveLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
     'budget mode': company.budget_mode,
     'non-EU models': allows && !isLocked ? 'allowed' : 'refused',
     ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),
