@@ -164,10 +164,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
   let spent = 0;
   const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
     env: {
-      NODE_COMPILE_CACHE: COMPILE_CACHE,
-      ...process.env,
-      TAP_TIMEOUT: `${TIMEOUT_S}`,
-      FAST_HTTP: fastHttp,
+      ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
       TEST_FILES: group.map(({ file }) => file).join(' '),
       ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file
     },

@@ -10,7 +10,7 @@ import type { ScopeSet } from './scope.ts';
 
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
-/** The key that pays for a call, as the ledger sees it. */
+/** Who pays for a call: a key as the ledger sees it. */
 export interface Payer {
   readonly id: string;
   readonly companyId: string;

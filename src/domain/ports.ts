@@ -104,7 +104,7 @@ export interface Hold {
   end(): void;
 }
 
-/** The units of one limit that a gateway asks for (sql/0025_limit_leases.sql). */
+/** What a gateway wants of one limit (sql/0025_limit_leases.sql). */
 export interface AskedUnits {
   readonly subject: string;
   readonly kind: LimitKind;

@@ -100,7 +100,7 @@ const DIGITS = COMPLETION.length + COST.length + 80; // two counts and the cost,
 /** Five names and counts, and the cost with its currency. */
 const DETAILS_ROOM = 320;
 
-/** Members for the figures that the upstream told, each with a comma before it. */
+/** Members for what was told, each with a comma before it. */
 function detailsText(details: UsageDetails, currency: string): string {
   const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
   let text = '';

@@ -9,7 +9,7 @@ const FORGET_MS = 20_000;
 const REMOVE_MS = 1000;
 const ID_LENGTH = 36;
 
-/** The state of a gateway, as it reports it (sql/0047_gone_backlogs.sql). */
+/** What a gateway tells of itself (sql/0047_gone_backlogs.sql). */
 export interface GatewayState {
   /** Usage records not yet in the database, and for how many milliseconds the oldest of them has waited. */
   readonly backlog: number;

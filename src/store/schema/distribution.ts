@@ -242,9 +242,7 @@ const HORIZON_SECONDS = 15;
 /** Functions that parts of a statement call on the workers. */
 const ON_WORKERS: readonly string[] = ['enter_shard', 'usage_digest', 'billing_month'];
 
-/**
- * The condition of row-level security for a row. Citus takes no policy with a query in it (sql/0043_compact_sums.sql).
- */
+/** What row-level security says of a row. Citus takes no policy with a query in it (sql/0043_compact_sums.sql). */
 const OWN = `current_user <> 'tollgate_tenant' or company_id = nullif(current_setting('tollgate.company_id', true), '')::uuid`;
 
 /** The statements of a batch go to each worker over one connection, which knows their plans, and in the same order. */

@@ -1,6 +1,6 @@
 import { type DayRange, wholeMonth } from '../../domain/text/day-range.ts';
 
-/** A column of `usage_key_days`: the cost of the days from `first` to `last` of a month. */
+/** A column of `usage_key_days`: what the days from `first` to `last` of a month cost. */
 export interface KeyDays {
   readonly name: string;
   readonly first: number;

@@ -7,7 +7,7 @@ import { KEY_DAYS } from './key-days.ts';
 /** Differences and findings that a check returns. */
 export const MOST = 1000;
 
-/** A table of sums, and the rows that they are the sums of. */
+/** A table of sums, and what they are the sums of. */
 interface Sums {
   readonly table: string;
   readonly period: 'day' | 'hour' | 'month';
@@ -16,7 +16,7 @@ interface Sums {
   /** The columns that tell its rows apart, and its figures. */
   readonly by: string;
   readonly figures: readonly string[];
-  /** SQL for the same rows, made from the rows that were summed. */
+  /** SQL for the same rows, from what they are sums of. */
   readonly rows: string;
   /** Whether a figure that is missing differs from 0. */
   readonly tellsNone?: boolean;
@@ -124,7 +124,7 @@ const SUMS = {
 /** A table of sums. */
 export type SumsName = keyof typeof SUMS;
 export const SUMS_NAMES = Object.keys(SUMS) as readonly SumsName[];
-/** The table of each name, and the period of one of its rows. */
+/** The table behind each name, and what period a row of it is about. */
 export const SUMS_TABLES: Readonly<Record<SumsName, Pick<Sums, 'table' | 'period'>>> = SUMS;
 
 /** A counter of `monthly_spend` that is not the sum of its rows. */
