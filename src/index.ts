@@ -12,7 +12,7 @@ import { ActiveSet } from './runtime/active-set.ts';
 import { closeWithConnection } from './runtime/node-http.ts';
 import { newRequestId } from './runtime/request-id.ts';
 import { unsupportedRuntime } from './runtime/supported.ts';
-import { parseAddress } from './store/connection/address.ts';
+import { parseDatabaseUrl } from './store/connection/address.ts';
 
 export { ConfigError } from './config.ts';
 export { DatabaseRefused, DatabaseUnavailable } from './store/connection/errors.ts';
@@ -189,7 +189,7 @@ function readOptions(options: GatewayOptions) {
       SPOOL_DIR: spool ?? '',
       DATABASE_CONNECTIONS: '3',
     },
-    parseAddress,
+    parseDatabaseUrl,
   );
 }
 

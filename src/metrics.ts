@@ -146,7 +146,7 @@ export class Metrics {
 
   /** All metrics in the Prometheus text format. */
   text(): string {
-    return this.families().map(textOf).join('\n');
+    return this.families().map(familyText).join('\n');
   }
 
   /** All metrics as they are now. */
@@ -212,7 +212,7 @@ function readFamily({ read, ...metric }: Metric): Family {
 }
 
 /** A metric in the text format. */
-export function textOf({ name, help, type, series }: Family): string {
+export function familyText({ name, help, type, series }: Family): string {
   const lines = series.map(([labels, value]) => `${name}${labels} ${value}\n`);
   return `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}\n${lines.join('')}`;
 }

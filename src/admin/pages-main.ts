@@ -12,7 +12,7 @@ import { CLIENT_HEADER, type PagesMessage, type PagesSettings } from './process/
 
 /** The process of the administration pages. The gateway starts it, tells it its settings, and ends it. */
 
-const NICENESS = 5; // on a busy core it gets a third of what the API gets
+const NICENESS = 5; // on a busy core it gets a third of the API's share
 
 setPriority(NICENESS);
 process.once('disconnect', () => process.exit()); // the gateway has ended, however it did

@@ -50,7 +50,7 @@ import { plainPage } from './page/layout.ts';
 import { languageOf } from './page/locale.ts';
 import { Busy, Semaphore } from './page/semaphore.ts';
 import { Sessions } from './page/session.ts';
-import { attemptLimits, changeLimit, invitationLimit, tooManyChanges } from './page/throttle.ts';
+import { attemptThrottles, changeThrottle, invitationThrottle, tooManyChanges } from './page/throttle.ts';
 import type { PagesSettings } from './process/settings.ts';
 import { sendFormAgain, signInWithForm, toSignIn } from './resume-after-sign-in.ts';
 import { accountRoutes } from './sign-in/account.ts';
@@ -96,7 +96,7 @@ const PAGES = { permits: 4, queue: 64 };
 /** Exports and reports: each holds a database connection, and leaves one to the pages where there are two. */
 const slowPermits = (connections: number) => ({ permits: Math.max(1, Math.min(3, connections - 1)), queue: 0 });
 const MAILS = { permits: 16, queue: 0 };
-const TRIALS = { permits: 16, queue: 0 };
+const MODEL_CALLS = { permits: 16, queue: 0 };
 const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
 const HASHING = { permits: 1, queue: 16 };
 
@@ -125,12 +125,12 @@ export function startPages(given: Given): RequestListener {
     sessions,
     hashing: new Semaphore(HASHING),
     guesses: new Semaphore(HASHING),
-    attempts: attemptLimits(given.clock),
-    invitations: invitationLimit(given.clock),
-    changes: changeLimit(given.clock),
+    attempts: attemptThrottles(given.clock),
+    invitations: invitationThrottle(given.clock),
+    changes: changeThrottle(given.clock),
     slow: new Semaphore(slowPermits(given.databaseConnections)),
     mails: new Semaphore(MAILS),
-    trials: new Semaphore(TRIALS),
+    modelCalls: new Semaphore(MODEL_CALLS),
     texts: new LRUCache<string, Promise<string>>(TEXTS),
   };
   const pages = new Semaphore(PAGES);
@@ -171,7 +171,7 @@ export function startPages(given: Given): RequestListener {
       );
     } else {
       app.post(path, guard(route, pages), async (c) => {
-        if (!isReading(route.action) && route.isTrial !== true) countChange(c);
+        if (!isReading(route.action) && route.savesNothing !== true) countChange(c);
         const form = route.upload
           ? await readUpload(c, MAX_LONG_FORM_BYTES)
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
@@ -191,7 +191,7 @@ function protect(secure: boolean): MiddlewareHandler {
       defaultSrc: ["'none'"],
       styleSrc: ["'self'"],
       scriptSrc: ["'self'"],
-      connectSrc: ["'self'"], // new rows of a list, the answer of a trial
+      connectSrc: ["'self'"], // new rows of a list, the answer of a model
       imgSrc: ["'self'", 'data:'],
       formAction: ["'self'"],
       baseUri: ["'none'"],
@@ -230,8 +230,8 @@ function requireSession(pages: Semaphore, formats: LRUCache<string, Format>): Mi
 }
 
 /**
- * Another company is not found, as if it did not exist. A closed one can be read: what would change it is refused,
- * forms too, before anything is read of them.
+ * Another company is not found, as if it did not exist. A closed company can be read. Every change of it is refused
+ * before its form is read.
  */
 function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
@@ -263,7 +263,7 @@ function countChange(c: PageContext): void {
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {
   if (error instanceof HTTPException) return errorPage(c, error.status, error.message);
   if (error instanceof RefusedChange) return errorPage(c, error.reason === 'not_found' ? 404 : 409, error.message);
-  if (error instanceof FieldError) return errorPage(c, 404); // in the address: a form has a message for it
+  if (error instanceof FieldError) return errorPage(c, 404); // in the URL; a form has a message for it
   if (error instanceof FormRefused) return errorPage(c, 422, error.message);
   if (error instanceof Busy) return errorPage(c, 503, 'Too many people are asking at once. Try again in a moment.');
   if (error instanceof DatabaseUnavailable) {

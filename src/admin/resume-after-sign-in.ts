@@ -1,6 +1,6 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { PageContext } from './page/context.ts';
-import { field, formState, keptInputs } from './page/field.ts';
+import { field, formState, hiddenInputs } from './page/field.ts';
 import { type Form, isUploaded, readForm, readUpload } from './page/form.ts';
 import { type Html, html, raw } from './page/html.ts';
 import { plainPage } from './page/layout.ts';
@@ -26,7 +26,7 @@ export function toSignIn(c: PageContext): Response {
 /**
  * Keeps a form that was sent without a session in hidden fields of a sign-in page at its address: nothing is stored,
  * and no other site sees it. After the sign-in the form is shown again (submission.ts). Single sign-on opens in another
- * tab, so that what was typed does not pass through the provider's site.
+ * tab, so that the typed text does not pass through the provider's site.
  * @returns the new session of the user whose form it is, or an answer
  */
 export async function signInWithForm(c: PageContext): Promise<Session | Response> {
@@ -51,7 +51,7 @@ function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Pr
   const password = 'sign-in.password';
   const body = html`<div class="narrow"><h1>Sign in</h1>
 ${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${ENDED}</p>` : state.summary}
-<form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${keptInputs(form)}
+<form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${hiddenInputs(form)}
 ${field(state, { name: email, label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
 ${field(state, { name: password, label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
 <button class="primary">Sign in</button>
@@ -68,7 +68,7 @@ ${
 export async function sendFormAgain(c: PageContext): Promise<Html | string> {
   const form = c.req.method === 'POST' ? await readSent(c).catch(() => null) : null;
   if (!form?.values.has('user')) return ''; // not from a page of ours
-  return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${keptInputs(form)}
+  return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${hiddenInputs(form)}
 <p>What you typed is kept.</p><p><button class="primary">Send it again</button></p></form>`;
 }
 

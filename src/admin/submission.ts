@@ -1,6 +1,6 @@
 import { HTTPException } from 'hono/http-exception';
 import { RefusedChange } from '../domain/text/refused-change.ts';
-import { FormQuestion, questionPage } from './page/confirmation.ts';
+import { ConfirmationNeeded, confirmationPage } from './page/confirmation.ts';
 import type { PageContext, Route } from './page/context.ts';
 import { type Form, FormRefused } from './page/form.ts';
 import { isSameSecret } from './page/session.ts';
@@ -27,7 +27,7 @@ export async function submit(route: Route, c: PageContext, form: Form, page: str
   try {
     return await route.handle(c, form);
   } catch (error) {
-    if (error instanceof FormQuestion) return questionPage(c, form, error);
+    if (error instanceof ConfirmationNeeded) return confirmationPage(c, form, error);
     if (error instanceof RefusedChange && error.reason === 'conflict') form.refuse('', error.message);
     else if (!(error instanceof FormRefused)) throw error;
     if (route.page === undefined) throw error;

@@ -3,14 +3,14 @@ import type { WriteStream } from 'node:tty';
 import { type Config, ConfigError, readConfig } from '../config.ts';
 import { type Noun, RefusedChange } from '../domain/text/refused-change.ts';
 import { programVersion } from '../runtime/version.ts';
-import { parseAddress } from '../store/connection/address.ts';
+import { parseDatabaseUrl } from '../store/connection/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../store/connection/errors.ts';
 import { BackupRefused } from '../store/schema/backup.ts';
 import { DistributionRefused } from '../store/schema/distribution.ts';
 import { MigrationRefused } from '../store/schema/migrate.ts';
 import { RestoreRefused, RestoreUnfinished } from '../store/schema/restore.ts';
 import { COMMANDS } from './commands.ts';
-import { type Command, type Context, Failure, flag, optional, parseCommand, UsageError } from './frame/command.ts';
+import { ArgumentError, type Command, type Context, Failure, flag, optional, parseCommand } from './frame/command.ts';
 import { withDatabase } from './frame/database.ts';
 import { commandHelp, overview, serveNotes } from './frame/help.ts';
 import { fitted } from './frame/text.ts';
@@ -40,7 +40,7 @@ const SERVE = {
   },
 };
 
-/** What to do about something that was not found, or that exists already. */
+/** The advice for things that were not found, or that exist already. */
 const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<Noun, string>>>>> = {
   not_found: {
     company: 'See "tollgate company list".',
@@ -62,7 +62,7 @@ const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<No
   },
 };
 
-/** What to do about a database that cannot be used, by the code of its error. */
+/** The advice for a database that cannot be used, by the code of its error. */
 const DATABASE_REMEDIES: readonly (readonly [codes: RegExp, remedy: string])[] = [
   [
     /ISSUER_CERT|SELF_SIGNED_CERT|LEAF_SIGNATURE/,
@@ -112,7 +112,7 @@ export async function runCli(invocation: Invocation): Promise<number> {
     const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
     if (parsed.help) return await print(stdout, helpOn(command, ...verbsOf(command.name)));
     const { workers = invocation.env.WORKERS } = parsed.values as { workers?: string };
-    const config = readConfig({ ...invocation.env, WORKERS: workers }, parseAddress);
+    const config = readConfig({ ...invocation.env, WORKERS: workers }, parseDatabaseUrl);
     if ('run' in command) return await runCommand(command, parsed, config, invocation);
     return await runServe(parsed, config, invocation);
   } catch (error) {
@@ -168,22 +168,22 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
   }
 }
 
-/** Help or version. @throws UsageError when the arguments name no command */
+/** Help or version. @throws ArgumentError when the arguments name no command */
 function aboutProgram(argv: readonly string[]): string {
   const [noun, verb] = argv;
   if (noun === '--version') return `tollgate ${programVersion()}`;
   if (noun === undefined || noun === '--help' || noun === '-h') return overview(programVersion(), [SERVE, ...COMMANDS]);
 
-  if (noun.startsWith('-')) throw new UsageError(`unknown option ${noun}; options come after the command`);
+  if (noun.startsWith('-')) throw new ArgumentError(`unknown option ${noun}; options come after the command`);
   const related = verbsOf(noun);
   if (related.length === 0) {
-    throw new UsageError(`unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`);
+    throw new ArgumentError(`unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`);
   }
   if (verb === '--help' || verb === '-h') return helpOn(...related);
   const verbs = related.map(({ name }) => name.slice(noun.length + 1)).join(', ');
   const mistake = verb === undefined ? `${noun} needs a verb` : `${noun} has no verb ${JSON.stringify(verb)}`;
   const choice = related.length === 1 ? `the only one is ${verbs}` : `choose one of ${verbs}`;
-  throw new UsageError(`${mistake}; ${choice}, or see "tollgate ${noun} --help"`);
+  throw new ArgumentError(`${mistake}; ${choice}, or see "tollgate ${noun} --help"`);
 }
 
 /** The commands about a noun. */
@@ -195,9 +195,9 @@ function helpOn(...commands: readonly Omit<Command, 'run'>[]): string {
   return commands.map(commandHelp).join('\n\n\n');
 }
 
-/** One line per mistake, each with what to do. @throws the error itself when it is a bug */
+/** One line per mistake, each with advice. @throws the error itself when it is a bug */
 function explain(error: unknown, command: string | undefined): { lines: readonly string[]; exit: 1 | 64 } {
-  if (error instanceof UsageError) {
+  if (error instanceof ArgumentError) {
     const line = command === undefined ? error.message : `${error.message}; see "tollgate ${command} --help"`;
     return { lines: [line], exit: 64 };
   }
@@ -240,7 +240,7 @@ function write(stream: Writable, text: string | Buffer): Promise<boolean> {
   });
 }
 
-/** Writes a line about the command. Where nobody can read it, the command does what it does all the same. */
+/** Writes a line about the command. Where nobody can read it, the command goes on. */
 function tell(stderr: Writable, line: string): Promise<void> {
   return new Promise((resolve) => stderr.write(`tollgate: ${line}\n`, () => resolve()));
 }

@@ -134,7 +134,7 @@ function banner(app: App, greeting: Welcome | null, config: Config): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** What a later start says: keys and passwords are shown once, and stored nowhere. */
+/** The message of a later start. Keys and passwords are shown once, and stored nowhere. */
 function waysIn(app: App, { companyId, operator }: Welcome, config: Config): string[] {
   // the command finds the database by the same variables
   const { databaseUrl, dataDir } = config;

@@ -130,7 +130,7 @@ function inputOf({ schema }: Tool, said: string): string {
   return schema === null ? wordsFor(said) : JSON.stringify(sample(schema, wordsFor(said)));
 }
 
-/** What fills strings of JSON: the words of the user in backticks, or all of them. */
+/** The words for strings of JSON: the user's words in backticks, or all of the user's words. */
 function wordsFor(said: string): string {
   return clip(/`([^`]+)`/.exec(said)?.[1] ?? said);
 }

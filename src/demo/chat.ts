@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { cachedOf, type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
-import { choiceOf, limitOf, messagesOf, type Question, type Tool, textOf, toolsOf } from './question.ts';
+import { choiceOf, contentText, limitOf, messagesOf, type Question, type Tool, toolsOf } from './question.ts';
 import { type DemoRequest, type Json, reportedModel, type Usage } from './request.ts';
 
 /** `n` at most. */
@@ -22,7 +22,7 @@ export const chat: Dialect = {
 function read(body: Json): Question {
   const { type, json_schema } = (body.response_format ?? {}) as Question['format'] & { json_schema?: Json };
   return {
-    turns: messagesOf(body).map(({ role, content }) => ({ role: role as string, text: textOf(content) })),
+    turns: messagesOf(body).map(({ role, content }) => ({ role: role as string, text: contentText(content) })),
     tools: toolsOf(body.tools),
     choice: choiceOf(body.tool_choice),
     parallel: body.parallel_tool_calls !== false,

@@ -68,7 +68,7 @@ export function usageOf({ parts, choices, promptTokens }: Answer, { zero }: Beha
 /** USD for a token of the prompt and of the completion. Cached tokens are free here. */
 const COSTS = { prompt: 0.000_000_4, completion: 0.000_001_6 };
 
-/** What this upstream says that an answer cost it, in USD. */
+/** The cost of an answer to this upstream in USD, as it tells it. */
 export function ownCost({ prompt_tokens, completion_tokens = 0 }: Usage, cached: number): number {
   return Number(((prompt_tokens - cached) * COSTS.prompt + completion_tokens * COSTS.completion).toFixed(9));
 }

@@ -10,7 +10,7 @@ import { actingAs } from '../store/connection/acting-person.ts';
 import type { Database, Sql } from '../store/connection/pool.ts';
 import { createUser, findUser, listUsers } from '../store/people/user.ts';
 
-/** What `make run` prints: what is shown once, on the first start, and later how to get in again. */
+/** The output of `make run`: secrets, which are shown once on the first start, and later the way to sign in again. */
 export interface Welcome {
   /** The demo company; null where there are only others. */
   readonly companyId: string | null;

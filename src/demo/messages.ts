@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
-import { choiceOf, limitFrom, messagesOf, type Question, type Turn, textOf, toolsOf } from './question.ts';
+import { choiceOf, contentText, limitFrom, messagesOf, type Question, type Turn, toolsOf } from './question.ts';
 import { type DemoError, type DemoRequest, type Json, reportedModel } from './request.ts';
 
 /** The Messages API. */
@@ -52,7 +52,7 @@ function turnOf({ role, content }: Json): Turn {
   const isResult = parts.some(({ type }) => type === 'tool_result');
   return {
     role: isResult ? 'tool' : (role as string),
-    text: textOf(content),
+    text: contentText(content),
     cached: parts.some(({ cache_control }) => (cache_control ?? null) !== null),
   };
 }

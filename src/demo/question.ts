@@ -1,6 +1,6 @@
 import { DemoError, type Json } from './request.ts';
 
-/** What a request asks, whatever its dialect. */
+/** The question of a request in any dialect. */
 export interface Question {
   /** The conversation, instructions first; never empty. */
   readonly turns: readonly Turn[];
@@ -48,11 +48,13 @@ export function messagesOf({ messages }: Json): Json[] {
 }
 
 /** The text of a content: a string, or the text parts of multimodal content and tool results. */
-export function textOf(content: unknown): string {
+export function contentText(content: unknown): string {
   if (typeof content === 'string') return content;
   if (!Array.isArray(content)) return '';
   return content
-    .map((part) => part?.text ?? (part?.content === undefined ? `[${part?.type ?? 'part'}]` : textOf(part.content)))
+    .map(
+      (part) => part?.text ?? (part?.content === undefined ? `[${part?.type ?? 'part'}]` : contentText(part.content)),
+    )
     .join(' ');
 }
 

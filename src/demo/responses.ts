@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { chat } from './chat.ts';
 import { cachedOf, type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
-import { choiceOf, limitOf, type Question, type Turn, textOf, toolsOf } from './question.ts';
+import { choiceOf, contentText, limitOf, type Question, type Turn, toolsOf } from './question.ts';
 import { DemoError, type DemoRequest, type Json, reportedModel } from './request.ts';
 
 /** The Responses API. */
@@ -77,7 +77,7 @@ function read(body: Json): Question {
 /** A message, a call or its result. */
 function turnOf({ type, role, content, output, arguments: args, input = args }: Json): Turn {
   const isResult = typeof type === 'string' && type.endsWith('_output');
-  return { role: isResult ? 'tool' : ((role ?? 'assistant') as string), text: textOf(content ?? output ?? input) };
+  return { role: isResult ? 'tool' : ((role ?? 'assistant') as string), text: contentText(content ?? output ?? input) };
 }
 
 function whole(answer: Answer, request: DemoRequest): Response {

@@ -84,7 +84,7 @@ function isPlain({ $ref, type }: Json): boolean {
   return $ref === undefined && type !== 'object' && type !== 'array';
 }
 
-/** What all of the parts of a schema allow, if they are objects, or what the first allows. */
+/** A value that all parts of a schema allow, if they are objects, or that the first part allows. */
 function allOf({ allOf, ...shape }: Json, inner: (part: unknown) => unknown): unknown {
   const [first, ...others] = (allOf as unknown[]).map(inner);
   if (typeof first !== 'object') return first;

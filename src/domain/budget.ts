@@ -5,7 +5,7 @@ import type { Calendar } from './month.ts';
 
 const KEY_BUDGET_REACHED = 'This key has reached its monthly budget.';
 
-/** Whose budget it is. */
+/** The owner of the budget. */
 type Whose = 'company' | 'key';
 
 /**
@@ -33,7 +33,7 @@ export function budgetReached(calendar: Calendar, at: number, whose: Whose = 'co
   return error.by(`${whose}.monthly_budget_eur`);
 }
 
-/** What a request can use at most: a strict budget and a limit of tokens reserve it. */
+/** The most that a request can use. A strict budget and a limit of tokens reserve it. */
 export interface Bound {
   readonly amount: Femto;
   /** Whether it cannot cost more. */
@@ -43,9 +43,9 @@ export interface Bound {
 }
 
 /**
- * What a chat request can cost at most. A token is at least one byte of text, and JSON only makes
- * text longer, so a prompt has no more tokens than its body has bytes. Without a limit on the answer,
- * or with parts other than text, such as images, the amount is that of the prompt and not a bound.
+ * The most that a chat request can cost. A token is at least one byte of text, and JSON only makes text longer, so a
+ * prompt has no more tokens than its body has bytes. Without a limit on the answer, or with parts other than text, such
+ * as images, the amount is that of the prompt and not a bound.
  * @param request parsed as JSON; a response's items stand in its `input`
  * @param bytes of the body as it goes upstream
  */
@@ -55,12 +55,12 @@ export function boundChat(request: RequestMembers, bytes: number, prices: Prices
   return { amount: costOf(prices, bytes, limit ?? 0), bounded, completion: limit };
 }
 
-/** What an embedding can cost at most: its input is text, and there is no completion (spec section 4.3). */
+/** The most that an embedding can cost. Its input is text, and it has no completion (spec section 4.3). */
 export function boundEmbedding(bytes: number, prices: Prices): Bound {
   return { amount: costOf(prices, bytes, 0), bounded: true, completion: 0 };
 }
 
-/** Members with which the provider adds to the prompt what it found elsewhere. */
+/** Members that make the provider add texts from elsewhere to the prompt. */
 const ADDING = ['web_search_options', 'search_parameters'];
 
 /** Whether the prompt of a request is the text in it and nothing else, so that it has no more tokens than bytes. */
@@ -70,10 +70,11 @@ export function isTextAlone(request: RequestMembers): boolean {
   return isText(messages ?? (typeof input === 'string' ? [] : input)) && isTextContent(system);
 }
 
-/** Types of parts, and of items in the input of a response, that have no more tokens than bytes. */
+/** Types of parts and of input items that have no more tokens than bytes. */
+// biome-ignore format: a table
 const TEXT_PARTS: ReadonlySet<unknown> = new Set([
-  ...['text', 'input_text', 'output_text', 'refusal', 'reasoning_text', 'thinking', 'redacted_thinking'],
-  ...['tool_use', 'tool_result'],
+  'text', 'input_text', 'output_text', 'refusal', 'reasoning_text', 'thinking', 'redacted_thinking',
+  'tool_use', 'tool_result',
 ]);
 const TEXT_ITEMS: ReadonlySet<unknown> = new Set([
   'message',

@@ -8,7 +8,7 @@ interface Settings {
   readonly eu_locked: boolean;
 }
 
-/** What a change of the settings may leave out. */
+/** The settings that a change may leave out. */
 type Wanted = { readonly [K in 'monthly_budget_eur' | 'allow_non_eu_models']?: Settings[K] | undefined };
 
 /** Why a setting is refused, as it follows the name of its field; null: it is not. */

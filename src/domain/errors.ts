@@ -126,7 +126,7 @@ export class GatewayError extends Error {
 /** The request member that named the slug; null for an assistant's default. */
 export type SlugParam = 'model' | 'model_slug' | null;
 
-/** What is known of a stream that an error ends. */
+/** The facts about a stream that an error ends. */
 export interface BrokenStream {
   readonly requestId: string;
   /** When the request came, in milliseconds since the epoch. */

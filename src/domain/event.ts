@@ -1,8 +1,8 @@
-/** Events of companies: what programs are told by webhook, and how it is sent. Budget alerts are events too. */
+/** Events of companies, and how webhooks send them to programs. Budget alerts are events too. */
 
 /**
- * What happened to a company. Members are those of the webhook's body; each type has some of its own. Names are
- * those of the present, so that an event keeps none.
+ * One event of a company. It has the members of the webhook's body, and each type has some of its own. An event stores
+ * no names: those of the present are sent.
  */
 export interface CompanyEvent {
   /** The same however often the event is sent. */
@@ -28,11 +28,12 @@ export interface Delivery {
 }
 
 /** Kinds, and the first part of each, which stands for all of that part. */
+// biome-ignore format: a table
 export const EVENT_KINDS = [
-  ...['budget', 'budget.threshold', 'budget.forecast'],
-  ...['company', 'company.closed', 'company.reopened'],
-  ...['key', 'key.created', 'key.rotated', 'key.revoked'],
-  ...['statement', 'statement.closed'],
+  'budget', 'budget.threshold', 'budget.forecast',
+  'company', 'company.closed', 'company.reopened',
+  'key', 'key.created', 'key.rotated', 'key.revoked',
+  'statement', 'statement.closed',
 ] as const;
 
 /** Days for which events and their deliveries are kept. */

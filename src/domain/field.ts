@@ -1,7 +1,7 @@
 import type { Visibility } from './assistant.ts';
 import type { ModelKind, TokenInput } from './model.ts';
 import { SCOPES, type Scope } from './scope.ts';
-import { unseenIn, unseenInAddress } from './visible-text.ts';
+import { unseenIn, unseenInEmail } from './visible-text.ts';
 
 /**
  * Parses what people type on a command line or into a form: each reader returns the value of a text,
@@ -61,8 +61,8 @@ export function checkVisible(name: string): string {
 }
 
 /** As `checkVisible`, for an e-mail address. */
-export function checkAddress(email: string): string {
-  const unseen = unseenInAddress(email);
+export function checkEmail(email: string): string {
+  const unseen = unseenInEmail(email);
   if (unseen !== null) throw new FieldError(`must not hold ${unseen}: ${UNSEEN}`);
   return email;
 }
@@ -123,7 +123,7 @@ export const readVisibility: Read<Visibility> = oneOf('company', 'private', 'per
 
 /** The address that somebody gets. */
 export function readEmail(text: string): string {
-  return checkAddress(readPresentEmail(text.normalize()));
+  return checkEmail(readPresentEmail(text.normalize()));
 }
 
 /** An address that somebody has already. */

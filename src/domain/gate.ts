@@ -4,8 +4,8 @@ import type { Restriction } from './key.ts';
 import type { Model, ModelKind } from './model.ts';
 
 /**
- * The model gate (spec sections 2.9, 4.1, 7; contract section 5): the only place that decides which models
- * a key may list and call. Those that its company has, and of them those that its restriction names.
+ * The model gate (spec sections 2.9, 4.1, 7; contract section 5): the only place that decides which models a key may
+ * list and call. A key may use the models of its company, or those of them that its restriction names.
  */
 
 /** The settings of a company that decide which models it has. */
@@ -64,7 +64,7 @@ export function listModels(company: Catalogue, allowed: Restriction['models'] = 
   return listed.sort((a, b) => (a.slug < b.slug ? -1 : 1));
 }
 
-/** What the API does with a model that a company has, and why it is not there: for those who manage it. */
+/** Whether the API offers a model of a company, and if not, why: for the people who manage it. */
 export type ModelState = 'available' | 'disabled' | 'replaced' | 'blocked';
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Upper bounds of the buckets of `request_hours.duration_buckets`, in milliseconds. One more bucket follows, for what
- * is longer. Rows of different releases are added up, so the bounds never change.
+ * Upper bounds of the buckets of `request_hours.duration_buckets`, in milliseconds. The last bucket is for longer
+ * requests. Rows of different releases are added up, so the bounds never change.
  */
 export const DURATION_BOUNDS_MS: readonly number[] = [
   5, 10, 20, 50, 100, 200, 300, 500, 750, 1000, 1500, 2000, 3000, 5000, 7500, 10_000, 15_000, 20_000, 30_000, 60_000,

@@ -56,7 +56,7 @@ export function isWithin(networks: Networks, address: string | null): boolean {
   return address !== null && networks.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
 }
 
-/** A set of addresses; an IPv4-mapped IPv6 address is the IPv4 one. What is no address is not in it. */
+/** A set of addresses. An IPv4-mapped IPv6 address is the IPv4 address. Text that is no address is not in it. */
 interface Networks {
   check(address: string, family?: 'ipv4' | 'ipv6'): boolean;
 }

@@ -14,7 +14,10 @@ type Cost = typeof COST;
 const STORED = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]+)\$([A-Za-z0-9+/]+)$/;
 const MAX_MEMORY = 256 * 1024 * 1024;
 
-/** What nobody types: a second line, what an editor writes first, and what stands for bytes that are not UTF-8. */
+/**
+ * Characters that nobody types: line breaks, the byte order mark of an editor, and the sign for bytes that are not
+ * UTF-8.
+ */
 const UNTYPED = /[\p{Cc}\ufeff\ufffd]/u;
 
 /** Checks a new password. @throws FieldError when it is too short or too long, or nobody could sign in with it */

@@ -29,8 +29,8 @@ export interface Ledger {
   /** Femto-EUR that a key with a budget of its own spent in a month, including records not yet in the database. */
   spentByKey(payer: Payer, month: string): MaybeAsync<Femto>;
   /**
-   * What a key used in a month, including records not yet in the database; what other gateways booked, a second later.
-   * Rejects with GatewayError 503 when the database cannot be asked.
+   * The usage of a key in a month. Records of this gateway count at once, those of others a second later. Rejects with
+   * GatewayError 503 when the database cannot be asked.
    */
   usageOf(payer: Payer, month: string): MaybeAsync<KeyUsage>;
   /**
@@ -58,7 +58,7 @@ export interface Calls {
   find(payer: Payer, requestId: string, months: readonly string[]): Promise<BookedCall | null>;
 }
 
-/** What one request of a strict company can cost. */
+/** The most that one request of a strict company can cost. */
 export interface Reservation {
   readonly requestId: string;
   readonly companyId: string;
@@ -81,13 +81,14 @@ export interface Limiter {
    */
   enter(key: ApiKey, company: Company): MaybeAsync<Hold | null>;
   /**
-   * What is left to a key. Asks the database; tells what this gateway knows if it is away.
+   * The units that a key has left of its limits. Asks the database, or tells what this gateway knows if the database is
+   * away.
    * @param isFresh the database told a moment ago: do not ask again
    */
   left(key: ApiKey, company: Company, isFresh: boolean): Promise<LimitsLeft>;
 }
 
-/** What one request holds of its limits. */
+/** The units that one request holds of its limits. */
 export interface Hold {
   /** Whether tokens are limited. */
   readonly countsTokens: boolean;
@@ -123,7 +124,7 @@ export interface LeasedUnits {
   readonly kind: LimitKind;
   /** Units leased; for calls all slots of this gateway. */
   readonly granted: number;
-  /** What all gateways leased in each of the last seconds, the oldest first. */
+  /** The units that all gateways leased in each of the last seconds, the oldest first. */
   readonly units: readonly number[];
   /** Slots of other gateways. */
   readonly others: number;
@@ -156,11 +157,11 @@ export interface LedgerStore {
   insert(writer: string, records: Buffer, total: Femto | null): Promise<MonthSum[] | 'all'>;
   /** Stores records that can never be inserted, each once, with the reason. */
   setAside(refused: readonly RefusedRecord[]): Promise<void>;
-  /** What companies and keys have spent in the given months; without those that have spent nothing. @param ids see MonthSum */
+  /** The spend of companies and keys in the given months, without those that spent nothing. @param ids see MonthSum */
   spend(ids: readonly string[], months: readonly string[]): Promise<MonthSum[]>;
   /** All figures of companies that may have changed since the cursor, and the next cursor; null starts now. */
   changedSpend(cursor: string | null): Promise<{ cursor: string; sums: readonly MonthSum[] }>;
-  /** What keys used in a month each; those that used nothing are absent. */
+  /** The usage of each key in a month, without keys that used nothing. */
   keyUsage(keys: readonly KeyAndMonth[]): Promise<(KeyAndMonth & Omit<KeyUsage, 'cost'> & { readonly eur: string })[]>;
   /** The rows of calls, those of other keys left out. */
   calls(wanted: readonly WantedCall[]): Promise<BookedCall[]>;
@@ -183,7 +184,7 @@ export interface RefusedRecord {
   readonly reason: string;
 }
 
-/** What a company spent in a month, API and chat, or one of its keys. */
+/** The spend of a company in a month, API and chat, or of one of its keys. */
 export interface MonthSum {
   /** The id of the company; of a key, its company's id, a slash and its own. */
   readonly id: string;
@@ -210,7 +211,7 @@ export interface WantedCall {
 export interface Trail {
   /**
    * Takes a request that is over; never throws and never waits.
-   * @param ms from its head to its end @param added milliseconds of it that were the gateway's own
+   * @param ms from its head to its end @param added milliseconds that the gateway itself took
    * @param firstEvent milliseconds until a stream began; NaN for other answers
    */
   add(request: EndedRequest, ms: number, added: number, firstEvent: number): void;
@@ -275,9 +276,9 @@ export interface EventStore {
   /** Ends the lease of this holder. */
   release(holder: string): Promise<void>;
   /**
-   * Writes a budget alert for every threshold of the present month that is newly reached: of several that a budget
-   * reached at once, the highest alone is told. Then a delivery for each receiver of every new event.
-   * @param cursor of the look before: only what was spent since is looked at; null: everything
+   * Writes a budget alert for every threshold of the present month that a budget newly reached. If it reached several
+   * at once, only the highest is sent. Then writes a delivery of every new event for each receiver.
+   * @param cursor of the look before: only later spend is looked at; null: all spend
    */
   look(cursor: string | null, receivers: EventReceivers): Promise<EventLook>;
   /**
@@ -292,7 +293,7 @@ export interface EventStore {
   trim(): Promise<void>;
 }
 
-/** Whom new events are for. */
+/** The receivers of new events. */
 export interface EventReceivers {
   readonly webhook: boolean;
   /** Budget alerts alone, to owners and administrators of the company. */

@@ -134,7 +134,7 @@ function endOf({ ends }: Shared, { prices }: Model, source: UsageSource, outcome
 
 const NO_ID = ' '.repeat(ID_LENGTH);
 
-/** What a record counts, and where. */
+/** The counts of a record, with the company, key and month that they are for. */
 export interface RecordCost {
   readonly requestId: string;
   readonly companyId: string;

@@ -21,8 +21,8 @@ export type UsageSource = 'upstream' | 'estimated';
 export type Outcome = 'completed' | 'client_aborted' | 'upstream_failed';
 
 /**
- * What was decided about a request once it passed every gate. Made once and never changed: what was
- * admitted is what is sent, rewritten and booked.
+ * All decisions about a request that passed every gate. Made once and never changed: the same values are sent,
+ * rewritten and booked.
  */
 export interface Admission {
   readonly requestId: string;
@@ -32,7 +32,7 @@ export interface Admission {
   /** When it was admitted, milliseconds since the epoch, and the billing month of that instant. */
   readonly at: number;
   readonly month: string;
-  /** What the caller named in `metadata`; empty: nothing. */
+  /** The cost centre that the caller named in `metadata`; empty: none. */
   readonly costCenter: string;
 }
 
@@ -49,7 +49,7 @@ export interface UsageRecord {
   readonly currency: string;
 }
 
-/** What a key used in one billing month: sums over its ledger rows. */
+/** The usage of a key in one billing month: sums over its ledger rows. */
 export interface KeyUsage {
   readonly requests: number;
   readonly promptTokens: number;
@@ -71,7 +71,7 @@ export interface BookedCall {
   readonly outcome: Outcome;
   /** When it was admitted, milliseconds since the epoch. */
   readonly at: number;
-  /** What the tokens consist of; null: not told. */
+  /** The details of the tokens; null: not told. */
   readonly details: BookedDetails;
 }
 
@@ -99,7 +99,7 @@ export function usageRecord(
   return { admission, tokens, cost, source, outcome, details, currency };
 }
 
-/** What some calls came to. EUR is exact decimal text. */
+/** The sums of some calls. EUR is exact decimal text. */
 export interface UsageSums {
   readonly requests: number;
   readonly prompt_tokens: number;

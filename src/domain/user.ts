@@ -2,7 +2,7 @@
 export const ROLES = ['operator', 'owner', 'administrator', 'member'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** Roles that are held in a company: those that one can be invited to. */
+/** The roles of people of a company, to which one can be invited. */
 export const COMPANY_ROLES = ['owner', 'administrator', 'member'] as const satisfies readonly Role[];
 export type CompanyRole = (typeof COMPANY_ROLES)[number];
 

@@ -15,8 +15,8 @@ const ENDS_JOINED =
 const PICTURE = '\\p{Extended_Pictographic}';
 
 /**
- * Joiners and variation selectors where they change what is seen: as Unicode allows them in identifiers (UAX 31, rules A1,
- * A2 and B), in the reph of Bengali and Kannada, and within pictures.
+ * Joiners and variation selectors in places where they are visible: as Unicode allows them in identifiers (UAX 31,
+ * rules A1, A2 and B), in the reph of Bengali and Kannada, and within pictures.
  */
 const MEANT = new RegExp(
   [
@@ -40,7 +40,7 @@ export function unseenIn(text: string): string | null {
  * As `unseenIn`, for an address: there joiners have no place, and each character has one form, that of NFKC. So the sign
  * of Kelvin is no K.
  */
-export function unseenInAddress(address: string): string | null {
+export function unseenInEmail(address: string): string | null {
   const [found] = UNSEEN.exec(address) ?? [...address].filter((each) => each.normalize('NFKC') !== each);
   if (found !== undefined) return codeOf(found);
   return address.normalize('NFKC') === address ? null : 'an accent apart from its letter';

@@ -22,8 +22,13 @@ type SendMail = (mail: Mail) => Promise<void>;
 export function mailer({ url, from }: MailSettings, timeoutMs: number): SendMail {
   const each = timeoutMs / 2; // of connecting and the greeting
   const transport = createTransport({
-    ...{ url, connectionTimeout: each, greetingTimeout: each, dnsTimeout: each, socketTimeout: timeoutMs },
-    ...{ disableFileAccess: true, disableUrlAccess: true },
+    url,
+    connectionTimeout: each,
+    greetingTimeout: each,
+    dnsTimeout: each,
+    socketTimeout: timeoutMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
   });
   return async (mail) => {
     const { promise: late, reject } = Promise.withResolvers<never>();

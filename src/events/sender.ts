@@ -32,14 +32,14 @@ const AT_ONCE = 4; // attempts of each channel
 const WRITE_AGAIN_MS = 1000;
 
 /**
- * Sends events, and looks for budgets that reached a threshold, which become events: on whichever gateway holds
- * the lease.
+ * Sends events, and looks for budgets that reached a threshold, which become events: on whichever gateway holds the
+ * lease.
  *
  *   lease ─> look ─> rows in budget_alerts ─> new rows in events, whoever wrote them, get rows in event_deliveries
  *              └──> each channel: due deliveries ─> attempt ─> delivered, or pending with a longer pause, or dead
  *
- * The database decides what is told once; the lease saves the others the work. A process killed after a
- * receiver took an event, and before that was written, leaves it to be sent again, under the same id.
+ * The database makes sure that each event is written once; the lease saves the other gateways the work. A process
+ * killed after a receiver took an event, and before that was written, leaves it to be sent again, under the same id.
  */
 export class EventSender {
   /** Attempts by channel and result, since the start. */
@@ -124,7 +124,7 @@ export class EventSender {
     // events are written by others as well, and receivers are not to wait for them
     const mayRest = !isFull && !this.#isNews && this.#channels.length === 0;
     if (mayRest && now < this.#quietAt) return;
-    this.#isNews = false; // before looking: what is heard meanwhile may not be in it
+    this.#isNews = false; // before looking: the look may miss news that arrive meanwhile
     this.#quietAt = now + quietEveryMs;
     const { cursor, told, dead } = await store.look(isFull ? null : this.#cursor, this.#receivers);
     if (isFull) this.#fullAt = now + FULL_EVERY_MS;
@@ -134,7 +134,7 @@ export class EventSender {
     if (isFull) await store.trim();
   }
 
-  /** Sends what is due, unless this channel does so already. */
+  /** Sends the due deliveries, unless this channel is sending already. */
   #sendSoon(channel: Channel): void {
     if (this.#sending.has(channel)) return;
     const sending = this.#sendDue(channel)
@@ -167,7 +167,7 @@ export class EventSender {
       if (pause === null) log.warn({ event: event.id, channel, reason }, 'events: one could not be delivered');
       write = () => store.failed(delivery, reason, pause);
     }
-    // what is not written is sent again
+    // deliveries whose result is not written are sent again
     for (;;) {
       try {
         await write();

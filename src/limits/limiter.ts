@@ -145,7 +145,7 @@ export class LeasedLimiter implements Limiter, UnitSource {
     return promise;
   }
 
-  /** Asks the database what is left: other gateways lease too. */
+  /** Asks the database for the units that are left, because other gateways lease too. */
   #update(shares: readonly Share[]): Promise<unknown> {
     return Promise.all(shares.map((share) => this.#await(share, 0)));
   }
@@ -221,8 +221,8 @@ export class LeasedLimiter implements Limiter, UnitSource {
   }
 
   /**
-   * Asks the database for what shares need. A statement that is under way is followed by another.
-   * @param all for all active shares; else only for those that requests wait for
+   * Asks the database for the units that shares need. A statement that is under way is followed by another.
+   * @param all true: for all active shares; false: only for shares that requests wait for
    */
   #lease(all: boolean): void {
     this.#isAllDue ||= all;

@@ -20,11 +20,11 @@ const NO_UNITS: readonly number[] = [];
 
 /** A share of requests or tokens per minute. */
 export class RateShare extends Share {
-  /** What a call takes, smoothed. */
+  /** The units that a call takes, smoothed. */
   typical = 500;
   /** Requests that may still take, settle or return units. */
   holds = 0;
-  /** Units taken since the last measurement, and what a second takes, smoothed. */
+  /** Units taken since the last measurement, and the units of a second, smoothed. */
   #taken = 0;
   #demand = 0;
   #measuredAt = 0;
@@ -33,11 +33,17 @@ export class RateShare extends Share {
   /** Units this gateway leased, by second of the monotonic clock, the oldest first. */
   readonly #own = new Map<number, number>();
   #plannedAt = 0;
-  /** What all gateways leased in each of the last seconds, and when that was told. Leading zeros may be missing. */
+  /**
+   * The units that all gateways leased in each of the last seconds, and when the database told them. Leading zeros may
+   * be missing.
+   */
   #units = NO_UNITS;
   #toldAt = 0;
   #mostAhead = 0;
-  /** What was left of the limit when the database told last, and what this gateway had leased by then; null: it never told. */
+  /**
+   * The units left of the limit when the database told last, and those that this gateway had leased by then; null: it
+   * never told.
+   */
   #leftThen: number | null = null;
   #ownThen = 0;
 
@@ -146,13 +152,13 @@ export class RateShare extends Share {
     this.#mostAhead = Math.floor((this.#leftThen / gateways) * AHEAD_OF_LEFT);
   }
 
-  /** What all gateways leased in each of the last seconds, up to when that was told. */
+  /** The units that all gateways leased in each second, up to the last answer of the database. */
   #aged(now: number): readonly number[] {
     const gone = Math.floor((now - this.#toldAt) / 1000) + this.#units.length - WINDOW_SECONDS;
     return gone >= 0 ? this.#units.slice(gone) : [...new Array<number>(-gone).fill(0), ...this.#units];
   }
 
-  /** What this gateway leased in the last minute and did not return. */
+  /** The units that this gateway leased in the last minute and did not return. */
   #ownUnits(now: number): number {
     let sum = 0;
     for (const [second, units] of this.#own) {

@@ -15,7 +15,7 @@ export interface UnitSource {
   release(slots: SlotShare): void;
 }
 
-/** What one request took of its limits. */
+/** The units that one request took of its limits. */
 export class RequestHold implements Hold {
   readonly #shares: KeyShares;
   readonly #source: UnitSource;

@@ -7,15 +7,15 @@ const REFUSED_MS = 250;
 /** A request that waits for units. */
 interface Waiting {
   readonly units: number;
-  /** The request was refused once, and waits for what another gateway is returning. */
+  /** The request was refused once, and waits for units that another gateway is returning. */
   again: boolean;
   /** @param seconds 0: the units were taken for it; else when they may be free */
   readonly settle: (seconds: number) => void;
 }
 
 /**
- * This gateway's share of one limit of one company or key: units it leased and may use. What demand does not need
- * goes back, what is missing is asked for; the limiter does both for all shares in one statement.
+ * This gateway's share of one limit of one company or key: units it leased and may use. Units that demand does not need
+ * go back, and missing units are asked for. The limiter does both for all shares in one statement.
  *
  *   database ── lease ──> free ── take ──> used
  *            <── back ───┘
@@ -26,7 +26,7 @@ export abstract class Share {
   limit: number;
   /** Units that may be taken; below 0, the number of those that were used without a lease. */
   free = 0;
-  /** Requests that wait, and those of them that were counted in what was asked for. */
+  /** Requests that wait, and how many of them the present question to the database counts. */
   waiting: Waiting[] = [];
   #asking: Waiting[] = [];
   /** The limiter has it among its active shares. */
@@ -66,16 +66,16 @@ export abstract class Share {
   /** Whether a refused request waits 40 ms and asks once more, because another gateway may be giving a slot back. */
   abstract get asksAgain(): boolean;
 
-  /** What to ask the database for; null: nothing now. What goes back is free no longer. */
+  /** The question for the database; null: none now. Units that go back are no longer free. */
   abstract plan(now: number): AskedUnits | null;
 
   /** Nothing is held, and nobody waits. */
   abstract get isIdle(): boolean;
 
-  /** The share is idle, and may be for long: it keeps no more than it needs to tell what is left. */
+  /** Called when the share is idle, maybe for long. It then keeps only the units by which it can tell how many are left. */
   abstract rest(): void;
 
-  /** What is left of the limit, as far as this gateway knows. */
+  /** The units left of the limit, as far as this gateway knows. */
   abstract left(now: number): LimitLeft;
 
   /** Seconds to wait, where the database refused a moment ago; else 0. */
@@ -83,7 +83,7 @@ export abstract class Share {
     return now < this.#refusedUntil ? this.secondsUntil(units, now) : 0;
   }
 
-  /** Takes what was leased, and settles those that wait. @param gateways how many lease, 1 at least */
+  /** Takes the leased units, and settles the requests that wait. @param gateways how many lease, 1 at least */
   accept(leased: LeasedUnits, gateways: number, now: number): void {
     this.receive(leased, gateways, now);
     for (const waiting of this.#takeAsking()) {
@@ -98,7 +98,10 @@ export abstract class Share {
     }
   }
 
-  /** The database is away: settles those that wait. What was to go back is lost until it counts no longer. */
+  /**
+   * The database is away: settles the requests that wait. Units that were on their way back are lost until they no
+   * longer count.
+   */
   failed(_asked: AskedUnits, gateways: number, now: number): void {
     for (const { units, settle } of this.#takeAsking()) {
       settle(this.take(units) || this.takeAlone(units, gateways, now) ? 0 : 1);
@@ -110,7 +113,7 @@ export abstract class Share {
   /** Seconds until so many units may be free; 0: they may be now. */
   protected abstract secondsUntil(units: number, now: number): number;
 
-  /** What those that wait want, which is asked for now. */
+  /** The units for the requests that wait, which are asked for now. */
   protected askForWaiting(): number {
     this.#asking = this.waiting;
     this.waiting = [];

@@ -11,7 +11,7 @@ export class Subject {
   calls: SlotShare | null = null;
   /** Removed from the limiter's table: a reference to it has to be looked up again. */
   forgotten = false;
-  /** What was limited before: calls of that time are in flight still. */
+  /** The kinds that were limited before. Calls of that time are still in flight. */
   readonly #made: { requests?: RateShare; tokens?: RateShare; calls?: SlotShare } = {};
   #wasIdle = false;
 
@@ -31,7 +31,7 @@ export class Subject {
     this.calls = limited(made.calls, maxConcurrent);
   }
 
-  /** Whether nothing of it was active the last time this was asked, and nothing is now. Then it is forgotten. */
+  /** Whether it was inactive at the last two questions. Then it is forgotten. */
   mayForget(): boolean {
     const isIdle = Object.values(this.#made).every(({ active }) => !active);
     this.forgotten = isIdle && this.#wasIdle;
@@ -53,8 +53,8 @@ export class KeyShares {
   readonly companyLimits: Limits | null;
   readonly all: readonly Share[];
   /**
-   * Taken by each request, in this order. The key's come first: what a key is refused takes nothing from its company.
-   * Of either, slots come first: one is asked for again after a second, requests after up to a minute.
+   * Taken by each request, in this order. The key's come first, so that a refusal by the key takes nothing from its
+   * company. Of either, slots come first: one is asked for again after a second, requests after up to a minute.
    */
   readonly entry: readonly Share[];
   readonly calls: readonly SlotShare[];

@@ -1,4 +1,4 @@
-import { checkAddress, checkVisible, FieldError, readInstant } from '../domain/field.ts';
+import { checkEmail, checkVisible, FieldError, readInstant } from '../domain/field.ts';
 import { readCidr } from '../domain/request/cidr.ts';
 import type { Violation } from '../domain/request/request.ts';
 import type { ObjectSchema, Operation, Schema } from './operation.ts';
@@ -54,7 +54,7 @@ const FORMATS: Readonly<Record<string, (text: string) => unknown>> = {
   date: readInstant,
   moment: readInstant,
   cidr: readCidr,
-  email: checkAddress,
+  email: checkEmail,
   name: checkVisible,
 };
 

@@ -1,5 +1,5 @@
 import { ENDPOINTS } from '../domain/text/endpoint.ts';
-import { fateOf, type Result } from '../domain/text/request-fate.ts';
+import { explainRequest, type Result } from '../domain/text/request-fate.ts';
 import { TOKEN_DETAILS } from '../domain/usage.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import type { Sql } from '../store/connection/pool.ts';
@@ -146,7 +146,7 @@ async function list(sql: Sql, { params, query }: Call<never, Filters>): Promise<
     before: cursor === undefined ? null : placeOf(cursor),
     ...(limit === undefined ? {} : { limit }),
   });
-  return { data: rows.map((row) => ({ ...row, result: fateOf(row).result })), next_cursor: next?.id ?? null };
+  return { data: rows.map((row) => ({ ...row, result: explainRequest(row).result })), next_cursor: next?.id ?? null };
 }
 
 function placeOf(cursor: string): RequestCursor {
@@ -159,6 +159,6 @@ async function find(sql: Sql, { params }: Call): Promise<object> {
   const { company = null, request: id } = params;
   const request = await findRequest(sql, id as string, company);
   if (request === null) throw new Problem(404, `Nothing is known of request ${id}.`);
-  const { about: _, ...fate } = fateOf(request);
-  return { ...request, ...fate };
+  const { about: _, ...explanation } = explainRequest(request);
+  return { ...request, ...explanation };
 }

@@ -6,8 +6,8 @@ import { TOKEN_DETAILS } from '../domain/usage.ts';
 import { findCompany } from '../store/company/company.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { snapshot } from '../store/connection/tenant-role.ts';
-import { readUsage, type UsageFilters } from '../store/usage/company-usage.ts';
-import { readUsageDetails } from '../store/usage/details.ts';
+import { readCompanyUsage, type UsageFilters } from '../store/usage/company-usage.ts';
+import { readTokenDetails } from '../store/usage/details.ts';
 import { copyLedger } from '../store/usage/export.ts';
 import { answersOf, readQuality } from '../store/usage/quality.ts';
 import { summaryOf } from '../store/usage/summary.ts';
@@ -104,8 +104,8 @@ export const usageOperations: readonly Operation[] = [
     async run(sql, call) {
       const company = call.params.company as string;
       const range = rangeOf(call);
-      const usage = await readUsage(sql, company, range, filtersOf(call), MOST_LINES);
-      const details = await readUsageDetails(sql, company, range, filtersOf(call));
+      const usage = await readCompanyUsage(sql, company, range, filtersOf(call), MOST_LINES);
+      const details = await readTokenDetails(sql, company, range, filtersOf(call));
       const answers = answersOf(await readQuality(sql, company, range, filtersOf(call)));
       const summary = { ...summaryOf(company, usage, range.from.slice(0, 7), details), answers };
       const { lines: keys } = usage.by_key;

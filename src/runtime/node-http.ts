@@ -4,9 +4,9 @@ import type { Socket } from 'node:net';
 import type { TlsFiles } from './tls-files.ts';
 
 /**
- * node:http without what an import of it loads. An import reads every export of a built-in module,
- * and reading some of these loads fetch, WebSocket and HTTP/2: 16 MB and 30 ms of every start.
- * Types are imported from node:http as usual.
+ * node:http without the modules that an import of it loads. An import reads every export of a built-in module, and
+ * reading some of these loads fetch, WebSocket and HTTP/2: 16 MB and 30 ms of every start. Types are imported from
+ * node:http as usual.
  */
 export const { Agent, createServer, IncomingMessage, request, ServerResponse, STATUS_CODES, validateHeaderValue } =
   process.getBuiltinModule('node:http');
@@ -46,11 +46,13 @@ function boundHandshakes(server: https.Server): void {
   server.on('secureConnection', (socket) => underWay.delete(idOf(socket)));
 }
 
-/** What clients are counted by: an IPv4 address, or the network of an IPv6 address (/64), of which one client has all. */
+/**
+ * The network by which clients are counted: an IPv4 address, or the /64 of an IPv6 address, which one client has whole.
+ */
 export function networkOf(address = ''): string {
   if (address.includes('.')) return address;
   const groups = address.split(':').filter((group) => group !== '').length;
-  const zeros = '0:'.repeat(Math.max(0, 8 - groups)); // what "::" stands for
+  const zeros = '0:'.repeat(Math.max(0, 8 - groups)); // the groups that "::" stands for
   return address.replace('::', `:${zeros}`).split(':', 4).join(':');
 }
 

@@ -5,7 +5,7 @@ const ABANDONED = 1 / 8;
 /** The part that connections and calls may take before they are made fewer. */
 const TAKEN = 15 / 16;
 
-/** What takes open files: a client's connection takes one, and a call takes one to the upstream. */
+/** The users of open files. A client's connection takes one, and a call takes one to the upstream. */
 interface OpenFiles {
   /** Connections of clients. */
   readonly maxConnections: number;

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises';
 
 /** The largest file that a setting may name. Certificates, keys and secrets have kilobytes. */
 const MOST_BYTES = 16_777_216;
-/** Opening a named pipe would otherwise wait for whoever writes to it. Windows has no such flag, and no such pipes. */
+/** Opening a named pipe would otherwise wait for a writer. Windows has no such flag, and no such pipes. */
 const FLAGS = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 /**
@@ -24,7 +24,7 @@ export function readRegularFile(path: string): Buffer {
   }
 }
 
-/** As `readRegularFile`, aside from the event loop, which a slow or dead file system would stop. */
+/** `readRegularFile` outside the event loop, which a slow or dead file system would stop. */
 export async function readRegularFileAside(path: string): Promise<Buffer> {
   try {
     const file = await open(path, FLAGS);

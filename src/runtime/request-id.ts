@@ -55,7 +55,10 @@ const ID = /^([\da-f]{8})-([\da-f]{4})-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$
 /** Where the year 9999 ends: later times have no text that Postgres reads. */
 const LAST = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 
-/** When a request id was made, milliseconds since the epoch; null for what is none, is not in lower case, or was made after the year 9999. */
+/**
+ * When a request id was made, milliseconds since the epoch; null for other texts, ids in upper case, and instants after
+ * the year 9999.
+ */
 export function requestIdTime(id: string): number | null {
   const [, high, low] = ID.exec(id) ?? [];
   const at = Number.parseInt(`${high}${low}`, 16);

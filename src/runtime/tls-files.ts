@@ -12,7 +12,7 @@ const READ_MS = 5000;
 /** The part of a certificate's time that is left when it is time to renew it: nine days of ninety. */
 const SOON = 1 / 10;
 
-/** What is to be told of the files. */
+/** Called when the files or the certificate need attention. */
 interface TlsEvents {
   /** Changed files cannot be used; the certificate before stays in use. */
   failed(error: Error): void;
@@ -20,7 +20,7 @@ interface TlsEvents {
   ends(at: Date, isOver: boolean): void;
 }
 
-/** The contents of both files, and what tells a later state of them apart. */
+/** The contents of both files, and a mark of their state. */
 interface Pair {
   readonly cert: Buffer;
   readonly key: Buffer;
@@ -58,7 +58,7 @@ export class TlsFiles {
     this.#certificate = new X509Certificate(cert);
   }
 
-  /** What `https.createServer` needs. */
+  /** The options for `https.createServer`. */
   get options(): TlsOptions {
     return this.#optionsOf(this.#pair);
   }

@@ -1,6 +1,6 @@
 /**
- * Parts of long work, a few in each turn of the event loop: what else there is to do waits for these at most,
- * however many want to go on.
+ * Runs parts of long work, a few in each turn of the event loop. Other work waits for these few only, however many want
+ * to go on.
  */
 export class Turns {
   readonly #waiting: (() => void)[] = [];
@@ -19,7 +19,7 @@ export class Turns {
 
   readonly #next = (): void => {
     const until = performance.now() + this.#ms;
-    // those that enter meanwhile are behind those of this turn
+    // parts that arrive meanwhile come after those of this turn
     const parts = this.#ms === 0 ? 1 : this.#waiting.length;
     let done = 0;
     try {

@@ -78,7 +78,7 @@ export function answerTooLarge(): GatewayError {
 const TOO_LARGE =
   'The answer is larger than the gateway passes on. It was generated, and is charged. Ask for less in one request.';
 
-/** What the client's error depends on besides the upstream's answer. */
+/** Facts of a call on which the client's error depends, besides the upstream's answer. */
 export interface FailedCall {
   readonly model: Model;
   /** Internal names of other models, the upstream's host and key. */
@@ -100,12 +100,13 @@ export interface ToldFailure {
   readonly error: GatewayError;
   /** The status that the upstream tells; 0: none. */
   readonly status: number;
-  /** What it says, for the operator. */
+  /** The upstream's own words, for the operator. */
   readonly words: string;
 }
 
 /**
- * An error inside an answer whose status is 200, whole or an event: it is what the same words are by status.
+ * An error inside an answer whose status is 200, whole or an event. It becomes the same error as these words with an
+ * error status.
  * @param told the answer, or the data of the event
  * @param ran whether the model generated something: then a retry could charge twice
  */
@@ -116,7 +117,7 @@ export function toldFailure(told: Buffer, call: FailedCall, ran: boolean): ToldF
   return { error, status: read.status, words: `${read.code} ${read.message}`.trim() };
 }
 
-/** The row of the error table for what an upstream says. @param http the answer's status; 0: it was 200 */
+/** The row of the error table for an error of the upstream. @param http the answer's status; 0: it was 200 */
 function failureOf(http: number, told: ToldError, call: FailedCall): GatewayError {
   const status = decisiveStatus(http, told);
   const { message, words, code, type, param } = told;
@@ -149,11 +150,11 @@ function decisiveStatus(http: number, { message, words, status }: ToldError): nu
   return statusOfWords(words) || status || http;
 }
 
-/** What counts as the status of an error that comes with 5xx. */
+/** The status that counts for an error that comes with 5xx. */
 const MEANT: ReadonlySet<number> = new Set([400, 413, 422, 429, 503, 529]);
 /** These speak of the key or of the account, whatever their words are. */
 const NOT_OF_LENGTH: ReadonlySet<number> = new Set([401, 402]);
-/** What a proxy answers whose own time ran out, Cloudflare's too: the provider may still work. */
+/** Statuses of proxies, Cloudflare's too, whose own time ran out. The provider may still work. */
 const GATEWAY_TIMEOUTS: ReadonlySet<number> = new Set([504, 524]);
 const BUSY: ErrorName = 'service_unavailable';
 const FILTERED = 'A content filter refused the prompt. Change it and try again.';

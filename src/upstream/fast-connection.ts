@@ -13,13 +13,15 @@ import {
   wasRefused,
 } from './upstream.ts';
 
-/** The most that one read yields. It adds to what waits for a slow client, whose stream may keep 64 KiB in all. */
+/**
+ * The most bytes of one read. They add to the bytes that wait for a slow client, whose stream may keep 64 KiB in all.
+ */
 const READ_BYTES = 16_384;
 const CONNECTION = Symbol('connection');
 
 type UpstreamSocket = Socket & { [CONNECTION]?: FastConnection };
 
-/** What a connection needs of its pool. */
+/** The parts of the pool that a connection needs. */
 export interface ConnectionPool {
   readonly writer: RequestWriter;
   /** How long a free connection may be used again, in milliseconds. */
@@ -56,7 +58,7 @@ export class FastConnection implements Sender, UpstreamCall {
   #sent: UpstreamRequest | null = null;
   readonly #openedAt = performance.now();
   #connectMs = 0;
-  /** What is left to be sent of a large request. */
+  /** The rest of a large request, which is still to be sent. */
   #rest: RestOfRequest | null = null;
   #paused = false;
 

@@ -7,7 +7,7 @@ const CHECK_MS = 5000;
 
 /**
  * Opens the way to the upstream.
- * @param fast whether to use fast connections, if what they rely on works; otherwise undici's pool is used
+ * @param fast whether to use fast connections, if they pass their check; otherwise undici's pool is used
  * @param warn gets the reason where the fast connections were asked for and are not used
  */
 export async function openUpstream(

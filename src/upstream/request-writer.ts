@@ -90,7 +90,7 @@ export class RestOfRequest {
     this.#send(head);
   }
 
-  /** Whether everything was given to the socket, which may still hold the end of it. */
+  /** Whether the whole request was given to the socket, which may still hold its end. */
   get isSent(): boolean {
     return this.#next >= this.#body.length;
   }

@@ -24,7 +24,7 @@ export class ResponseReader {
   contentType: string | undefined;
   contentEncoding: string | undefined;
   retryAfter: string | undefined;
-  /** What the call cost the router, by its own account. */
+  /** The cost of the call to the router, by its own account. */
   responseCost: string | undefined;
   /** Whether another request may follow on the connection after this answer. */
   reusable = true;
@@ -287,7 +287,7 @@ export class ResponseReader {
   }
 }
 
-// what is expected next
+// the part that is expected next
 const STATUS_LINE = 0;
 const HEADER = 1;
 const LENGTH = 2;

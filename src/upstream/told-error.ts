@@ -3,7 +3,7 @@ import { MAX_REASON } from '../domain/request/refusal.ts';
 /** Longer texts are no errors: reading them would pause the process for all others. */
 const MAX_BYTES = 1024 * 1024;
 
-/** What an upstream says of a failure, in any of the formats of providers, engines and routers. */
+/** An error as an upstream tells it, in any of the formats of providers, engines and routers. */
 export interface ToldError {
   /** In its own words, which may wrap those of others. */
   readonly message: string;
@@ -34,7 +34,7 @@ export function readError(bytes: Buffer): ToldError {
   try {
     value = JSON.parse(written);
   } catch {
-    // nothing in HTML and the like is meant for a client
+    // HTML and the like is never meant for a client
     return /^\s*</.test(written) ? NOTHING : { ...NOTHING, words: written.slice(0, MAX_REASON) };
   }
   if (Array.isArray(value)) value = value[0];
@@ -85,7 +85,10 @@ function statusIn(value: unknown): number {
   return typeof number === 'number' && Number.isInteger(number) && number >= 400 && number < 600 ? number : 0;
 }
 
-/** What codes, types and names of classes stand for; the first that fits. Of gRPC, OpenAI, Anthropic, AWS, LiteLLM and engines. */
+/**
+ * Statuses for codes, types and names of classes; the first that fits. Of gRPC, OpenAI, Anthropic, AWS, LiteLLM and
+ * engines.
+ */
 const NAMES: readonly (readonly [pattern: RegExp, status: number])[] = [
   [/quota_?exceeded|insufficient_?(?:quota|balance|credit|funds)|billing|payment|usage_?limit/i, 402],
   [/rate_?limit|too_?many_?requests|throttl|resource_?exhausted|^(?:tokens|requests)$/i, 429],

@@ -1,7 +1,7 @@
 /** How much earlier than the other side an unused connection is closed: a request sent at that moment would be lost. */
 export const CLOSING_MS = 1000;
 
-/** What is sent to ask the system whether the other side still took the last bytes; servers skip it before a request. */
+/** The probe that shows whether the other side still took the last bytes; servers skip it before a request. */
 export const PROBE = '\r\n';
 const MOST_PROBE_MS = 1000;
 const LEAST_PROBE_MS = 20;
@@ -15,9 +15,9 @@ export function probeDelay(connectMs: number): number {
 }
 
 /**
- * Whether an error shows that the other side cannot have read all of a request: the system could not send the end of it,
- * or a probe behind it, because what came before was refused. An error of reading shows nothing: who read the request
- * and died leaves the same.
+ * Whether an error shows that the other side cannot have read all of a request: the system could not send its end, or a
+ * probe behind it, because earlier bytes were refused. An error of reading shows nothing: a server that read the
+ * request and died leaves the same error.
  */
 export function wasRefused(error: Error & { syscall?: string }): boolean {
   return error.syscall === 'write';
@@ -25,9 +25,9 @@ export function wasRefused(error: Error & { syscall?: string }): boolean {
 
 /** The internal model-routing proxy: one POST per call, over fast connections of our own or over undici. */
 export abstract class Upstream {
-  /** What no log may contain: the master key, and values of headers that the operator added. */
+  /** Texts that no log may contain: the master key, and values of headers that the operator added. */
   readonly keys: readonly string[];
-  /** What no client may see: the keys, and the upstream's host. */
+  /** Texts that no client may see: the keys, and the upstream's host. */
   readonly secrets: readonly string[];
   /** The path of the base address, without a slash at its end. */
   protected readonly basePath: string;
@@ -57,7 +57,9 @@ export abstract class Upstream {
 
 /** A shorter value is an ordinary word, such as "true" or "openai", which answers may hold. */
 const SHORTEST_SECRET = 8;
-/** What stands for a master key where the router asks for none, such as "none" or "EMPTY": `"effort":"none"` stays. */
+/**
+ * Placeholders for a master key where the router asks for none, such as "none" or "EMPTY". So `"effort":"none"` stays.
+ */
 const WORD = /^[a-z]{1,7}$/i;
 
 /** The secrets in the value of a header: the whole value, and the credential behind a scheme, as in "Basic eDp5". */
@@ -140,7 +142,7 @@ export interface AnswerHead {
   readonly contentType: string | undefined;
   readonly contentEncoding: string | undefined;
   readonly retryAfter: string | undefined;
-  /** What the call cost the router, by its own account and in its own currency (`x-litellm-response-cost`). */
+  /** The cost of the call to the router, by its own account and in its own currency (`x-litellm-response-cost`). */
   readonly responseCost: string | undefined;
 }
 

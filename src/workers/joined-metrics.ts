@@ -1,4 +1,4 @@
-import { type Family, formatValue, type Join, textOf } from '../metrics.ts';
+import { type Family, familyText, formatValue, type Join } from '../metrics.ts';
 
 const JOINS: Readonly<Record<Join, (a: number, b: number) => number>> = {
   sum: (a, b) => a + b,
@@ -25,7 +25,7 @@ export class JoinedMetrics {
    */
   text(all: readonly (readonly Family[])[], workers: ReadonlyMap<number, readonly Family[]>): string {
     const own = [...workers].map(([worker, families]) => families.map((family) => labelled(family, worker)));
-    return [...join([...all, this.#ended]), ...join(own)].map(textOf).join('\n');
+    return [...join([...all, this.#ended]), ...join(own)].map(familyText).join('\n');
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Family } from '../metrics.ts';
 
-/** What a worker is told at its start, beside the environment, which it reads itself. */
+/** The settings of a worker at its start. It reads the environment itself. */
 export interface WorkerStart {
   /** The worker's place, from 1: in its log, in metrics, and in its name. */
   readonly worker: number;
@@ -16,18 +16,18 @@ export interface WorkerStart {
   readonly ticketKeys: string;
 }
 
-/** What the supervisor tells a worker. `connection` comes with an accepted connection. */
+/** Messages of the supervisor to a worker. `connection` comes with an accepted connection. */
 export type ToWorker =
   | { readonly start: WorkerStart }
   | 'connection'
   | 'adopt'
-  | { readonly ask: Question; readonly id: number }
+  | { readonly ask: WorkerQuery; readonly id: number }
   | { readonly leave: number };
 
 /** `alive` is answered with no metrics. */
-export type Question = 'metrics' | 'alive';
+export type WorkerQuery = 'metrics' | 'alive';
 
-/** What a worker tells the supervisor. */
+/** Messages of a worker to the supervisor. */
 export type FromWorker =
   | 'ready'
   | { readonly failed: StartFailure }

@@ -17,7 +17,9 @@ const MEBIBYTE = 1_048_576;
 /** Below this a worker would refuse requests: at rest it has some 110 MB. */
 const LEAST_MEMORY = 160 * MEBIBYTE;
 const TICKET_KEYS_BYTES = 48;
-/** Connections of the embedded database for commands, the pages and what a replacement has at the same time. */
+/**
+ * Connections of the embedded database for commands, the pages, and a replacement beside the worker that it replaces.
+ */
 const SPARE_CONNECTIONS = 32;
 
 /** How many workers WORKERS asks for: with "auto" one for each core of the machine or container, as far as memory allows. */
@@ -58,7 +60,7 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
 
   const api = createServer({ noDelay: true });
   api.on('error', (error) => {
-    if (api.listening) log.error({ err: error }, 'cannot accept connections'); // else the start fails with it
+    if (api.listening) log.error({ err: error }, 'cannot accept connections'); // otherwise the start fails
   });
   const health = {
     log,
@@ -111,7 +113,7 @@ function checkMemory(maxMemory: number, count: number): void {
   throw new ConfigError([`WORKERS: ${count} workers need MAX_MEMORY_MB=${needed} or more, and there are ${there}`]);
 }
 
-/** What all workers use: the database, migrated, and the demo upstream. @throws as `openEngine` does */
+/** Opens the parts that all workers use: the migrated database and the demo upstream. @throws as `openEngine` does */
 function openFoundation(config: Config, log: Logger, count: number, options: EngineOptions) {
   // a replacement has its connections beside the one that it replaces
   const settings = { max_connections: String(SPARE_CONNECTIONS + OWN_CONNECTIONS * (count + 1)) };

@@ -1,4 +1,4 @@
-/** Who takes connections. */
+/** A taker of connections. */
 export interface Taker<C> {
   /** Connections it has, and those on their way to it. */
   readonly load: number;
@@ -6,8 +6,9 @@ export interface Taker<C> {
 }
 
 /**
- * Spreads connections: each goes to the taker with the fewest, in turn where several have as few. Counting what is open
- * instead of taking turns keeps the spread even after a taker was replaced. Connections wait while there is no taker.
+ * Spreads connections: each goes to the taker with the fewest, in turn where several have as few. Counting open
+ * connections, instead of taking turns, keeps the spread even after a taker was replaced. Connections wait while there
+ * is no taker.
  */
 export class Spread<C> {
   #takers: Taker<C>[] = [];

@@ -29,7 +29,7 @@ interface SupervisorOptions {
 /** The place of a worker. */
 interface Place {
   readonly number: number;
-  /** Who takes connections for it; null while none does. */
+  /** The worker that takes connections in this place; null while none does. */
   current: WorkerProcess | null;
   startedAt: number;
   crashes: number;
@@ -121,7 +121,7 @@ export class Supervisor {
     return this.#untold > 0 ? null : this.#lost;
   }
 
-  /** Ends all workers at once. What they booked stays in the spool. */
+  /** Ends all workers at once. Their booked records stay in the spool. */
   kill(): void {
     this.#stopping.abort();
     for (const worker of this.#running) worker.kill();

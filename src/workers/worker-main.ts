@@ -6,7 +6,7 @@ import { flushLog, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { parseAddress } from '../store/connection/address.ts';
+import { parseDatabaseUrl } from '../store/connection/address.ts';
 import type { FromWorker, ToWorker, WorkerStart } from './messages.ts';
 
 /** How often the number of open connections is told, while there are some. */
@@ -102,7 +102,7 @@ async function openWorker(start: WorkerStart) {
 
 /** The configuration with this worker's parts of it. @throws ConfigError */
 function configOf({ databaseUrl, upstreamUrl, maxConnections, maxRequests, maxMemoryBytes }: WorkerStart): Config {
-  const config = readConfig(process.env, parseAddress);
+  const config = readConfig(process.env, parseDatabaseUrl);
   return {
     ...config,
     databaseUrl: databaseUrl ?? config.databaseUrl,

@@ -6,13 +6,13 @@ import { type Handle, sendTo } from '../http/handed-over.ts';
 import type { Logger } from '../log.ts';
 import type { Family } from '../metrics.ts';
 import { endOf, type ProcessEnd } from '../runtime/process-end.ts';
-import type { FromWorker, Leave, Question, ToWorker, WorkerStart } from './messages.ts';
+import type { FromWorker, Leave, ToWorker, WorkerQuery, WorkerStart } from './messages.ts';
 import type { Taker } from './spread.ts';
 
 const ANSWER_MS = 2000;
 /** A connection that has not arrived by then may be lost: a process without free descriptors cannot receive one. */
 const ARRIVAL_MS = 2000;
-/** What a worker may take to end beside its requests: the engine's close takes 12 s at most. */
+/** The time that a worker may take to end, besides its requests. The engine's close takes 12 s at most. */
 const CLOSE_MS = 15_000;
 
 /** The supervisor's side of one worker (worker-main.ts). */
@@ -101,7 +101,7 @@ export class WorkerProcess implements Taker<Handle> {
   }
 
   /** @returns null: it does not answer */
-  async ask(what: Question): Promise<readonly Family[] | null> {
+  async ask(what: WorkerQuery): Promise<readonly Family[] | null> {
     if (!this.#child.connected) return null;
     const id = ++this.#asked;
     const { promise, resolve } = Promise.withResolvers<readonly Family[] | null>();
@@ -116,8 +116,8 @@ export class WorkerProcess implements Taker<Handle> {
   }
 
   /**
-   * Lets it finish its requests and end; by force when it takes longer than it may.
-   * To be called when it gets no more connections: those on their way to it arrive before.
+   * Lets it finish its requests and end; by force when it takes too long. To be called when it gets no more
+   * connections: those on their way to it arrive before.
    */
   async leave(seconds: number): Promise<void> {
     this.leaving = true;

@@ -240,8 +240,14 @@ await t.test('the owner creates a key that may do little, and lets it do more', 
   t.match(await row.textContent(), /Kiosk in the hall.*restricted: 3 at once, €9,50 a month.*embeddings/s);
   const [stored] = await office.sql`select * from api_keys where name = 'Kiosk in the hall'`;
   t.match(stored, {
-    ...{ scopes: ['embeddings', 'assistants'], requests_per_minute: null, tokens_per_minute: null, max_concurrent: 3 },
-    ...{ allowed_model_slugs: null, monthly_budget_eur: '9.5', allowed_cidrs: null, revoked_at: null },
+    scopes: ['embeddings', 'assistants'],
+    requests_per_minute: null,
+    tokens_per_minute: null,
+    max_concurrent: 3,
+    allowed_model_slugs: null,
+    monthly_budget_eur: '9.5',
+    allowed_cidrs: null,
+    revoked_at: null,
   });
 });
 

@@ -78,7 +78,10 @@ function run(name: string): { child: ChildProcess; exit: Promise<number | null>;
   mkdirSync(spool, { recursive: true });
   const env = {
     ...Object.fromEntries(Object.entries(environment).map(([key, value]) => [key, local(value)])),
-    ...{ ...CHILD_ENV, PORT: `${api}`, ADMIN_PORT: `${admin}`, SPOOL_DIR: spool },
+    ...CHILD_ENV,
+    PORT: `${api}`,
+    ADMIN_PORT: `${admin}`,
+    SPOOL_DIR: spool,
   };
   const child = spawn(program === 'node' ? process.execPath : program, args, {
     env,

@@ -135,9 +135,15 @@ t.test('responses: a text, with what the request said and detailed usage', async
 t.test('responses: the events of a text, numbered', async (t) => {
   const events = eventsOf(t, (await post('/responses', { input: 'Hello', stream: true })).text);
   t.same(typesOf(events), [
-    ...['response.created', 'response.in_progress', 'response.output_item.added', 'response.content_part.added'],
-    ...['response.output_text.delta', 'response.output_text.done', 'response.content_part.done'],
-    ...['response.output_item.done', 'response.completed'],
+    'response.created',
+    'response.in_progress',
+    'response.output_item.added',
+    'response.content_part.added',
+    'response.output_text.delta',
+    'response.output_text.done',
+    'response.content_part.done',
+    'response.output_item.done',
+    'response.completed',
   ]);
   t.same(
     events.map(({ sequence_number }) => sequence_number),
@@ -235,8 +241,13 @@ t.test('messages: a text, and its events', async (t) => {
   });
   const events = eventsOf(t, (await post('/messages', { ...hello, stream: true })).text);
   t.same(typesOf(events), [
-    ...['message_start', 'content_block_start', 'ping', 'content_block_delta', 'content_block_stop'],
-    ...['message_delta', 'message_stop'],
+    'message_start',
+    'content_block_start',
+    'ping',
+    'content_block_delta',
+    'content_block_stop',
+    'message_delta',
+    'message_stop',
   ]);
   t.match(events[0].message, { model, content: [], usage: { ...whole.usage, output_tokens: 1 } });
   t.equal(events.map(({ delta }) => delta?.text ?? '').join(''), whole.content[0].text);

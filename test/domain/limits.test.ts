@@ -24,10 +24,11 @@ t.test('what is left, and when all of it is', async (t) => {
 t.test('headers as the reference format writes them', async (t) => {
   const requests = { limit: 60, remaining: 59, resetSeconds: 1 };
   const tokens = { limit: 150_000, remaining: 149_984, resetSeconds: 360 };
+  // biome-ignore format: a table
   t.same(limitHeaders({ requests, tokens, calls: null }), [
-    ...['x-ratelimit-limit-requests', '60', 'x-ratelimit-remaining-requests', '59', 'x-ratelimit-reset-requests', '1s'],
-    ...['x-ratelimit-limit-tokens', '150000', 'x-ratelimit-remaining-tokens', '149984'],
-    ...['x-ratelimit-reset-tokens', '6m0s'],
+    'x-ratelimit-limit-requests', '60', 'x-ratelimit-remaining-requests', '59', 'x-ratelimit-reset-requests', '1s',
+    'x-ratelimit-limit-tokens', '150000', 'x-ratelimit-remaining-tokens', '149984',
+    'x-ratelimit-reset-tokens', '6m0s',
   ]);
   t.same(limitHeaders({ requests: null, tokens: null, calls: requests }), []);
 });

@@ -128,8 +128,13 @@ t.test('a record read back tells whose it is and what it costs', async () => {
       const text = bytes.toString('latin1', 0, writer.write(record, bytes, 0));
       const { prompt: promptTokens, completion: completionTokens } = record.tokens;
       assert.deepEqual(readRecordCost(text), {
-        ...{ requestId, companyId: payer.companyId, keyId: payer.id, month },
-        ...{ promptTokens, completionTokens, cost: record.cost },
+        requestId,
+        companyId: payer.companyId,
+        keyId: payer.id,
+        month,
+        promptTokens,
+        completionTokens,
+        cost: record.cost,
       });
     }),
   );

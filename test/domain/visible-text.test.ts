@@ -1,6 +1,6 @@
 import t from 'tap';
 import { readEmail, readName, readPresentEmail, readPresentName } from '../../src/domain/field.ts';
-import { unseenIn, unseenInAddress } from '../../src/domain/visible-text.ts';
+import { unseenIn, unseenInEmail } from '../../src/domain/visible-text.ts';
 
 t.test('names of all scripts, and pictures', async (t) => {
   for (const name of [
@@ -51,29 +51,43 @@ t.test('each class of characters that nobody sees', async (t) => {
       const code = `U+${(each.codePointAt(0) as number).toString(16).toUpperCase().padStart(4, '0')}`;
       for (const text of [`Ac${each}me`, `${each}Acme`, `Acme${each}`, `東${each}京`])
         t.equal(unseenIn(text), code, `${name}: ${code}`);
-      t.equal(unseenInAddress(`op${each}@x.example`), code, code);
-      t.equal(unseenInAddress(`op@x${each}.example`), code, code);
+      t.equal(unseenInEmail(`op${each}@x.example`), code, code);
+      t.equal(unseenInEmail(`op@x${each}.example`), code, code);
     }
   }
 });
 
 t.test('a joiner where it changes nothing', async (t) => {
   for (const text of [
-    ...['Ac\u200dme', 'Ac\u200cme', 'Acme\u200d', '\u200cAcme'],
-    ...['دا\u200cد', 'م\u200dی', 'می\u200c', '\u200cمی', 'می\u200c\u200cخ'],
-    ...['क\u200dष', 'क्\u200d\u200dष', 'क्\u200d', '🚀\u200d', '🚀\u200dx', '1\ufe0f', 'a\ufe0f', '❤\ufe0f\ufe0f'],
+    'Ac\u200dme',
+    'Ac\u200cme',
+    'Acme\u200d',
+    '\u200cAcme',
+    'دا\u200cد',
+    'م\u200dی',
+    'می\u200c',
+    '\u200cمی',
+    'می\u200c\u200cخ',
+    'क\u200dष',
+    'क्\u200d\u200dष',
+    'क्\u200d',
+    '🚀\u200d',
+    '🚀\u200dx',
+    '1\ufe0f',
+    'a\ufe0f',
+    '❤\ufe0f\ufe0f',
   ])
     t.type(unseenIn(text), 'string', JSON.stringify(text));
 });
 
 t.test('an address has one spelling', async (t) => {
   for (const good of ['ada@example.com', 'jörg@müller.example', 'иван@пример.example', "o'neil+tag@x.example"])
-    t.equal(unseenInAddress(good), null, good);
-  t.equal(unseenInAddress('\u212aim@x.example'), 'U+212A', 'the sign of Kelvin');
-  t.equal(unseenInAddress('\uff41da@x.example'), 'U+FF41', 'a wide letter');
-  t.equal(unseenInAddress('\ufb01n@x.example'), 'U+FB01', 'two letters in one character');
-  t.equal(unseenInAddress('می\u200cخ@x.example'), 'U+200C', 'no joiners at all');
-  t.equal(unseenInAddress('jo\u0308rg@x.example'), 'an accent apart from its letter');
+    t.equal(unseenInEmail(good), null, good);
+  t.equal(unseenInEmail('\u212aim@x.example'), 'U+212A', 'the sign of Kelvin');
+  t.equal(unseenInEmail('\uff41da@x.example'), 'U+FF41', 'a wide letter');
+  t.equal(unseenInEmail('\ufb01n@x.example'), 'U+FB01', 'two letters in one character');
+  t.equal(unseenInEmail('می\u200cخ@x.example'), 'U+200C', 'no joiners at all');
+  t.equal(unseenInEmail('jo\u0308rg@x.example'), 'an accent apart from its letter');
 });
 
 t.test('who gives a name or an address is told, who looks for a present one finds it', async (t) => {

@@ -133,7 +133,11 @@ const DEEP_ANSWER = {
   output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hello', ...DEEP }], ...DEEP }],
   content: [{ type: 'text', text: 'Hello', ...DEEP }],
   usage: {
-    ...{ prompt_tokens: 1, completion_tokens: 1, total_tokens: 2, input_tokens: 1, output_tokens: 1 },
+    prompt_tokens: 1,
+    completion_tokens: 1,
+    total_tokens: 2,
+    input_tokens: 1,
+    output_tokens: 1,
     iterations: [{ type: 'message', input_tokens: 1, output_tokens: 1, cost: CANARY, details: [{ a_cost: CANARY }] }],
   },
 };

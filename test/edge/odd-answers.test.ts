@@ -91,8 +91,15 @@ const choice = record({
   error: record({ message: words }),
 });
 const types = fc.constantFrom(
-  ...['response.created', 'response.output_text.delta', 'response.completed', 'response.failed', 'error'],
-  ...['message_start', 'content_block_delta', 'message_delta', 'message_stop'],
+  'response.created',
+  'response.output_text.delta',
+  'response.completed',
+  'response.failed',
+  'error',
+  'message_start',
+  'content_block_delta',
+  'message_delta',
+  'message_stop',
 );
 const result = {
   object: words,

@@ -46,7 +46,10 @@ async function begin(t: Test): Promise<Case> {
     info: (_fields: object, text: string) => void logged.push(text),
   };
   return {
-    ...{ db, receiver, mailbox, logged },
+    db,
+    receiver,
+    mailbox,
+    logged,
     sender(more = {}) {
       const sender = new EventSender({
         store: eventStore(db, db),

@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { parseAddress } from '../../src/store/connection/address.ts';
+import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
 import { until } from '../support/until.ts';
 import { startFaultProxy } from './proxy.ts';
 import { connect, type Life } from './world.ts';
@@ -57,7 +57,7 @@ export function configFile(life: Life, name: string, text: string): string {
  */
 export async function startPooler(life: Life, program: string, url: string): Promise<string> {
   const { url: server } = await startFaultProxy(life, url); // by TCP: the server's socket may be another user's
-  const { targets, user = '', database = '' } = parseAddress(server);
+  const { targets, user = '', database = '' } = parseDatabaseUrl(server);
   const { port: serverPort } = targets[0] as { port: number };
   const port = await freePort();
   const file = configFile(

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { parseAddress } from '../../src/store/connection/address.ts';
+import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
 import type { Life } from './world.ts';
 
 /** A way to the database with faults on request. */
@@ -29,7 +29,7 @@ const BATCH = { command: 'book_usage', answer: 'SELECT' };
 
 /** Forwards to the database of a URL; closed at teardown. */
 export async function startFaultProxy(life: Life, url: string): Promise<FaultProxy> {
-  const { targets, user = '', password = '', database = '' } = parseAddress(url);
+  const { targets, user = '', password = '', database = '' } = parseDatabaseUrl(url);
   const target = targets[0] as { path: string } | { host: string; port: number };
   const pairs = new Set<{ client: Socket; server: Socket }>();
   let frozen = false;

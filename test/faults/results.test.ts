@@ -8,7 +8,8 @@ const ELSEWHERE = { measured: 'as it was here', machine: '8 × Another CPU, Node
 
 t.test('a run of one experiment on another machine keeps what others measured', async (t) => {
   const page = noted(PAGE, {
-    ...{ promise: 'Stop loses nothing', experiment: 'SIGTERM under load, 3 times' },
+    promise: 'Stop loses nothing',
+    experiment: 'SIGTERM under load, 3 times',
     ...ELSEWHERE,
   });
   const [before, after] = [rowsOf(PAGE), rowsOf(page)];

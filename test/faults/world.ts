@@ -7,7 +7,7 @@ import type { Test } from 'tap';
 import type { DemoCall } from '../../src/demo/request.ts';
 import { type Demo, startDemo } from '../../src/demo/server.ts';
 import { digestOf } from '../../src/domain/key.ts';
-import { parseAddress } from '../../src/store/connection/address.ts';
+import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
 import { FAST_HTTP } from '../support/gateway.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
@@ -100,7 +100,7 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
 
 /** A connection beside the gateways' own; numeric values come as text. */
 export function connect(url: string): Sql {
-  const { targets, user, password, database } = parseAddress(url);
+  const { targets, user, password, database } = parseDatabaseUrl(url);
   const options = { ...targets[0], user, password, database, max: 4, onnotice: () => {} };
   return postgres(options as postgres.Options<Record<string, never>>);
 }

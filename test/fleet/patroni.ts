@@ -166,9 +166,10 @@ async function startEtcd(life: Life, root: string): Promise<string> {
   const [client, peer] = [await freePort(), await freePort()];
   const own = `http://127.0.0.1:${client}`;
   const peers = `http://127.0.0.1:${peer}`;
+  // biome-ignore format: a table
   startService(life, installed('etcd') as string, [
-    ...['--enable-v2', '--data-dir', join(root, 'etcd'), '--listen-client-urls', own, '--advertise-client-urls', own],
-    ...['--listen-peer-urls', peers, '--initial-advertise-peer-urls', peers, '--initial-cluster', `default=${peers}`],
+    '--enable-v2', '--data-dir', join(root, 'etcd'), '--listen-client-urls', own, '--advertise-client-urls', own,
+    '--listen-peer-urls', peers, '--initial-advertise-peer-urls', peers, '--initial-cluster', `default=${peers}`,
   ]);
   const healthy = () =>
     fetch(`${own}/health`).then(

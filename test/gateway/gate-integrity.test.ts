@@ -29,16 +29,17 @@ const MODEL = {
 const SERVICES = { steering: new SteeringFilter(STEERING), settings: {} } as Services;
 
 /** What some router somewhere takes for another model, host, key or answer. Written down apart from our list. */
+// biome-ignore format: a table
 const DANGEROUS = [
-  ...['models', 'fallbacks', 'fallback_models', 'model_list', 'context_window_fallback_dict', 'model_id', 'engine'],
-  ...['deployment_id', 'preset', 'route', 'tags', 'prompt_id', 'base_model', 'specific_deployment', 'draft_model'],
-  ...['provider', 'provider_options', 'custom_llm_provider', 'api_base', 'base_url', 'azure_ad_token', 'api_version'],
-  ...['aws_bedrock_runtime_endpoint', 'vertex_project', 'sagemaker_base_url', 's3_endpoint_url', 'deployment_url'],
-  ...['extra_body', 'extra_headers', 'headers', 'targets', 'strategy', 'plugins', 'data_sources', 'vllm_xargs'],
-  ...['kv_transfer_params', 'bootstrap_host', 'api_key', 'user_config', 'litellm_params', 'litellm_metadata'],
-  ...['mock_response', 'input_cost_per_token', 'langfuse_host', 'guardrails', 'compound_custom', 'lora_path'],
-  ...['tensorzero::variant_name', 'system_prompt', 'ignore_eos', 'banned_regex', 'guided_grammar'],
-  ...['web_search_options', 'enable_search', 'prompt_logprobs'],
+  'models', 'fallbacks', 'fallback_models', 'model_list', 'context_window_fallback_dict', 'model_id', 'engine',
+  'deployment_id', 'preset', 'route', 'tags', 'prompt_id', 'base_model', 'specific_deployment', 'draft_model',
+  'provider', 'provider_options', 'custom_llm_provider', 'api_base', 'base_url', 'azure_ad_token', 'api_version',
+  'aws_bedrock_runtime_endpoint', 'vertex_project', 'sagemaker_base_url', 's3_endpoint_url', 'deployment_url',
+  'extra_body', 'extra_headers', 'headers', 'targets', 'strategy', 'plugins', 'data_sources', 'vllm_xargs',
+  'kv_transfer_params', 'bootstrap_host', 'api_key', 'user_config', 'litellm_params', 'litellm_metadata',
+  'mock_response', 'input_cost_per_token', 'langfuse_host', 'guardrails', 'compound_custom', 'lora_path',
+  'tensorzero::variant_name', 'system_prompt', 'ignore_eos', 'banned_regex', 'guided_grammar',
+  'web_search_options', 'enable_search', 'prompt_logprobs',
 ];
 const DANGEROUS_IN_METADATA = ['api_base', 'base_url', 'api_key', 'user_config', 'model_group', 'user_api_key'];
 
@@ -61,17 +62,10 @@ const key = (names: readonly string[]) =>
     ([name, n]) => (SPELLINGS[n] ?? (SPELLINGS[0] as (name: string) => string))(name),
   );
 const GOVERNED = ['model', 'messages', 'stream', 'stream_options', 'metadata', 'max_tokens', 'n'];
+// biome-ignore format: a table
 const scalar = fc.constantFrom(
-  ...['"internal/other"', 'true', 'false', 'null', '1', '0.1000000000000000055', '12345678901234567890', '1e999'],
-  ...[
-    '"x"',
-    '[]',
-    '{}',
-    '["a"]',
-    '"\\ud800"',
-    '{"include_usage":false}',
-    '{"include_usage":true,"Include_Usage":false}',
-  ],
+  '"internal/other"', 'true', 'false', 'null', '1', '0.1000000000000000055', '12345678901234567890', '1e999',
+  '"x"', '[]', '{}', '["a"]', '"\\ud800"', '{"include_usage":false}', '{"include_usage":true,"Include_Usage":false}',
 );
 const metadata = fc
   .array(fc.tuple(key([...DANGEROUS_IN_METADATA, 'tags', 'note']), scalar), { maxLength: 3 })

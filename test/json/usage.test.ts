@@ -92,7 +92,9 @@ t.test('reasoning that stands beside the completion, by the total, is completion
     countsOf(
       readUsage(
         JSON.stringify({
-          ...{ prompt_tokens: 32, completion_tokens: completion, total_tokens: total },
+          prompt_tokens: 32,
+          completion_tokens: completion,
+          total_tokens: total,
           completion_tokens_details: { reasoning_tokens: reasoning },
         }),
         chatUsage,
@@ -165,7 +167,12 @@ t.test('the usage of a message that took several askings is that of all', async 
 });
 
 const told = (more: object) => ({
-  ...{ cached: null, cacheWrite: null, audioPrompt: null, reasoning: null, audioCompletion: null, cost: null },
+  cached: null,
+  cacheWrite: null,
+  audioPrompt: null,
+  reasoning: null,
+  audioCompletion: null,
+  cost: null,
   ...more,
 });
 
@@ -210,7 +217,8 @@ t.test('a detail that cannot be right is left out, and nothing else is', async (
   const bad = [-1, 1.5, Number.NaN, 1e30, '7', true, [], {}, null, 101];
   for (const value of bad) {
     const usage = {
-      ...{ prompt_tokens: 100, completion_tokens: 100 },
+      prompt_tokens: 100,
+      completion_tokens: 100,
       prompt_tokens_details: { cached_tokens: value, cache_write_tokens: value, audio_tokens: 1 },
       completion_tokens_details: { reasoning_tokens: value, audio_tokens: value },
     };
@@ -229,7 +237,10 @@ t.test('a detail that cannot be right is left out, and nothing else is', async (
   }
   const cost = (text: string) => readUsage(`{"prompt_tokens":1,"cost":${text}}`, chatUsage)?.details?.cost;
   t.strictSame(['0', '-0', '3.4500000000000005e-05', '999999.9'].map(cost), [
-    ...['0', '0', '0.000034500000000000005', '999999.9'],
+    '0',
+    '0',
+    '0.000034500000000000005',
+    '999999.9',
   ]);
 });
 
@@ -247,10 +258,14 @@ t.test('the cost in a header counts where the usage has none', async (t) => {
 t.test('until the completion is whole, what is told of it does not count', async (t) => {
   const details = { cached: 1, cacheWrite: null, audioPrompt: null, reasoning: 2, audioCompletion: 3, cost: '4' };
   t.strictSame(promptUsage({ prompt: 5, completion: 6, details }), {
-    ...{ prompt: 5, completion: null, details: told({ cached: 1 }) },
+    prompt: 5,
+    completion: null,
+    details: told({ cached: 1 }),
   });
   t.strictSame(promptUsage({ prompt: 5, completion: 6, details: { ...details, cached: null } }), {
-    ...{ prompt: 5, completion: null, details: null },
+    prompt: 5,
+    completion: null,
+    details: null,
   });
   t.equal(promptUsage({ prompt: null, completion: 6, details }), null);
 });

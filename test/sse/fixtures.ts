@@ -508,9 +508,13 @@ export const STREAMS: readonly StreamFixture[] = [
     slugged(HELLO),
   ),
   ...[
-    ...['{"detail":"worker internal-7b died"}', '{"message":"internal","code":429}', '{"code":500,"msg":"internal"}'],
-    ...['{"errors":[{"message":"internal"}],"success":false}', '{"success":false,"result":null}'],
-    ...['{"status":500,"errorMessage":"internal","usage":null}', '{"type":"exception","text":"internal"}'],
+    '{"detail":"worker internal-7b died"}',
+    '{"message":"internal","code":429}',
+    '{"code":500,"msg":"internal"}',
+    '{"errors":[{"message":"internal"}],"success":false}',
+    '{"success":false,"result":null}',
+    '{"status":500,"errorMessage":"internal","usage":null}',
+    '{"type":"exception","text":"internal"}',
   ].map((fault) => broken(`an error in another shape: ${fault}`, HELLO + event(fault) + UPSTREAM_DONE, slugged(HELLO))),
   relayed(
     'members that could tell an error and tell none',

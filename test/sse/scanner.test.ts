@@ -317,8 +317,22 @@ const run = fc
       .join(''),
   );
 const other = fc.constantFrom(
-  ...[': internal\n', ':\r\r', ': x\r\n\r\n', 'event: message\n', 'id: internal\r', 'retry: 5\r\n', '\n', '\r', 'x\n'],
-  ...['data: \n\n', 'data\r\r', 'data: [DONE]\n\n', 'data: [DONE]\r', 'event: error\n', '\n{"error":1}\n', '\ufeff'],
+  ': internal\n',
+  ':\r\r',
+  ': x\r\n\r\n',
+  'event: message\n',
+  'id: internal\r',
+  'retry: 5\r\n',
+  '\n',
+  '\r',
+  'x\n',
+  'data: \n\n',
+  'data\r\r',
+  'data: [DONE]\n\n',
+  'data: [DONE]\r',
+  'event: error\n',
+  '\n{"error":1}\n',
+  '\ufeff',
 );
 const stream = fc
   .array(

@@ -137,15 +137,17 @@ t.test('the reason of a broken stream quotes the error and never generated text'
 
 const word = fc.string({ unit: 'grapheme', maxLength: 12 });
 const types = {
+  // biome-ignore format: a table
   responses: [
-    ...['response.output_text.delta', 'response.output_text.delta', 'response.output_text.delta'],
-    ...['response.function_call_arguments.delta', 'response.created', 'response.output_text.done', 'error'],
-    ...['codex.x.delta', 'codex.rate_limits', 'response.metadata', 'response.output_item.done'],
-    ...['response.completed', 'response.failed', 'response.incomplete'],
+    'response.output_text.delta', 'response.output_text.delta', 'response.output_text.delta',
+    'response.function_call_arguments.delta', 'response.created', 'response.output_text.done', 'error',
+    'codex.x.delta', 'codex.rate_limits', 'response.metadata', 'response.output_item.done',
+    'response.completed', 'response.failed', 'response.incomplete',
   ],
+  // biome-ignore format: a table
   messages: [
-    ...['content_block_delta', 'content_block_delta', 'content_block_delta', 'message_start', 'ping'],
-    ...['content_block_stop', 'message_delta', 'message_delta', 'message_stop', 'error', 'content', 'x.delta'],
+    'content_block_delta', 'content_block_delta', 'content_block_delta', 'message_start', 'ping',
+    'content_block_stop', 'message_delta', 'message_delta', 'message_stop', 'error', 'content', 'x.delta',
   ],
 };
 /** What a router adds, at any depth. */

@@ -5,7 +5,7 @@ import type { Test } from 'tap';
 import { openApp } from '../../src/app.ts';
 import { readConfig } from '../../src/config.ts';
 import { createLog } from '../../src/log.ts';
-import { parseAddress } from '../../src/store/connection/address.ts';
+import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
 import { ask } from './client.ts';
 import { testDatabase } from './postgres.ts';
 import { until } from './until.ts';
@@ -180,7 +180,7 @@ export async function startGateway(
 
 /** A connection beside the gateway's own, as another program would have it. */
 function connect(url: string): Sql {
-  const { targets, user, password, database } = parseAddress(url);
+  const { targets, user, password, database } = parseDatabaseUrl(url);
   const options = { ...targets[0], user, password, database, max: 2, onnotice: () => {} };
   return postgres(options as postgres.Options<Record<string, never>>);
 }

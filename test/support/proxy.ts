@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { parseAddress, type Target } from '../../src/store/connection/address.ts';
+import { parseDatabaseUrl, type Target } from '../../src/store/connection/address.ts';
 
 /** A proxy in front of a database, to interrupt the connection. */
 export interface Passage {
@@ -20,7 +20,7 @@ export interface Passage {
 
 /** Starts a proxy to the database of a URL; it is closed at teardown. */
 export async function startProxy(t: { teardown(after: () => unknown): unknown }, url: string): Promise<Passage> {
-  const { targets, user = '', password = '', database = '' } = parseAddress(url);
+  const { targets, user = '', password = '', database = '' } = parseDatabaseUrl(url);
   const sockets = new Set<Socket>();
   let frozen = false;
   let connections = 0;

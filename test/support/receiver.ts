@@ -62,7 +62,10 @@ export async function startReceiver(life: Life): Promise<Receiver> {
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hooks?token=of-the-receiver`;
   return {
-    ...{ url, secret, received, forged },
+    url,
+    secret,
+    received,
+    forged,
     answer: (given) => {
       next = given;
     },

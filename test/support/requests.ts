@@ -33,16 +33,24 @@ export async function addRequests(store: TrailStore, rows: readonly SomeRequest[
   const days = all.map(({ at }) => new Date(at).toISOString().slice(0, 10)).sort();
   await store.keep(365, days[0] as string, days.at(-1) as string);
   const json = all.map((row) => ({
-    ...{
-      i: row.id,
-      t: new Date(row.at).toISOString(),
-      c: row.company,
-      k: row.key,
-      s: row.status ?? 200,
-      u: row.upstreamStatus,
-    },
-    ...{ d: row.ms ?? 100, a: row.addedUs ?? 100, e: row.endpoint ?? 'chat.completions', m: row.model, q: row.asked },
-    ...{ x: row.code, p: row.param, o: row.outcome, n: row.prompt, g: row.completion, v: row.eur, r: row.reason },
+    i: row.id,
+    t: new Date(row.at).toISOString(),
+    c: row.company,
+    k: row.key,
+    s: row.status ?? 200,
+    u: row.upstreamStatus,
+    d: row.ms ?? 100,
+    a: row.addedUs ?? 100,
+    e: row.endpoint ?? 'chat.completions',
+    m: row.model,
+    q: row.asked,
+    x: row.code,
+    p: row.param,
+    o: row.outcome,
+    n: row.prompt,
+    g: row.completion,
+    v: row.eur,
+    r: row.reason,
   }));
   await store.insert(Buffer.from(JSON.stringify(json)));
   return all.map(({ id }) => id);

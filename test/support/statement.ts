@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { Database, Sql } from '../../src/store/connection/pool.ts';
 import { checkpointSeals, closeMonth } from '../../src/store/statement/close.ts';
-import type { Bound } from '../../src/store/statement/statement.ts';
+import type { StatementBound } from '../../src/store/statement/statement.ts';
 
 /** Closes a month, whether it is over or not. @param month its first day */
-export async function closeStatement(db: Database, company: string, month: string, bound?: Bound) {
+export async function closeStatement(db: Database, company: string, month: string, bound?: StatementBound) {
   const seals = await db.run(20_000, checkpointSeals);
   return db.transaction(20_000, (sql) => closeMonth(sql, { company, month, seals, ...(bound && { bound }) }));
 }

@@ -4,7 +4,10 @@ import { OPERATIONS } from './list.ts';
 
 const PROBLEM = schema.object(
   {
-    ...{ type: schema.string, title: schema.string, status: { type: 'integer' }, detail: schema.string },
+    type: schema.string,
+    title: schema.string,
+    status: { type: 'integer' },
+    detail: schema.string,
     errors: schema.array(schema.object({ pointer: schema.string, detail: schema.string })),
   },
   ['type', 'title', 'status', 'detail'],

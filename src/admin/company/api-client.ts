@@ -46,7 +46,7 @@ export async function callApi(
   return send(services, path, await (newer === undefined || newer === text ? mint() : newer), body, signal);
 }
 
-/** As the API tells of a call (contract section 5). */
+/** A call as the API shows it (contract section 5). */
 interface BookedCall {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
@@ -55,7 +55,7 @@ interface BookedCall {
   readonly outcome: string;
 }
 
-/** What a call of this person used; null when nothing was booked within seconds. */
+/** The booked usage of a call of this person; null when nothing was booked within seconds. */
 export async function bookedCall(c: PageContext, id: string): Promise<BookedCall | null> {
   for (let tries = 1; ; tries++) {
     const response = await callApi(c, `/usage/${id}`, null);

@@ -29,17 +29,17 @@ import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { onceId, onceInput } from '../page/idempotent-form.ts';
+import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, confirmation, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, lockEdited, seenInput } from '../page/optimistic-lock.ts';
+import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { callApi } from './api-client.ts';
-import { figuresOf, modelChoice, requestIdOf, TRIAL } from './model-call.ts';
+import { figuresOf, MODEL_CALL, modelPicker, requestIdOf } from './model-call.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
 
-/** A company's assistants (spec section 2.6): who sees them, and trial runs. */
+/** A company's assistants (spec section 2.6): who sees them, and runs of them. */
 export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'assistant.read', handle: listPage },
   { method: 'GET', path: `${BASE}/new`, action: 'assistant.write', handle: formPage },
@@ -47,7 +47,15 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'GET', path: `${BASE}/:assistant`, action: 'assistant.write', handle: formPage },
   { method: 'POST', path: `${BASE}/:assistant`, action: 'assistant.write', long: true, handle: edit, page: formPage },
   { method: 'GET', path: RUN, action: 'assistant.run', handle: runPage },
-  { method: 'POST', path: RUN, action: 'assistant.run', permits: 'trials', ...TRIAL, handle: run, page: runPage },
+  {
+    method: 'POST',
+    path: RUN,
+    action: 'assistant.run',
+    permits: 'modelCalls',
+    ...MODEL_CALL,
+    handle: run,
+    page: runPage,
+  },
   { method: 'GET', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: removePage },
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
@@ -142,7 +150,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const title = assistant === null ? 'New assistant' : `Edit ${assistant.name}`;
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? onceInput() : seenInput(state, assistant, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput(state, assistant, LABELS)}
 ${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
 ${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Sent before the messages of every run, together with the current date.' })}
 ${select(state, {
@@ -184,7 +192,7 @@ function readFields(form: Form) {
 async function create(c: PageContext, form: Form): Promise<Response> {
   const company_id = param(c, 'company');
   const fields = readFields(form);
-  const id = onceId(form);
+  const id = idempotentId(form);
   await change(c, (sql) =>
     createOnce(sql, 'assistants', id, () => createAssistant(sql, { id, company_id, ...fields })),
   );
@@ -198,8 +206,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => findAssistant(sql, company, id);
     const page = `/companies/${company}/assistants/${id}`;
-    const edit = { table: 'assistants', id, company, labels: LABELS, changes, find, page } as const;
-    await lockEdited<AssistantRow>(c, sql, form, edit);
+    const rowChange = { table: 'assistants', id, company, labels: LABELS, changes, find, page } as const;
+    await lockEdited<AssistantRow>(c, sql, form, rowChange);
     await setAssistant(sql, id, changes, company);
   });
   return c.redirect(`/companies/${company}/assistants?done=saved`, 303);
@@ -234,7 +242,7 @@ ${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="n
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'message', label: 'Message', type: 'textarea', rows: 4, required: true })}
-${modelChoice(company, state, { name: 'model_slug', value: '', before })}
+${modelPicker(company, state, { name: 'model_slug', value: '', before })}
 ${field(state, { name: 'max_tokens', label: 'Maximum tokens', inputmode: 'numeric', hint: 'Optional.' })}
 <div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${id}/assistants">Back</a></div></form></section>
 ${result}`;

@@ -1,6 +1,6 @@
 import { isLimited } from '../../domain/budget.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
-import { FormQuestion } from '../page/confirmation.ts';
+import { ConfirmationNeeded } from '../page/confirmation.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { html } from '../page/html.ts';
@@ -16,13 +16,13 @@ interface NewBudget {
   readonly spent: string;
 }
 
-/** Asks before a new budget that is used up already. @throws FormQuestion */
+/** Asks before a new budget that is used up already. @throws ConfirmationNeeded */
 export function askIfUsedUp(form: Form, format: Format, { name, budget, before, spent }: NewBudget): void {
   if (!isLimited(budget) || parseEur(budget) === 0n || parseEur(spent) < parseEur(budget)) return;
   const isNew = before === null || parseEur(before) !== parseEur(budget);
   const answer = `budget ${formatEur(parseEur(budget))}`;
   if (!isNew || form.confirms(answer)) return;
-  throw new FormQuestion({
+  throw new ConfirmationNeeded({
     answer,
     title: 'This budget is used up already',
     text: html`<p>${name} has spent <strong>${format.amount(spent)}</strong> this month. With a budget of <strong>${format.amount(budget)}</strong>, calls get 402 at once, until the month ends or the budget is raised.</p>`,

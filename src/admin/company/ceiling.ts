@@ -7,7 +7,7 @@ import { changeAsOperator, mayNow, type PageContext, param, read } from '../page
 import { checkbox, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { type Labels, seenInput } from '../page/optimistic-lock.ts';
+import { type Labels, lockInput } from '../page/optimistic-lock.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
 import { saveCompany } from './company-edit.ts';
 
@@ -61,7 +61,7 @@ export function settingsCard(c: PageContext, company: CompanyRow, form: Form): H
 ${c.var.closedAt === null ? html`<p class="hint">Set by the owners of the company.</p>` : ''}</section>`;
   }
   return html`<section class="card"><h2>Budget and EU gate</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, company, SETTINGS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, company, SETTINGS)}
 ${isAboveLimit(company) ? html`<p class="notice warn-notice">The budget is above the credit limit, which holds: calls are refused from ${format.amount(limit as string)} on.</p>` : ''}
 ${budgetField(state, { value: isLimited(budget) ? budget : '', ceiling: limit === null ? '' : format.eurText(limit) })}
 ${company.budget_mode === 'strict' ? html`<p class="hint">${STRICT}</p>` : ''}
@@ -78,7 +78,7 @@ export async function setSettings(c: PageContext, form: Form): Promise<Response>
   if (refused.budget !== null) form.refuse('budget', `${refused.budget}.`);
   if (refused.nonEu !== null) form.refuse('', LOCKED);
   form.check();
-  const gate = company.eu_locked ? {} : { allow_non_eu_models: asksNonEu }; // what is hidden stays as it is
+  const gate = company.eu_locked ? {} : { allow_non_eu_models: asksNonEu }; // hidden settings stay as they are
   return saveCompany(c, form, {
     labels: SETTINGS,
     changes: { monthly_budget_eur: budget, ...gate },
@@ -93,7 +93,7 @@ export function ceilingsCard(c: PageContext, company: CompanyRow, form: Form): H
   const path = `/companies/${company.id}/ceilings`;
   const state = formState(form, path);
   return html`<section class="card"><h2>Ceilings</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, company, CEILINGS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, company, CEILINGS)}
 <p class="muted">What the company’s owners cannot pass, whatever the settings above say. They apply within a second.</p>
 ${field(state, {
   name: 'credit_limit',

@@ -2,18 +2,18 @@ import { type CompanyRow, findCompany, setCompany } from '../../store/company/co
 import type { Sql } from '../../store/connection/pool.ts';
 import { change, type PageContext, param } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
-import { type Edit, lockEdited } from '../page/optimistic-lock.ts';
+import { lockEdited, type RowChange } from '../page/optimistic-lock.ts';
 
-interface CompanyEdit extends Pick<Edit<CompanyRow>, 'labels' | 'changes'> {
-  /** May throw a FormQuestion. */
+interface CompanyChange extends Pick<RowChange<CompanyRow>, 'labels' | 'changes'> {
+  /** May throw a ConfirmationNeeded. */
   readonly ask?: (sql: Sql, present: CompanyRow) => Promise<void> | void;
   /** Default: under the tenant role. */
   readonly by?: typeof change;
 }
 
-/** Saves one form of the settings page. @throws FormQuestion when somebody else changed the same meanwhile */
-export async function saveCompany(c: PageContext, form: Form, edit: CompanyEdit): Promise<Response> {
-  const { labels, changes, ask = () => {}, by = change } = edit;
+/** Saves one form of the settings page. @throws ConfirmationNeeded when somebody else changed the same meanwhile */
+export async function saveCompany(c: PageContext, form: Form, companyChange: CompanyChange): Promise<Response> {
+  const { labels, changes, ask = () => {}, by = change } = companyChange;
   const id = param(c, 'company');
   const page = `/companies/${id}/settings`;
   await by(c, async (sql) => {

@@ -21,7 +21,7 @@ export const companyEndRoutes: readonly Route[] = [
   { method: 'POST', path: `${BASE}/reopen`, action: 'company.close', whileClosed: true, handle: reopen },
 ];
 
-/** What the settings of a company offer of this. */
+/** Cards of the settings page that export, close, reopen or remove a company. */
 export function endCards(c: PageContext, company: CompanyRow): Html {
   const base = `/companies/${company.id}`;
   const { user } = c.var.session;

@@ -55,11 +55,11 @@ async function companyPage(c: PageContext): Promise<Response> {
       if (company_id === null && company.ownModels.has(slug)) return muted('none'); // the company's own replaces it
       const verb = company.disabledSlugs.has(slug) ? 'Enable' : 'Disable';
       const toggle = html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${verb} ${slug}">${verb}</button></form>`;
-      const trial = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">Try<span class="sr"> ${slug}</span></a>`;
+      const link = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">Try<span class="sr"> ${slug}</span></a>`;
       const canTry = mayNow(c, 'playground.use') && kind === 'chat' && listed.some((each) => each.slug === slug);
       const canChoose = mayNow(c, 'company.choose');
       if (!canTry && !canChoose) return muted('none');
-      return html`<span class="row-actions">${canTry ? trial : ''}${canChoose ? toggle : ''}</span>`;
+      return html`<span class="row-actions">${canTry ? link : ''}${canChoose ? toggle : ''}</span>`;
     },
   };
   const entries = {
@@ -114,7 +114,7 @@ function coming(
   return lines;
 }
 
-/** The colour and the word of a state, and what it means. */
+/** The colour, the word and the meaning of a state. */
 const STATES = {
   available: ['good', 'available', ''],
   disabled: ['bad', 'hidden', 'Disabled here: not listed, calls get 404.'],

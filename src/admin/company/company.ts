@@ -9,10 +9,10 @@ import { change, mayNow, type PageContext, param, type Route, read } from '../pa
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { onceId, onceInput } from '../page/idempotent-form.ts';
+import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, seenInput } from '../page/optimistic-lock.ts';
+import { type Labels, lockInput } from '../page/optimistic-lock.ts';
 import { budgetField, ceilingsCard, NON_EU, setCeiling, setSettings, settingsCard } from './ceiling.ts';
 import { saveCompany } from './company-edit.ts';
 import { endCards } from './company-end.ts';
@@ -62,7 +62,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
   const fields = (
     state: FormState,
-  ) => html`${onceInput()}${field(state, { name: 'name', label: 'Name', required: true })}
+  ) => html`${idempotencyInput()}${field(state, { name: 'name', label: 'Name', required: true })}
 ${budgetField(state, {})}
 ${checkbox(state, NON_EU)}
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}`;
@@ -80,7 +80,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const created_by = c.var.session.user.email;
   const allow_non_eu_models = form.checked('allow_non_eu');
-  const id = onceId(form);
+  const id = idempotentId(form);
   const invitation = await change(c, (sql) =>
     createOnce(sql, 'companies', id, async () => {
       await createCompany(sql, { id, name, monthly_budget_eur: budget, allow_non_eu_models });
@@ -111,7 +111,7 @@ ${limitsCard(c, company, form)}
 ${
   mayNow(c, 'company.rename')
     ? html`<section class="card"><h2>Name</h2>${naming.summary}
-<form method="post" action="${base}/name" class="stack">${csrfInput(c)}${seenInput(naming, company, NAME)}
+<form method="post" action="${base}/name" class="stack">${csrfInput(c)}${lockInput(naming, company, NAME)}
 ${field(naming, { name: 'name', label: 'Company name', value: company.name, required: true })}
 <div class="actions"><button>Rename</button></div></form></section>`
     : ''
@@ -131,7 +131,7 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
 <p class="hint">Set by the operator of this service. A single key can have limits of its own on the <a href="/companies/${company.id}/access">Access</a> page.</p></section>`;
   }
   return html`<section class="card"><h2>Limits</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput<CompanyRow>(state, company, LIMIT_LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<CompanyRow>(state, company, LIMIT_LABELS)}
 <p class="muted">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, company)}</div>
 <div class="actions"><button class="primary">Save limits</button></div></form></section>`;

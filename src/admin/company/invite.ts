@@ -26,11 +26,14 @@ export function countInvitation(c: PageContext, form: Form, company: string): vo
 
 /** The page that shows the link of an invitation. */
 export const invitedRoute: Route = {
-  ...{ method: 'GET', path: '/companies/:company/invitations/:invitation/shown', action: 'people.write' },
-  ...{ whileClosed: true, handle: invitedPage },
+  method: 'GET',
+  path: '/companies/:company/invitations/:invitation/shown',
+  action: 'people.write',
+  whileClosed: true,
+  handle: invitedPage,
 };
 
-/** What the page shows besides. */
+/** Further facts for the page. */
 type Shown = Pick<InvitationRow, 'email' | 'role'> & {
   readonly until: string;
   readonly link: string;
@@ -82,7 +85,7 @@ function sentText(sent: Sent, email: string): Html | string {
     : html`<strong>The e-mail could not be sent.</strong> Give this link to <strong>${email}</strong>, and to nobody else.`;
 }
 
-/** Only with ADMIN_URL: the address of a request could lead whoever gets the e-mail elsewhere. */
+/** Only with ADMIN_URL: the URL of a request could lead the receiver of the e-mail to another site. */
 async function send(c: PageContext, company: string, invitation: InvitationRow, link: string): Promise<Sent> {
   const { mail, adminUrl, log, calendar } = c.var.services;
   if (mail === null || adminUrl === null) return null;

@@ -10,8 +10,8 @@ import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, confirmation, page } from '../page/layout.ts';
-import { type Labels, lockEdited, seenInput } from '../page/optimistic-lock.ts';
-import { keptText } from '../usage/requests.ts';
+import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { retentionText } from '../usage/requests.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
 import { RESTRICTION_LABELS, readRestrictions, restrictionFields } from './restriction.ts';
@@ -48,7 +48,7 @@ ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">All keys</a></p>`
     : html`<section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, key, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, LABELS)}
 ${key.purpose === null ? html`${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}${scopeFields(state, key.scopes)}` : ofPlayground(key)}
 <h2>Limits and restrictions</h2>
 ${restrictionFields(state, company, key)}
@@ -73,7 +73,7 @@ function history({ created_at, created_by, last_used_at, expires_at, revoked_at 
 
 /** Whether somebody still uses a key that does not work any more. @param last the last attempt that is kept */
 function attempts(c: PageContext, requests: string, { id }: KeyRow, last: LastRefused | null): Html {
-  if (last === null) return html`<p>No attempt with it is known since. ${keptText(c)}</p>`;
+  if (last === null) return html`<p>No attempt with it is known since. ${retentionText(c)}</p>`;
   return html`<p class="notice warn-notice">Somebody still uses this key: it was refused last <a href="${requests}/${last.request_id}">${c.var.format.ago(last.occurred_at)}</a>.
 <a href="${requests}?key=${id}&amp;status=401">All refused attempts</a></p>`;
 }
@@ -89,8 +89,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => findKey(sql, id, company);
     const page = `/companies/${company}/access/${id}`;
-    const edit = { table: 'api_keys', id, company, labels: LABELS, changes, find, page } as const;
-    const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, edit);
+    const rowChange = { table: 'api_keys', id, company, labels: LABELS, changes, find, page } as const;
+    const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, rowChange);
     const spent = await readSpent(sql, company, id);
     askIfUsedUp(form, c.var.format, { name: `The key ${key.name}`, budget: changes.monthly_budget_eur, before, spent });
     await setKey(sql, id, changes, company);

@@ -10,7 +10,7 @@ import { type PageContext, param, type Route, read } from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { onceInput } from '../page/idempotent-form.ts';
+import { idempotencyInput } from '../page/idempotent-form.ts';
 import { companyHeading, copyable, page } from '../page/layout.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
 
@@ -18,17 +18,20 @@ import { redirectToSecret, secretOf } from '../page/shown-once.ts';
 
 /** Below the page of the key. `?old=` is the key that it replaces. */
 export const revealRoute: Route = {
-  ...{ method: 'GET', path: '/companies/:company/access/:key/shown', action: 'key.write' },
-  ...{ whileClosed: true, handle: revealPage },
+  method: 'GET',
+  path: '/companies/:company/access/:key/shown',
+  action: 'key.write',
+  whileClosed: true,
+  handle: revealPage,
 };
 
 /** Hidden fields of a form that makes a key: the id of the key, and a secret that only the form knows. */
-export function onceInputs(): Html {
-  return html`${onceInput()}<input type="hidden" name="claim" value="${randomBytes(32).toString('base64url')}">`;
+export function idempotencyInputs(): Html {
+  return html`${idempotencyInput()}<input type="hidden" name="claim" value="${randomBytes(32).toString('base64url')}">`;
 }
 
 /** Reads them. Another session gets no text of a key with them. */
-export function readOnce(c: PageContext, form: Form): { readonly id: string; readonly claim: Claim } {
+export function readIdempotencyInputs(c: PageContext, form: Form): { readonly id: string; readonly claim: Claim } {
   const id = form.required('id', readUuid);
   const secret = form.required('claim', readSecret);
   return { id, claim: { secret, holder: `session ${c.var.session.digest.toString('hex')}` } };
@@ -41,7 +44,7 @@ function readSecret(text: string): string {
 
 /** The form that replaces a key at once: the old one stops, the answer shows the new one. */
 export function replaceForm(c: PageContext, key: { readonly id: string; readonly company_id: string }, button: string) {
-  return html`<form method="post" action="/companies/${key.company_id}/access/${key.id}/rotate" class="inline">${csrfInput(c)}${onceInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
+  return html`<form method="post" action="/companies/${key.company_id}/access/${key.id}/rotate" class="inline">${csrfInput(c)}${idempotencyInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
 }
 
 /** The answer to a form that made a key. @param old the key that it replaces */

@@ -6,7 +6,7 @@ import { csrfInput, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
-import { onceInputs, readOnce, redirectToKey, replaceForm } from './key-reveal.ts';
+import { idempotencyInputs, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
 
 const PATH = '/companies/:company/access/:key/rotate';
 
@@ -33,7 +33,7 @@ async function rotatePage(c: PageContext, form: Form): Promise<Response> {
 <p class="lead"><strong>${key.name}</strong> <code>${key.prefix}…</code> A new key with the same name, scopes, limits and expiry takes its place. Why?</p>${state.summary}
 <section class="card"><h2>A planned change</h2>
 <p>Both keys work during the overlap, so that you can change over without an outage; then the old one ends.</p>
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${onceInputs()}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${idempotencyInputs()}
 ${select(state, { name: 'overlap', label: 'Overlap', choices: Object.entries(OVERLAPS), value: '86400' })}
 <div class="actions"><button class="primary">Create the new key</button></div></form></section>
 <section class="card"><h2>The key leaked</h2>
@@ -46,7 +46,7 @@ ${select(state, { name: 'overlap', label: 'Overlap', choices: Object.entries(OVE
 async function rotate(c: PageContext, form: Form): Promise<Response> {
   const { services, session } = c.var;
   const company_id = param(c, 'company');
-  const { id: new_id, claim } = readOnce(c, form);
+  const { id: new_id, claim } = readIdempotencyInputs(c, form);
   const overlap = Number(form.required('overlap', oneOf('0', ...Object.keys(OVERLAPS))));
   form.check();
   const asked = { id: param(c, 'key'), company_id, overlap, created_by: session.user.email, new_id };

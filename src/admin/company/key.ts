@@ -17,7 +17,7 @@ import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
 import { usageCards } from '../usage/usage-cards.ts';
-import { onceInputs, readOnce, redirectToKey, revealRoute } from './key-reveal.ts';
+import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoute } from './key-reveal.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 
 const BASE = '/companies/:company/access';
@@ -51,11 +51,11 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<KeySort>(c, SORTS);
   const isWritable = mayNow(c, 'key.write');
   const isNew = c.req.query('done') === 'joined'; // the person, who was told to create a key
-  const { company, keys, counts, trials, usage } = await read(c, async (sql) => ({
+  const { company, keys, counts, playgroundRows, usage } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     keys: await pageOfKeys(sql, id, life, query),
     counts: await countKeys(sql, id),
-    trials: await playgroundKeys(sql, id),
+    playgroundRows: await playgroundKeys(sql, id),
     usage: await readPresentSums(sql, id),
   }));
   const view = (state: KeyLife, text: string) =>
@@ -66,7 +66,7 @@ ${isWritable ? html`<a class="button quiet" href="${base}/find">Find a leaked ke
 ${isWritable ? createForm(c, form, company, isNew || (life === 'active' && counts.active === 0)) : ''}
 <nav class="tabs views" aria-label="Keys">${view('active', 'Active keys')}${view('dead', 'Revoked and expired')}</nav>
 ${list(c, keyList(c, life, base), query, keys)}
-${playgrounds(c, trials, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
+${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
 <a class="button quiet" href="/companies/${id}/usage">Details</a></div>
 ${usageCards(usage, format)}</section>`;
   return page(c, `Access of ${company.name}`, body);
@@ -74,7 +74,7 @@ ${usageCards(usage, format)}</section>`;
 
 function createForm(c: PageContext, form: Form, company: Company, isFirst: boolean): Html {
   const path = `/companies/${company.id}/access/create`;
-  const fields = (state: FormState) => html`${onceInputs()}
+  const fields = (state: FormState) => html`${idempotencyInputs()}
 ${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
 ${scopeFields(state, SCOPES)}
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The key works until the end of this day.' })}
@@ -118,7 +118,7 @@ ${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/r
 }
 
 /** Keys of persons who tried models and assistants on the pages. */
-function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html | string {
+function playgrounds(c: PageContext, keys: readonly PlaygroundKey[], base: string): Html | string {
   if (keys.length === 0) return '';
   const { format } = c.var;
   const isWritable = mayNow(c, 'key.write');
@@ -126,7 +126,7 @@ function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html
     Key: ({ id, name }: KeyRow) => html`<strong><a href="${base}/${id}">${name}</a></strong>`,
     Limits: (key: KeyRow) => restrictionsOf(key, format) || muted('none'),
     'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
-    [COST]: ({ spent }: Trial) => format.amount(spent),
+    [COST]: ({ spent }: PlaygroundKey) => format.amount(spent),
     Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')),
   };
   return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">Playgrounds</h2>
@@ -134,7 +134,7 @@ function playgrounds(c: PageContext, keys: readonly Trial[], base: string): Html
 ${table('Playgrounds', keys, { cells, figures: [COST] }, true)}</section>`;
 }
 
-type Trial = Awaited<ReturnType<typeof playgroundKeys>>[number];
+type PlaygroundKey = Awaited<ReturnType<typeof playgroundKeys>>[number];
 
 export function scopeFields(state: FormState, chosen: readonly Scope[]): Html {
   const choices = SCOPES.map((scope) => [scope, SCOPE_TEXTS[scope]] as const);
@@ -166,7 +166,7 @@ export function keyState({ state, expires_at }: KeyRow, now: number): Html {
 async function create(c: PageContext, form: Form): Promise<Response> {
   const { services, session } = c.var;
   const company_id = param(c, 'company');
-  const { id, claim } = readOnce(c, form);
+  const { id, claim } = readIdempotencyInputs(c, form);
   const name = form.required('name', readName);
   const scopes = readScopes(form);
   const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));

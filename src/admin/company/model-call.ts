@@ -6,10 +6,10 @@ import { type Choices, type FormState, select } from '../page/field.ts';
 import type { Html } from '../page/html.ts';
 import { bookedCall } from './api-client.ts';
 
-/** What trials of models and of assistants share. */
+/** Parts that the playground and the runs of assistants share. */
 
-/** What routes have that send a form's prompt to a model. */
-export const TRIAL = { isTrial: true, long: true } as const;
+/** Members of a route whose form is a prompt for a model. */
+export const MODEL_CALL = { savesNothing: true, long: true } as const;
 
 /** Names of models that are not offered, for each reason. */
 const MOST_NAMES = 5;
@@ -23,7 +23,7 @@ export function callableSlugs(company: Company): string[] {
 }
 
 /** A choice of the chat models that a company may call. Its hint says which others there are, and why they are missing. */
-export function modelChoice(
+export function modelPicker(
   company: Company,
   state: FormState,
   spec: { readonly name: string; readonly value: string; readonly before?: Choices },
@@ -50,7 +50,7 @@ export function requestIdOf({ headers }: IncomingMessage): string {
   return String(headers['x-request-id']);
 }
 
-/** What a call used and cost, and its id. @param isRefused it used nothing */
+/** The usage, cost and id of a call, in words. @param isRefused it used nothing */
 export async function figuresOf(c: PageContext, id: string, isRefused: boolean): Promise<string> {
   const call = isRefused ? null : await bookedCall(c, id);
   if (call === null) return `Nothing is booked. x-request-id ${id}`;

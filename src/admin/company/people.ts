@@ -24,7 +24,7 @@ const PERSON = `${BASE}/:user`;
 const INVITATION = '/companies/:company/invitations/:invitation';
 const WRITE = { action: 'people.write' } as const;
 
-/** The people of a company, for its owners: who they are, whom they invite, and what each may do. */
+/** The people of a company, for its owners: their addresses, roles and invitations. */
 export const peopleRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'people.read', handle: listPage },
   { method: 'POST', path: BASE, ...WRITE, permits: 'mails', handle: invite, page: listPage },

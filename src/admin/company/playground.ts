@@ -12,7 +12,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
 import { callApi } from './api-client.ts';
-import { callableSlugs, figuresOf, missingModels, modelChoice, requestIdOf, TRIAL } from './model-call.ts';
+import { callableSlugs, figuresOf, MODEL_CALL, missingModels, modelPicker, requestIdOf } from './model-call.ts';
 
 const BASE = '/companies/:company/playground';
 const action = 'playground.use';
@@ -21,13 +21,13 @@ const BROKEN = 'The answer broke off.';
 /** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action, handle: playgroundPage },
-  { method: 'POST', path: BASE, action, permits: 'trials', ...TRIAL, handle: run, page: playgroundPage },
-  { method: 'POST', path: `${BASE}/stream`, action, ...TRIAL, handle: runStreamed },
+  { method: 'POST', path: BASE, action, permits: 'modelCalls', ...MODEL_CALL, handle: run, page: playgroundPage },
+  { method: 'POST', path: `${BASE}/stream`, action, ...MODEL_CALL, handle: runStreamed },
   { method: 'POST', path: `${BASE}/allow`, action, handle: allow },
-  { method: 'GET', path: `${BASE}/:request`, action, permits: 'trials', handle: figures },
+  { method: 'GET', path: `${BASE}/:request`, action, permits: 'modelCalls', handle: figures },
 ];
 
-/** A part of an answer, and a line of what the script of the page reads. */
+/** A part of an answer: one line of the stream that the page's script reads. */
 interface Piece {
   /** Id of the request: the first piece. */
   readonly request?: string;
@@ -75,7 +75,7 @@ function promptForm(c: PageContext, form: Form, company: Company, path: string):
   if (callableSlugs(company).length === 0)
     return html`<p>The company may call no chat model. ${missingModels(company)} <a href="/companies/${company.id}/models">Its models</a></p>`;
   return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream">${csrfInput(c)}
-${modelChoice(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
+${modelPicker(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
 ${field(state, { name: 'system', label: 'System prompt', type: 'textarea', rows: 2, hint: 'Optional.' })}
 ${field(state, { name: 'prompt', label: 'Prompt', type: 'textarea', required: true })}
 ${field(state, { name: 'max_tokens', label: 'Maximum tokens of the answer', inputmode: 'numeric', hint: '1 to 32000; empty for the model’s own.' })}
@@ -119,9 +119,9 @@ async function run(c: PageContext, form: Form): Promise<Response> {
 
 /** For the script of the page: the pieces of the answer as they come, each a line of JSON. */
 async function runStreamed(c: PageContext, form: Form): Promise<Response> {
-  const { trials, log } = c.var.services;
+  const { modelCalls, log } = c.var.services;
   const call = readCall(form);
-  const release = await trials.acquire(sharerOf(c));
+  const release = await modelCalls.acquire(sharerOf(c));
   const left = new AbortController();
   c.header('content-type', 'application/x-ndjson');
   return stream(c, async (output) => {
@@ -133,7 +133,8 @@ async function runStreamed(c: PageContext, form: Form): Promise<Response> {
       for await (const piece of piecesOf(response)) await send(piece);
     } catch (error) {
       if (left.signal.aborted) return;
-      if (!(error instanceof RefusedChange)) log.warn({ reason: (error as Error).stack }, 'admin: a trial failed');
+      if (!(error instanceof RefusedChange))
+        log.warn({ reason: (error as Error).stack }, 'admin: a call of the playground failed');
       await send({ error: error instanceof RefusedChange ? error.message : BROKEN });
     } finally {
       release();
@@ -162,13 +163,13 @@ async function* piecesOf(response: IncomingMessage): AsyncGenerator<Piece> {
   }
 }
 
-/** What is read of an event. */
+/** The members of an event that are read. */
 interface Chunk {
   readonly choices?: readonly { readonly delta?: { readonly content?: string | null } }[];
   readonly error?: { readonly message: string };
 }
 
-/** What a call used, for the script of the page: after the answer, or after it was stopped. */
+/** The usage of a call for the page's script, after the answer ended or was stopped. */
 async function figures(c: PageContext): Promise<Response> {
   return c.text(await figuresOf(c, param(c, 'request'), false));
 }

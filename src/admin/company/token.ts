@@ -18,7 +18,7 @@ import { change, companyOf, mayNow, type PageContext, param, type Route, read } 
 import { createCard, type FormState, field, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { onceId, onceInput } from '../page/idempotent-form.ts';
+import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import {
   badge,
   companyHeading,
@@ -81,7 +81,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   };
   const fields = (
     state: FormState,
-  ) => html`${onceInput()}${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
+  ) => html`${idempotencyInput()}${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Terraform”.' })}
 <div class="pair">${select(state, { name: 'access', label: 'It may', choices: Object.entries(ACCESS), value: 'read' })}
 ${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The token works until the end of this day.' })}</div>`;
   const isFirst = tokens.length === 0 && before === null;
@@ -101,7 +101,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
   form.check();
   const { email: created_by } = session.user;
-  const id = onceId(form);
+  const id = idempotentId(form);
   const created = await change(c, (sql) =>
     createOnce(sql, 'admin_tokens', id, () =>
       createToken(sql, { id, name, company_id: company, access, created_by, expires_at }),

@@ -4,7 +4,7 @@ import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../sto
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
-import { addressOf, listQuery, searchBar, toNext } from '../page/list.ts';
+import { listQuery, listUrl, searchBar, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
@@ -38,7 +38,9 @@ ${await log(c, `/companies/${company.id}/audit`)}`;
   return page(c, `Audit log of ${company.name}`, body);
 }
 
-/** Search, entries and the way to the next page. Under a company's path: what its owner may see. */
+/**
+ * Search, entries and the link to the next page. Under a company's path it shows the entries that the owner may see.
+ */
 async function log(c: PageContext, path: string): Promise<Html> {
   const { format } = c.var;
   const company = companyOf(c);
@@ -62,7 +64,7 @@ async function log(c: PageContext, path: string): Promise<Html> {
   const more = { from: String(found.next) };
   return html`${searchBar(path, SORTS, { search, sort, descending })}
 ${rows.length === 0 ? emptyText(empty) : table('Changes', rows, { cells }, true)}
-${found.next === null ? '' : toNext(addressOf(path, { search, sort, descending }, more), `${descending ? 'Older' : 'Newer'} changes`)}`;
+${found.next === null ? '' : toNext(listUrl(path, { search, sort, descending }, more), `${descending ? 'Older' : 'Newer'} changes`)}`;
 }
 
 function who({ actor, db_role }: AuditRow): Html {
@@ -73,7 +75,7 @@ function who({ actor, db_role }: AuditRow): Html {
 function what({ action, subject, subject_id, company_id, company_name, before, after }: AuditRow): Html {
   const [tone, verb] = ACTIONS[action];
   const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
-  // of what the log tells, keys alone are nearly never removed
+  // of all audited things, only keys are almost never removed
   const isKept = subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
   return html`${badge(tone, verb)} ${NOUNS[subject] ?? subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
 }
@@ -92,7 +94,7 @@ function changes({ before, after }: AuditRow): Html {
     : html`<details><summary>${differing.length === 1 ? '1 value' : `${differing.length} values`}</summary>${list}</details>`;
 }
 
-/** For two lists, what left and what came; otherwise the value before and the one after. */
+/** For two lists the removed and the added values; otherwise the old value and the new one. */
 function difference(name: string, before: AuditRow['before'], after: AuditRow['after']): Html {
   const [old, present] = [before?.[name], after?.[name]];
   if (Array.isArray(old) && Array.isArray(present)) {
@@ -123,7 +125,7 @@ function inWords(value: unknown): string {
   );
 }
 
-/** A key without a list of what it may use may use all. */
+/** A key without a list may use everything. */
 function shown(value: unknown, name: string): string {
   if (value === undefined || value === null) return name.startsWith('allowed_') ? 'all' : 'none';
   const text = inWords(value);

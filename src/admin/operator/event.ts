@@ -9,9 +9,9 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, emptyText, muted, page, table } from '../page/layout.ts';
-import { filteredAddress, toNext } from '../page/list.ts';
+import { filteredUrl, toNext } from '../page/list.ts';
 
-/** Events of companies and what became of them, for operators. */
+/** Events of companies and their deliveries, for operators. */
 export const eventRoutes: readonly Route[] = [
   { method: 'GET', path: '/events', action: 'event.read', handle: eventsPage },
   { method: 'POST', path: '/events/:event/replay', action: 'event.replay', handle: replay },
@@ -46,7 +46,7 @@ const DELIVERY = {
 const CHANNELS = { webhook: 'Webhook', email: 'E-mail' };
 
 /**
- * The list of events. Its address takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, undelivered or
+ * The list of events. Its URL takes, each of them optional: `kind`, one of EVENT_KINDS; `state`, undelivered or
  * dead; `company`, an id; `before`, the id of an event: those that happened before it.
  */
 async function eventsPage(c: PageContext): Promise<Response> {
@@ -67,9 +67,9 @@ async function eventsPage(c: PageContext): Promise<Response> {
 <p class="lead">Keys created, rotated and revoked, companies closed and reopened, budget alerts and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
 ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
-${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredAddress(form, FILTERS, { company: null })}">All companies</a></p>`}
+${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredUrl(form, FILTERS, { company: null })}">All companies</a></p>`}
 ${rows.length === 0 ? emptyText(isAll ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
-${next === null ? '' : toNext(filteredAddress(form, FILTERS, { before: next }), 'Older events')}`;
+${next === null ? '' : toNext(filteredUrl(form, FILTERS, { before: next }), 'Older events')}`;
   return page(c, 'Events', body);
 }
 
@@ -88,7 +88,7 @@ function cellsOf(c: PageContext, form: Form) {
     When: ({ event }: EventRow) => format.second(new Date(event.occurred_at)),
     Event: (row: EventRow) => whatOf(row, format),
     Company: ({ event: { company } }: EventRow) =>
-      html`<a href="${filteredAddress(form, FILTERS, { company: company.id })}">${company.name}</a>`,
+      html`<a href="${filteredUrl(form, FILTERS, { company: company.id })}">${company.name}</a>`,
     By: ({ event: { actor } }: EventRow) =>
       typeof actor !== 'string' ? muted('the gateway') : html`<span class="by">${actorName(actor)}</span>`,
     Delivery: (row: EventRow) => deliveriesOf(row, format),
@@ -97,7 +97,7 @@ function cellsOf(c: PageContext, form: Form) {
   };
 }
 
-/** The kind, and what it is about: members of the event differ by its kind. */
+/** The kind of an event and its subject. The members of an event differ by its kind. */
 function whatOf({ subject, event }: EventRow, format: Format): Html {
   const { type, company, key, threshold, month, statement } = event as EventRow['event'] & {
     readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;

@@ -17,9 +17,10 @@ export const marginRoutes: readonly Route[] = [
 
 const READ_MS = 30_000;
 const MOST_SHOWN = 200;
+// biome-ignore format: a table
 const FIGURES = [
-  ...['Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price'],
-  ...["Upstream's cost", "Margin by upstream's cost", 'Cached'],
+  'Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price',
+  "Upstream's cost", "Margin by upstream's cost", 'Cached',
 ];
 
 type Sums = DetailedMargin['total'];
@@ -51,7 +52,7 @@ ${by('Company', margin.by_company, margin.companies, ({ company_id, company_name
   return page(c, `Margin in ${name}`, body);
 }
 
-/** The margin of the month in the address, by default the present one. @param extent all if absent @throws FieldError */
+/** The margin of the month in the URL, by default the present one. @param extent all if absent @throws FieldError */
 function readAsked(c: PageContext, extent?: MarginExtent): Promise<DetailedMargin> {
   const { upstreamCurrency: currency, upstreamRate: rate } = c.var.services;
   return read(c, (sql) => readDetailedMargin(sql, monthOf(c), { currency, rate }, extent), READ_MS);
@@ -102,7 +103,10 @@ function sums(c: PageContext, { told, by_model }: DetailedMargin) {
   };
 }
 
-/** In EUR where the rate is known, else as told; and of how many calls, unless it is all. */
+/**
+ * The upstream's own cost: in EUR where the rate is known, otherwise in its currency. The number of calls follows where
+ * some calls have no such cost.
+ */
 function costText(c: PageContext, upstream: ToldSums['upstream'], requests: number): Html | string {
   const { format } = c.var;
   if (upstream === null) return muted('unknown');

@@ -8,7 +8,7 @@ import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, muted, page, table } from '../page/layout.ts';
 
-/** Models and prices from a CSV file: what it would change is shown first. */
+/** Imports models and prices from a CSV file. A preview shows the changes first. */
 export const modelImportRoutes: readonly Route[] = [
   { method: 'GET', path: '/models/import', action: 'model.write', handle: importPage },
   { method: 'POST', path: '/models/import', action: 'model.write', upload: true, handle: importFile, page: importPage },
@@ -36,7 +36,7 @@ async function importFile(c: PageContext, form: Form): Promise<Response> {
   return importPage(c, form, html`${isSure ? CHANGED : ''}${preview(c, result, text)}`, isSure ? 409 : undefined);
 }
 
-/** What a preview shows: it is imported only if it would still do the same. */
+/** A digest of the changes in a preview. The file is imported only if it would still make the same changes. */
 function digestOf(lines: readonly ImportedLine[]): string {
   return hash('sha256', JSON.stringify(lines), 'base64url');
 }
@@ -69,7 +69,7 @@ function problems(mistakes: readonly ImportMistake[]): Html {
 ${more > 0 ? html`<p>And ${more} more.</p>` : ''}</div>`;
 }
 
-/** What would change, and the form that does it. */
+/** The changes that an import would make, and the form that makes them. */
 function preview(c: PageContext, { lines }: ImportResult, text: string): Html {
   const { format } = c.var;
   const count = (state: ImportedLine['state']) => format.count(lines.filter((line) => line.state === state).length);

@@ -19,8 +19,8 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, lockEdited, seenInput } from '../page/optimistic-lock.ts';
-import { companyField, readCompanyChoice } from '../page/picker.ts';
+import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { companyPicker, readPickedCompany } from '../page/picker.ts';
 import { priceLabels, priceText, sentUnit, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
 
@@ -71,7 +71,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     state: FormState,
   ) => html`${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
 ${modelFields(state, null, unit)}
-${await companyField(c, state, 'For', companies)}`;
+${await companyPicker(c, state, 'For', companies)}`;
   const isFirst = models.total === 0 && query.search === '';
   const body = html`<div class="title-row"><h1>Models and prices</h1>
 <a class="button quiet" href="/models/import">Import from CSV</a>${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
@@ -123,7 +123,7 @@ function readModelFields(form: Form) {
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const slug = form.required('slug', readSlug);
-  const company_id = await readCompanyChoice(c, form);
+  const company_id = await readPickedCompany(c, form);
   const fields = readModelFields(form);
   form.check();
   await change(c, (sql) => createModel(sql, { slug, company_id, ...fields }));
@@ -139,7 +139,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
 <p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
 ${unitSwitch(path, unit)}
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${seenInput(state, model, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, LABELS)}
 ${modelFields(state, model, unit)}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>
 ${await priceCards(c, model, form, unit)}`;
@@ -153,8 +153,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const { id, slug, company_id: company } = model;
     const find = () => findModelById(sql, id);
-    const edit = { table: 'models', id, company, labels: LABELS, changes, find, page: `/models/${id}` } as const;
-    await lockEdited<ModelRow>(c, sql, form, edit);
+    const rowChange = { table: 'models', id, company, labels: LABELS, changes, find, page: `/models/${id}` } as const;
+    await lockEdited<ModelRow>(c, sql, form, rowChange);
     await setModel(sql, slug, company, changes);
   });
   return c.redirect('/models?done=saved', 303);

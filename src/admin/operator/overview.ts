@@ -6,8 +6,8 @@ import {
   type ModelHealth,
   type NearBudget,
   type Overview,
+  type OverviewProblem,
   type Period,
-  type Problem,
   problemsOf,
   type Reason,
   type Spender,
@@ -23,7 +23,7 @@ import { reasonCells, shareOf } from '../page/reason.ts';
 
 const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
 
-/** The first page of everybody: operators see the whole installation, others what is theirs. */
+/** The first page of everybody. Operators see the whole installation, others their own companies. */
 export const overviewRoutes: readonly Route[] = [{ method: 'GET', path: '/', action: 'account.use', handle: start }];
 
 function start(c: PageContext): Response | Promise<Response> {
@@ -57,8 +57,8 @@ function chatNote(chat: string, format: Format): Html | string {
   return html`API calls. In-app chat cost ${format.amount(chat)} more; the top spenders and budgets contain it.`;
 }
 
-/** What is wrong, or that nothing is of what was judged. */
-function state(problems: readonly Problem[], day: LastDay, format: Format): Html {
+/** The present problems, or the text that everything checked is well. */
+function state(problems: readonly OverviewProblem[], day: LastDay, format: Format): Html {
   if (problems.length === 0) {
     const why = day.refused === 0 ? '' : html` <a href="#reasons">Why</a>`;
     return html`<p class="notice" role="status">${wellText(day, format.count)}${why}</p>`;
@@ -67,7 +67,7 @@ function state(problems: readonly Problem[], day: LastDay, format: Format): Html
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
 }
 
-/** What is missing before anybody can call the API. */
+/** The steps that are missing before anybody can call the API. */
 function firstSteps({ models, companies }: Awaited<ReturnType<typeof readBeginnings>>): Html | string {
   if (models && companies) return '';
   return html`<section class="card"><h2>First steps</h2><ol>
@@ -77,7 +77,7 @@ ${companies ? '' : html`<li><a href="/companies">Create a company</a>, and invit
 }
 
 /**
- * A day or month so far: its sums beside those of the one before, and who spends most.
+ * A day or month so far: its sums beside those of the period before, and the companies with the most spend.
  * @param other the one before
  * @param query by which the usage page of a company shows the same days
  */

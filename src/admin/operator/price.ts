@@ -15,16 +15,16 @@ import {
   schedulePrice,
   withdrawPrice,
 } from '../../store/company/price.ts';
-import { FormQuestion } from '../page/confirmation.ts';
+import { ConfirmationNeeded } from '../page/confirmation.ts';
 import { change, type PageContext, param, read, removal } from '../page/context.ts';
 import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, muted, page, table } from '../page/layout.ts';
-import { companyField, readCompanyChoice } from '../page/picker.ts';
+import { companyPicker, readPickedCompany } from '../page/picker.ts';
 import { priceText, sentUnit, unitInput } from '../page/price-unit.ts';
 
-/** Prices of a model on its page: their history, those to come, what they were on a day, and what the operator pays. */
+/** Prices of a model on its page: past, present and future prices, the prices of a day, and cost prices. */
 
 const MOST_SHOWN = 100;
 
@@ -41,7 +41,7 @@ export async function priceCards(c: PageContext, model: ModelRow, form: Form, un
   );
   return html`${historyCard(c, model, history, unit)}
 ${scheduleCard(c, form, `${path}/prices`, unit)}
-${await questionCard(c, model, unit)}
+${await pricesOnCard(c, model, unit)}
 ${costCard(c, form, model, costs, unit)}`;
 }
 
@@ -103,7 +103,7 @@ export async function schedule(c: PageContext, form: Form): Promise<Response> {
 
 type Prices = Readonly<Record<'input' | 'output', string>>;
 
-/** Asks before a price takes the place of another one for the same time. @throws FormQuestion */
+/** Asks before a price takes the place of another one for the same time. @throws ConfirmationNeeded */
 function askToReplace(c: PageContext, form: Form, present: NonNullable<DatedPrice['price']>, mine: Prices): void {
   const { input, output, changed_by } = present;
   const answer = `replace ${input} ${output}`;
@@ -111,7 +111,7 @@ function askToReplace(c: PageContext, form: Form, present: NonNullable<DatedPric
   const unit = sentUnit(form);
   const shown = (prices: Prices) =>
     html`<strong>${priceText(c, unit, prices.input)}</strong> and <strong>${priceText(c, unit, prices.output)}</strong>`;
-  throw new FormQuestion({
+  throw new ConfirmationNeeded({
     answer,
     title: 'There is a price for this time already',
     text: html`<p>From then on it is ${shown(present)} per ${UNIT_TOKENS[unit]} prompt and completion tokens, set by <strong>${actorName(changed_by)}</strong>. Yours, ${shown(mine)}, is not saved yet.</p>`,
@@ -136,12 +136,12 @@ export async function withdraw(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`/models/${param(c, 'model')}?done=price-withdrawn`, 303);
 }
 
-/** What the model cost a company on a day. The question is in the address. */
-async function questionCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
+/** The prices of the model for a company on a day. The URL names both. */
+async function pricesOnCard(c: PageContext, { id, slug }: ModelRow, unit: PriceUnit): Promise<Html> {
   const path = `/models/${id}`;
   const asked = new Form(new URLSearchParams(c.req.query()), `${path}#question`);
   const day = asked.optional('day', readDay);
-  const company = asked.values.get('day') ? await readCompanyChoice(c, asked) : null;
+  const company = asked.values.get('day') ? await readPickedCompany(c, asked) : null;
   const answers =
     day === null || asked.messages.size > 0 ? [] : await read(c, (sql) => pricesOn(sql, slug, company, { day }));
   const state = formState(asked, `${path}#question`);
@@ -156,12 +156,12 @@ async function questionCard(c: PageContext, { id, slug }: ModelRow, unit: PriceU
   return html`<section class="card" id="question"><h2>What was the price?</h2>${state.summary}
 <form method="get" action="${path}#question" class="stack">
 ${field(state, { name: 'day', label: 'Day', type: 'date', required: true, hint: `In ${c.var.services.calendar.timeZone}.` })}
-${await companyField(c, state, 'Company', 'Name or id; empty for one without a model of its own.')}
+${await companyPicker(c, state, 'Company', 'Name or id; empty for one without a model of its own.')}
 <div class="actions"><button>Show the price</button></div></form>
 ${answers.length === 0 ? '' : table(`Prices on ${day}, in EUR per ${UNIT_TOKENS[unit]} tokens`, answers, { cells, figures: ['Prompt', 'Completion'] })}</section>`;
 }
 
-/** What the operator pays: never on a page of a company. */
+/** The cost prices of the operator. They are never on a page of a company. */
 function costCard(c: PageContext, form: Form, model: ModelRow, rows: readonly CostPriceRow[], unit: PriceUnit): Html {
   const path = `/models/${model.id}/costs`;
   const state = formState(form, path);

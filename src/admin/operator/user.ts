@@ -10,7 +10,7 @@ import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { companyField, readCompanyChoice } from '../page/picker.ts';
+import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
 /** The users who may sign in, and their roles, for operators. */
 export const userRoutes: readonly Route[] = [
@@ -37,7 +37,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     state: FormState,
   ) => html`${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
 <div class="pair">${select(state, { name: 'role', label: 'Role', choices: ROLES.map((role) => [role, role]), value: 'owner' })}
-${await companyField(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
+${await companyPicker(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}`;
   const body = html`<h1>Users</h1>
 <p class="lead">Owners manage their company with its people, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of that. Operators see everything. To let people choose their own passwords, invite them on the People page of their company.</p>
@@ -49,7 +49,7 @@ ${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'T
 async function create(c: PageContext, form: Form): Promise<Response> {
   const email = form.required('email', readEmail);
   const role = form.required('role', oneOf(...ROLES));
-  const company_id = await readCompanyChoice(c, form);
+  const company_id = await readPickedCompany(c, form);
   const password = form.optional('password', readPassword);
   if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
   if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');

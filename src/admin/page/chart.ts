@@ -4,7 +4,7 @@ import { type Html, html } from './html.ts';
 
 /** Costs by the hour, day or month, and model. */
 interface CostChart {
-  /** What the chart shows, such as "Cost per day in November 2026". */
+  /** The title of the chart, such as "Cost per day in November 2026". */
   readonly title: string;
   /** Names the axis of time. */
   readonly axis: string;
@@ -97,7 +97,7 @@ function paintOf(at: number): Html {
   return paint(`s${at}`, at === 0 ? null : `p${at}`);
 }
 
-/** What a part of a chart looks like, and what it stands for. @param over what is drawn over it */
+/** The look of a part of a chart, and its meaning. @param over the fill that is drawn over it */
 function legendEntry(painted: Html, text: string, over: Html | null = null): Html {
   const rects = [painted, over].map((each) => each && html`<rect ${each} width="14" height="14" rx="2"/>`);
   return html`<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true">${rects}</svg>${text}</span>`;
@@ -171,7 +171,7 @@ ${stacks.map((bar, at) => {
 </svg>`;
 }
 
-/** What is at a bar: the sum, and a line for each of its dearest models. */
+/** The text at a bar: the sum, and a line for each of its dearest models. */
 function costsOf({ name, costs, total }: Stack, format: Format): string {
   const exact = costs.map(({ model, cost_eur }) => ({ model, eur: parseEur(cost_eur) }));
   const dearest = exact.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
@@ -203,8 +203,8 @@ function px(value: number): string {
 }
 
 /**
- * A bar of a budget, with its legend: spent by in-app chat, then by API calls, what of it is beyond the budget, and the
- * forecast. All in percent.
+ * A bar of a budget, with its legend: the spend of in-app chat, the spend of API calls, the part beyond the budget, and
+ * the forecast. All in percent.
  * @param total spent by both
  */
 export function budgetBar(chat: number, total: number, forecast: number | null): Html {

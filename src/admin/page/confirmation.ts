@@ -1,22 +1,25 @@
 import type { PageContext } from './context.ts';
-import { keptInputs } from './field.ts';
+import { hiddenInputs } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 import { page } from './layout.ts';
 
 interface Asked {
-  /** What `Form.confirms` finds once the user has confirmed. It names what was shown, so that news is asked again. */
+  /**
+   * The value that `Form.confirms` finds once the user has confirmed. It names the shown facts, so that a change of
+   * them asks again.
+   */
   readonly answer: string;
   readonly title: string;
   readonly text: Html;
-  /** What confirms. */
+  /** The label of the button that confirms. */
   readonly button: string;
   /** A way out besides changing the form. */
   readonly link?: { readonly href: string; readonly text: string };
 }
 
 /** A form that would do more than its user may expect. Thrown before anything is changed; the form comes back. */
-export class FormQuestion extends Error {
+export class ConfirmationNeeded extends Error {
   override readonly name = 'FormQuestion';
   readonly asked: Asked;
 
@@ -27,10 +30,10 @@ export class FormQuestion extends Error {
 }
 
 /** Asks: the form is in the page, and is sent again with the answer, or shown again to be changed. */
-export function questionPage(c: PageContext, form: Form, { asked }: FormQuestion): Promise<Response> {
+export function confirmationPage(c: PageContext, form: Form, { asked }: ConfirmationNeeded): Promise<Response> {
   const { answer, title, text, button, link } = asked;
   const body = html`<h1>${title}</h1><section class="card"><div role="alert" tabindex="-1" autofocus>${text}</div>
-<form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.csrf}">${keptInputs(form)}
+<form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.csrf}">${hiddenInputs(form)}
 <button class="primary" name="confirmed" value="${answer}">${button}</button>
 <button class="quiet" name="step" value="show">Change what I typed</button>${
     link === undefined ? '' : html` <a class="button quiet" href="${link.href}">${link.text}</a>`

@@ -14,11 +14,11 @@ import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
 import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
-import type { Attempts, ChangeLimit, Throttle } from './throttle.ts';
+import type { Attempts, ChangeThrottle, Throttle } from './throttle.ts';
 
 const DEADLINE_MS = 5000;
 
-/** What pages are made from. */
+/** The services that pages are made from. */
 export interface PageServices extends PagesSettings {
   readonly db: Database;
   readonly calendar: Calendar;
@@ -33,18 +33,18 @@ export interface PageServices extends PagesSettings {
   readonly attempts: Attempts;
   /** Invitations by company: each may be an e-mail to anybody. */
   readonly invitations: Throttle;
-  readonly changes: ChangeLimit;
+  readonly changes: ChangeThrottle;
   /** Limits exports and other reports, which may take minutes. */
   readonly slow: Semaphore;
   /** Limits e-mails, which wait for a mail server and hold no database connection. */
   readonly mails: Semaphore;
-  /** Limits trials of models and assistants, which may take minutes too, but hold no database connection. */
-  readonly trials: Semaphore;
-  /** Texts of keys for trials, by company and user. They are nowhere else. */
+  /** Limits calls that people make to models and assistants, which may take minutes too, but hold no database connection. */
+  readonly modelCalls: Semaphore;
+  /** Texts of playground keys, by company and user. They are nowhere else. */
   readonly texts: LRUCache<string, Promise<string>>;
 }
 
-/** What Hono's context holds besides the request. Only `services` is set before a user is signed in. */
+/** The values in Hono's context besides the request. Only `services` is set before a user is signed in. */
 export interface PageEnv {
   Bindings: FormBindings;
   Variables: {
@@ -67,17 +67,17 @@ export interface Route {
   readonly path: string;
   /** The permission a user needs; see permission.ts. */
   readonly action: Action;
-  /** Whose permit it takes in place of one of those that keep pages fast. */
-  readonly permits?: 'mails' | 'trials' | 'slow';
+  /** The semaphore whose permit it takes, instead of the one that keeps pages fast. */
+  readonly permits?: 'mails' | 'modelCalls' | 'slow';
   /** Works for a closed company although it changes something. */
   readonly whileClosed?: true;
-  /** Nothing of its form is kept, so it does not count as a change. */
-  readonly isTrial?: true;
+  /** Nothing of its form is saved, so it does not count as a change. */
+  readonly savesNothing?: true;
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */
   readonly long?: true;
   /** The form is sent as multipart/form-data and may have a file, up to 1 MiB in all. */
   readonly upload?: true;
-  /** @param form what was sent; empty for GET */
+  /** @param form the fields that were sent; empty for GET */
   handle(c: PageContext, form: Form): Response | Promise<Response>;
   /** The page with the form, shown again with its values and messages when the form is refused. */
   page?(c: PageContext, form: Form): Response | Promise<Response>;
@@ -88,7 +88,7 @@ export function read<T>(c: PageContext, query: Work<T>, deadlineMs = DEADLINE_MS
   return within(c.var.services.db, companyOf(c), deadlineMs, query, c.var.session.user.role);
 }
 
-/** Reads the company of the path, and something of it. @throws RefusedChange not_found */
+/** Reads the company of the path, and more about it. @throws RefusedChange not_found */
 export function readOfCompany<T>(c: PageContext, query: (sql: Sql, company: string) => PromiseLike<T>) {
   const id = param(c, 'company');
   return read(c, async (sql) => [await findCompany(sql, id), await query(sql, id)] as const);
@@ -103,7 +103,7 @@ export function change<T>(c: PageContext, work: (sql: Sql) => PromiseLike<T>): P
   });
 }
 
-/** A change that removes something. What is not there was removed before, such as by the same form: that is no error. */
+/** A change that removes something. If the thing is gone already, such as by the same form, that is no error. */
 export async function removal(c: PageContext, work: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
   try {
     await change(c, work);
@@ -123,14 +123,14 @@ export function changeAsOperator<T>(
   return countedChange(c.var.services, { actor: email, company: company_id, bytes }, deadlineMs, work);
 }
 
-/** The company of whoever makes a change, and the bytes of the form or body. */
+/** The company of the person or program that makes a change, and the bytes of the form or body. */
 interface Maker {
   readonly actor: string;
   readonly company: string | null;
   readonly bytes: number;
 }
 
-/** One transaction of a change. What the audit log keeps of it counts for the company of its maker. */
+/** One transaction of a change. The bytes that it adds to the audit log count for the company of its maker. */
 export async function countedChange<T>(
   { db, changes }: PageServices,
   { actor, company, bytes }: Maker,
@@ -154,7 +154,7 @@ export function clientOf(c: PageContext): string {
   return (c.req.header(CLIENT_HEADER) as string).split(' ')[1] ?? '';
 }
 
-/** Who shares permits: all people of one company, or one operator. */
+/** The sharers of permits: all people of one company, or one operator. */
 export function sharerOf(c: PageContext): string {
   const { company_id, user_id } = c.var.session.user;
   return company_id ?? user_id;

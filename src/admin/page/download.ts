@@ -6,10 +6,13 @@ import type { FormBindings } from './form.ts';
 
 /** How long a client may read nothing of a file before its connection is closed: a database connection waits with it. */
 const STALL_MS = 60_000;
-/** A reader who was waited for this long in all and took less than so much of it gives way to whoever finds no permit. */
+/**
+ * A reader gives way to a newcomer without a permit once the wait for it was this long in all and it took less than
+ * this.
+ */
 const PATIENCE_MS = 10_000;
 const LEAST_BYTES_PER_MS = 256;
-/** What was sent before a reader was waited for this long may still be in the buffers of the connections. */
+/** Bytes sent before the wait for a reader was this long may still be in the buffers of the connections. */
 const FILLING_MS = 1000;
 
 /** Letters of a company's name in the name of a file: a file system takes 255 bytes. */
@@ -71,7 +74,7 @@ export async function download<E extends { Bindings: FormBindings }>(
     return isSlow;
   };
   const release = isHead ? null : await slow.acquire(sharer, giveWay);
-  nameFile(c, file); // not before: who gets no permit gets a page
+  nameFile(c, file); // not before: a reader without a permit gets a page
   if (release === null) return c.body(null);
   return stream(
     c,

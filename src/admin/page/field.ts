@@ -8,8 +8,8 @@ import { writeNumber } from './number-text.ts';
 export type FormState = ReturnType<typeof formState>;
 
 /**
- * What the controls of one form show: the values that were sent, or those given by the page.
- * @param path where the form of the page is sent; what was sent to another path does not concern it
+ * The state of the controls of one form: the values that were sent, or those given by the page.
+ * @param path where the form of the page is sent; values sent to another path are ignored
  */
 export function formState(form: Form, path: string) {
   const sent = form.path === path ? form : null;
@@ -45,8 +45,8 @@ function summaryOf(messages: ReadonlyMap<string, string>, isResumed: boolean, ha
 }
 
 /**
- * What every form carries: the proof that it comes from a page of this session, whose it is, and the language its
- * numbers are in. A form that outlives its session is shown again to the same user only.
+ * The hidden fields of every form: the proof that it comes from a page of this session, its user, and the language of
+ * its numbers. A form that outlives its session is shown again to the same user only.
  */
 export function csrfInput(c: PageContext): Html {
   const { session, format } = c.var;
@@ -54,7 +54,7 @@ export function csrfInput(c: PageContext): Html {
 }
 
 /** Hidden fields with the same values as those that were sent, but for passwords and keys. */
-export function keptInputs(form: Form): Html[] {
+export function hiddenInputs(form: Form): Html[] {
   return form.kept.map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 }
 
@@ -65,7 +65,7 @@ interface Control {
 }
 
 /**
- * The form that adds something, above the list of what is there: folded until it is wanted.
+ * The form that adds something, above the list of present things. It is folded until it is wanted.
  * @param spec.isFirst nothing is there yet
  */
 export function createCard(
@@ -128,7 +128,7 @@ ${description(state, spec)}</div>`;
 /** Values and their texts. */
 export type Choices = readonly (readonly [string, string])[];
 
-/** What a select element offers. */
+/** The options of a select element. */
 export function options(choices: Choices, chosen: string): Html[] {
   return choices.map(
     ([value, text]) => html`<option value="${value}"${value === chosen ? raw(' selected') : ''}>${text}</option>`,

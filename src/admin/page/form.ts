@@ -55,7 +55,7 @@ export class Form {
     return text === '' ? null : (this.#read(name, text, read) ?? null);
   }
 
-  /** Names and values to send again: all but passwords, keys, and what belongs to one request. */
+  /** Names and values to send again: all but passwords, keys, and fields of one request alone. */
   get kept(): [string, string][] {
     const dropped = new Set([...ONE_REQUEST, ...this.values.getAll('secret')]);
     return [...this.values].filter(([name]) => !dropped.has(name));
@@ -122,7 +122,7 @@ export function isUploaded(c: FormRequest): boolean {
 }
 
 /**
- * A form with a file: the file's text is the value of `csv`, in place of what was typed there.
+ * A form with a file: the file's text is the value of `csv`, in place of the typed text.
  * @throws HTTPException 415 for another form, 413 for a large one, 400 for one that cannot be read
  */
 export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form> {

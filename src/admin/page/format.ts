@@ -1,5 +1,5 @@
 import type { Clock } from '../../domain/ports.ts';
-import { ALL_DIGITS, eurIn, euro, roundedCents, textOf } from '../../domain/text/eur-text.ts';
+import { ALL_DIGITS, eurIn, euro, joinedParts, roundedCents } from '../../domain/text/eur-text.ts';
 import { type Html, html } from './html.ts';
 import { pageLocale } from './locale.ts';
 
@@ -20,7 +20,7 @@ const MOST_PERCENT = 1_000_000;
 export function formatFor(language: string, timeZone: string, clock: Clock = Date.now) {
   const locale = pageLocale(language);
   return {
-    /** The reader's own: what the reader types into forms may follow it. */
+    /** The language of the reader. Numbers that the reader types may follow it. */
     language,
     ...amounts(locale),
     ...numbers(locale),
@@ -38,7 +38,7 @@ function amounts(locale: string) {
   const prices = euro(locale, 2, 12);
   const digits = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
   const cents = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-  /** What is read, with the exact text as its tooltip and for screen readers where that is another one. */
+  /** The text that is shown. Where the exact text differs, it is the tooltip, and screen readers say it. */
   const rounded = (text: string, exactText: string): Html =>
     text === exactText
       ? html`<span class="eur">${text}</span>`
@@ -50,7 +50,7 @@ function amounts(locale: string) {
     /** The same as plain text, where there can be no tooltip. */
     eurFixed: (amount: string): string => shown(amount),
 
-    /** What a single call cost, which is often less than a cent: exact. Digits after the cents are smaller. */
+    /** The exact cost of a single call, which is often less than a cent. Digits after the cents are smaller. */
     eur(amount: string): Html {
       return html`<span class="eur">${exactParts(amount).map(({ type, value }) => {
         if (type !== 'fraction' || value.length === 2) return value;
@@ -63,12 +63,12 @@ function amounts(locale: string) {
 
     /** A rounded amount, for axes. */
     eurAxis(amount: number, decimals: number): string {
-      return textOf(euro(locale, decimals, decimals)(String(amount)));
+      return joinedParts(euro(locale, decimals, decimals)(String(amount)));
     },
 
     /** A price with all its decimals. */
     price(amount: string): string {
-      return textOf(prices(amount));
+      return joinedParts(prices(amount));
     },
 
     /** An exact amount of another currency, such as "0.0003676 USD". */

@@ -5,7 +5,7 @@ import { type Html, html } from './html.ts';
 /** A form that creates something does so once, however often it is sent: by a double click, or a reload of its answer. */
 
 /** A hidden field by which a repetition is known. */
-export function onceInput(): Html {
+export function idempotencyInput(): Html {
   return html`<input type="hidden" name="id" value="${randomUUID()}">`;
 }
 
@@ -13,7 +13,7 @@ export function onceInput(): Html {
  * The id of what a form creates, for `createOnce`: the same when the form is sent again as it was, and another one
  * when somebody went back and changed a field. Random for scripts, which send no such field.
  */
-export function onceId(form: Form): string {
+export function idempotentId(form: Form): string {
   if (!form.values.has('id')) return randomUUID();
   const digest = hash('sha256', JSON.stringify(form.kept), 'hex');
   return digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5'); // RFC 9562, version 8

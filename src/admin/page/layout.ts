@@ -9,7 +9,7 @@ import { type Html, html, raw } from './html.ts';
 
 /** The document around every page, and parts that pages share. */
 
-/** What a page says after a change, by the parameter `done` of its address. */
+/** The notice of a page after a change, by the parameter `done` of its URL. */
 const NOTICES = new Map([
   ['saved', 'Saved. Every gateway applies it within a second.'],
   ['created', 'Created.'],
@@ -59,7 +59,8 @@ const COMPANY_TABS: Readonly<Record<string, Action>> = {
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   Companies: ['companies/statements'],
-  ...{ Models: ['playground'], Settings: ['tokens', 'close'] },
+  Models: ['playground'],
+  Settings: ['tokens', 'close'],
 };
 
 const LOGO = raw(
@@ -118,7 +119,7 @@ function noticeOf(c: PageContext): Html | string | undefined {
   return html`${text} <a href="${c.req.path}/${key}">Its page</a> tells whether somebody still uses it.`;
 }
 
-/** The heading of a company's pages, with links to those that the user may open, and what its budgets have reached. */
+/** The heading of a company's pages, with links to those that the user may open, and the notices of its budgets. */
 export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
   const { user } = c.var.session;
   const links = Object.entries(COMPANY_TABS)
@@ -148,7 +149,7 @@ function tab(c: PageContext, href: string, text: string, below: readonly string[
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 
-/** What a table shows of each of its rows. */
+/** The columns of a table. */
 export interface Columns<T> {
   /** The cells of a row by their headings. */
   readonly cells: Readonly<Record<string, (row: T) => Html | string | number>>;

@@ -8,15 +8,14 @@ import { type Columns, emptyText, table } from './layout.ts';
 const MAX_SEARCH = 200; // characters
 
 /**
- * What a list can be sorted by, in words. A name with a minus sorts downwards. The first is used
- * unless the address says otherwise.
+ * The orders of a list, in words. A name with a minus sorts downwards. The first is used unless the URL says otherwise.
  */
 type Sorts = Readonly<Record<string, string>>;
 
 /** A search and an order, whatever the page. */
 type Order = Pick<ListQuery, 'search' | 'sort' | 'descending'>;
 
-/** What the address asks for: `?q=` text, `&sort=` a name of `sorts`, `&page=` from 1. */
+/** The query in the URL: `?q=` text, `&sort=` a name of `sorts`, `&page=` from 1. */
 export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQuery<S> {
   const asked = c.req.query('sort') ?? '';
   const sort = Object.hasOwn(sorts, asked) ? asked : (Object.keys(sorts)[0] as string);
@@ -29,7 +28,7 @@ export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQ
   };
 }
 
-/** What is searched. Pages show the beginning of a key with "…" behind it, which is copied with it. */
+/** The text to search. People copy the beginning of a key with the "…" that pages show behind it. */
 function readSearch(text: string): string {
   return text
     .replaceAll('\0', '')
@@ -45,7 +44,7 @@ interface List<T> extends Columns<T> {
   readonly sorts: Sorts;
   /** Shown when there is nothing to list, whatever is searched. */
   readonly empty: Html | string;
-  /** Further parameters of the address, which search and pages keep. */
+  /** Further parameters of the URL, which search and pages keep. */
   readonly kept?: Readonly<Record<string, string>>;
 }
 
@@ -57,7 +56,7 @@ export function list<T>(c: PageContext, spec: List<T>, query: ListQuery, { rows,
   const first = (page - 1) * PAGE_ROWS + 1;
   const range = `${format.count(first)} – ${format.count(first + rows.length - 1)} of ${format.count(total)}`;
   const to = (number: number, rel: string, text: string) =>
-    html`<a class="button quiet" rel="${rel}" href="${addressOf(path, query, { ...kept, page: String(number) })}">${text}</a>`;
+    html`<a class="button quiet" rel="${rel}" href="${listUrl(path, query, { ...kept, page: String(number) })}">${text}</a>`;
   const isLast = page * PAGE_ROWS >= total;
   return html`${searchBar(path, sorts, query, kept)}
 ${total === 0 ? emptyText('Nothing matches the search.') : table(caption, rows, spec, true)}
@@ -69,7 +68,7 @@ ${
 }`;
 }
 
-/** The form above a list. @param kept further parameters of the address */
+/** The form above a list. @param kept further parameters of the URL */
 export function searchBar(path: string, sorts: Sorts, query: Order, kept: List<unknown>['kept'] = {}): Html {
   return html`<form method="get" action="${path}" class="search" role="search">${Object.entries(kept).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
@@ -79,18 +78,18 @@ export function searchBar(path: string, sorts: Sorts, query: Order, kept: List<u
 }
 
 /** The way to the next page of a list that is not counted. @param text such as "Older events" */
-export function toNext(address: string, text: string): Html {
-  return html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${address}">${text}</a></nav>`;
+export function toNext(url: string, text: string): Html {
+  return html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${url}">${text}</a></nav>`;
 }
 
-/** The address of another page of a list, with the same search and order. */
-export function addressOf(path: string, query: Order, more: Record<string, string>): string {
+/** The URL of another page of a list, with the same search and order. */
+export function listUrl(path: string, query: Order, more: Record<string, string>): string {
   const searched = query.search === '' ? {} : { q: query.search };
   return `${path}?${new URLSearchParams({ ...searched, sort: sortOf(query), ...more })}`;
 }
 
-/** The address of a list with the filters that were sent to it. @param more other values; null removes one */
-export function filteredAddress(form: Form, filters: readonly string[], more: Record<string, string | null>): string {
+/** The URL of a list with the filters that were sent to it. @param more other values; null removes one */
+export function filteredUrl(form: Form, filters: readonly string[], more: Record<string, string | null>): string {
   const path = form.path as string;
   const sent = Object.fromEntries(filters.map((name) => [name, form.values.get(name)]));
   const query = new URLSearchParams();

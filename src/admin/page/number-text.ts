@@ -3,8 +3,8 @@ import { formatEur, parseEur } from '../../domain/money.ts';
 import { pageLocale } from './locale.ts';
 
 /**
- * Numbers in forms, as exact text: how they are shown, and what people mean by what they type. Nothing here is
- * a binary fraction.
+ * Numbers in forms, as exact text: how they are shown, and the meaning of typed text. Nothing here is a binary
+ * fraction.
  */
 
 const MOST_LETTERS = 60;
@@ -67,7 +67,7 @@ function meanings(text: string, language: string): Set<string> {
   return new Set(found.filter((plain) => plain !== null));
 }
 
-/** What a text means in one style; null when it is no number there. */
+/** The value of a text in one style; null when it is no number there. */
 function meaning(text: string, { decimal, group, grouped }: Style): string | null {
   const [whole = '', fraction, ...more] = text.split(decimal);
   const digits = whole.replaceAll(/[^\d]/g, '');
@@ -104,7 +104,7 @@ function styleOf(locale: string): Style {
   return { decimal: find('decimal'), group: find('group'), grouped: (whole) => format.format(whole) };
 }
 
-/** With the space and the apostrophe of a keyboard in place of those that print better. */
+/** With the space and the apostrophe of a keyboard instead of typographic ones. */
 function asTyped(text: string): string {
   return text.replaceAll(/[\u00a0\u202f\u2009]/g, ' ').replaceAll('’', "'");
 }

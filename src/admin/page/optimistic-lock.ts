@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { type EditedTable, type LastChange, lastChange, lockRow } from '../../store/company/last-change.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { FormQuestion } from './confirmation.ts';
+import { ConfirmationNeeded } from './confirmation.ts';
 import type { PageContext } from './context.ts';
 import type { FormState } from './field.ts';
 import type { Form } from './form.ts';
@@ -21,36 +21,41 @@ export type Labels<T> = { readonly [K in keyof T & string]?: string };
 type Row = Readonly<Record<string, unknown>>;
 
 /** The hidden field. A form that is shown again keeps the digest of what its user saw first. */
-export function seenInput<T extends object>(state: FormState, row: T, labels: Labels<T>): Html {
+export function lockInput<T extends object>(state: FormState, row: T, labels: Labels<T>): Html {
   return html`<input type="hidden" name="seen" value="${state.value('seen', digestOf(row as Row, Object.keys(labels)))}">`;
 }
 
-/** What somebody saves with a form. */
-export interface Edit<T> {
+/** The change of a row that a form saves. */
+export interface RowChange<T> {
   readonly table: EditedTable;
   readonly id: string;
-  /** Whose row it is; null for shared models. */
+  /** The company of the row; null for shared models. */
   readonly company: string | null;
   readonly labels: Labels<T>;
-  /** What the form would save. */
+  /** The values that the form would save. */
   readonly changes: { readonly [K in keyof T]?: T[K] | undefined };
   /** Reads the present row, which is locked. */
   readonly find: () => Promise<T>;
-  /** The page that shows what is stored now. */
+  /** The page that shows the stored values. */
   readonly page: string;
 }
 
 /**
  * Locks the row of a form until the transaction ends.
  * @returns the present row
- * @throws FormQuestion when somebody else changed what the form edits since it was shown
+ * @throws ConfirmationNeeded when somebody else changed what the form edits since it was shown
  */
-export async function lockEdited<T extends object>(c: PageContext, sql: Sql, form: Form, edit: Edit<T>): Promise<T> {
-  await lockRow(sql, edit.table, edit.id);
-  const present = await edit.find();
+export async function lockEdited<T extends object>(
+  c: PageContext,
+  sql: Sql,
+  form: Form,
+  change: RowChange<T>,
+): Promise<T> {
+  await lockRow(sql, change.table, change.id);
+  const present = await change.find();
   const row = present as Row;
-  const changes = edit.changes as Row;
-  const columns = Object.keys(edit.labels);
+  const changes = change.changes as Row;
+  const columns = Object.keys(change.labels);
   const digest = digestOf(row, columns);
   const seen = form.values.get('seen');
   const differing = columns.filter(
@@ -58,21 +63,21 @@ export async function lockEdited<T extends object>(c: PageContext, sql: Sql, for
   );
   const answer = `stale ${digest}`;
   if (seen === null || seen === digest || differing.length === 0 || form.confirms(answer)) return present;
-  const last = await lastChange(sql, edit.table, edit.id, edit.company);
-  const labels: Readonly<Record<string, string | undefined>> = edit.labels;
+  const last = await lastChange(sql, change.table, change.id, change.company);
+  const labels: Readonly<Record<string, string | undefined>> = change.labels;
   const { format, session } = c.var;
   const cells = {
     Field: (name: string) => labels[name] ?? name,
     Yours: (name: string) => shown(changes[name], name, format),
     Theirs: (name: string) => shown(row[name], name, format),
   };
-  throw new FormQuestion({
+  throw new ConfirmationNeeded({
     answer,
     title: 'Somebody else saved this first',
     text: html`<p>After you opened the form of <strong>${row.name ?? row.slug}</strong>, it was saved${savedBy(last, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>
 ${table('What differs', differing, { cells })}`,
     button: 'Save mine anyway',
-    link: { href: edit.page, text: 'Take theirs' },
+    link: { href: change.page, text: 'Take theirs' },
   });
 }
 

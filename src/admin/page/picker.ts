@@ -6,7 +6,7 @@ import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 
 /** The choice of a company by its name or id: there may be too many for a list. Suggests the first fifty. */
-export async function companyField(c: PageContext, state: FormState, label: string, hint: string): Promise<Html> {
+export async function companyPicker(c: PageContext, state: FormState, label: string, hint: string): Promise<Html> {
   const first = { search: '', sort: 'name', descending: false, page: 1 } as const;
   const { rows } = await read(c, (sql) => pageOfCompanies(sql, first));
   return html`${field(state, { name: 'company', label, hint, list: 'company-names' })}
@@ -14,7 +14,7 @@ export async function companyField(c: PageContext, state: FormState, label: stri
 }
 
 /** The id of the company that was chosen; null when none was, or after a mistake. */
-export async function readCompanyChoice(c: PageContext, form: Form): Promise<string | null> {
+export async function readPickedCompany(c: PageContext, form: Form): Promise<string | null> {
   const text = form.optional('company', (name) => name.trim());
   if (text === null) return null;
   const [found, other] = await read(c, (sql) => companiesNamed(sql, [text]));

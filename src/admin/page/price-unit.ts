@@ -11,7 +11,7 @@ const COOKIE = 'price_unit';
 const YEAR_SECONDS = 365 * 24 * 3600;
 const UNITS = ['1k', '1M'] as const;
 
-/** The reader's unit: `?unit=` of the address, which is remembered, or what was chosen before. */
+/** The reader's unit: `?unit=` of the URL, which is remembered, or the last one chosen. */
 export function priceUnitOf(c: PageContext): PriceUnit {
   const options = cookieOptions(c.var.services.isSecure);
   const asked = unitOf(c.req.query('unit'));
@@ -20,7 +20,7 @@ export function priceUnitOf(c: PageContext): PriceUnit {
   return asked;
 }
 
-/** The unit in which a form shows its prices: that in which they were typed, after a refusal. */
+/** The unit in which a form shows its prices. After a refusal it is the unit in which they were typed. */
 export function shownUnit(c: PageContext, form: Form): PriceUnit {
   return form.path === null ? priceUnitOf(c) : sentUnit(form);
 }

@@ -65,7 +65,7 @@ export class Semaphore {
     return [...this.#held].filter((permit) => permit.who === who).length;
   }
 
-  /** Who has a permit already takes the place of their own tasks only. */
+  /** A sharer with a permit takes the place of its own tasks only. */
   #makeWay(who: string): void {
     const hasNone = this.#heldBy(who) === 0;
     const given = [...this.#held].find((permit) => (permit.who === who || hasNone) && permit.giveWay());

@@ -40,7 +40,7 @@ export function spreadsheetSelect(c: PageContext): Html {
   )}</select></div>`;
 }
 
-/** What suits the numbers of the page. */
+/** The form that suits the numbers of the page. */
 function usual(c: PageContext): Spreadsheet {
   const parts = new Intl.NumberFormat(pageLocale(c.var.format.language)).formatToParts(0.5);
   return parts.some(({ type, value }) => type === 'decimal' && value === ',') ? 'semicolon' : 'comma';

@@ -55,7 +55,7 @@ const CHANGED_BYTES = 32 << 20;
 const HOUR_MS = 3_600_000;
 const CHANGE_BYTES = 2048;
 
-export type Attempts = ReturnType<typeof attemptLimits>;
+export type Attempts = ReturnType<typeof attemptThrottles>;
 
 /** An address of IPv4, or the block of IPv6 networks (/48) that a network is of: one connection may have all of it. */
 export function blockOf(address: string): string {
@@ -67,7 +67,7 @@ export function blockOf(address: string): string {
  * address, and per account. The last limit is high, so that few strangers lock nobody out. Those of a browser that is
  * known are counted for it alone (known-browser.ts).
  */
-export function attemptLimits(clock: Clock) {
+export function attemptThrottles(clock: Clock) {
   const failures = (most: number) => new Throttle({ most, windowMs: WINDOW_MS }, clock);
   const [ofBoth, ofBlock, ofAddress, ofAccount] = [failures(5), failures(30), failures(30), failures(100)];
   return (address: string, account: string, browser: string | null = null) => {
@@ -88,7 +88,7 @@ export function attemptLimits(clock: Clock) {
 }
 
 /** Invitations of one company: enough to invite a department, too few for a flood of e-mails. */
-export function invitationLimit(clock: Clock): Throttle {
+export function invitationThrottle(clock: Clock): Throttle {
   return new Throttle({ most: 30, windowMs: WINDOW_MS }, clock);
 }
 
@@ -96,18 +96,18 @@ export function invitationLimit(clock: Clock): Throttle {
  * Limits what the people and tokens of a company write: each change stays in the audit log, before and after, in a
  * database that all companies share. Operators, whose company is null, are not limited.
  */
-export interface ChangeLimit {
+export interface ChangeThrottle {
   /**
    * Counts a change before it is made.
    * @param bytes of the form or body
    * @returns seconds until the company may change something again; 0: it may now, and this change was counted
    */
   begin(company: string | null, bytes: number): number;
-  /** Counts what the audit log keeps of the change beyond what was counted before. @param kept bytes */
+  /** Counts the bytes that the change adds to the audit log, beyond those counted before. @param kept bytes */
   end(company: string | null, bytes: number, kept: number): void;
 }
 
-export function changeLimit(clock: Clock): ChangeLimit {
+export function changeThrottle(clock: Clock): ChangeThrottle {
   const throttle = new Throttle({ most: CHANGED_BYTES, windowMs: HOUR_MS }, clock);
   return {
     begin(company, bytes) {

@@ -11,9 +11,10 @@ import { type PagesAddress, PagesProcess, PagesUnavailable } from './pages-proce
 import { CLIENT_HEADER, type PagesSettings, SESSION_HEADER } from './settings.ts';
 
 /** Headers that concern one connection, and those between the two processes. */
+// biome-ignore format: a table
 const NOT_FORWARDED = new Set([
-  ...['connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect'],
-  ...[CLIENT_HEADER, SESSION_HEADER],
+  'connection', 'keep-alive', 'proxy-connection', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect',
+  CLIENT_HEADER, SESSION_HEADER,
 ]);
 const MAX_BODY_BYTES = 1 << 20; // system prompts are long
 /** Chunks of any size in which a body without a length may come; with more it needs LEAST_CHUNK bytes in each, on average. */
@@ -55,7 +56,7 @@ export function openForwarder({ settings, log, clock, proxies }: PagesOrigin, se
       const refuse = isOfProgram(req) ? problemOver(send) : send;
       if (!METHODS.includes(req.method as string))
         return refuse(res, 405, 'method not allowed\n', { allow: METHODS.join(', ') });
-      const address = addressOf(req, proxies);
+      const address = clientNetwork(req, proxies);
       const session = sessionOf(req.headers);
       const release = allowance.take(address, session);
       // its chunks would be read and parsed until the connection is closed in order
@@ -155,7 +156,7 @@ function problemOver(send: Send): Send {
   };
 }
 
-/** What the allowance is counted by, once the pages found it valid: a session, or the digest of a token. */
+/** The session, or the digest of a token, by which the allowance counts once the pages found it valid. */
 function sessionOf({ authorization = '', cookie = '' }: IncomingHttpHeaders): string | null {
   const [, token] = BEARER.exec(authorization) ?? [];
   if (token !== undefined) return hash('sha256', token, 'base64url');
@@ -163,7 +164,7 @@ function sessionOf({ authorization = '', cookie = '' }: IncomingHttpHeaders): st
 }
 
 /** The network of the client, or of the peer where the proxies name none. */
-function addressOf({ rawHeaders, socket }: IncomingMessage, proxies: number): string {
+function clientNetwork({ rawHeaders, socket }: IncomingMessage, proxies: number): string {
   const peer = socket.remoteAddress;
   return networkOf(clientAddress(proxies, peer, rawHeaders) ?? peer);
 }

@@ -6,21 +6,21 @@ import { closeWithConnection, createServerOver, networkOf } from '../../runtime/
 import type { TlsFiles } from '../../runtime/tls-files.ts';
 import type { Forwarder, PagesOrigin } from './forward.ts';
 
-/** What is read of a body before somebody wants it, and what waits for a slow client. */
+/** The bytes of a body that are read ahead, and those that wait for a slow client. */
 const BUFFER_BYTES = 16_384;
 
 /** Connections at once, and those of one address: each takes a descriptor, which the API needs too. */
 const MAX_CONNECTIONS = 1000;
 const MAX_OF_ADDRESS = 500;
 
-/** What /livez, /readyz and /metrics answer from. */
+/** The state that /livez, /readyz and /metrics answer from. */
 export interface Health {
   readonly log: Logger;
   /** In the Prometheus text format. */
   metrics(): string | Promise<string>;
-  /** What the gateway still waits for, in words; empty when it is ready for traffic. */
+  /** The things that the gateway still waits for, in words; empty when it is ready for traffic. */
   waitingFor(): string[];
-  /** What does not answer any more, in words. Absent: whatever answers here lives. */
+  /** The parts that do not answer any more, in words. Absent: any answer shows that the process lives. */
   silent?(): Promise<string[]>;
 }
 

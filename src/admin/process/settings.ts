@@ -1,4 +1,4 @@
-/** What the process of the pages is told by the gateway: plain JSON, sent over their private channel. */
+/** The settings that the gateway sends to the pages' process: plain JSON over their private channel. */
 export interface PagesSettings {
   /** Known to these two processes; every request that the gateway forwards carries it. */
   readonly secret: string;
@@ -35,7 +35,7 @@ export interface OidcSettings {
   readonly clientSecret: string | null;
 }
 
-/** What the process of the pages says to the gateway: the port it listens on, and lines of its log. */
+/** The messages of the pages' process to the gateway: the port it listens on, and lines of its log. */
 export type PagesMessage = { readonly port: number } | { readonly line: string };
 
 /** Headers between the two processes. Neither reaches a client, nor is taken from one. */

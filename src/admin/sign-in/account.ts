@@ -47,7 +47,7 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const current = form.required('current', (text) => text);
   const wanted = form.required('new', readPassword);
   form.check();
-  // as at sign-in: a session that is left open is no way to guess the password
+  // as at sign-in: nobody may use an open session to guess the password
   const attempt = c.var.services.attempts(clientOf(c), email, await knownBrowser(c, email));
   const seconds = attempt.closedFor();
   if (seconds > 0) form.refuse('current', `was wrong too often. ${waitText(seconds)}`);

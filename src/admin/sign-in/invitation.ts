@@ -31,7 +31,7 @@ export function invitationRoutes(): Hono<PageEnv> {
   return app;
 }
 
-/** To stand before what sets the policy of all other pages: what is set last holds. */
+/** Stands before the middleware that sets the policy of all other pages, because the last policy wins. */
 export const noReferrer: MiddlewareHandler = async (c, next) => {
   await next();
   c.header('referrer-policy', 'no-referrer');

@@ -10,8 +10,8 @@ const YEAR_SECONDS = 31_536_000;
 
 /**
  * Marks a browser in which somebody gave the password of a user: a random id, signed with the stored hash of that
- * password, so it ends with the password, and nothing is stored. Its attempts are counted apart: strangers who guess
- * from many networks lock nobody out of it.
+ * password, so it ends with the password, and nothing is stored. Its attempts are counted apart, so strangers who guess
+ * from many networks cannot lock it out.
  */
 export function rememberBrowser(c: PageContext, hash: string): void {
   const id = randomBytes(16).toString('base64url');

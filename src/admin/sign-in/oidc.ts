@@ -13,8 +13,8 @@ const PROVIDER_SECONDS = 10;
 const MOST_WORDS = 500; // characters of the provider's that are logged
 const MOST_BODY = 65_536;
 
-/** What the provider says of an address: all of it in the identity token, or all of it at its userinfo endpoint. */
-interface Address {
+/** The provider's claims about an address, all from the identity token or all from its userinfo endpoint. */
+interface AddressClaims {
   readonly email?: unknown;
   readonly email_verified?: unknown;
 }
@@ -71,7 +71,7 @@ export class Oidc {
 
   /**
    * Ends an attempt and removes its cookie.
-   * @returns the address that the provider confirms, and what `begin` was given
+   * @returns the address that the provider confirms, and the values given to `begin`
    * @throws Error when this browser began no such attempt, or the provider refuses
    */
   async finish(c: Context): Promise<FinishedAttempt> {
@@ -93,7 +93,7 @@ export class Oidc {
     const told: Record<string, unknown> = isAsked
       ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
       : { ...claims };
-    const address: Address = { email: told.email, email_verified: told.email_verified };
+    const address: AddressClaims = { email: told.email, email_verified: told.email_verified };
     const lack = lackOf(address, isAsked ? 'userinfo' : 'the identity token');
     // the sign of kelvin becomes a k, which would be somebody else's address
     const email = lack === '' ? (address.email as string).replaceAll('\u212a', '\ufffd').toLowerCase() : null;
@@ -134,14 +134,14 @@ function authenticationBy(secret: string): client.ClientAuth {
 }
 
 /** Why an address does not count; empty where it does. */
-function lackOf({ email, email_verified }: Address, source: string): string {
+function lackOf({ email, email_verified }: AddressClaims, source: string): string {
   if (typeof email !== 'string') return `the provider tells no e-mail address in ${source}`;
   return email_verified === true ? '' : `the provider does not say email_verified: true in ${source}`;
 }
 
 /**
- * What a log line says of an attempt that failed: our words, and then the provider's own, such as `invalid_client` with
- * its description. Tokens and codes are not among them.
+ * The log line of a failed attempt: our words, and then the provider's own, such as `invalid_client` with its
+ * description. It has no tokens and codes.
  */
 export async function failureOf(error: unknown): Promise<string> {
   const words = [reasonOf(error), ...(await providersWords(error))];

@@ -48,7 +48,7 @@ export async function passwordSignIn(c: PageContext, typed: string, password: st
 /** null when the e-mail address or the password is wrong. @throws Busy */
 function findByPassword(c: PageContext, email: string, password: string, browser: string | null) {
   const { db, guesses, hashing } = c.var.services;
-  // by network: a stranger has as many e-mail addresses as there may be
+  // by network: a stranger has any number of e-mail addresses
   const [semaphore, who] = browser === null ? [guesses, blockOf(clientOf(c))] : [hashing, email];
   return semaphore.run(who, async () => {
     const user = await db.run(READ_MS, (sql) => findUser(sql, email));

@@ -1,14 +1,14 @@
 import { ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { fateOf } from '../../domain/text/request-fate.ts';
+import { explainRequest } from '../../domain/text/request-fate.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { companyOf, type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, companyLink, copyable, emptyText, muted, page } from '../page/layout.ts';
-import { durationText, keptText, requestsPage, resultBadge } from './requests.ts';
+import { durationText, requestsPage, resultBadge, retentionText } from './requests.ts';
 
-/** What became of each request: of one company, or for operators of all. */
+/** Pages of requests: of one company, and for operators of all. */
 export const requestRoutes: readonly Route[] = [
   { method: 'GET', path: '/requests', action: 'request.all', handle: requestsPage },
   { method: 'GET', path: '/requests/:request', action: 'request.all', handle: requestPage },
@@ -30,13 +30,13 @@ async function requestPage(c: PageContext): Promise<Response> {
   if (request === null) c.status(404);
   const body = html`${heading === null ? '' : companyHeading(c, heading)}<h1>Request</h1>
 ${copyable('request-id', 'x-request-id', id)}
-${request === null ? emptyText(`Nothing is known of a request with this id. ${keptText(c)} Calls that were booked stay in the ledger. A request appears about a second after it ended.`) : shown(c, request, company)}
+${request === null ? emptyText(`Nothing is known of a request with this id. ${retentionText(c)} Calls that were booked stay in the ledger. A request appears about a second after it ended.`) : shown(c, request, company)}
 <p><a href="${list}">All requests</a></p>`;
   return page(c, `Request ${id}`, body);
 }
 
 function shown(c: PageContext, request: RequestDetail, company: string | null): Html {
-  const { what, advice } = fateOf(request);
+  const { what, advice } = explainRequest(request);
   return html`<section class="card"><h2>What happened</h2>
 <p>${resultBadge(request)}</p><p>${what}</p>
 ${advice === null ? '' : html`<p><strong>What to do:</strong> ${advice}${placeOf(request)}</p>`}
@@ -49,7 +49,7 @@ ${upstreamCard(request)}
 
 /** Where the setting is that the advice is about. Requests without a company are on the operators' page alone. */
 function placeOf(request: RequestDetail): Html | string {
-  const { about } = fateOf(request);
+  const { about } = explainRequest(request);
   const { company_id: company, company_name, api_key_id: key, key_name } = request;
   if (request.status === 401 && key === null) return html` <a href="/keys">Find it by its text</a>`;
   if (about === null || company_name === null) return '';
@@ -113,7 +113,7 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
   };
 }
 
-/** What the upstream told of the tokens; null where it told nothing. */
+/** The token details that the upstream told; null where it told none. */
 function partsText(format: Format, parts: Readonly<Record<string, number | null>>): string | null {
   const told = Object.entries(parts).filter((part): part is [string, number] => part[1] !== null);
   return told.length === 0 ? null : told.map(([name, count]) => `${format.count(count)} ${name}`).join(', ');

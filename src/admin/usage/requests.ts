@@ -1,7 +1,7 @@
 import type { ErrorStatus } from '../../domain/errors.ts';
 import { FieldError, oneOf, readSlug, readUuid } from '../../domain/field.ts';
 import { ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { fateOf, RESULTS, type Result, reasonOfCode } from '../../domain/text/request-fate.ts';
+import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/text/request-fate.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type KeyRow, keysWithCompany } from '../../store/company/key.ts';
@@ -18,7 +18,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
-import { filteredAddress, toNext } from '../page/list.ts';
+import { filteredUrl, toNext } from '../page/list.ts';
 import { localText, readLocal } from '../page/local-time.ts';
 
 const RESULT_TEXTS: Readonly<Record<Result, string>> = {
@@ -27,7 +27,7 @@ const RESULT_TEXTS: Readonly<Record<Result, string>> = {
   failed: 'Failed (5xx, broken streams)',
   left: 'Client left',
 };
-/** Statuses that the API answers with, and what they mean. */
+/** Statuses of the API, and their meaning. */
 const STATUSES: Readonly<Record<ErrorStatus, string>> = {
   400: 'invalid request',
   401: 'key',
@@ -51,7 +51,7 @@ const FILTERS = ['key', 'model', 'endpoint', 'status', 'code', 'from', 'to'];
 const MS_OF_SECONDS = 10_000; // longer times are shown in seconds
 
 /**
- * The list of requests. Its address takes, each of them optional:
+ * The list of requests. Its URL takes, each of them optional:
  *
  *   key       id of a key
  *   model     slug of the model that was found
@@ -80,12 +80,12 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const isNewest = isRight && query.before === null && query.to === null;
   const body = html`${heading === null ? '' : companyHeading(c, heading)}
 <div class="title-row"><h1>Requests</h1>${idForm(formState(search, path), path)}</div>
-<p class="lead">${keptText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
+<p class="lead">${retentionText(c)} A request appears about a second after it ended. Prompts and answers are never kept.</p>
 ${filters(c, form, query, path)}
 ${['key', 'code', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
-${query.key === null ? '' : html`<p>Of the key ${keyLink(keys[0], query.key)} alone. <a href="${filteredAddress(form, FILTERS, { key: null })}">All keys</a></p>`}
-${query.code == null ? '' : html`<p>With the error “${reasonOfCode(query.code).text}” <code>${query.code}</code> alone. <a href="${filteredAddress(form, FILTERS, { code: null })}">All errors</a></p>`}
-<p class="actions"><a class="button quiet" href="${filteredAddress(form, FILTERS, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
+${query.key === null ? '' : html`<p>Of the key ${keyLink(keys[0], query.key)} alone. <a href="${filteredUrl(form, FILTERS, { key: null })}">All keys</a></p>`}
+${query.code == null ? '' : html`<p>With the error “${reasonOfCode(query.code).text}” <code>${query.code}</code> alone. <a href="${filteredUrl(form, FILTERS, { code: null })}">All errors</a></p>`}
+<p class="actions"><a class="button quiet" href="${filteredUrl(form, FILTERS, {})}">${query.before === null ? 'Refresh' : 'Newest'}</a>${
     isNewest ? html` <button type="button" class="quiet" data-pause hidden>Pause</button>` : ''
   }</p>
 <div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
@@ -99,7 +99,7 @@ function keyLink(key: KeyRow | undefined, id: string): Html {
 }
 
 /** How long requests are kept, as a sentence. */
-export function keptText(c: PageContext): string {
+export function retentionText(c: PageContext): string {
   const days = c.var.services.requestTrailDays;
   if (days === 0) return 'New requests are not kept: the operator switched it off (REQUEST_TRAIL_DAYS=0).';
   return `What became of each request is kept for ${days === 1 ? 'one day' : `${days} days`}.`;
@@ -153,7 +153,7 @@ function idForm(state: FormState, path: string): Html {
 function filters(c: PageContext, form: Form, query: RequestsQuery, path: string): Html {
   const { timeZone } = c.var.services.calendar;
   const state = formState(form, path);
-  const times = formState(form.messages.size > 0 ? form : new Form(), path); // what was sent may have an offset, which the input would not show
+  const times = formState(form.messages.size > 0 ? form : new Form(), path); // with an offset the input would not show it
   const endpoints = [['', 'All'], ...Object.entries(ENDPOINTS)] as const;
   const codes = Object.entries(STATUSES).map(([code, text]) => [code, `${code}: ${text}`] as const);
   const results = RESULTS.map((result) => [result, RESULT_TEXTS[result]] as const);
@@ -197,7 +197,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
     Key: ({ api_key_id: id, key_name: name }: RequestRow) =>
       id === null
         ? muted('unknown')
-        : html`<a href="${filteredAddress(form, FILTERS, { key: id })}">${name ?? 'a deleted key'}</a>`,
+        : html`<a href="${filteredUrl(form, FILTERS, { key: id })}">${name ?? 'a deleted key'}</a>`,
     Model: ({ model_slug: slug, asked }: RequestRow) =>
       slug === null ? muted(asked ?? '–') : html`<code>${slug}</code>`,
     Endpoint: ({ endpoint }: RequestRow) => ENDPOINTS[endpoint] ?? endpoint,
@@ -209,14 +209,14 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
   const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value == null);
   const none = isAll ? 'No requests are kept.' : 'There are no such requests.';
   const empty = next === null ? none : 'None of the requests looked at matches. Older ones may.';
-  const more = next === null ? '' : filteredAddress(form, FILTERS, { before: next.id });
+  const more = next === null ? '' : filteredUrl(form, FILTERS, { before: next.id });
   return html`${rows.length === 0 ? emptyText(empty) : table('Requests', rows, { cells, figures: ['Tokens', 'Cost', 'Duration'] }, true)}
 ${more === '' ? '' : toNext(more, 'Older requests')}`;
 }
 
 /** The status in colour, with the code that says why. */
 export function resultBadge(row: RequestRow): Html {
-  const { result } = fateOf(row);
+  const { result } = explainRequest(row);
   const status = row.status === null ? 'booked' : row.status === 0 ? 'left' : String(row.status);
   const isCancelled = row.status === 200 && row.outcome === 'client_aborted';
   return html`${badge(TONES[result], status)}${row.code === null ? '' : html` <code>${row.code}</code>`}${isCancelled ? html` ${muted('client left')}` : ''}`;

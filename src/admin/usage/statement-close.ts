@@ -14,7 +14,7 @@ import {
   requireInOrder,
 } from '../../store/statement/close.ts';
 import { type MonthRow, monthsOfAll, openMonths, readMonthOf, SHARED_BOUND } from '../../store/statement/statement.ts';
-import { FormQuestion } from '../page/confirmation.ts';
+import { ConfirmationNeeded } from '../page/confirmation.ts';
 import { changeAsOperator, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
 import { formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -27,7 +27,7 @@ const ALL = '/companies/statements';
 const ONE = '/companies/:company/statements/close';
 const action = 'statement.close';
 
-/** Closing a month: of one company, and of all of them. For operators. The last months of a closed company, too. */
+/** Closes a month of one company, or of all, for operators. The last months of a closed company can be closed too. */
 export const statementCloseRoutes: readonly Route[] = [
   { method: 'GET', path: ALL, action, handle: monthsPage },
   { method: 'GET', path: `${ALL}/month`, action, handle: monthPage },
@@ -68,12 +68,12 @@ function onItsWay(c: PageContext, month: string): Promise<string | null> {
   });
 }
 
-/** Asks before a month is closed to which records may be on their way. @throws FormQuestion, RefusedChange */
+/** Asks before a month is closed to which records may be on their way. @throws ConfirmationNeeded, RefusedChange */
 async function askIfOnItsWay(c: PageContext, form: Form, month: string, back: string): Promise<void> {
   const why = await onItsWay(c, month);
   const answer = `anyway ${month}`;
   if (why === null || form.confirms(answer)) return;
-  throw new FormQuestion({
+  throw new ConfirmationNeeded({
     answer,
     title: `Records of ${c.var.format.month(month)} may be missing`,
     text: html`<p>${why}</p><p>Records that come after the month was closed become corrections on the next statement.</p>`,
@@ -112,7 +112,7 @@ ${
   return page(c, `Close ${name} of ${company.name}`, body);
 }
 
-/** What stands in place of the button where earlier months are open. */
+/** The text in place of the button where earlier months are open. */
 function earlierFirst(c: PageContext, base: string, earlier: readonly string[]): Html {
   const name = (month: string) => c.var.format.month(`${month}-01`);
   return html`<p class="notice warn-notice">Still open before it: ${earlier.map((each, at) => html`${at === 0 ? '' : ', '}<a href="${base}/close?month=${each}">${name(each)}</a>`)}. Statements are numbered in the order in which months are closed, so these are closed first.</p>
@@ -165,8 +165,12 @@ async function monthPage(c: PageContext, form: Form): Promise<Response> {
     'Late calls': ({ late }: OpenCompany) => (late === 0 ? muted('none') : format.count(late)),
   };
   const shown = {
-    ...{ path: `${ALL}/month`, caption: `Companies to close ${name} for`, cells, sorts: SORTS },
-    ...{ figures: ['Requests', 'Cost', 'Late calls'], kept: { month: month.slice(0, 7) } },
+    path: `${ALL}/month`,
+    caption: `Companies to close ${name} for`,
+    cells,
+    sorts: SORTS,
+    figures: ['Requests', 'Cost', 'Late calls'],
+    kept: { month: month.slice(0, 7) },
     empty: `No company waits for a statement of ${name}.`,
   };
   const closed = c.req.query('closed') ?? '';
@@ -221,7 +225,7 @@ async function closeAll(c: PageContext, form: Form): Promise<Response> {
     : c.redirect(`${back}&closed=${done.closed.length}`, 303);
 }
 
-/** Who was refused, and why: that is kept nowhere. */
+/** The refused companies with their reasons, which are stored nowhere. */
 async function refusedPage(c: PageContext, month: string, { closed, refused }: ClosedEach, back: string) {
   const name = c.var.format.month(month);
   const ids = refused.map(({ company_id }) => company_id);

@@ -92,7 +92,7 @@ function calls(c: PageContext, count: number): string {
   return `${c.var.format.count(count)} ${count === 1 ? 'call' : 'calls'}`;
 }
 
-/** The statement of the month in the address (the present one by default), or a preview of it. @throws FieldError */
+/** The statement of the month in the URL (the present one by default), or a preview of it. @throws FieldError */
 function readAsked(c: PageContext) {
   const { calendar, clock } = c.var.services;
   const asked = c.req.query('month');
@@ -106,13 +106,13 @@ async function monthPage(c: PageContext): Promise<Response> {
   const { month, lines, corrections } = statement;
   const name = format.month(`${month}-01`);
   const title = stored === null ? `Preview of ${name}` : `Statement ${format.count(stored.number)} · ${name}`;
-  const address = `/companies/${company.id}/statements/month`;
+  const url = `/companies/${company.id}/statements/month`;
   const { calendar, clock } = c.var.services;
   const mayClose = may(c.var.session.user, 'statement.close', company.id) && `${month}-01` < calendar.month(clock());
   const actions =
     stored === null
       ? mayClose && html`<a class="button" href="/companies/${company.id}/statements/close?month=${month}">Close…</a>`
-      : html`<a class="button quiet" href="${address}.json?month=${month}" download>JSON</a>${csvLinks(c, `${address}.csv?month=${month}`)}`;
+      : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLinks(c, `${url}.csv?month=${month}`)}`;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
 <span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">Usage</a>${actions || ''}</span></div>
 ${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> These are its figures so far, and not a statement.</p>` : ''}

@@ -14,11 +14,11 @@ import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 
-/** What the address of a usage page asks for: `?from=`, `&to=` or `?month=`, and filters. */
-export interface UsageAddress {
+/** The query in the URL of a usage page: `?from=`, `&to=` or `?month=`, and filters. */
+export interface UsageQuery {
   readonly range: DayRange;
   readonly filters: UsageFilters;
-  /** Has what is wrong with `from` and `to`; the range is then the present month. */
+  /** Has the mistakes in `from` and `to`; the range is then the present month. */
   readonly form: Form;
 }
 
@@ -33,11 +33,11 @@ const READERS: Readonly<Record<FilterName, Read<string>>> = {
   cost_center: readLabel,
 };
 
-/** In the address a blank stands for calls without a cost centre: no cost centre begins with one. */
+/** In the URL a blank stands for calls without a cost centre: no cost centre begins with one. */
 const UNLABELLED = ' ';
 
 /** @throws FieldError for a month or a filter that cannot be */
-export function readUsageAddress(c: PageContext): UsageAddress {
+export function readUsageQuery(c: PageContext): UsageQuery {
   const { calendar, clock } = c.var.services;
   const today = calendar.date(clock());
   const form = new Form(new URLSearchParams(c.req.query()), c.req.path);
@@ -79,31 +79,31 @@ function readLabel(text: string): string {
 
 /** The query of another range or filter; a filter that is null is removed. Relative to the page: it begins with "?". */
 export function queryOf(
-  { range, filters }: Pick<UsageAddress, 'range' | 'filters'>,
+  { range, filters }: Pick<UsageQuery, 'range' | 'filters'>,
   more: Partial<DayRange & UsageFilters> = {},
 ): string {
   const { from, to, ...chosen } = { ...range, ...filters, ...more };
   const query = new URLSearchParams({ from, to });
   for (const name of Object.keys(FILTERS) as FilterName[]) {
     const value = chosen[name];
-    if (value !== null) query.set(name, inAddress(value));
+    if (value !== null) query.set(name, inQuery(value));
   }
   return `?${query}`;
 }
 
 /** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */
-export function requestsOf(address: UsageAddress, more: Partial<UsageFilters>, hour: DayRange | null = null): string {
-  const { from, to } = address.range;
-  return `requests${queryOf(address, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
+export function requestsOf(query: UsageQuery, more: Partial<UsageFilters>, hour: DayRange | null = null): string {
+  const { from, to } = query.range;
+  return `requests${queryOf(query, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
 }
 
 /** The page of the requests of these days and filters that got an error. */
-export function requestsWith(address: UsageAddress, code: string): string {
-  return `${requestsOf(address, {})}&code=${encodeURIComponent(code)}`;
+export function requestsWith(query: UsageQuery, code: string): string {
+  return `${requestsOf(query, {})}&code=${encodeURIComponent(code)}`;
 }
 
-/** A filter as the address and forms have it. */
-export function inAddress(filter: string): string {
+/** A filter as the URL and forms have it. */
+export function inQuery(filter: string): string {
   return filter === '' ? UNLABELLED : filter;
 }
 

@@ -1,23 +1,23 @@
 import { isMonth } from '../../domain/text/day-range.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
-import type { Usage } from '../../store/usage/company-usage.ts';
+import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { FILTERS, type FilterName, inAddress, presets, queryOf, type UsageAddress } from './usage-address.ts';
+import { FILTERS, type FilterName, inQuery, presets, queryOf, type UsageQuery } from './usage-address.ts';
 
 /** Above the figures: which days and calls are shown, and the ways to others. */
-export function usageBar(c: PageContext, path: string, address: UsageAddress, usage: Usage): Html {
+export function usageBar(c: PageContext, path: string, query: UsageQuery, usage: CompanyUsage): Html {
   const { services, format } = c.var;
-  const { range, filters, form } = address;
+  const { range, filters, form } = query;
   const state = formState(form.messages.size > 0 ? form : new Form(), path);
   const today = services.calendar.date(services.clock());
   const preset = ([text, { from, to }]: ReturnType<typeof presets>[number]) =>
-    html`<a href="${queryOf(address, { from, to })}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
+    html`<a href="${queryOf(query, { from, to })}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
   const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
   const kept = set.map(
-    (name) => html`<input type="hidden" name="${name}" value="${inAddress(filters[name] as string)}">`,
+    (name) => html`<input type="hidden" name="${name}" value="${inQuery(filters[name] as string)}">`,
   );
   const months = [...new Set([...usage.months, ...(isMonth(range) ? [range.from] : [])])].sort().reverse();
   const choices = [
@@ -30,32 +30,32 @@ export function usageBar(c: PageContext, path: string, address: UsageAddress, us
 <select id="month" name="month">${options(choices, isMonth(range) ? range.from.slice(0, 7) : '')}</select><button>Show</button></form>
 <form method="get" action="${path}" class="filters">${kept}
 ${field(state, { name: 'from', label: 'First day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'Last day', type: 'date', value: range.to })}
-${(Object.keys(FILTERS) as FilterName[]).map((name) => (filters[name] === null ? choice(state, name, usage) : ''))}
+${(Object.keys(FILTERS) as FilterName[]).map((name) => (filters[name] === null ? filterPicker(state, name, usage) : ''))}
 <button>Apply</button></form>
 ${
   set.length === 0
     ? ''
     : html`<ul class="chips" aria-label="Filters">${set.map((name) => {
         const text = filterText(name, filters[name] as string, usage);
-        return html`<li><a class="chip" href="${queryOf(address, { [name]: null })}" aria-label="${`Remove the filter ${FILTERS[name]}: ${text}`}">${FILTERS[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
+        return html`<li><a class="chip" href="${queryOf(query, { [name]: null })}" aria-label="${`Remove the filter ${FILTERS[name]}: ${text}`}">${FILTERS[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
       })}</ul>`
 }</div>`;
 }
 
-/** The choice of one of the dearest; others are in the tables or the address. */
-function choice(state: FormState, name: FilterName, usage: Usage): Html {
-  const choices = choicesOf(name, usage);
+/** The choice of one of the dearest; others are in the tables or the URL. */
+function filterPicker(state: FormState, name: FilterName, usage: CompanyUsage): Html {
+  const choices = optionsOf(name, usage);
   if (choices.length < 2) return html``;
   return select(state, { name, label: FILTERS[name], choices: [['', 'all'], ...choices], value: '' });
 }
 
-function choicesOf(name: FilterName, usage: Usage): (readonly [string, string])[] {
+function optionsOf(name: FilterName, usage: CompanyUsage): (readonly [string, string])[] {
   if (name === 'key') return usage.by_key.lines.map(({ id, name, prefix }) => [id, keyText(id, name, prefix)]);
   const { lines } = { model: usage.by_model, endpoint: usage.by_endpoint, cost_center: usage.by_cost_center }[name];
-  return lines.map((line) => [inAddress(line.name), filterText(name, line.name, usage)]);
+  return lines.map((line) => [inQuery(line.name), filterText(name, line.name, usage)]);
 }
 
-function filterText(name: FilterName, value: string, { by_key }: Usage): string {
+function filterText(name: FilterName, value: string, { by_key }: CompanyUsage): string {
   if (name === 'endpoint') return BOOKED_ENDPOINTS[value] ?? value;
   if (name !== 'key') return value || 'none';
   const key = by_key.lines.find(({ id }) => id === value);

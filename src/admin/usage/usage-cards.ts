@@ -4,7 +4,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge } from '../page/layout.ts';
 
-/** The sums of what is shown, and the budget of the present month (spec section 5, rule 6). */
+/** The sums of the shown calls, and the budget of the present month (spec section 5, rule 6). */
 export function usageCards(usage: UsageTotals, format: Format): Html {
   const { requests, prompt_tokens, completion_tokens, chat_cost_eur: chat } = usage;
   const parts =

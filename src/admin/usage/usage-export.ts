@@ -1,10 +1,10 @@
 import { FieldError, oneOf } from '../../domain/field.ts';
 import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/text/csv.ts';
-import { type DayRange, isMonth, stepOf } from '../../domain/text/day-range.ts';
+import { type DayRange, intervalOf, isMonth } from '../../domain/text/day-range.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { readUsage, type Usage, type UsageGroup } from '../../store/usage/company-usage.ts';
-import { readUsageDetails, type UsageDetails } from '../../store/usage/details.ts';
+import { type CompanyUsage, readCompanyUsage, type UsageGroup } from '../../store/usage/company-usage.ts';
+import { readTokenDetails, type TokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
 import { type PageContext, param, read, sharerOf } from '../page/context.ts';
@@ -12,21 +12,21 @@ import { CSV, download, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
-import { FILTERS, type FilterName, inAddress, readUsageAddress, type UsageAddress } from './usage-address.ts';
+import { FILTERS, type FilterName, inQuery, readUsageQuery, type UsageQuery } from './usage-address.ts';
 
-/** What the usage page shows as CSV: each of its tables, and the ledger rows behind them. */
+/** The data of the usage page as CSV: each of its tables, and the ledger rows behind them. */
 
 const EXPORT_MS = 30 * 60_000;
 
 interface Shown {
-  readonly usage: Usage;
+  readonly usage: CompanyUsage;
   readonly quality: Quality;
-  readonly details: UsageDetails | null;
+  readonly details: TokenDetails | null;
   readonly range: DayRange;
 }
 
 interface Table {
-  /** In the choice of the page. */
+  /** The option on the page. */
   readonly title: string;
   text(shown: Shown, form: CsvForm): string;
 }
@@ -43,7 +43,7 @@ const COUNTS: CsvColumns<Omit<UsageGroup, 'name'>> = {
   unfinished: ({ unfinished }) => unfinished,
 };
 
-/** The tables by the names that addresses have. The lines of each add up to what the page shows. */
+/** The tables by their names in URLs. The lines of each add up to the sums on the page. */
 const TABLES: Readonly<Record<string, Table>> = {
   model: {
     title: 'model',
@@ -58,7 +58,7 @@ const TABLES: Readonly<Record<string, Table>> = {
   key: {
     title: 'key',
     text({ usage, quality }, form) {
-      type Line = Usage['by_key']['lines'][number];
+      type Line = CompanyUsage['by_key']['lines'][number];
       const key = ({ id }: Line) => id;
       const names = { key, key_name: ({ name }: Line) => name, key_prefix: ({ prefix }: Line) => prefix };
       return csvFile({ ...names, ...COUNTS, ...measuredBy(quality.by_key, key) }, usage.by_key.lines, form);
@@ -78,15 +78,15 @@ const TABLES: Readonly<Record<string, Table>> = {
   time: {
     title: 'time and model',
     text({ usage, range }, form) {
-      type Line = Usage['by_time'][number];
-      const columns = { [stepOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
+      type Line = CompanyUsage['by_time'][number];
+      const columns = { [intervalOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
       return csvFile({ ...columns, ...SUMS }, usage.by_time, form);
     },
   },
   ending: {
     title: 'how calls ended',
     text({ usage }, form) {
-      type Line = Usage['by_ending'][number];
+      type Line = CompanyUsage['by_ending'][number];
       const columns = { outcome: ({ outcome }: Line) => outcome, usage_source: (line: Line) => line.usage_source };
       return csvFile({ ...columns, ...SUMS }, usage.by_ending, form);
     },
@@ -109,7 +109,7 @@ function nameOfGroup({ name }: UsageGroup): string {
   return name;
 }
 
-/** The columns of what was measured, empty where nothing was. */
+/** The columns of measured values, empty where nothing was measured. */
 function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: T) => string): CsvColumns<T> {
   return {
     p50_ms: (row) => decimal(groups.get(nameOf(row))?.p50?.toFixed(0)),
@@ -119,9 +119,9 @@ function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: 
 }
 
 /** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
-export function exportCard(c: PageContext, company: string, { range, filters }: UsageAddress): Html {
+export function exportCard(c: PageContext, company: string, { range, filters }: UsageQuery): Html {
   const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
-  const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inAddress(filters[name] as string)])) };
+  const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inQuery(filters[name] as string)])) };
   const choices = Object.entries(TABLES).map(([name, { title }]) => [name, title] as const);
   return html`<section class="card" id="export"><h2>Export</h2>
 <form method="get" action="/companies/${company}/usage.csv" class="filters">${Object.entries(kept).map(
@@ -136,13 +136,13 @@ ${spreadsheetSelect(c)}
 /** One table, all its lines and exact. */
 export async function downloadSums(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
-  const { range, filters } = addressOf(c);
+  const { range, filters } = usageQueryOf(c);
   const by = readTable(c.req.query('by') ?? 'model');
   const form = spreadsheetOf(c);
   const { usage, quality, details } = await read(c, async (sql) => ({
-    usage: await readUsage(sql, id, range, filters),
+    usage: await readCompanyUsage(sql, id, range, filters),
     quality: await readQuality(sql, id, range, filters),
-    details: await readUsageDetails(sql, id, range, filters),
+    details: await readTokenDetails(sql, id, range, filters),
   }));
   const name = `usage-by-${by.replace('_', '-')}-${nameOf(range)}.csv`;
   nameFile(c, { name, company: usage.company_name, type: CSV });
@@ -152,7 +152,7 @@ export async function downloadSums(c: PageContext): Promise<Response> {
 /** The ledger rows behind the sums. */
 export async function downloadLedger(c: PageContext): Promise<Response> {
   const companyId = param(c, 'company');
-  const { range, filters } = addressOf(c);
+  const { range, filters } = usageQueryOf(c);
   const internal = c.var.session.user.role === 'operator';
   const asked = { companyId, range, filters, internal, form: spreadsheetOf(c) };
   const { name: company } = await read(c, (sql) => findCompany(sql, companyId));
@@ -162,11 +162,11 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   );
 }
 
-/** @throws FieldError for what the page would show a message about */
-function addressOf(c: PageContext): UsageAddress {
-  const address = readUsageAddress(c);
-  for (const message of address.form.messages.values()) throw new FieldError(message);
-  return address;
+/** @throws FieldError for mistakes about which the page shows a message */
+function usageQueryOf(c: PageContext): UsageQuery {
+  const query = readUsageQuery(c);
+  for (const message of query.form.messages.values()) throw new FieldError(message);
+  return query;
 }
 
 /** "2026-11", "2026-11-21" or "2026-11-01-to-2026-11-07". */

@@ -2,16 +2,16 @@ import { formatEur, parseEur } from '../../domain/money.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
 import type { ReasonCount } from '../../domain/text/request-fate.ts';
 import type { UsageSums } from '../../domain/usage.ts';
-import type { Groups, Usage, UsageFilters, UsageGroup } from '../../store/usage/company-usage.ts';
-import type { DetailSums, UsageDetails } from '../../store/usage/details.ts';
+import type { CompanyUsage, Groups, UsageFilters, UsageGroup } from '../../store/usage/company-usage.ts';
+import type { DetailSums, TokenDetails } from '../../store/usage/details.ts';
 import type { Quality, QualityGroup } from '../../store/usage/quality.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { badge, type Columns, muted, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
-import { queryOf, requestsOf, requestsWith, type UsageAddress } from './usage-address.ts';
+import { queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-address.ts';
 
-/** The tables of a usage page: what is shown, by model, key, endpoint, cost centre, by how calls ended, and what tokens consist of. */
+/** The tables of a usage page: calls by model, key, endpoint, cost centre and outcome, and the token details. */
 
 const OUTCOMES: Readonly<Record<string, string>> = {
   completed: 'Completed',
@@ -24,14 +24,14 @@ export const MAX_LINES = 50;
 
 const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'p50', 'p95', 'Refused', 'Failed'];
 
-/** Where the figures lead to, and what was measured besides. */
+/** The query for the links of figures, and the measured values. */
 interface Surroundings {
   readonly format: Format;
-  readonly address: UsageAddress;
+  readonly query: UsageQuery;
   readonly quality: Quality;
 }
 
-export function usageTables(usage: Usage, around: Surroundings): Html {
+export function usageTables(usage: CompanyUsage, around: Surroundings): Html {
   const { by_model, by_key, by_endpoint, by_cost_center } = usage;
   const isLabelled = by_cost_center.lines.some(({ name }) => name !== '');
   return html`
@@ -47,7 +47,7 @@ ${isLabelled ? groups(around, usage, 'Cost centre', by_cost_center, ({ name }) =
 ${endings(usage, around.format)}`;
 }
 
-/** What a line stands for. */
+/** The thing that a line is about. */
 interface Subject {
   readonly filter: Partial<UsageFilters>;
   readonly text: Html | string;
@@ -64,8 +64,8 @@ interface Line extends UsageSums {
 
 /** One table of sums; nothing when there were no calls. */
 function groups<T extends Omit<UsageGroup, 'name'>>(
-  { format, address, quality }: Surroundings,
-  usage: Usage,
+  { format, query, quality }: Surroundings,
+  usage: CompanyUsage,
   title: string,
   { count, lines }: Groups<T>,
   subjectOf: (line: T) => Subject,
@@ -79,11 +79,11 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
     }`;
     return {
       ...line,
-      first: html`<a href="${queryOf(address, filter)}">${text}</a>${badges}`,
+      first: html`<a href="${queryOf(query, filter)}">${text}</a>${badges}`,
       // the trail knows no cost centres
       calls:
-        quality.hasTrail && address.filters.cost_center === null && title !== 'Cost centre'
-          ? html`<a href="${requestsOf(address, filter)}">${calls}<span class="sr"> requests of ${plain}</span></a>`
+        quality.hasTrail && query.filters.cost_center === null && title !== 'Cost centre'
+          ? html`<a href="${requestsOf(query, filter)}">${calls}<span class="sr"> requests of ${plain}</span></a>`
           : calls,
       measured,
     };
@@ -99,13 +99,13 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   return table(`By ${title.toLowerCase()}`, rows, { cells, figures: FIGURES });
 }
 
-/** What a table calls the lines that it does not show. */
+/** The name of the lines that a table does not show. */
 export function othersText(format: Format, count: number): string {
   return count === 1 ? '1 other' : `${format.count(count)} others`;
 }
 
 /** All but the lines that are shown. */
-function restOf(usage: Usage, lines: readonly UsageSums[], first: Html, format: Format): Line {
+function restOf(usage: CompanyUsage, lines: readonly UsageSums[], first: Html, format: Format): Line {
   const shown = (of: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
     lines.reduce((sum, line) => sum + line[of], 0);
   const cost = lines.reduce((sum, line) => sum - parseEur(line.cost_eur), parseEur(usage.api_cost_eur));
@@ -143,7 +143,7 @@ function measurements(format: Format): Columns<Line>['cells'] {
 }
 
 /** How many calls completed, were cancelled or failed, with reported or estimated tokens. */
-function endings({ by_ending }: Usage, format: Format): Html | string {
+function endings({ by_ending }: CompanyUsage, format: Format): Html | string {
   if (by_ending.length === 0) return raw('');
   type Ending = (typeof by_ending)[number];
   const cells = {
@@ -156,11 +156,11 @@ function endings({ by_ending }: Usage, format: Format): Html | string {
 }
 
 /** Why requests were refused or failed; nothing where none is known. They cost nothing, and are not in the ledger. */
-export function reasonsTable({ format, address, quality }: Surroundings): Html | string {
+export function reasonsTable({ format, query, quality }: Surroundings): Html | string {
   const { requests, refused, failed } = quality.all;
   if (requests === 0) return '';
-  const leads = quality.hasTrail && address.filters.cost_center === null;
-  const cells = reasonCells<ReasonCount>(requests, format, (code) => (leads ? requestsWith(address, code) : null));
+  const leads = quality.hasTrail && query.filters.cost_center === null;
+  const cells = reasonCells<ReasonCount>(requests, format, (code) => (leads ? requestsWith(query, code) : null));
   const title = 'Refused and failed requests';
   const known = quality.reasons.length > 0;
   return html`<section id="reasons"><h2>${title}</h2>
@@ -172,8 +172,8 @@ type DetailLine = DetailSums & { readonly model: string | null };
 
 const DETAIL_FIGURES = ['Requests', 'From the cache', 'Written to the cache', 'Reasoning', 'Audio in', 'Audio out'];
 
-/** What the tokens consist of, by model; nothing where no upstream told. */
-export function detailsTable(details: UsageDetails | null, format: Format): Html | string {
+/** The token details by model; nothing where no upstream told any. */
+export function detailsTable(details: TokenDetails | null, format: Format): Html | string {
   if (details === null) return '';
   const { total, by_model } = details;
   const lines: DetailLine[] = by_model.length === 1 ? [...by_model] : [...by_model, { ...total, model: null }];

@@ -1,13 +1,13 @@
-import { type DayRange, type Step, stepOf, stepsOf, wholeMonth } from '../../domain/text/day-range.ts';
-import { readUsage, type Usage } from '../../store/usage/company-usage.ts';
-import { readUsageDetails } from '../../store/usage/details.ts';
+import { type DayRange, type Interval, intervalOf, intervalsIn, wholeMonth } from '../../domain/text/day-range.ts';
+import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
+import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
 import { type Bar, costChart } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, page } from '../page/layout.ts';
-import { queryOf, rangeText, readUsageAddress, requestsOf, type UsageAddress } from './usage-address.ts';
+import { queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
@@ -23,12 +23,12 @@ export const usageRoutes: readonly Route[] = [
 async function usagePage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const id = param(c, 'company');
-  const address = readUsageAddress(c);
-  const { range, filters, form } = address;
+  const query = readUsageQuery(c);
+  const { range, filters, form } = query;
   const { usage, quality, details } = await read(c, async (sql) => ({
-    usage: await readUsage(sql, id, range, filters, MAX_LINES),
+    usage: await readCompanyUsage(sql, id, range, filters, MAX_LINES),
     quality: await readQuality(sql, id, range, filters),
-    details: await readUsageDetails(sql, id, range, filters),
+    details: await readTokenDetails(sql, id, range, filters),
   }));
   const base = `/companies/${id}/usage`;
   const when = rangeText(range, format);
@@ -36,18 +36,18 @@ async function usagePage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>Usage ${when}</h1>
 <a class="button quiet" href="#export">Export</a></div>
-${usageBar(c, base, address, usage)}
+${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
-<section class="card"><h2>Cost per ${stepOf(range)}</h2>${
+<section class="card"><h2>Cost per ${intervalOf(range)}</h2>${
     usage.by_time.length === 0
       ? emptyText(`No API calls ${when}${isFiltered ? ' with these filters' : ''}.`)
-      : chart(usage, address, quality.hasTrail, format)
+      : chart(usage, query, quality.hasTrail, format)
   }</section>
-${usageTables(usage, { format, address, quality })}
-${reasonsTable({ format, address, quality })}
+${usageTables(usage, { format, query, quality })}
+${reasonsTable({ format, query, quality })}
 ${detailsTable(details, format)}
-${exportCard(c, id, address)}
+${exportCard(c, id, query)}
 ${quality.isTooMuch ? html`<p class="muted">Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
 <p class="muted foot">Figures are exact sums of the ledger; amounts are rounded to two decimals on this page, with the exact amount as a tooltip, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.</p>`;
   if (form.messages.size > 0) c.status(422);
@@ -61,24 +61,26 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
   return html`<p>Of all ${format.count(requests)} requests, ${format.count(refused)} (${share}) were refused, and ${format.count(failed)} failed: <a href="#reasons">why</a>.</p>`;
 }
 
-/** What the axis of time is called. */
-const PERIODS: Readonly<Record<Step, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
+/** The title of the axis of time. */
+const PERIODS: Readonly<Record<Interval, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
 
-function chart(usage: Usage, address: UsageAddress, hasTrail: boolean, format: Format) {
-  const { range } = address;
-  const step = stepOf(range);
+function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format) {
+  const { range } = query;
+  const interval = intervalOf(range);
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
   const bars =
-    step === 'hour'
-      ? hoursOf(usage, address, hasTrail)
-      : stepsOf(range, step).map((at) => barOf(at, step, address, format));
+    interval === 'hour'
+      ? hoursOf(usage, query, hasTrail)
+      : intervalsIn(range, interval).map((at) => barOf(at, interval, query, format));
   const when = rangeText(range, format);
   return costChart(
     {
-      title: `Cost per ${step} ${when}`,
+      title: `Cost per ${interval} ${when}`,
       axis:
-        step === 'day' && wholeMonth(range.from).to >= range.to ? `Day of ${format.month(range.from)}` : PERIODS[step],
-      period: PERIODS[step],
+        interval === 'day' && wholeMonth(range.from).to >= range.to
+          ? `Day of ${format.month(range.from)}`
+          : PERIODS[interval],
+      period: PERIODS[interval],
       bars: bars.map((bar) => ({ ...bar, costs: costs.get(bar.at) ?? [] })),
       models: usage.by_model.lines.map(({ name }) => name),
     },
@@ -89,30 +91,30 @@ function chart(usage: Usage, address: UsageAddress, hasTrail: boolean, format: F
 type Place = Omit<Bar, 'costs'> & { readonly at: string };
 
 /** A day leads to its hours, a month to its days. */
-function barOf(at: string, step: 'day' | 'month', address: UsageAddress, format: Format): Place {
-  const { from, to }: DayRange = step === 'day' ? { from: at, to: at } : wholeMonth(at);
-  const isOneMonth = wholeMonth(address.range.from).to >= address.range.to;
+function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format: Format): Place {
+  const { from, to }: DayRange = interval === 'day' ? { from: at, to: at } : wholeMonth(at);
+  const isOneMonth = wholeMonth(query.range.from).to >= query.range.to;
   const label =
-    step === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
+    interval === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
   return {
     at,
     label,
-    name: step === 'day' ? format.range(at, at) : format.month(at),
-    href: queryOf(address, { from, to }),
+    name: interval === 'day' ? format.range(at, at) : format.month(at),
+    href: queryOf(query, { from, to }),
   };
 }
 
 /** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
-function hoursOf({ hours }: Usage, address: UsageAddress, hasTrail: boolean): Place[] {
+function hoursOf({ hours }: CompanyUsage, query: UsageQuery, hasTrail: boolean): Place[] {
   return hours.map(({ at, label }, index) => {
     const again = hours[index - 1]?.label === label ? ' again' : '';
     const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
-    const leads = hasTrail && address.filters.cost_center === null;
+    const leads = hasTrail && query.filters.cost_center === null;
     return {
       at,
       label: label.endsWith(':00') ? label.slice(0, 2) : label,
       name: `${label}${again}`,
-      href: leads ? requestsOf(address, {}, { from: at, to }) : null,
+      href: leads ? requestsOf(query, {}, { from: at, to }) : null,
     };
   });
 }

@@ -6,7 +6,7 @@ import type { Database, Sql, Work } from '../../store/connection/pool.ts';
 
 /** One command of contract section 1. @template T value of the operand */
 export interface Command<O extends Options = Options, T = unknown> {
-  /** As typed: "company create". */
+  /** The words of the command as typed: "company create". */
   readonly name: string;
   readonly summary: string;
   /** The argument without a name, if the command has one. Help shows it as "ID"; as "[ID]" it may be absent. */
@@ -18,10 +18,10 @@ export interface Command<O extends Options = Options, T = unknown> {
   readonly unmigrated?: boolean | undefined;
   /** Prepares a database that may be starting beside it: it waits while nobody answers. */
   readonly awaitsDatabase?: boolean | undefined;
-  run(context: Context, values: Values<O>, operand: T): Promise<Outcome>;
+  run(context: Context, values: Values<O>, operand: T): Promise<CommandResult>;
 }
 
-/** What a command works with. */
+/** The services that a command works with. */
 export interface Context {
   readonly config: Config;
   readonly env: NodeJS.ProcessEnv;
@@ -46,7 +46,7 @@ export interface Context {
   progress(line: string): void;
 }
 
-/** What is printed: one value, as JSON and as text. */
+/** The output: one value, as JSON and as text. */
 export interface Output {
   readonly json: unknown;
   readonly text: string;
@@ -56,12 +56,12 @@ export interface Output {
  * The result of a command: its output, or what prints it piece by piece. `write` resolves false when nobody reads
  * any more.
  */
-export type Outcome =
+export type CommandResult =
   | (Output & { readonly exit?: 0 | 1 })
   | { readonly print: (write: (piece: string | Buffer) => Promise<boolean>) => Promise<unknown> };
 
 export interface Option<T> {
-  /** As help shows it: "--budget EUR"; a switch is its name alone. */
+  /** The option in the help: "--budget EUR"; a switch is its name alone. */
   readonly shown: string;
   readonly meaning: string;
   readonly required: boolean;
@@ -75,7 +75,7 @@ export type Options = Readonly<Record<string, Option<unknown>>>;
 export type Values<O extends Options> = { readonly [K in keyof O]: O[K] extends Option<infer T> ? T : never };
 
 /** A wrong command line. The message says what to do; the process exits 64 (EX_USAGE). */
-export class UsageError extends Error {
+export class ArgumentError extends Error {
   override readonly name = 'UsageError';
 }
 
@@ -125,7 +125,7 @@ export function flag(shown: string, meaning: string, needed = false): Option<boo
   return { shown, meaning, required: needed, repeated: false, read: (texts) => texts.length > 0 };
 }
 
-/** Parses the arguments after a command's name. @throws UsageError at the first mistake */
+/** Parses the arguments after a command's name. @throws ArgumentError at the first mistake */
 export function parseCommand(
   { operand, options }: Pick<Command, 'operand' | 'options'>,
   args: readonly string[],
@@ -150,18 +150,19 @@ export function parseCommand(
     const option = byName.get(name);
     if (option === undefined && name !== 'json' && name !== 'help') {
       const known = [...byName.keys(), 'json'].map((each) => `--${each}`).join(', ');
-      throw new UsageError(`unknown option ${rawName}; the options are ${known}`);
+      throw new ArgumentError(`unknown option ${rawName}; the options are ${known}`);
     }
     const needed = option && placeholderOf(option);
     if (needed === undefined && value !== undefined) {
-      throw new UsageError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
+      throw new ArgumentError(`${rawName} is a switch and takes no value; leave it out to switch it off`);
     }
-    // a negative number is a value: what it must be says more than that there is none
+    // a negative number is a value, so that its own message is shown and not that a value is missing
     if (needed !== undefined && (value === undefined || (/^-\D/.test(value) && !inlineValue))) {
-      throw new UsageError(`${rawName} needs a value: ${rawName}=${needed}`);
+      throw new ArgumentError(`${rawName} needs a value: ${rawName}=${needed}`);
     }
     const texts = given.get(name) ?? [];
-    if (texts.length > 0 && option?.repeated === false) throw new UsageError(`${rawName} is given twice; give it once`);
+    if (texts.length > 0 && option?.repeated === false)
+      throw new ArgumentError(`${rawName} is given twice; give it once`);
     given.set(name, [...texts, value ?? '']);
   }
   const json = given.has('json');
@@ -170,14 +171,14 @@ export function parseCommand(
   const [first, ...rest] = positionals;
   const surplus = operand === undefined ? first : rest[0];
   if (surplus !== undefined) {
-    throw new UsageError(
+    throw new ArgumentError(
       `unexpected ${JSON.stringify(surplus)}; put text with spaces in quotes, and give switches no value`,
     );
   }
   const absent = [...byName].filter(([name, option]) => option.required && !given.has(name));
   const missing = absent.map(([name]) => `--${name}`);
   if (operand !== undefined && first === undefined && !operand.shown.startsWith('[')) missing.unshift(operand.shown);
-  if (missing.length > 0) throw new UsageError(`missing ${missing.join(', ')}`);
+  if (missing.length > 0) throw new ArgumentError(`missing ${missing.join(', ')}`);
   const values: Record<string, unknown> = {};
   const read =
     operand && first !== undefined ? named(operand.shown.replace(/[[\]]/g, ''), () => operand.read(first)) : undefined;
@@ -198,20 +199,20 @@ function placeholderOf({ shown }: Option<unknown>): string | undefined {
   return shown.split(' ')[1];
 }
 
-/** The changes of a `set` command. @throws UsageError when there are none */
+/** The changes of a `set` command. @throws ArgumentError when there are none */
 export function someChange<T extends object>(changes: T): T {
   if (Object.values(changes).every((value) => value === undefined || (Array.isArray(value) && value.length === 0))) {
-    throw new UsageError('nothing to change; give at least one setting');
+    throw new ArgumentError('nothing to change; give at least one setting');
   }
   return changes;
 }
 
-/** Reads a value; an error of it names the argument. @throws UsageError */
+/** Reads a value; an error of it names the argument. @throws ArgumentError */
 export function named<T>(name: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    if (error instanceof FieldError) throw new UsageError(`${name} ${error.message}`);
+    if (error instanceof FieldError) throw new ArgumentError(`${name} ${error.message}`);
     throw error;
   }
 }

@@ -42,7 +42,7 @@ export async function withDatabase<T>(
     }
     return await work({
       transact: (change, deadlineMs = TRANSACTION_MS) => actingAs(db, ACTOR, deadlineMs, change),
-      // in a transaction also where it is about no company: it ends the server's own limit for statements
+      // always in a transaction: it also lifts the server's own limit for statements
       read: (query, company) =>
         company === undefined ? db.transaction(FOREVER, query) : within(db, company, FOREVER, query, 'operator'),
       snapshot: (company, query) => snapshot(db, company, FOREVER, query),

@@ -34,7 +34,7 @@ export async function readBytes(path: string, stdin: Readable, most: number): Pr
   return Buffer.concat(pieces);
 }
 
-/** What messages call a file, or standard input. */
+/** The name of a file, or of standard input, in messages. */
 export function inputName(path: string): string {
   return path === '-' ? 'standard input' : path;
 }

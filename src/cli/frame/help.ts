@@ -1,7 +1,7 @@
 import { VARIABLES } from '../../config.ts';
 import type { Command } from './command.ts';
 
-/** What `--help` prints, made from the commands and the configuration table. Lines fit 80 columns. */
+/** The text of `--help`, made from the commands and the configuration table. Lines fit 80 columns. */
 
 const WIDTH = 80;
 
@@ -44,7 +44,7 @@ export function describeConfig(): string {
   return columns(VARIABLES.map((each) => [each.name, `${each.meaning} [${each.shown ?? each.fallback}]`])).join('\n');
 }
 
-/** A command's usage line, what it does, its options and its notes. */
+/** A command's usage line, summary, options and notes. */
 export function commandHelp(command: Omit<Command, 'run'>): string {
   const { operand, options, summary, notes } = command;
   const entries = Object.values(options).map(({ shown, meaning, required }): [string, string] => [

@@ -1,6 +1,6 @@
 import { oneOf } from '../../domain/field.ts';
 import { type CsvForm, PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../../domain/text/csv.ts';
-import { optional, UsageError } from './command.ts';
+import { ArgumentError, optional } from './command.ts';
 
 /** The option of every command that prints CSV. */
 export const spreadsheet = optional(
@@ -9,9 +9,9 @@ export const spreadsheet = optional(
   'CSV to be opened with a spreadsheet, with a byte order mark: "comma" for numbers like 1234.56, "semicolon" for those like 1234,56',
 );
 
-/** How the CSV that was asked for is written; null: none was. @throws UsageError */
+/** How the CSV that was asked for is written; null: none was. @throws ArgumentError */
 export function csvForm(csv: boolean, spreadsheet: Spreadsheet | undefined, json: boolean): CsvForm | null {
   if (!csv && spreadsheet === undefined) return null;
-  if (json) throw new UsageError('--csv and --json exclude each other; choose one');
+  if (json) throw new ArgumentError('--csv and --json exclude each other; choose one');
   return spreadsheet === undefined ? PLAIN_CSV : SPREADSHEETS[spreadsheet];
 }

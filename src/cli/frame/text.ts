@@ -7,13 +7,13 @@ const PROGRESS_MS = 5000;
 /** Rows that `firstRows` shows. */
 export const MOST_SHOWN = 50;
 
-/** Rows that a list prints of what has no end. */
+/** The most rows that a list prints of an endless log. */
 export const MOST_LISTED = 1000;
 
 /** Before each cell of a table until `fitted` draws it: a control character, which no cell has. */
 const CELL = '\u001f';
 
-/** What a terminal shows as one letter, of several characters or not; and how wide it is. */
+/** One letter on a terminal, which may have several characters, and its width. */
 const LETTERS = new Intl.Segmenter('en');
 const PLAIN = /^[ -~]*$/;
 const MARKS = /^[\p{M}\p{Cf}]+$/u;
@@ -101,13 +101,13 @@ export function firstRows(
   return table(heading, shown, right) + (total > shown.length ? `\nand ${total - shown.length} more` : '');
 }
 
-/** What a list prints of the newest rows, of which one more was asked for. Warns where older ones are left out. */
+/** The newest rows for a list, of which one more was read. Warns where older ones are left out. */
 export function newest<T>(rows: readonly T[], warn: (line: string) => void, narrower: string): readonly T[] {
   if (rows.length > MOST_LISTED) warn(`only the newest ${MOST_LISTED} are printed; ${narrower}`);
   return rows.slice(0, MOST_LISTED);
 }
 
-/** What an erasure reached, by table. @param sentence says whether it was done */
+/** The counts of an erasure, by table. @param sentence says whether it was done */
 export function erasedText(sentence: string, { persons, rows }: Erased): string {
   const counts = Object.entries(rows).map(([table, count]) => [`rows of ${table}`, count]);
   return card(sentence, { persons, ...Object.fromEntries(counts) });

@@ -5,7 +5,7 @@ import { createGunzip, createGzip } from 'node:zlib';
 import { type BackupProgress, backupOf } from '../../store/schema/backup.ts';
 import { BackupDamaged, BackupReader } from '../../store/schema/backup-reader.ts';
 import { restore } from '../../store/schema/restore.ts';
-import { type Command, command, Failure, required, UsageError } from '../frame/command.ts';
+import { ArgumentError, type Command, command, Failure, required } from '../frame/command.ts';
 import { inputName, intoFile } from '../frame/files.ts';
 import { nowAndThen } from '../frame/text.ts';
 
@@ -22,7 +22,7 @@ export const backupCommands: readonly Command[] = [
       'One snapshot of all tables of Tollgate, compressed. Works for the embedded database and for any other on one server; a ledger that "tollgate database distribute" spread over several is backed up with the tools of Postgres. The file appears under its name when it is whole. It holds digests of keys and passwords, so only its owner may read it. Sessions are not in it: people sign in again. Records that wait in a spool are not in it either. A database that is not at this version yet is copied as it is, so the backup before an upgrade can be made with the new version.',
     unmigrated: true,
     async run({ db, progress, json }, { to }) {
-      if (json && to === '-') throw new UsageError('--json needs a file: --to - prints the backup itself');
+      if (json && to === '-') throw new ArgumentError('--json needs a file: --to - prints the backup itself');
       const report = tableReport(progress);
       let last: BackupProgress = { table: '', rows: 0, bytes: 0 };
       const copy = (take: (piece: Buffer) => Promise<unknown>) =>

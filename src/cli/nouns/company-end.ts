@@ -3,7 +3,7 @@ import { closeCompany, findCompany, reopenCompany } from '../../store/company/co
 import { eraseCompany } from '../../store/company/erasure.ts';
 import { archiveCompany, type Manifest } from '../../store/usage/archive.ts';
 import type { Write } from '../../store/usage/export.ts';
-import { type Command, command, flag, optional, required, UsageError } from '../frame/command.ts';
+import { ArgumentError, type Command, command, flag, optional, required } from '../frame/command.ts';
 import { intoFile } from '../frame/files.ts';
 import { erasedText, table } from '../frame/text.ts';
 import { show } from './company.ts';
@@ -48,7 +48,7 @@ export const companyEndCommands: readonly Command[] = [
     notes:
       'The archive holds one file of JSON lines for each table, all of one instant, and manifest.json, which lists them with row counts and SHA-256. EUR amounts are exact decimal texts. Secrets (digests of keys, password hashes) are never in it. FILE is there when it is whole, and not before. Safe while gateways run.',
     async run({ transact, snapshot, json }, { to, internal }, id) {
-      if (json && to === '-') throw new UsageError('--json needs a file: --to - prints the archive itself');
+      if (json && to === '-') throw new ArgumentError('--json needs a file: --to - prints the archive itself');
       const { name } = await transact((sql) => findCompany(sql, id));
       const archive = (write: Write) => {
         return snapshot(id, (sql) => archiveCompany(sql, { company: { id, name }, internal }, write));

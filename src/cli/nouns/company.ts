@@ -17,6 +17,7 @@ import { limitTexts } from '../../domain/text/limit-text.ts';
 import { type CompanyRow, createCompany, listCompanies, setCompany } from '../../store/company/company.ts';
 import { unknownSlugs } from '../../store/company/model.ts';
 import {
+  ArgumentError,
   type Command,
   type Context,
   command,
@@ -25,7 +26,6 @@ import {
   repeated,
   required,
   someChange,
-  UsageError,
 } from '../frame/command.ts';
 import { card, instant, listing, minute, yesNo } from '../frame/text.ts';
 
@@ -97,7 +97,7 @@ export const companyCommands: readonly Command[] = [
     async run({ transact, warn }, values, id) {
       const { disable, enable } = values;
       const both = disable.find((slug) => enable.includes(slug));
-      if (both !== undefined) throw new UsageError(`${both} is both disabled and enabled; choose one`);
+      if (both !== undefined) throw new ArgumentError(`${both} is both disabled and enabled; choose one`);
       const changes = someChange(values);
       const company = await transact((sql) => setCompany(sql, id, changes));
       warnOfCeiling(warn, company);
@@ -152,7 +152,7 @@ function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
   if (isAboveLimit(company)) warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
 }
 
-/** A sentence and a company's settings: those that hold, as in the list, and what a ceiling takes from those that were set. */
+/** A sentence and a company's settings: the effective ones, as in the list, and those that a ceiling overrides. */
 export function show(sentence: string, company: CompanyRow): string {
   const { allow_non_eu_models: allows, eu_locked: isLocked } = company;
   const limits = limitTexts(company, PLAIN);

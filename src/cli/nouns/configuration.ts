@@ -7,7 +7,7 @@ import { inputName, readInput } from '../frame/files.ts';
 const SIGNS: Readonly<Record<Step['done'], string>> = { create: '+', change: '~', remove: '-' };
 
 const MOST_BYTES = 16 * 1_048_576;
-/** Passwords take a third of a second each, and what thousands of companies have takes minutes on a busy server. */
+/** Passwords take a third of a second each, and thousands of companies take minutes on a busy server. */
 const DEADLINE_MS = 3_600_000;
 
 /** Thrown to undo what a dry run did. */

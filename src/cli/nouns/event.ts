@@ -3,7 +3,7 @@ import { oneOf, readInstant, readUuid } from '../../domain/field.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { findCompany, rowsOf } from '../../store/company/company.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../../store/events/event.ts';
-import { type Command, command, flag, optional, UsageError, type Values } from '../frame/command.ts';
+import { ArgumentError, type Command, command, flag, optional, type Values } from '../frame/command.ts';
 import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
 
 const FILTERS = {
@@ -71,9 +71,9 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
     notes: `An event keeps its id, the header webhook-id, so a receiver that remembers ids takes it once. Attempts are counted anew. Events from before the webhook was set are sent too. Without a webhook they wait until one is set. E-mails of budget alerts are sent again only where they were not delivered. Without an ID, --since or --dead is needed. The gateway that sends begins within seconds.`,
     async run({ transact }, values, id) {
       if (id === undefined && values.since === undefined && !values.dead)
-        throw new UsageError('missing ID, --since or --dead');
+        throw new ArgumentError('missing ID, --since or --dead');
       if (id !== undefined && Object.values(values).some((value) => value !== undefined && value !== false))
-        throw new UsageError('an ID stands alone: the options are for many events');
+        throw new ArgumentError('an ID stands alone: the options are for many events');
       const events = await transact(async (sql) => {
         const count = await replayEvents(sql, id === undefined ? filterOf(values) : { id });
         if (count === 0 && values.company !== undefined) await findCompany(sql, values.company);

@@ -25,6 +25,7 @@ import {
 } from '../../store/company/key.ts';
 import { unknownSlugs } from '../../store/company/model.ts';
 import {
+  ArgumentError,
   type Command,
   type Context,
   command,
@@ -34,7 +35,6 @@ import {
   repeated,
   required,
   someChange,
-  UsageError,
 } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { readBytes } from '../frame/files.ts';
@@ -138,7 +138,7 @@ export const keyCommands: readonly Command[] = [
     },
     notes: 'The new key is shown only once. Within one second of its end, running gateways refuse the old key.',
     async run({ transact, config }, { leaked, overlap }, id) {
-      if (leaked && overlap !== undefined) throw new UsageError('a leaked key has no overlap; leave out --overlap');
+      if (leaked && overlap !== undefined) throw new ArgumentError('a leaked key has no overlap; leave out --overlap');
       const asked = { id, company_id: null, overlap: leaked ? 0 : (overlap ?? DAY), created_by: ACTOR };
       const { created, old } = await transact(async (sql) => ({
         created: await rotateKey(sql, config.keyPrefix, asked),

@@ -11,7 +11,15 @@ import {
   setModel,
 } from '../../store/company/model.ts';
 import { datedPrice, schedulePrice } from '../../store/company/price.ts';
-import { type Command, type Context, command, optional, required, someChange, UsageError } from '../frame/command.ts';
+import {
+  ArgumentError,
+  type Command,
+  type Context,
+  command,
+  optional,
+  required,
+  someChange,
+} from '../frame/command.ts';
 import { card, instant, listing, yesNo } from '../frame/text.ts';
 import { priceJson, showPrice, slug } from './price.ts';
 
@@ -111,11 +119,11 @@ export const modelCommands: readonly Command[] = [
   }),
 ];
 
-/** Lets a price begin at a date. @throws UsageError when something else is to change */
+/** Lets a price begin at a date. @throws ArgumentError when something else is to change */
 async function setFrom(context: Context, slug: string, company_id: string | null, from: Moment, changes: ModelChanges) {
   const { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output, ...others } = changes;
   if (Object.values(others).some((value) => value !== undefined)) {
-    throw new UsageError(
+    throw new ArgumentError(
       'only --input-price and --output-price can begin at a date; change the rest in another command',
     );
   }

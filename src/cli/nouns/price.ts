@@ -20,7 +20,7 @@ import { card, listing, zoned } from '../frame/text.ts';
 export const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
 const NUMBERS = ['EUR/1K IN', 'EUR/1K OUT'];
 
-/** What models cost, since when, and what they cost the operator. */
+/** Prices of models with their dates, and cost prices of the operator. */
 export const priceCommands: readonly Command[] = [
   command({
     name: 'model price',

@@ -16,7 +16,7 @@ import { command, Failure, optional, required } from '../frame/command.ts';
 import { inputName, readInput } from '../frame/files.ts';
 import { firstRows, listing, MOST_SHOWN, sections } from '../frame/text.ts';
 
-/** As much as one text of V8 can hold. */
+/** The longest text that V8 can hold. */
 const MOST_BYTES = 511 * 1_048_576;
 const RATE = '1';
 const TOLERANCE = '0.01';
@@ -120,7 +120,7 @@ function readAmount(text: string): string {
   return text;
 }
 
-/** A rate of 0 would compare nothing with what calls should cost. */
+/** A rate of 0 would compare a bill of zero with the expected costs. */
 function readRate(text: string): string {
   const rate = readAmount(text);
   if (!/[1-9]/.test(rate)) throw new FieldError('must be above 0');

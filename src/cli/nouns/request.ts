@@ -1,5 +1,5 @@
 import { readUuid } from '../../domain/field.ts';
-import { fateOf } from '../../domain/text/request-fate.ts';
+import { explainRequest } from '../../domain/text/request-fate.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { command, Failure } from '../frame/command.ts';
 import { type Cell, card, tokenDetails } from '../frame/text.ts';
@@ -13,14 +13,15 @@ export const requestCommand = command({
     'Requests are kept for REQUEST_TRAIL_DAYS, never with prompts or answers; calls that were booked are in the ledger for good. A request is there about a second after it ended. What the upstream said is its own words, without keys and prompts. EUR amounts are exact. In JSON they are strings, so that no parser rounds them.',
   async run({ read, config }, _values, id: string) {
     const request = await read((sql) => findRequest(sql, id, null));
-    if (request === null) throw new Failure(`nothing is known of request ${id}; ${keptText(config.requestTrailDays)}`);
-    const { result, what, advice } = fateOf(request);
+    if (request === null)
+      throw new Failure(`nothing is known of request ${id}; ${retentionText(config.requestTrailDays)}`);
+    const { result, what, advice } = explainRequest(request);
     const sentence = advice === null ? what : `${what}\nWhat to do: ${advice}`;
     return { json: { ...request, result, what, advice }, text: card(sentence, membersOf(request)) };
   },
 });
 
-function keptText(days: number): string {
+function retentionText(days: number): string {
   return days === 0 ? 'requests are not kept (REQUEST_TRAIL_DAYS is 0)' : `requests are kept for ${days} days`;
 }
 

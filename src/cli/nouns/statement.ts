@@ -26,14 +26,14 @@ import {
   statementsOf,
 } from '../../store/statement/statement.ts';
 import {
+  ArgumentError,
   type Command,
+  type CommandResult,
   type Context,
   command,
   flag,
-  type Outcome,
   optional,
   required,
-  UsageError,
 } from '../frame/command.ts';
 import { csvForm, spreadsheet } from '../frame/spreadsheet.ts';
 import { card, listing, nowAndThen, sections } from '../frame/text.ts';
@@ -71,9 +71,9 @@ export const statementCommands: readonly Command[] = [
     notes: `The month must be over in the billing time zone, and no gateway may still hold records of it, as far as the gateways have told. A company's months are closed in their order, as statements are numbered: while an earlier month with calls is open, the command refuses and names what to close first. This cannot be undone: what is booked for the month later becomes a correction on the company's next statement.
 A month that is closed already stays as it is, and its statement is printed again. With --all-companies the command may be interrupted and run again.`,
     async run(context, { company, all, month, anyway, csv, spreadsheet }) {
-      if (all === (company !== undefined)) throw new UsageError('give either --company or --all-companies');
+      if (all === (company !== undefined)) throw new ArgumentError('give either --company or --all-companies');
       const form = csvForm(csv, spreadsheet, context.json);
-      if (form !== null && all) throw new UsageError('--csv needs --company');
+      if (form !== null && all) throw new ArgumentError('--csv needs --company');
       if (company === undefined) {
         await context.read((sql) => requireClosable(sql, month, anyway));
         return closeAll(context, month);
@@ -102,7 +102,12 @@ A month that is closed already stays as it is, and its statement is printed agai
   }),
 ];
 
-async function show({ read, json }: Context, company: string, month: string, form: CsvForm | null): Promise<Outcome> {
+async function show(
+  { read, json }: Context,
+  company: string,
+  month: string,
+  form: CsvForm | null,
+): Promise<CommandResult> {
   const [name, shown] = await read(async (sql: Sql) => {
     return [await ledgerName(sql, company), await readMonthOf(sql, company, month)] as const;
   }, company);
@@ -114,7 +119,7 @@ async function show({ read, json }: Context, company: string, month: string, for
 }
 
 /** Closes a month of every company that needs it, each in a transaction of its own; one that is refused stops no other. */
-async function closeAll({ read, transact, progress }: Context, month: string): Promise<Outcome> {
+async function closeAll({ read, transact, progress }: Context, month: string): Promise<CommandResult> {
   const companies = await read((sql) => companiesToClose(sql, month));
   const names = new Map<string, string>();
   const tell = nowAndThen(progress);

@@ -61,7 +61,7 @@ export const usageCommand = command({
   },
 });
 
-/** What the tokens consist of, of calls whose upstream told. */
+/** The token details of the calls whose upstream told them. */
 function detailsOf(details: DetailSums): Record<string, Cell> {
   const { cached_tokens, cached_percent } = details;
   const share = cached_percent === null ? '' : ` (${cached_percent} %)`;

@@ -20,6 +20,7 @@ import {
 import { deleteSessionsOf } from '../../store/people/session.ts';
 import { createUser, findUser, listUsers, removeUser, setPasswordHash } from '../../store/people/user.ts';
 import {
+  ArgumentError,
   type Command,
   type Context,
   command,
@@ -28,7 +29,6 @@ import {
   named,
   optional,
   required,
-  UsageError,
 } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { card, erasedText, instant, listing, minute, sections } from '../frame/text.ts';
@@ -70,9 +70,9 @@ export const userCommands: readonly Command[] = [
     async run({ transact, stdin, progress }, values) {
       const { email, role, company } = values;
       if (role === 'operator' && company !== undefined)
-        throw new UsageError('an operator has no --company; leave it out');
+        throw new ArgumentError('an operator has no --company; leave it out');
       if (role !== 'operator' && company === undefined)
-        throw new UsageError(`missing --company: the company of the ${role}`);
+        throw new ArgumentError(`missing --company: the company of the ${role}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
       const user = await transact((sql) => createUser(sql, { email, role, company_id: company ?? null }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
@@ -96,9 +96,9 @@ export const userCommands: readonly Command[] = [
     notes:
       'The link is shown here only. It works once, for seven days. Nothing is sent by e-mail. It begins with ADMIN_URL, the address where people reach the administration pages, or without that with the address of this machine. "tollgate user list" shows open invitations.',
     async run({ transact, config, warn }, { email, role, company, renew, withdraw }) {
-      if (renew && withdraw) throw new UsageError('--renew and --withdraw exclude each other; give one of them');
+      if (renew && withdraw) throw new ArgumentError('--renew and --withdraw exclude each other; give one of them');
       const isNew = !renew && !withdraw;
-      if (!isNew && role !== undefined) throw new UsageError('an open invitation keeps its role; leave --role out');
+      if (!isNew && role !== undefined) throw new ArgumentError('an open invitation keeps its role; leave --role out');
       if (withdraw) {
         const open = await transact(async (sql) => {
           const open = await invitationOf(sql, company, email);
@@ -107,7 +107,7 @@ export const userCommands: readonly Command[] = [
         });
         return { json: open, text: card(WITHDRAWN, { email, role: open.role }) };
       }
-      if (isNew && role === undefined) throw new UsageError('missing --role');
+      if (isNew && role === undefined) throw new ArgumentError('missing --role');
       const base = pagesAddress(config);
       const { token, ...invitation } = await transact(async (sql) =>
         role === undefined
@@ -151,7 +151,8 @@ export const userCommands: readonly Command[] = [
       const json = [
         ...users.map((user) => ({ ...user, invitation_expires_at: null })),
         ...invitations.map(({ created_by: _, expires_at, ...row }) => ({
-          ...{ ...row, last_sign_in_at: null },
+          ...row,
+          last_sign_in_at: null,
           invitation_expires_at: expires_at,
         })),
       ];
@@ -239,7 +240,7 @@ async function typedUnseen(terminal: Readable): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   lines.once('line', resolve).once('close', () => resolve(''));
   lines.once('SIGINT', () => {
-    lines.close(); // the terminal shows what is typed again
+    lines.close(); // the terminal shows typed characters again
     process.kill(process.pid, 'SIGINT');
   });
   const line = await promise;

@@ -7,26 +7,19 @@ import { HARMLESS, REFERENCE_MEMBERS } from './steering-table.ts';
  * vLLM, SGLang, llama.cpp, Ollama, TGI, LMDeploy, TabbyAPI, KoboldCpp, LocalAI and MLX in November 2026. LiteLLM passes
  * members that it does not know to the provider behind it, so those of Bedrock, Gemini, Replicate and Triton count too.
  */
+// biome-ignore format: a table
 const LIMITS = new NameSet([
-  ...['max_tokens', 'max_*_tokens', 'max_tokens_*', '*_max_tokens', 'max_token', 'max_token_*', 'max_*_token'],
-  ...[
-    'max_length',
-    'max_*_length',
-    'max_len',
-    'max_*_len',
-    'max_gen',
-    'max_generated',
-    'max_generation',
-    'max_predict',
-  ],
-  ...['n_predict', 'num_predict', 'n_tokens', 'num_tokens', 'n_tokens_predict', 'tokens_to_generate'],
-  ...['output_length', 'output_len', 'output_tokens', 'request_output_len', 'response_length'],
+  'max_tokens', 'max_*_tokens', 'max_tokens_*', '*_max_tokens', 'max_token', 'max_token_*', 'max_*_token',
+  'max_length', 'max_*_length', 'max_len', 'max_*_len', 'max_gen', 'max_generated', 'max_generation', 'max_predict',
+  'n_predict', 'num_predict', 'n_tokens', 'num_tokens', 'n_tokens_predict', 'tokens_to_generate',
+  'output_length', 'output_len', 'output_tokens', 'request_output_len', 'response_length',
 ]);
 /** Members that some engine takes as the number of answers, each with as many tokens. */
+// biome-ignore format: a table
 const CHOICES = new NameSet([
-  ...['n', 'best_of', 'n_cmpl', 'n_best', 'n_completions', 'candidate_count', 'beam_width'],
-  ...['num_return_sequences', 'num_beams', 'num_choices', 'num_completions', 'num_generations', 'num_outputs'],
-  ...['num_results', 'num_samples'],
+  'n', 'best_of', 'n_cmpl', 'n_best', 'n_completions', 'candidate_count', 'beam_width',
+  'num_return_sequences', 'num_beams', 'num_choices', 'num_completions', 'num_generations', 'num_outputs',
+  'num_results', 'num_samples',
 ]);
 const REFERENCE_LIMITS = ['max_tokens', 'max_completion_tokens', 'n', 'prediction'];
 /** Members that neither limit an answer nor hold others that do: most of a request. */
@@ -42,7 +35,7 @@ const MOST_DEPTH = 3;
 export interface LimitFormat {
   /** Its members: where there is none of them, other spellings promise nothing, because an engine may not know them. */
   readonly own: readonly string[];
-  /** The least limit that means what it says. */
+  /** The least limit that a provider obeys. */
   readonly least: number;
 }
 
@@ -52,7 +45,7 @@ export const RESPONSES_LIMITS: LimitFormat = { own: ['max_output_tokens'], least
 /** With 0 the provider writes its cache and generates nothing. */
 export const MESSAGES_LIMITS: LimitFormat = { own: ['max_tokens'], least: 0 };
 
-/** What a body, parsed as JSON, holds. Nobody has checked the types. */
+/** The members of a body, parsed as JSON. Nobody has checked their types. */
 export type RequestMembers = Readonly<Record<string, unknown>>;
 
 /** Whether a member may have a part in how long the answer can get: of most requests one or two. */
@@ -67,7 +60,7 @@ export function isLimit(name: string): boolean {
 
 /**
  * The most tokens that a request lets the model generate: the largest limit in any spelling, for all choices.
- * @param bytes of the body: of a predicted answer the provider charges what it rejects
+ * @param bytes of the body: the provider charges the rejected part of a predicted answer
  * @param names of the members to look at, all that may limit among them
  * @returns null where it sets no limit, or one that readers may take for another
  */

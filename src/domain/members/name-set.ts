@@ -12,7 +12,7 @@ interface Node {
   readonly next: Map<number, Node>;
   /** An entry ends here. */
   ends: boolean;
-  /** What must stand at the end of the name, for entries with a `*` here. */
+  /** The end that a name must have, for entries with a `*` here. */
   readonly endings: string[];
 }
 
@@ -23,7 +23,7 @@ interface Node {
  */
 export class NameSet {
   readonly #root: Node = node();
-  /** What stands behind a `*` at the beginning of an entry, by its last character. */
+  /** Ends of names, for entries that begin with a `*`, by their last character. */
   readonly #endings = new Map<number, string[]>();
 
   constructor(names: readonly string[]) {

@@ -1,8 +1,8 @@
 /**
- * Words that tell nothing of what stands behind, though a model may end in one: `openrouter/auto`, `router/medium`.
- * They are those that members of the formats hold, as the types of the official SDKs list them, and those by which
- * routers and operators name a choice. The list is closed: a word that is not in it, such as the name of a family of
- * models, is hidden like any other name.
+ * Words that tell nothing about the upstream, though a model may end in one: `openrouter/auto`, `router/medium`. They
+ * are those that members of the formats hold, as the types of the official SDKs list them, and those by which routers
+ * and operators name a choice. The list is closed: a word that is not in it, such as the name of a family of models, is
+ * hidden like any other name.
  */
 const WORDS = new Set(
   `

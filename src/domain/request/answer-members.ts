@@ -21,55 +21,60 @@ import { internalNames, type Model } from '../model.ts';
  * Members that tell what stands behind the gateway: they are removed, however deep they are, unless they are generated
  * or the caller's. `*` stands for the rest of a name, before or behind.
  */
+// biome-ignore format: a table
 export const LEAKING_MEMBERS: readonly string[] = [
   // the provider that OpenRouter and other resellers chose
-  ...['provider', 'provider_*', 'providerMetadata', 'openrouter_metadata'],
-  ...['debug', '__verbose', 'upstream', 'upstream_*', 'router', 'backend'],
-  // named for the provider: what LiteLLM adds of Gemini's, also where it is empty, and Bedrock in the last event
-  ...['vertex_ai_*', 'amazon-bedrock-*'],
+  'provider', 'provider_*', 'providerMetadata', 'openrouter_metadata',
+  'debug', '__verbose', 'upstream', 'upstream_*', 'router', 'backend',
+  // named for the provider: LiteLLM adds Gemini's even where they are empty, Bedrock adds its own to the last event
+  'vertex_ai_*', 'amazon-bedrock-*',
   // what Bifrost, Portkey, Merge and Fireworks add: provider and model behind a name, guardrails, machines
-  ...['extra_fields', 'hook_results', 'vendor', 'perf_metrics'],
+  'extra_fields', 'hook_results', 'vendor', 'perf_metrics',
   // LiteLLM: parameters, headers and times of its own call, and what it cost
-  ...['_hidden_params', 'hidden_params', '_response_headers', '_response_ms', 'response_ms'],
-  ...['litellm_*', 'model_id', 'model_info', 'model_group', 'custom_llm_provider'],
+  '_hidden_params', 'hidden_params', '_response_headers', '_response_ms', 'response_ms',
+  'litellm_*', 'model_id', 'model_info', 'model_group', 'custom_llm_provider',
   // headers of the answer that the router got, together or each by its name
-  ...['headers', 'response_headers', 'additional_headers', 'x-*', 'X-*', 'openai-*', 'llm_provider-*'],
+  'headers', 'response_headers', 'additional_headers', 'x-*', 'X-*', 'openai-*', 'llm_provider-*',
   // the internal name of a deployment
-  ...['deployment', 'deployment_*'],
+  'deployment', 'deployment_*',
   // addresses, machines and places
-  ...['api_base', 'base_url', 'region', 'server', 'host', 'hostname', 'kv_transfer_params', 'ec_transfer_params'],
+  'api_base', 'base_url', 'region', 'server', 'host', 'hostname', 'kv_transfer_params', 'ec_transfer_params',
 ];
 
 /** Members that tell what the operator pays: they are removed like those above, from a usage and wherever they are. */
+// biome-ignore format: a table
 export const PRICE_MEMBERS: readonly string[] = [
-  ...['cost', 'cost*', '*_cost', '*Cost', '*_cost_usd', '*_costs', 'is_byok'],
+  'cost', 'cost*', '*_cost', '*Cost', '*_cost_usd', '*_costs', 'is_byok',
 ];
 
 /** Nested members whose string values are text that the model generated: tokens are estimated from it if the usage is missing. */
+// biome-ignore format: a table
 const GENERATED_MEMBERS: readonly string[] = [
-  ...['content', 'text', 'refusal'],
+  'content', 'text', 'refusal',
   // reasoning, as DeepSeek and vLLM name it, and as OpenRouter does
-  ...['reasoning_content', 'reasoning'],
+  'reasoning_content', 'reasoning',
   // the words of speech, whose sound is no text
   'transcript',
   // tool calls; of messages, `input` is an object
-  ...['arguments', 'input'],
+  'arguments', 'input',
 ];
 
 /**
  * Members whose string values stay whatever they hold: what the model or the caller wrote, and data that is no text.
  * Strings within an object or array under such a name do not.
  */
+// biome-ignore format: a table
 const GENERATED_VALUES: ReadonlySet<string> = new Set([
   ...GENERATED_MEMBERS,
   // the caller's tools, tokens, thoughts, sounds, vectors
-  ...['partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature'],
-  ...['encrypted_content', 'data', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation'],
+  'partial_json', 'token', 'delta', 'thinking', 'summary', 'signature', 'thought_signature',
+  'encrypted_content', 'data', 'embedding', 'b64_json', 'cited_text', 'title', 'obfuscation',
 ]);
 
 /** Members whose string values are words of the format, which a model may be named like: only secrets go from them. */
+// biome-ignore format: a table
 const FORMAT_WORDS: ReadonlySet<string> = new Set([
-  ...['object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format'],
+  'object', 'role', 'type', 'finish_reason', 'native_finish_reason', 'stop_reason', 'service_tier', 'format',
 ]);
 
 const LISTS = {
@@ -134,8 +139,8 @@ export const MESSAGES_EVENT = memberTable({
 });
 
 /**
- * What no string of an answer may hold, generated text apart (contract section 4, "What stands
- * behind never shows").
+ * Texts that no string of an answer may hold, except generated text (contract section 4, "What stands behind never
+ * shows").
  * @param secrets the upstream's host and key
  */
 export function hiddenBehind(model: Model, secrets: readonly string[]): Hidden {

@@ -6,7 +6,9 @@ import { unseenIn } from '../visible-text.ts';
  * Printable, so that two that look alike are alike; and no spreadsheet takes one for a formula.
  */
 const COST_CENTER = /^(?![=+\-@]).{1,64}$/u;
-/** As long as a name can be before its accents are one with their letters; a longer text is not worth the work. */
+/**
+ * The longest name before its accents are joined with their letters. A longer text is no name, and is not normalized.
+ */
 const LONGEST = 512;
 const BLANKS = /\p{Zs}+/gu;
 const WANT = 'must be at most 64 printable characters that do not begin with =, +, - or @. It names a cost centre';

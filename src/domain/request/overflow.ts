@@ -3,7 +3,7 @@
  * shorten their history when they are told so (`context_length_exceeded`), and give up at any other bad request.
  */
 
-/** One wording, and who uses it. */
+/** One wording, and the programs that use it. */
 const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   // names, as codes, types and classes; they may stand within a message that wraps another
   [/\bcontext_?length_?exceeded|\bcontext_?window_?exceeded/i, 'OpenAI, Azure; LiteLLM (ContextWindowExceededError)'],
@@ -61,7 +61,7 @@ const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   [/\b(?:prompt|context) length \(?\d+\)? is greater than max_seq_len\b/i, 'TabbyAPI'],
   [/\bsum of prompt length\b.{0,80}\bshould not exceed\b/i, 'TensorRT-LLM'],
   [/超过.{0,8}最大.{0,6}(?:长度|上下文)|上下文长度.{0,8}超/, 'Chinese providers'],
-  // what is left: an excess, said of the context window, or of the tokens of a prompt
+  // the rest speaks of too much, for a context window or for the tokens of a prompt
   [
     /\b(?:exceed|overflow|longer than|larger than|greater than|too (?:long|large|big)|not enough|does not fit)\w*\b.{0,60}\bcontext[ _-](?:window|length|size|limit)\b/i,
     'others',
@@ -81,7 +81,7 @@ const WORDINGS: readonly (readonly [pattern: RegExp, source: string])[] = [
   [/\binput (?:text )?(?:is )?too long\b|\b(?:conversation|prompt) (?:is )?too (?:long|large|big)\b/i, 'others'],
 ];
 
-/** What speaks of a rate or a quota, perhaps with words about tokens that are too many. */
+/** Texts about a rate or a quota. They may also speak of too many tokens. */
 const OF_RATE =
   /\brate[ _-]?limit|\btoo many requests|\b(?:tokens?|requests?)[ _-]?(?:per|\/)[ _-]?(?:min|minute|day|hour|second)|\b[IO]?[TR]P[MD]\b|\bthrottl|\bquota\b|\bplease wait\b/i;
 /** Speaks of a rate, and means a request that is too large for it alone. */

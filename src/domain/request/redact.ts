@@ -107,7 +107,7 @@ function replaceIgnoringCase(text: string, name: string, by: string): string {
   return text.replace(new RegExp(name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'gi'), () => by);
 }
 
-/** The operator's own names for what is behind, each after a word for it. */
+/** The operator's own names for machines and deployments, each after a word such as "deployment". */
 const NAMED =
   /\b(deployment|provider|router|upstream|backend|resource group|subscription|organization|project|tenant|workspace|account)([ =:]+)(["'`]?)(?=[\w./@:-]*[\d_./@:-])[\w./@:-]*\w\3/gi;
 

@@ -1,6 +1,6 @@
 /**
- * Upstream texts about refused requests, in the shapes that routers wrap them in (contract section 4,
- * "Upstream error texts"). What is behind the wrapping is the model's own reason, for the caller.
+ * Upstream texts about refused requests, in the shapes that routers wrap them in (contract section 4, "Upstream error
+ * texts"). Inside the wrapping is the model's own reason, for the caller.
  */
 
 /** Most wrappings of one text: routers may stand behind routers. */
@@ -15,11 +15,14 @@ const WRAPPING =
 /** A `message` within a dict as JSON or Python writes it. The last group is its text, escapes and all. */
 const MESSAGE = /[{,]\s*(['"])(?:message|msg)\1\s*:\s*(['"])((?:(?!\2)[^\\]|\\.)*)\2/s;
 
-/** What routers append about fallbacks and attempts. */
+/** Texts that routers append about fallbacks and attempts. */
 const ROUTING =
   /(?<![\s,.;])[\s,.;]*\b(?:received model group|available model group|no fallback model|(?:context_window_)?fallbacks?\s*=|model_group\s*=|litellm retried).*$/is;
 
-/** The reason inside a text of at most MAX_REASON characters: without class names, status codes, dicts around it, and what is said about routing. */
+/**
+ * The reason inside a text of at most MAX_REASON characters: without class names, status codes, dicts around it, and
+ * words about routing.
+ */
 export function innerReason(text: string): string {
   let reason = text.trim();
   for (let n = 0; n < MOST_WRAPPED; n++) {
@@ -50,9 +53,10 @@ export function isUnknownModel(message: string, code: string, param: string): bo
   return UNKNOWN_MODEL.some((pattern) => pattern.test(message));
 }
 
+// biome-ignore format: a table
 const UNKNOWN_MODEL_CODES: ReadonlySet<string> = new Set([
-  ...['model_not_found', 'model_not_exist', 'invalid_model', 'unknown_model', 'model_decommissioned'],
-  ...['deploymentnotfound', 'model_not_available', 'unsupported_model', 'invalid_model_error'],
+  'model_not_found', 'model_not_exist', 'invalid_model', 'unknown_model', 'model_decommissioned',
+  'deploymentnotfound', 'model_not_available', 'unsupported_model', 'invalid_model_error',
 ]);
 
 const UNKNOWN_MODEL: readonly RegExp[] = [
@@ -73,9 +77,10 @@ export function isOfAccount(message: string, code: string): boolean {
   return ACCOUNT_CODES.has(code.toLowerCase()) || ACCOUNT.some((pattern) => pattern.test(message));
 }
 
+// biome-ignore format: a table
 const ACCOUNT_CODES: ReadonlySet<string> = new Set([
-  ...['budget_exceeded', 'insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'arrearage'],
-  ...['account_deactivated', 'invalid_api_key', 'model.accessdenied', 'unsupported_country_region_territory'],
+  'budget_exceeded', 'insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'arrearage',
+  'account_deactivated', 'invalid_api_key', 'model.accessdenied', 'unsupported_country_region_territory',
 ]);
 
 const ACCOUNT: readonly RegExp[] = [
@@ -116,7 +121,7 @@ export function isOfStoredItem(message: string, code: string): boolean {
 
 const STORED_ITEM = /\bitems? (?:are|is) not persisted\b|\bitem with id\b.{0,200}\bnot found\b/i; // OpenAI
 
-/** Whether a 403 or 404 speaks of the request: it names a member of it, or what the model lacks for it. */
+/** Whether a 403 or 404 is about the request: it names one of its members, or an ability that the model lacks. */
 export function isOfRequest(message: string, param: string): boolean {
   if (param !== '') return !OF_OPERATOR.test(param);
   return OF_REQUEST.test(message);

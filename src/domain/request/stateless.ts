@@ -5,7 +5,7 @@ import { NameSet } from '../members/name-set.ts';
 import type { MessagesRequest, ResponsesRequest } from './request.ts';
 
 /**
- * What names state that the provider stores. One master key stands behind all companies: with it a
+ * Request members that name state which the provider stores. One master key stands behind all companies: with it a
  * caller would read what another company stored.
  */
 
@@ -75,8 +75,8 @@ const INCLUDED: ReadonlySet<string> = new Set([
 const MOST_INCLUDED = 100;
 
 /**
- * Types of items that say by an id alone what is stored. A type that was shortened may be any of them,
- * written with escapes: no type of the format is so long.
+ * Types of items that name a stored item by its id alone. A type that was shortened may be any of them, written with
+ * escapes: no type of the format is so long.
  */
 const STORED_ITEMS: ReadonlySet<unknown> = new Set([
   'item_reference',
@@ -116,7 +116,7 @@ export function requireStateless(request: Partial<ResponsesRequest & MessagesReq
 /** For users of clients such as the Vercel AI SDK, which refers to earlier items by id unless it is told not to store. */
 const BY_REFERENCE = ' Clients that name earlier items by their id send them whole with "store": false.';
 
-/** For users of models that hide their reasoning: what they get back of it is encrypted, and only if they ask for it. */
+/** For users of models that hide their reasoning: they get it encrypted, and only if they ask for it. */
 const REASONING =
   ' Ask with "include": ["reasoning.encrypted_content"], and send items of type reasoning back with their encrypted_content.';
 
@@ -125,12 +125,12 @@ export function storedItem(): GatewayError {
   return stored('input', `${BY_REFERENCE}${REASONING}`);
 }
 
-/** What an item may have besides what it is about. */
+/** Members that an item may have besides its content. */
 const LABELS: ReadonlySet<string> = new Set(['id', 'type', 'status']);
 
 /**
- * Whether an item holds nothing but its id, such as {"type":"reasoning","id":"rs_1","summary":[]}: it stands for what
- * is stored. An item with a summary passes: engines with open reasoning read it, and know no `encrypted_content`.
+ * Whether an item holds nothing but its id, such as {"type":"reasoning","id":"rs_1","summary":[]}: it stands for a
+ * stored item. An item with a summary passes: engines with open reasoning read it, and know no `encrypted_content`.
  */
 function isIdAlone(item: Readonly<Record<string, unknown>>): boolean {
   if (typeof item.id !== 'string' || item.role != null) return false;

@@ -1,8 +1,8 @@
 import { eurIn } from './eur-text.ts';
 
 /**
- * Budget alerts: what is told when a company or a key has used a part of its monthly budget, or will
- * pass it at its pace. Each threshold is told once a month.
+ * The texts of budget alerts: a company or a key has used a part of its monthly budget, or will pass it at its pace.
+ * Each threshold is told once a month.
  */
 
 /** Percent of the budget; forecast: at this pace the month passes the budget. */

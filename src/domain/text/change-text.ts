@@ -24,7 +24,7 @@ export interface RecentChange {
   readonly what: string;
 }
 
-/** What a row of each audited table is called. */
+/** The name for a row of each audited table. */
 export const NOUNS: Readonly<Record<string, string>> = {
   companies: 'company',
   models: 'model',
@@ -38,7 +38,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   admin_tokens: 'token',
   invitations: 'invitation',
 };
-/** What people call a column where its name does not say it. */
+/** The names of columns for people, where the column's own name is not plain. */
 export const MEMBER_WORDS: Readonly<Record<string, string>> = {
   cost_eur_per_1k_input: 'input price',
   cost_eur_per_1k_output: 'output price',
@@ -47,10 +47,16 @@ export const MEMBER_WORDS: Readonly<Record<string, string>> = {
   password_hash: 'password',
   upstream_model: 'internal name',
 };
-/** What a company may know of a model of its own. The internal name is not in it. */
+/** The columns of its own model that a company may see. The internal name is not among them. */
 export const OWN_MODEL_COLUMNS: readonly string[] = [
-  ...['name', 'slug', 'kind', 'eu_hosted', 'token_input', 'created_at'],
-  ...['cost_eur_per_1k_input', 'cost_eur_per_1k_output'],
+  'name',
+  'slug',
+  'kind',
+  'eu_hosted',
+  'token_input',
+  'created_at',
+  'cost_eur_per_1k_input',
+  'cost_eur_per_1k_output',
 ];
 const VERBS = {
   insert: 'created',
@@ -79,12 +85,12 @@ export function describeChange(row: ChangedRow): RecentChange {
   };
 }
 
-/** Who made or changed something, as pages name it. */
+/** The person or program that made a change, as pages name it. */
 export function actorName(actor: string | null): string {
   return actor === 'cli' ? 'the command line' : (actor ?? 'unknown');
 }
 
-/** What the end of a company or key is called, and its return; null for other changes. */
+/** The word for the end of a company or key, or for its return; null for other changes. */
 function endOf(before: Row, after: Row): string | null {
   if ((before.closed_at ?? null) !== (after.closed_at ?? null)) return after.closed_at == null ? 'reopened' : 'closed';
   return before.revoked_at == null && after.revoked_at != null ? 'revoked' : null;

@@ -14,7 +14,7 @@ export interface CsvForm {
 /** For programs. */
 export const PLAIN_CSV: CsvForm = { separator: ',', decimal: '.', mark: '' };
 
-/** For spreadsheets, by what stands between two cells: that of a language whose numbers have decimal commas is ";". */
+/** For spreadsheets, by the separator of two cells. It is ";" in languages whose numbers have decimal commas. */
 export const SPREADSHEETS = {
   comma: { separator: ',', decimal: '.', mark: '\ufeff' },
   semicolon: { separator: ';', decimal: ',', mark: '\ufeff' },

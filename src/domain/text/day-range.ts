@@ -7,8 +7,8 @@ export interface DayRange {
   readonly to: string;
 }
 
-/** What a range is drawn in. */
-export type Step = 'hour' | 'day' | 'month';
+/** The interval of one bar in the chart of a range. */
+export type Interval = 'hour' | 'day' | 'month';
 
 const DAY_MS = 86_400_000;
 /** Longer ranges are drawn in months. */
@@ -49,24 +49,24 @@ export function isMonth({ from, to }: DayRange): boolean {
   return wholeMonth(from).from === from && wholeMonth(from).to === to;
 }
 
-export function stepOf(range: DayRange): Step {
+export function intervalOf(range: DayRange): Interval {
   const days = daysIn(range);
   return days === 1 ? 'hour' : days <= MAX_DAYS_DRAWN ? 'day' : 'month';
 }
 
 /** The days or months of a range; a month is its first day. */
-export function stepsOf(range: DayRange, step: 'day' | 'month'): string[] {
-  const steps: string[] = [];
-  const first = step === 'day' ? range.from : wholeMonth(range.from).from;
-  for (let at = first; at <= range.to; at = step === 'day' ? addDays(at, 1) : addMonths(at, 1)) steps.push(at);
-  return steps;
+export function intervalsIn(range: DayRange, interval: 'day' | 'month'): string[] {
+  const intervals: string[] = [];
+  const first = interval === 'day' ? range.from : wholeMonth(range.from).from;
+  for (let at = first; at <= range.to; at = interval === 'day' ? addDays(at, 1) : addMonths(at, 1)) intervals.push(at);
+  return intervals;
 }
 
-/** The months of a range by their first days: those that are whole in it, and the days of the others. */
+/** The months of a range by their first days: the months that it covers whole, and the covered days of the others. */
 export function monthsIn(range: DayRange): { whole: string[]; parts: MonthDays[] } {
   const whole: string[] = [];
   const parts: MonthDays[] = [];
-  for (const month of stepsOf(range, 'month')) {
+  for (const month of intervalsIn(range, 'month')) {
     const { from, to } = wholeMonth(month);
     if (range.from <= from && to <= range.to) whole.push(month);
     else parts.push({ month, from: from < range.from ? range.from : from, to: to > range.to ? range.to : to });

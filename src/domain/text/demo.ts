@@ -1,4 +1,4 @@
-/** What `make run` creates on its first start, by which it is found again. */
+/** Names of what `make run` creates on its first start. By them later starts find it again. */
 export const DEMO_COMPANY = 'Demo company';
 /** Actor of the audit log. */
 export const DEMO_ACTOR = 'make run';

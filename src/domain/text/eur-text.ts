@@ -3,12 +3,12 @@
  * "< €0.01". The exact amount stands behind it where a page can show it, and in files.
  */
 
-/** Decimals of an exact amount: calls have 15 at most, but in-app chat, and what upstreams tell, may have more. */
+/** Decimals of an exact amount. Calls have 15 at most; in-app chat and costs that upstreams tell may have more. */
 export const ALL_DIGITS = 40;
 const CENTS = 2;
 const CENT = '0.01';
 
-/** What stands for an amount: itself, or a cent with "<" before it; ">" below zero. */
+/** The amount to show: itself, or a cent with "<" before it, or ">" below zero. */
 export function roundedCents(amount: string): { readonly sign: '' | '< ' | '> '; readonly value: string } {
   if (!/^-?0\.00[0-4]\d*$/.test(amount) || !/[1-9]/.test(amount)) return { sign: '', value: amount };
   return { sign: amount.startsWith('-') ? '> ' : '< ', value: amount.replace(/\d.*/, CENT) };
@@ -22,12 +22,12 @@ export function eurIn(locale: string) {
     /** An amount as people read it. */
     shown(amount: string): string {
       const { sign, value } = roundedCents(amount);
-      return sign + textOf(cents(value));
+      return sign + joinedParts(cents(value));
     },
 
     /** An amount with all its digits, as parts and as text. */
     exactParts: exact,
-    exact: (amount: string): string => textOf(exact(amount)),
+    exact: (amount: string): string => joinedParts(exact(amount)),
   };
 }
 
@@ -46,6 +46,6 @@ export function euro(locale: string, least: number, most: number): (amount: stri
   };
 }
 
-export function textOf(parts: readonly Intl.NumberFormatPart[]): string {
+export function joinedParts(parts: readonly Intl.NumberFormatPart[]): string {
   return parts.map(({ value }) => value).join('');
 }

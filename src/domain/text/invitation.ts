@@ -3,17 +3,17 @@ import type { CompanyRole } from '../user.ts';
 /** Where the link of an invitation leads, below the address of the administration pages. */
 export const INVITATION_PATH = '/invitation/';
 
-/** What a role may do, in a few words for those who choose one or are invited to it. */
+/** The rights of a role in a few words, for people who choose a role or are invited to one. */
 export const ROLE_TEXTS: Readonly<Record<CompanyRole, string>> = {
   owner: 'everything of the company: its people, budget, EU gate and audit log, and all that administrators do',
   administrator: 'keys, models, assistants and usage',
   member: 'can sign in, and sees none of that',
 };
 
-/** What an invitation says. */
+/** The facts of an invitation. */
 interface Invitation {
   readonly company: string;
-  /** Who of the company invites; null: an operator, whom companies do not know by address. */
+  /** The person of the company who invites; null: an operator, whose address companies do not see. */
   readonly by: string | null;
   readonly role: CompanyRole;
   readonly link: string;

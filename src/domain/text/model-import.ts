@@ -27,14 +27,14 @@ export interface ImportedModel {
   readonly output: string;
   /** When the prices begin; null: now. */
   readonly valid_from: Moment | null;
-  /** What the operator pays; null: as it is. */
+  /** The operator's cost price; null: it stays as it is. */
   readonly cost: { readonly input: string; readonly output: string } | null;
 }
 
-/** What is wrong with a file. */
+/** One mistake in a file. */
 export interface ImportMistake {
   readonly line: number;
-  /** As its heading names it; null: the line as a whole. */
+  /** The column, as its heading names it; null: the line as a whole. */
   readonly column: string | null;
   readonly message: string;
 }

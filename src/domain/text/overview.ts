@@ -1,7 +1,7 @@
 import type { RecentChange } from './change-text.ts';
 import { isRefusal, type ReasonCount, reasonOfCode } from './request-fate.ts';
 
-/** What an operator has to know of a whole installation, and what of it is wrong. EUR amounts are exact decimal text. */
+/** The state of a whole installation, for operators, and the problems in it. EUR amounts are exact decimal text. */
 
 /** Sums over API calls of all companies. */
 interface Totals {
@@ -36,7 +36,7 @@ export interface NearBudget {
   readonly key: { readonly id: string; readonly name: string; readonly prefix: string } | null;
   readonly budget_eur: string;
   readonly spent_eur: string;
-  /** What is spent, in percent of the budget with one decimal. */
+  /** The spend in percent of the budget, with one decimal. */
   readonly percent: number;
   /** Percent of the budget at the end of the month; null in its first two days. */
   readonly forecast_percent: number | null;
@@ -124,8 +124,8 @@ export interface Overview {
   readonly has_operator: boolean;
 }
 
-/** Something that is wrong, in a sentence, and what to do about it. */
-export interface Problem {
+/** One problem in a sentence, and its remedy. */
+export interface OverviewProblem {
   readonly text: string;
   readonly remedy: string;
   /** The page where it is mended. */
@@ -140,8 +140,8 @@ const LEAST_REQUESTS = 20;
 const MAX_FAILED_SHARE = 0.05;
 const MOST_MODELS = 5;
 
-/** What is wrong now, the worst first; empty when all is well. */
-export function problemsOf(overview: Overview): Problem[] {
+/** The present problems, the worst first; empty when all is well. */
+export function problemsOf(overview: Overview): OverviewProblem[] {
   const running = overview.gateways.filter(({ gone }) => !gone);
   return [
     ...ofRecords(running, overview.set_aside),
@@ -163,8 +163,8 @@ export const NO_TENANT_ROLE = {
   remedy: (advice: string) => `Let an administrator of the server run "${advice}", then restart a gateway.`,
 };
 
-function ofRecords(running: readonly GatewayRow[], setAside: number): Problem[] {
-  const problems: Problem[] = [];
+function ofRecords(running: readonly GatewayRow[], setAside: number): OverviewProblem[] {
+  const problems: OverviewProblem[] = [];
   const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
   for (const { name, lost } of running) {
     if (lost > 0)
@@ -192,8 +192,8 @@ function ofRecords(running: readonly GatewayRow[], setAside: number): Problem[] 
   return problems;
 }
 
-function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRow[]): Problem[] {
-  const problems: Problem[] = [];
+function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRow[]): OverviewProblem[] {
+  const problems: OverviewProblem[] = [];
   const add = (text: string, remedy: string) => problems.push({ text, remedy, path: '/#gateways' });
   if (running.length === 0) add('No gateway runs.', 'Start one with "tollgate serve".');
   for (const { name, gone, backlog } of gateways) {
@@ -221,14 +221,14 @@ function ofGateways(running: readonly GatewayRow[], gateways: readonly GatewayRo
   return problems;
 }
 
-function ofTenantRole(advice: string | null): Problem[] {
+function ofTenantRole(advice: string | null): OverviewProblem[] {
   if (advice === null) return [];
   return [{ text: NO_TENANT_ROLE.text, remedy: NO_TENANT_ROLE.remedy(advice), path: '/#gateways' }];
 }
 
 /**
- * What is said when nothing is wrong: what was judged, and what was not. A company all of whose requests are refused
- * has a problem, which nobody but its people can judge.
+ * The text when nothing is wrong. It says what was checked, and what was not. A company all of whose requests are
+ * refused has a problem, which nobody but its people can judge.
  */
 export function wellText({ requests, refused, reasons }: LastDay, counts = (count: number) => `${count}`): string {
   const well = 'All is well with gateways, usage records, upstreams and deliveries of events.';
@@ -245,7 +245,7 @@ export function firstHour(now: number, hours = 24): string {
   return new Date(Math.floor(now / HOUR_MS - hours + 1) * HOUR_MS).toISOString();
 }
 
-function ofModels(models: readonly ModelHealth[], now: number): Problem[] {
+function ofModels(models: readonly ModelHealth[], now: number): OverviewProblem[] {
   return models
     .map((model) => ({ slug: model.slug, ...judged(model) }))
     .filter(({ requests, failed }) => requests >= LEAST_REQUESTS && failed > requests * MAX_FAILED_SHARE)
@@ -264,8 +264,8 @@ function judged({ requests, upstream_failed, recent_requests, recent_upstream_fa
     : { requests, failed: upstream_failed, when: 'the last 24 hours', hours: 24 };
 }
 
-function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Overview): Problem[] {
-  const problems: Problem[] = [];
+function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Overview): OverviewProblem[] {
+  const problems: OverviewProblem[] = [];
   if (failing > 0) {
     problems.push({
       text: failing === 1 ? 'A delivery of an event fails.' : `${failing} deliveries of events fail.`,

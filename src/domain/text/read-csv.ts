@@ -7,7 +7,7 @@ export interface CsvLine {
   readonly cells: readonly string[];
 }
 
-/** What is wrong with a line of a CSV file. */
+/** A mistake in a line of a CSV file. */
 export class CsvError extends Error {
   readonly line: number;
 
@@ -23,7 +23,7 @@ const MALFORMED: Readonly<Partial<Record<CsvErrorCode, string>>> = {
   INVALID_OPENING_QUOTE: 'a quote stands within a value',
 };
 
-/** What spreadsheets write where the comma is that of decimals. */
+/** The separator that spreadsheets write where numbers have decimal commas. */
 const SEPARATED = 'semicolons or tabs separate its values; save it with commas, and with points in numbers';
 
 /** Reads CSV as in RFC 4180, without empty lines and without the blanks around values. @throws CsvError */

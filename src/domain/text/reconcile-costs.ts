@@ -9,12 +9,12 @@ export interface ModelTotals {
   readonly ledger_calls: number;
   readonly upstream_tokens: number;
   readonly ledger_tokens: number;
-  /** What the upstream billed: the cost column of its file × the rate. null: a call of the file has no cost. */
+  /** The upstream's bill: the cost column of its file × the rate. null: a call of the file has no cost. */
   readonly billed_eur: string | null;
-  /** What it should cost: the ledger's tokens × the model's cost price of the day. null: a call has no cost price. */
+  /** The expected cost: the ledger's tokens × the model's cost price of the day. null: a call has no cost price. */
   readonly expected_eur: string | null;
   readonly difference_eur: string | null;
-  /** What the companies are charged. */
+  /** The charge to the companies. */
   readonly charged_eur: string;
 }
 
@@ -39,9 +39,14 @@ export function totalsByModel({ same, differing, missing, extra }: Reconciliatio
   return totals
     .sort((a, b) => (size(a) === size(b) ? (a.model < b.model ? -1 : 1) : size(a) > size(b) ? -1 : 1))
     .map(({ model, theirs, ours, billed, expected, difference }) => ({
-      ...{ model, upstream_calls: theirs.length, ledger_calls: ours.length },
-      ...{ upstream_tokens: tokensOf(theirs), ledger_tokens: tokensOf(ours) },
-      ...{ billed_eur: shown(billed), expected_eur: shown(expected), difference_eur: shown(difference) },
+      model,
+      upstream_calls: theirs.length,
+      ledger_calls: ours.length,
+      upstream_tokens: tokensOf(theirs),
+      ledger_tokens: tokensOf(ours),
+      billed_eur: shown(billed),
+      expected_eur: shown(expected),
+      difference_eur: shown(difference),
       charged_eur: formatExact(sumOf(ours.map((call) => call.charged)) ?? 0n),
     }));
 }

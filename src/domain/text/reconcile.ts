@@ -16,9 +16,9 @@ export interface BilledCall {
   readonly completionTokens: number;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** On the bill what the upstream charges, in its currency; in the ledger tokens × cost price, in EUR. null: not known. */
+  /** On the bill the upstream's charge, in its currency; in the ledger tokens × cost price, in EUR. null: not known. */
   readonly cost: string | null;
-  /** What the company is charged in EUR, and which it is; null on the bill. */
+  /** The charge to the company in EUR, and the company; null on the bill. */
   readonly charged: string | null;
   readonly companyId: string | null;
 }
@@ -195,7 +195,9 @@ export function readExport(text: string): BilledCall[] {
       promptTokens: count(prompt),
       completionTokens: completion < 0 ? 0 : count(completion),
       at,
-      ...{ cost: billed, charged: null, companyId: null },
+      cost: billed,
+      charged: null,
+      companyId: null,
     };
   });
 }

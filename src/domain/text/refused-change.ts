@@ -1,4 +1,4 @@
-/** What administrators manage. */
+/** The things that administrators manage. */
 export type Noun =
   | 'company'
   | 'model'
@@ -20,7 +20,7 @@ export type Noun =
 export class RefusedChange extends Error {
   override readonly name = 'RefusedChange';
   readonly reason: 'not_found' | 'conflict';
-  /** What was not found, or what conflicts. */
+  /** The thing that was not found, or that conflicts. */
   readonly noun: Noun;
 
   constructor(reason: 'not_found' | 'conflict', noun: Noun, message: string) {

@@ -3,11 +3,11 @@ import type { Outcome } from '../usage.ts';
 
 /** What became of a request, in words, for pages and the command line. */
 
-/** What lists filter by. */
+/** The results that lists filter by. */
 export const RESULTS = ['success', 'refused', 'failed', 'left'] as const;
 export type Result = (typeof RESULTS)[number];
 
-/** What is known of a request that is over. */
+/** The facts about a request that is over. */
 export interface RequestFacts {
   /** The status sent; 0: the client left before an answer. null: only the ledger knows the call. */
   readonly status: number | null;
@@ -19,23 +19,23 @@ export interface RequestFacts {
   readonly asked: string | null;
   readonly api_key_id: string | null;
   readonly outcome: Outcome | null;
-  /** What was booked; null: nothing. */
+  /** The cost that was booked; null: none. */
   readonly cost_eur: string | null;
   /** What the upstream answered with, or told inside a 200: of one request, and only where an operator reads it. */
   readonly upstream_status?: number | null;
 }
 
-interface Fate {
+interface Explanation {
   readonly result: Result;
   /** What happened: whole sentences. */
   readonly what: string;
-  /** What to do about it; null: nothing. */
+  /** Advice; null: nothing is to be done. */
   readonly advice: string | null;
-  /** What has the setting that the advice is about. */
+  /** The place of the setting that the advice is about. */
   readonly about: 'key' | 'models' | 'settings' | null;
 }
 
-type Text = readonly [what: string, advice: string | null, about?: Fate['about']];
+type Text = readonly [what: string, advice: string | null, about?: Explanation['about']];
 
 /**
  * Whether a failure of the upstream that was noted is the upstream's own. An error 4xx tells the client of a mistake
@@ -94,7 +94,7 @@ export function isRefusal(code: string): boolean {
   return status !== null && status < 500;
 }
 
-export function fateOf(request: RequestFacts): Fate {
+export function explainRequest(request: RequestFacts): Explanation {
   const [what, advice, about = null] = textOf(request);
   return { result: resultOf(request), what, advice, about };
 }
@@ -380,7 +380,7 @@ const TEXTS: Readonly<Record<ErrorName, Text | ((request: RequestFacts) => Text)
   },
 };
 
-/** The fate of an invalid request, and of one with an error that only other versions of this program know. */
+/** Explains an invalid request, and one with an error that only other versions of this program know. */
 function invalid({ param, outcome }: RequestFacts): Text {
   if (outcome === 'upstream_failed')
     return ['The model refused the request.', 'The client was told why. Mend the request.'];

@@ -1,8 +1,8 @@
 /**
- * What people type into a search, as a pattern of Postgres: whatever the case, the accents, and how a language writes
- * letters that others lack. "muller", "mueller" and "MÜLLER" all find "Müller", "Mueller" and "MULLER". The text that
- * is searched stays as it is, so nothing has to be computed for each row, or installed in the database. Letters are
- * listed in both cases: where the locale is "C", Postgres knows no case beyond ASCII.
+ * The text of a search as a pattern of Postgres. It ignores case, accents, and how a language writes letters that
+ * others lack. "muller", "mueller" and "MÜLLER" all find "Müller", "Mueller" and "MULLER". The text that is searched
+ * stays as it is, so nothing has to be computed for each row, or installed in the database. Letters are listed in both
+ * cases: where the locale is "C", Postgres knows no case beyond ASCII.
  */
 
 const MARKS = /[\u0300-\u036f]/g;

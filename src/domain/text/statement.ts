@@ -26,7 +26,7 @@ export interface SealCheckpoint {
   readonly digest: string;
 }
 
-/** What a statement is about, before it is summed up. */
+/** The facts of a statement, before its lines are summed up. */
 interface StatementFacts {
   readonly company_id: string;
   /** Counts the company's statements, from 1 without a gap; null: a preview. */
@@ -65,9 +65,21 @@ export function makeStatement({ lines, corrections, ...facts }: StatementFacts):
   const { company_id, number, month, billing_timezone, closed_at, opening_seals, closing_seals, previous, rows } =
     facts;
   return {
-    ...{ format: 'tollgate statement', version: 1, company_id, number, month, billing_timezone, closed_at },
-    ...{ opening_seals, closing_seals, previous, rows, ...own, total_eur: sumOf([own, ...corrected]).cost_eur },
-    ...{ lines, corrections: corrected },
+    format: 'tollgate statement',
+    version: 1,
+    company_id,
+    number,
+    month,
+    billing_timezone,
+    closed_at,
+    opening_seals,
+    closing_seals,
+    previous,
+    rows,
+    ...own,
+    total_eur: sumOf([own, ...corrected]).cost_eur,
+    lines,
+    corrections: corrected,
   };
 }
 
@@ -81,7 +93,7 @@ export function parseStatement(text: string): Statement {
   return JSON.parse(text) as Statement;
 }
 
-/** SHA-256 of a statement's text, in hex: what `sha256sum` says of the JSON file. */
+/** SHA-256 of a statement's text in hex, as `sha256sum` prints it for the JSON file. */
 export function statementDigest(text: string): string {
   return hash('sha256', text);
 }
@@ -92,8 +104,10 @@ export function sumOf(lines: readonly UsageSums[]): UsageSums {
     lines.reduce((sum, line) => sum + line[member], 0);
   const cost = lines.reduce((sum, line): Femto => sum + parseEur(line.cost_eur), 0n);
   return {
-    ...{ requests: of('requests'), prompt_tokens: of('prompt_tokens') },
-    ...{ completion_tokens: of('completion_tokens'), cost_eur: formatEur(cost) },
+    requests: of('requests'),
+    prompt_tokens: of('prompt_tokens'),
+    completion_tokens: of('completion_tokens'),
+    cost_eur: formatEur(cost),
   };
 }
 

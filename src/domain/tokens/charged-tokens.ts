@@ -6,17 +6,17 @@ import type { Prompt } from './prompt.ts';
 
 /** No model takes or generates as much: a count above it is false, whatever the call allows. */
 const MOST_OF_ANY_MODEL = 10_000_000;
-/** What chat templates, routers and providers add to a prompt, beside what its body holds: instructions, tools. */
+/** Tokens that chat templates, routers and providers add to a prompt: instructions, tools. */
 const MOST_ADDED = 16_384;
 
-/** What bounds the tokens of one call, whatever the upstream tells of it and earlier calls taught. */
+/** The bounds of the tokens of one call. Neither the upstream's usage nor an estimate goes beyond them. */
 export interface CallBounds {
   /** The most tokens that the call lets the model generate; null: no limit. */
   readonly limit: number | null;
   readonly prompt: Prompt;
   /** Whether the prompt is the text of its body and nothing else; null: to be read from the body, which is kept. */
   readonly isTextAlone: boolean | null;
-  /** What a strict budget reserved; null: nothing. */
+  /** The cost that a strict budget reserved; null: none. */
   readonly reserved: Bound | null;
   readonly prices: Prices;
 }
@@ -32,9 +32,9 @@ export interface Charge {
 }
 
 /**
- * The tokens of a call: what the upstream told, and an estimate of what it did not, or of what cannot be. A completion
- * told above the limit is charged up to the limit; up to the text that was seen, where the model overran the limit.
- * A strict budget is charged no more than was reserved, whatever ran.
+ * The tokens of a call. Counts that the upstream did not tell, or that cannot be, are estimated. A completion told
+ * above the limit is charged up to the limit; up to the text that was seen, where the model overran the limit. A strict
+ * budget is charged no more than was reserved, whatever ran.
  * @param estimate called only where it is needed
  */
 export function chargeOf(bounds: CallBounds, told: ToldUsage | null, estimate: () => Estimate): Charge {

@@ -15,15 +15,16 @@ const MAX_SPLIT = 0.02; // share of events with several words up to which an eve
 const MAX_PER_EVENT = 1.5; // the same for the tokens of the mean event
 /**
  * What calls teach changes a count of ours within these bounds: languages and vocabularies differ by no more. Small
- * images, for which a model takes far less than we count, would else make the text of later calls nearly free, and large
- * files far too dear. What is beyond them is no text that we saw: of an answer it is hidden reasoning, learned by itself.
+ * images, for which a model takes far less than we count, would else make the text of later calls nearly free, and
+ * large files far too dear. Tokens beyond these bounds are no text that we saw. In an answer they are hidden reasoning,
+ * which is learned by itself.
  */
 const LEAST_RATE = 0.5;
 const MOST_RATE = 4;
 /** Calls whose hidden tokens are remembered: their median counts, so that one figure that is false counts for nothing. */
 const HIDDEN_SAMPLES = 9;
 
-/** What the gateway saw of an answer. */
+/** The part of an answer that the gateway saw. */
 export interface Generated {
   /** Data events with generated text; 0 when the answer is not streamed. */
   readonly textEvents: number;
@@ -35,7 +36,7 @@ export interface Generated {
 /** An answer without generated text, or of which none was seen. */
 export const NOTHING_SEEN: Generated = { textEvents: 0, generatedBytes: 0, sample: null };
 
-/** What an estimate says of a call. */
+/** The estimated counts of a call. */
 export interface Estimate extends TokenCounts {
   /** The tokens of the generated text that was seen, by nothing that was told or learned. */
   readonly seen: number;

@@ -8,7 +8,7 @@ const MAX_KEPT = 65_536;
 const SAMPLES = 32;
 const SAMPLE_BYTES = 256;
 const BYTES_PER_TOKEN = 4;
-/** What base64 consists of, and words that are joined by underscores. */
+/** The characters of base64, and of words that are joined by underscores. */
 const ENCODED = /^[A-Za-z0-9+/=_-]+$/;
 /** Characters of base64 after which samples and pixels of 1 to 4 bytes begin in the same place again. */
 const PERIOD = 16;
@@ -26,8 +26,8 @@ const TOKENS_PER_MESSAGE = 4;
 const TOKENS_PER_PROMPT = 3;
 
 /**
- * What is kept of a request while it runs, to estimate the tokens of its prompt if the upstream does
- * not report them: a small body, or 32 samples of a large one.
+ * The part of a request that is kept while it runs: a small body, or 32 samples of a large one. From it the tokens of
+ * the prompt are estimated if the upstream does not report them.
  */
 export interface Prompt {
   /** Bytes of the whole body. */

@@ -40,7 +40,7 @@ const SETTINGS = [
 export async function createAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
   const [row] = await explaining(
     sql<AssistantRow[]>`
-      insert into assistants ${given(sql, assistant, ['id', 'company_id', ...SETTINGS])} returning ${columns(sql)}`,
+      insert into assistants ${given(sql, assistant, ['id', 'company_id', ...SETTINGS])} returning ${assistantColumns(sql)}`,
     { assistants_company_id_fkey: () => unknownCompany(assistant.company_id) },
   );
   return row as AssistantRow;
@@ -59,7 +59,7 @@ export async function setAssistant(
   const [row] = await sql<AssistantRow[]>`
     update assistants set ${given(sql, changes, SETTINGS, { company_id: sql`company_id` })}
     where id = ${id} ${matching(sql, { company_id: company })}
-    returning ${columns(sql)}`;
+    returning ${assistantColumns(sql)}`;
   return row ?? unknownAssistant(id);
 }
 
@@ -70,20 +70,20 @@ export async function setAssistant(
  */
 export async function listAssistants(sql: Sql, company: string | null): Promise<AssistantRow[]> {
   const rows = await sql<AssistantRow[]>`
-    select ${columns(sql)} from assistants where true ${matching(sql, { company_id: company })} order by name, id`;
+    select ${assistantColumns(sql)} from assistants where true ${matching(sql, { company_id: company })} order by name, id`;
   return rowsOf(sql, company, rows);
 }
 
 /** Assistants of these companies. */
 export async function assistantsOf(sql: Sql, companies: readonly string[]): Promise<AssistantRow[]> {
   return sql<AssistantRow[]>`
-    select ${columns(sql)} from assistants where company_id in (select unnest(${[...companies]}::uuid[]))`;
+    select ${assistantColumns(sql)} from assistants where company_id in (select unnest(${[...companies]}::uuid[]))`;
 }
 
 /** An assistant of a company. @throws RefusedChange not_found */
 export async function findAssistant(sql: Sql, company: string, id: string): Promise<AssistantRow> {
   const [row] = await sql<AssistantRow[]>`
-    select ${columns(sql)} from assistants where id = ${id} and company_id = ${company}`;
+    select ${assistantColumns(sql)} from assistants where id = ${id} and company_id = ${company}`;
   return row ?? throwNotFound('assistant');
 }
 
@@ -94,7 +94,7 @@ export async function findAssistant(sql: Sql, company: string, id: string): Prom
 export async function removeAssistant(sql: Sql, id: string, company: string | null = null): Promise<AssistantRow> {
   const [row] = await sql<AssistantRow[]>`
     delete from assistants where id = ${id} ${matching(sql, { company_id: company })}
-    returning ${columns(sql)}`;
+    returning ${assistantColumns(sql)}`;
   return row ?? unknownAssistant(id);
 }
 
@@ -102,12 +102,12 @@ function unknownAssistant(id: string): never {
   throwNotFound('assistant', `There is no assistant ${id}.`);
 }
 
-export function columns(sql: Sql) {
+export function assistantColumns(sql: Sql) {
   return sql`id, company_id, name, system_prompt, ${settings(sql)}`;
 }
 
 /** Without the prompt, which may have 1 MiB: for lists. */
-export function listedColumns(sql: Sql) {
+export function listedAssistantColumns(sql: Sql) {
   return sql`id, company_id, name, ${settings(sql)}`;
 }
 

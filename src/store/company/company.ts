@@ -16,7 +16,7 @@ export interface CompanyRow extends LimitColumns {
   readonly credit_limit_eur: string | null;
   /** Operators refuse models outside the EU, whatever `allow_non_eu_models` says. */
   readonly eu_locked: boolean;
-  /** What holds of budget and credit limit; null: unlimited. */
+  /** The lower of budget and credit limit; null: unlimited. */
   readonly effective_budget_eur: string | null;
   /** strict: each request reserves what it can cost at most before it is sent. */
   readonly budget_mode: 'standard' | 'strict';
@@ -52,7 +52,7 @@ const SETTINGS: readonly (keyof Settings)[] = [
 
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
   const [row] = await sql<CompanyRow[]>`
-    insert into companies ${given(sql, company, ['id', ...SETTINGS])} returning ${columns(sql)}`;
+    insert into companies ${given(sql, company, ['id', ...SETTINGS])} returning ${companyColumns(sql)}`;
   return row as CompanyRow;
 }
 
@@ -67,15 +67,15 @@ export async function setCompany(sql: Sql, id: string, changes: CompanyChanges):
     select unnest(disabled_model_slugs) union select unnest(${[...disable]}::text[])
     except select unnest(${[...enable]}::text[]) order by 1)`;
   const [row] = await sql<CompanyRow[]>`
-    update companies set ${given(sql, changes, SETTINGS, { disabled_model_slugs })} where id = ${id} returning ${columns(sql)}`;
+    update companies set ${given(sql, changes, SETTINGS, { disabled_model_slugs })} where id = ${id} returning ${companyColumns(sql)}`;
   return row ?? unknownCompany(id);
 }
 
 export async function listCompanies(sql: Sql): Promise<CompanyRow[]> {
-  return sql<CompanyRow[]>`select ${columns(sql)} from companies order by name, id`;
+  return sql<CompanyRow[]>`select ${companyColumns(sql)} from companies order by name, id`;
 }
 
-/** Companies of these ids, and of the names of those without one. Reads all companies, once. */
+/** The companies with these ids, or with these names where a text is no id. Reads all companies, once. */
 export async function companiesOf(
   sql: Sql,
   wanted: readonly { readonly id?: string; readonly name: string }[],
@@ -83,13 +83,13 @@ export async function companiesOf(
   const ids = wanted.flatMap(({ id }) => id ?? []);
   const names = wanted.filter(({ id }) => id === undefined).map(({ name }) => name);
   return sql<CompanyRow[]>`
-    select ${columns(sql)} from companies
+    select ${companyColumns(sql)} from companies
     where id in (select unnest(${ids}::uuid[])) or name in (select unnest(${names}::text[]))`;
 }
 
 /** @throws RefusedChange not_found */
 export async function findCompany(sql: Sql, id: string): Promise<CompanyRow> {
-  const [row] = await sql<CompanyRow[]>`select ${columns(sql)} from companies where id = ${id}`;
+  const [row] = await sql<CompanyRow[]>`select ${companyColumns(sql)} from companies where id = ${id}`;
   return row ?? unknownCompany(id);
 }
 
@@ -129,7 +129,7 @@ export async function companiesNamed(sql: Sql, texts: readonly string[]) {
  */
 export async function closeCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
   const [closed] = await sql<CompanyRow[]>`
-    update companies set closed_at = now() where id = ${id} and closed_at is null returning ${columns(sql)}`;
+    update companies set closed_at = now() where id = ${id} and closed_at is null returning ${companyColumns(sql)}`;
   if (closed !== undefined) return { company: closed, already: false };
   return { company: await findCompany(sql, id), already: true };
 }
@@ -138,7 +138,7 @@ export async function closeCompany(sql: Sql, id: string): Promise<{ company: Com
 export async function reopenCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
   const [open] = await sql<CompanyRow[]>`
     update companies set closed_at = null
-    where id = ${id} and closed_at is not null and erased_at is null returning ${columns(sql)}`;
+    where id = ${id} and closed_at is not null and erased_at is null returning ${companyColumns(sql)}`;
   if (open !== undefined) return { company: open, already: false };
   const company = await findCompany(sql, id);
   if (company.erased_at === null) return { company, already: true };
@@ -158,7 +158,7 @@ export async function rowsOf<T>(sql: Sql, company: string | null, rows: T[]): Pr
   return rows;
 }
 
-export function columns(sql: Sql) {
+export function companyColumns(sql: Sql) {
   return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
     trim_scale(credit_limit_eur)::text as credit_limit_eur, eu_locked,
     trim_scale(company_budget(companies))::text as effective_budget_eur,

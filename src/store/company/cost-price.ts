@@ -1,7 +1,7 @@
 import { nilId, TODAY } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** What the operator pays, and what is left of the revenue. For operators only: no tenant may read these tables. */
+/** Cost prices of the operator, and the margin. For operators only: no tenant may read these tables. */
 
 /** EUR per 1000 tokens that the operator pays, since a day of the billing time zone; exact decimal text. */
 export interface CostPriceRow {
@@ -20,7 +20,7 @@ export interface CostPriceRow {
 export interface MarginSums {
   readonly requests: number;
   readonly revenue_eur: string;
-  /** What calls with a cost price cost; null where no call has one. */
+  /** The cost of the calls with a cost price; null where no call has one. */
   readonly cost_eur: string | null;
   /** Revenue of calls without a cost price, which are in neither cost nor margin. */
   readonly uncosted_eur: string;
@@ -59,7 +59,7 @@ export async function costPrices(sql: Sql, slug: string): Promise<CostPriceRow[]
 }
 
 /**
- * What the operator pays for a model since a day; the day may be in the past.
+ * Sets the cost price of a model from a day on. The day may be in the past.
  * @param day null: today in the billing time zone
  */
 export async function setCostPrice(

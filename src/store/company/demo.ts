@@ -1,7 +1,7 @@
 import { DEMO_ACTOR, DEMO_ASSISTANT, DEMO_COMPANY, DEMO_MODELS } from '../../domain/text/demo.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** What was removed of the demo, and what is kept because something else uses it: one sentence each. */
+/** One sentence for each part of the demo that was removed, or that was kept because something else uses it. */
 interface RemovedDemo {
   readonly removed: readonly string[];
   readonly kept: readonly string[];
@@ -12,7 +12,10 @@ export async function lockFirstRun(sql: Sql): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
 }
 
-/** Whether something has the names of the demo. Who made it is looked up when it is to be removed: that reads the audit log. */
+/**
+ * Whether something has the names of the demo. Its maker is looked up only before a removal, because that reads the
+ * audit log.
+ */
 export async function hasDemo(sql: Sql): Promise<boolean> {
   const [{ found }] = await sql<[{ found: boolean }]>`
     select exists (select from companies where name = ${DEMO_COMPANY})
@@ -75,7 +78,7 @@ async function findDemo(sql: Sql) {
   return { company: demo, models };
 }
 
-/** What the company has that the demo did not create. */
+/** The things of the company that the demo did not create. */
 async function usesOfCompany(sql: Sql, company: string): Promise<string[]> {
   const [{ uses }] = await sql<[{ uses: string[] }]>`
     select array_remove(array[

@@ -2,7 +2,7 @@ import { throwConflict, throwNotFound } from '../../domain/text/refused-change.t
 import type { Sql } from '../connection/pool.ts';
 import { findCompany } from './company.ts';
 
-/** What an erasure reached. */
+/** The counts of an erasure. */
 export interface Erased {
   /** People whose addresses got pseudonyms. */
   readonly persons: number;
@@ -32,8 +32,8 @@ export async function eraseCompany(sql: Sql, id: string, name: string | null): P
 }
 
 /**
- * Erases one person: the address leaves every table and the audit log, and the person can no longer sign in.
- * Reads the whole audit log. Also finds what is left of somebody whose user was removed before.
+ * Erases one person: the address leaves every table and the audit log, and the person can no longer sign in. Reads the
+ * whole audit log. Also finds the traces of a person whose user was removed before.
  * @param email in lower case
  * @param dryRun only counts, and changes nothing
  * @throws RefusedChange when the address is found nowhere

@@ -5,7 +5,7 @@ import type { Sql } from '../connection/pool.ts';
 /** A request that may be repeated under a key of the caller's. */
 export interface Repeatable {
   readonly tokenId: string;
-  /** The whole token. It is not stored, so what is encrypted with it cannot be read from the database. */
+  /** The whole token. It is not stored, so nobody can decrypt the answers with the database alone. */
   readonly token: string;
   /** As the caller sent it. Only its digest is stored. */
   readonly key: string;
@@ -13,18 +13,18 @@ export interface Repeatable {
   readonly request: string;
 }
 
-/** What was answered before. */
+/** The answer to the first request. */
 interface Answered {
   readonly answer: object;
-  /** What was shown once; null after a minute. */
+  /** The secret that was shown once; null after a minute. */
   readonly secret: string | null;
-  /** What was answered was another request. */
+  /** The first request was another one. */
   readonly isOther: boolean;
 }
 
 /**
  * Takes the key for this request, in the transaction that does the work: a repetition waits for its end.
- * @returns null: it is the first; else what was answered
+ * @returns the answer to the first request; null: this is the first
  */
 export async function claim(sql: Sql, repeatable: Repeatable): Promise<Answered | null> {
   const { tokenId, token, key, request } = repeatable;

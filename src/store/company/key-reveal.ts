@@ -9,11 +9,11 @@ import { createKey, type KeyRow, type MintedKey, type NewKey, type Rotation, rea
 /** How long the text of a new key can be shown again. Seconds. */
 export const REVEAL_SECONDS = 60;
 
-/** What proves that a repeated request comes from where the first one came from. */
+/** The proof that a repeated request has the same sender as the first one. */
 export interface Claim {
   /** At least 128 random bits, which every repetition has and Tollgate does not store. */
   readonly secret: string;
-  /** Who may see the text again, such as a session: to anyone else the secret is of no use. */
+  /** The one who may see the text again, such as a session. The secret is of no use to others. */
   readonly holder: string;
 }
 

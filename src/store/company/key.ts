@@ -9,7 +9,7 @@ import { IS_ACTIVE, STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type Changes, rowsOf } from './company.ts';
 
-/** What may be shown of a key after its creation (spec section 2.7). Members are columns of the table. */
+/** The part of a key that may be shown after its creation (spec section 2.7). Members are columns of the table. */
 export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly id: string;
   readonly company_id: string;
@@ -22,7 +22,7 @@ export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly expires_at: Date | null;
   readonly last_used_at: Date | null;
   readonly revoked_at: Date | null;
-  /** Null for a program's key; playground: of the person in `created_by`, for trials on the pages. */
+  /** Null for a program's key; playground: the playground key of the person in `created_by`. */
   readonly purpose: 'playground' | null;
   /** By the clock of the database. */
   readonly state: 'active' | 'expired' | 'revoked';
@@ -69,7 +69,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
              ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[],
              ${asked.rotated_from ?? null}::uuid
       where coalesce(${expires}::timestamptz > now(), true)
-      returning ${columns(sql)}`,
+      returning ${keyColumns(sql)}`,
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
       api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.'),
@@ -118,7 +118,7 @@ export async function setKey(
     update api_keys set ${given(sql, changes, SETTINGS, lists)}
     where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null
       and coalesce(${expires_at ?? null}::timestamptz > now() or purpose is not null, true) and ${isOwn}
-    returning ${columns(sql)}`;
+    returning ${keyColumns(sql)}`;
   if (row !== undefined) return row;
   const { state, purpose } = await findKey(sql, id, company);
   if (state === 'revoked') throwConflict('key', 'This key is revoked: create a new one instead.');
@@ -137,13 +137,13 @@ export async function setKeyText(sql: Sql, id: string, key: string): Promise<boo
 /** Keys of all companies that work, but those of playgrounds. */
 export async function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
   return sql<KeyRow[]>`
-    select ${columns(sql)} from api_keys where purpose is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`;
+    select ${keyColumns(sql)} from api_keys where purpose is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`;
 }
 
 /** Keys of these companies that work, and those of these ids, but none of playgrounds. */
 export async function keysOf(sql: Sql, companies: readonly string[], ids: readonly string[]): Promise<KeyRow[]> {
   return sql<KeyRow[]>`
-    select ${columns(sql)} from api_keys
+    select ${keyColumns(sql)} from api_keys
     where company_id in (select unnest(${[...companies]}::uuid[])) and purpose is null
       and (${sql.unsafe(IS_ACTIVE)} or id in (select unnest(${[...ids]}::uuid[])))`;
 }
@@ -151,7 +151,7 @@ export async function keysOf(sql: Sql, companies: readonly string[], ids: readon
 /** All keys of a company, including revoked ones, newest first. @throws RefusedChange not_found */
 export async function listKeys(sql: Sql, company: string): Promise<KeyRow[]> {
   const rows = await sql<KeyRow[]>`
-    select ${columns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
+    select ${keyColumns(sql)} from api_keys where company_id = ${company} order by created_at desc, id`;
   return rowsOf(sql, company, rows);
 }
 
@@ -164,7 +164,7 @@ export async function findKey(sql: Sql, id: string, company: string | null = nul
 export async function readKey(sql: Sql, id: string, company: string | null): Promise<KeyRow | null> {
   const [row] = await sql<
     KeyRow[]
-  >`select ${columns(sql)} from api_keys where id = ${id} ${matching(sql, { company_id: company })}`;
+  >`select ${keyColumns(sql)} from api_keys where id = ${id} ${matching(sql, { company_id: company })}`;
   return row ?? null;
 }
 
@@ -201,7 +201,7 @@ export async function keysWithCompany(
   }
   return sql<(KeyRow & { readonly company_name: string })[]>`
     select k.*, c.name as company_name
-    from (select ${columns(sql)} from api_keys where ${chosen}) k join companies c on c.id = k.company_id
+    from (select ${keyColumns(sql)} from api_keys where ${chosen}) k join companies c on c.id = k.company_id
     order by k.state = 'active' desc, k.last_used_at desc nulls last, k.id`;
 }
 
@@ -218,7 +218,7 @@ export async function revokeKey(
   const [revoked] = await sql<KeyRow[]>`
     update api_keys set revoked_at = now()
     where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null
-    returning ${columns(sql)}`;
+    returning ${keyColumns(sql)}`;
   if (revoked !== undefined) return { key: revoked, already: false };
   return { key: await findKey(sql, id, company), already: true };
 }
@@ -282,7 +282,7 @@ export function listBytes(sql: Sql) {
 }
 
 // plain SQL may say 'infinity' for never, which is no Date
-export function columns(sql: Sql) {
+export function keyColumns(sql: Sql) {
   return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, nullif(expires_at, 'infinity') as expires_at, last_used_at, revoked_at,
     requests_per_minute, tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
     allowed_cidrs::text[] as allowed_cidrs, purpose,

@@ -6,7 +6,7 @@ import { type CostPriceRow, setCostPrice } from './cost-price.ts';
 import { createModel, listModels, type ModelRow, setModel } from './model.ts';
 import { type DatedPrice, datedPrices, schedulePrice } from './price.ts';
 
-/** What an import does with one line. */
+/** The effect of one line of an import. */
 export interface ImportedLine {
   readonly line: number;
   readonly slug: string;
@@ -19,7 +19,7 @@ export interface ImportedLine {
 
 export interface ImportResult {
   readonly lines: readonly ImportedLine[];
-  /** What the database does not allow. With any, nothing was changed. */
+  /** Lines that the database does not allow. If there is one, nothing was changed. */
   readonly mistakes: readonly ImportMistake[];
 }
 
@@ -46,7 +46,7 @@ export async function importModels(
   models: readonly ImportedModel[],
   isWanted: (lines: readonly ImportedLine[]) => boolean,
 ): Promise<ImportResult> {
-  // until the transaction ends others read these and do not write them: what is compared is what is changed
+  // until the transaction ends others cannot write these rows, so the import changes the same rows that it compared
   await sql`lock table models, model_prices, model_cost_prices in share row exclusive mode`;
   const mistakes: ImportMistake[] = [];
   const known = await knownLines(sql, models, mistakes);
@@ -82,13 +82,13 @@ export async function importModels(
   return { lines, mistakes: mistakes.sort((a, b) => a.line - b.line) };
 }
 
-/** The lines whose company is known, those without a date first: a model has to be there before a price of it can be to come. */
+/** The lines whose company is known. Lines without a date come first, because a future price needs a model. */
 async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]): Promise<KnownLine[]> {
   const ids = await companyIds(sql, models, mistakes);
   const found: Omit<KnownLine, 'dated'>[] = [];
   for (const model of models) {
     const company_id = model.company === null ? null : ids.get(model.company);
-    if (company_id !== undefined) found.push({ model, company_id }); // else a mistake, told already
+    if (company_id !== undefined) found.push({ model, company_id }); // otherwise the mistake is listed already
   }
   const dates = await readDates(sql, found);
   const known = found.map((each) => ({ ...each, dated: dates.get(each.model) ?? null }));
@@ -141,7 +141,7 @@ function newDatedPrice(sql: Sql, { model, company_id, dated }: KnownLine, mistak
   };
 }
 
-/** What a line changes of the cost price of its day, or of today's. */
+/** The change of a cost price by a line, for its day or for today. */
 function newCostPrice(sql: Sql, { model, company_id }: KnownLine, costs: readonly CostPrice[]): Change | null {
   const { slug, cost, valid_from: from } = model;
   if (cost === null) return null;

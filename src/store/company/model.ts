@@ -44,7 +44,7 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
   const taken = () => throwConflict('model', `${what} exists already.`);
   const [row] = await explaining(
     sql<ModelRow[]>`
-      insert into models ${given(sql, model, ['slug', 'company_id', ...SETTINGS])} returning ${columns(sql)}`,
+      insert into models ${given(sql, model, ['slug', 'company_id', ...SETTINGS])} returning ${modelColumns(sql)}`,
     {
       models_shared_slug: taken,
       models_company_slug: taken,
@@ -67,28 +67,28 @@ export async function setModel(
   const [row] = await sql<ModelRow[]>`
     update models set ${given(sql, changes, SETTINGS, { slug: sql`slug` })}
     where slug = ${slug} and company_id is not distinct from ${company}
-    returning ${columns(sql)}`;
+    returning ${modelColumns(sql)}`;
   return row ?? unknownModel(slug, company);
 }
 
 /** Every model, or the shared ones and those of one company. */
 export async function listModels(sql: Sql, company: string | null = null): Promise<ModelRow[]> {
   return sql<ModelRow[]>`
-    select ${columns(sql)} from models
+    select ${modelColumns(sql)} from models
     where ${company}::uuid is null or company_id is null or company_id = ${company}
     order by slug, company_id nulls first`;
 }
 
 /** @throws RefusedChange not_found */
 export async function findModelById(sql: Sql, id: string): Promise<ModelRow> {
-  const [row] = await sql<ModelRow[]>`select ${columns(sql)} from models where id = ${id}`;
+  const [row] = await sql<ModelRow[]>`select ${modelColumns(sql)} from models where id = ${id}`;
   return row ?? throwNotFound('model');
 }
 
 /** @throws RefusedChange not_found */
 export async function removeModel(sql: Sql, slug: string, company: string | null): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
-    delete from models where slug = ${slug} and company_id is not distinct from ${company} returning ${columns(sql)}`;
+    delete from models where slug = ${slug} and company_id is not distinct from ${company} returning ${modelColumns(sql)}`;
   return row ?? unknownModel(slug, company);
 }
 
@@ -107,7 +107,7 @@ export function unknownModel(slug: string, company: string | null): never {
   throwNotFound('model', `There is ${what}.`);
 }
 
-export function columns(sql: Sql) {
+export function modelColumns(sql: Sql) {
   return sql`id, slug, company_id, upstream_model, kind, eu_hosted,
     trim_scale(cost_eur_per_1k_input)::text as cost_eur_per_1k_input,
     trim_scale(cost_eur_per_1k_output)::text as cost_eur_per_1k_output, token_input, created_at`;

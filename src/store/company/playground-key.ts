@@ -8,7 +8,7 @@ import type { Sql } from '../connection/pool.ts';
 const LIFE = 600;
 const SCOPES: readonly Scope[] = ['chat', 'assistants'];
 
-/** Whose key, and in which company. */
+/** The owner of the key, and the company. */
 interface Player {
   readonly company_id: string;
   /** An e-mail address. */
@@ -16,13 +16,13 @@ interface Player {
   readonly role: Role;
 }
 
-/** What the key is called, for everybody who sees the company's keys: not by the address of an operator. */
+/** The name of the key for everybody who sees the company's keys. It never has the address of an operator. */
 export function playgroundName({ role, email }: Omit<Player, 'company_id'>): string {
   return `Playground of ${role === 'operator' ? 'operator' : email}`;
 }
 
 /**
- * Gives a person's key for trials a new text, which works for ten minutes; an earlier text stops. The key is created
+ * Gives a person's playground key a new text, which works for ten minutes; an earlier text stops. The key is created
  * at its first use. To be run in a transaction.
  * @throws RefusedChange conflict when the key was revoked, until `allowPlayground` makes another
  */
@@ -33,19 +33,19 @@ export async function mintPlaygroundKey(sql: Sql, keyPrefix: string, player: Pla
   return mint(sql, keyPrefix, player);
 }
 
-/** Makes a new key for trials in place of one that was revoked. To be run in a transaction. */
+/** Makes a new playground key in place of one that was revoked. To be run in a transaction. */
 export async function allowPlayground(sql: Sql, keyPrefix: string, player: Player): Promise<void> {
   await mint(sql, keyPrefix, player);
 }
 
-/** Whether a person's key for trials was revoked, and no other made since. */
+/** Whether a person's playground key was revoked, and no other made since. */
 export async function isPlaygroundRevoked(sql: Sql, player: Omit<Player, 'role'>): Promise<boolean> {
   const [row] = await sql<[{ revoked: boolean }]>`
     select coalesce(bool_and(revoked_at is not null), false) as revoked from api_keys where ${isOf(sql, player)}`;
   return row.revoked;
 }
 
-/** The person's keys for trials: one that works, and those that were revoked. */
+/** The person's playground keys: one that works, and those that were revoked. */
 function isOf(sql: Sql, { company_id, email }: Omit<Player, 'role'>) {
   return sql`company_id = ${company_id} and purpose = 'playground' and created_by = ${email}`;
 }

@@ -27,9 +27,9 @@ export interface PriceRow extends PricedModel {
   readonly begun: boolean;
 }
 
-/** What a price was during a part of a day. */
+/** A price during a part of a day. */
 export interface PriceAnswer {
-  /** Since when within the day that was asked for, or the instant. */
+  /** The beginning of the part within the day asked for, or the instant. */
   readonly from: Date;
   /** When this price began; null where there was no such model. */
   readonly valid_from: Date | null;
@@ -85,7 +85,7 @@ export async function findPrice(sql: Sql, { slug, company_id: company }: PricedM
   return row ?? throwNotFound('price');
 }
 
-/** What a model costs from a moment on, and whether that can be changed. */
+/** The price of a model from a moment on, and whether it can be changed. */
 export interface DatedPrice {
   /** The price that begins then; null: none does. */
   readonly price: Readonly<Record<'id' | 'input' | 'output' | 'changed_by', string>> | null;
@@ -93,7 +93,10 @@ export interface DatedPrice {
   readonly at: Date;
   /** The moment is over. */
   readonly passed: boolean;
-  /** Too late to be added or changed: passed, or within a minute, so that what was shown can still be done. */
+  /**
+   * Whether the moment is too near to add or change a price: it has passed, or comes within a minute. So a change that
+   * a page offers can still be made.
+   */
   readonly late: boolean;
 }
 
@@ -136,7 +139,7 @@ export type ListedPrice = Pick<PriceRow, 'slug' | 'company_id'> &
   Readonly<Record<'valid_from' | 'input' | 'output', string>>;
 
 /**
- * What a company paid on a day, or at an instant: one answer for each part of the day.
+ * The prices of a company on a day, or at an instant: one answer for each part of the day.
  * @param company null: one without a model of its own
  */
 export async function pricesOn(sql: Sql, slug: string, company: string | null, moment: Moment): Promise<PriceAnswer[]> {

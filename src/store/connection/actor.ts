@@ -1,4 +1,4 @@
-/** Who did something, as rows tell it: people of a company do not learn which person of the operator it was. */
+/** The actors of changes, as rows show them. People of a company do not learn which person of the operator it was. */
 
 /** The company that the transaction entered; null: none, so that an operator reads. */
 const ENTERED = `nullif(current_setting('tollgate.company_id', true), '')::uuid`;

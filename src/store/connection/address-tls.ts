@@ -31,12 +31,13 @@ export function readEncryption(take: Take): Encryption {
   if (root === 'system' && asked !== undefined && asked !== 'verify-full')
     throw new TypeError("the database URL's sslrootcert=system needs sslmode=verify-full");
   const { mode, verify } = verification(asked ?? (root === 'system' ? 'verify-full' : OWN_DEFAULT), root);
-  const isDirect = oneOf('sslnegotiation', take('sslnegotiation') ?? 'postgres', ['postgres', 'direct']) === 'direct';
+  const isDirect =
+    requireOneOf('sslnegotiation', take('sslnegotiation') ?? 'postgres', ['postgres', 'direct']) === 'direct';
   if (isDirect && mode !== 'always') throw needsTls('sslnegotiation=direct');
   return {
     mode,
     isDirect,
-    namesHost: oneOf('sslsni', take('sslsni') ?? '1', ['0', '1']) === '1',
+    namesHost: requireOneOf('sslsni', take('sslsni') ?? '1', ['0', '1']) === '1',
     options: {
       ...verify,
       ...versions(take),
@@ -82,7 +83,7 @@ function versions(take: Take): ConnectionOptions {
     const text = take(name);
     if (text === undefined) return undefined;
     const found = VERSIONS.find((each) => each.toLowerCase() === text.toLowerCase());
-    return found ?? oneOf(name, text as SecureVersion, VERSIONS);
+    return found ?? requireOneOf(name, text as SecureVersion, VERSIONS);
   };
   const least = version('ssl_min_protocol_version');
   const most = version('ssl_max_protocol_version');
@@ -115,7 +116,7 @@ function filesOf(folder: string): string[] {
 /** The certificate by which the server knows the user. */
 function clientCertificate(take: Take, mode: Encryption['mode']): ConnectionOptions {
   const [cert, key, passphrase] = [take('sslcert'), take('sslkey'), take('sslpassword')];
-  const use = oneOf('sslcertmode', take('sslcertmode') ?? 'allow', ['allow', 'disable']);
+  const use = requireOneOf('sslcertmode', take('sslcertmode') ?? 'allow', ['allow', 'disable']);
   if (use === 'disable' || (cert === undefined && key === undefined)) return {};
   if (cert === undefined || key === undefined)
     throw new TypeError("the database URL's sslcert and sslkey are set together");
@@ -151,7 +152,7 @@ function unreadable(parameter: string, path: string, reason: string): TypeError 
 }
 
 /** A value that is one of some. @throws TypeError that names them */
-export function oneOf<T extends string>(parameter: string, text: string, choices: readonly T[]): T {
+export function requireOneOf<T extends string>(parameter: string, text: string, choices: readonly T[]): T {
   const choice = choices.find((each) => each === text);
   if (choice !== undefined) return choice;
   const words = [choices.slice(0, -1).join(', '), ...choices.slice(-1)].filter((each) => each !== '').join(' or ');

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { oneOf, readEncryption, type Take } from './address-tls.ts';
+import { readEncryption, requireOneOf, type Take } from './address-tls.ts';
 import { passwordsOf } from './password-file.ts';
 
 /** A server. */
@@ -16,7 +16,7 @@ export type Target = (
   readonly password?: string | undefined;
 };
 
-export type Address = Readonly<ReturnType<typeof parseAddress>>;
+export type DatabaseAddress = Readonly<ReturnType<typeof parseDatabaseUrl>>;
 
 const URL_FORM = /^postgres(?:ql)?:\/\/(?:([^/?#]*)@)?([^/?#]*)(?:\/([^?#]*))?(?:\?([^#]*))?$/;
 
@@ -30,8 +30,13 @@ const ROLES = ['any', 'primary', 'read-write', 'standby', 'read-only', 'prefer-s
 
 /** Parameters that are ignored: they concern another driver, or GSSAPI where it is not used, or have a deadline of ours. */
 const IGNORED = [
-  ...['tcp_user_timeout', 'keepalives_interval', 'keepalives_count', 'pgbouncer'],
-  ...['krbsrvname', 'gsslib', 'sslcompression'],
+  'tcp_user_timeout',
+  'keepalives_interval',
+  'keepalives_count',
+  'pgbouncer',
+  'krbsrvname',
+  'gsslib',
+  'sslcompression',
 ];
 
 /**
@@ -47,10 +52,14 @@ const LIMITED: Readonly<Record<string, readonly string[]>> = {
   max_protocol_version: ['3.0', '3.2', 'latest'],
 };
 
-/** Parameters of libpq that would change with whom or how we speak, and which the driver does not have. */
+/**
+ * Parameters of libpq that the driver does not have, and without which it would speak to another server or in another
+ * way.
+ */
+// biome-ignore format: a table
 const UNSUPPORTED = [
-  ...['require_auth', 'requirepeer', 'service', 'servicefile', 'sslkeylogfile', 'scram_client_key', 'scram_server_key'],
-  ...['oauth_issuer', 'oauth_client_id', 'oauth_client_secret', 'oauth_scope', 'oauth_ca_file'],
+  'require_auth', 'requirepeer', 'service', 'servicefile', 'sslkeylogfile', 'scram_client_key', 'scram_server_key',
+  'oauth_issuer', 'oauth_client_id', 'oauth_client_secret', 'oauth_scope', 'oauth_ca_file',
 ];
 
 /**
@@ -59,7 +68,7 @@ const UNSUPPORTED = [
  * driver's own parser supports neither socket folders nor IPv6 among several hosts.
  * @throws TypeError that does not repeat the URL, which may contain a password
  */
-export function parseAddress(url: string) {
+export function parseDatabaseUrl(url: string) {
   const match = URL_FORM.exec(url);
   if (match === null)
     throw new TypeError('the database URL must look like postgres://user:password@host:port/database');
@@ -83,7 +92,7 @@ export function parseAddress(url: string) {
   const passfile = take('passfile');
   const isNeeded = password === undefined && !process.env.PGPASSWORD;
   const lookUp = passfile === undefined || !isNeeded ? () => undefined : passwordsOf(passfile);
-  const role = oneOf(
+  const role = requireOneOf(
     'target_session_attrs',
     take('target_session_attrs') ?? (found.length > 1 ? 'primary' : 'any'),
     ROLES,
@@ -94,7 +103,7 @@ export function parseAddress(url: string) {
     role,
     /** Whether each connection begins with another one. */
     isBalanced:
-      oneOf('load_balance_hosts', take('load_balance_hosts') ?? 'disable', ['disable', 'random']) === 'random',
+      requireOneOf('load_balance_hosts', take('load_balance_hosts') ?? 'disable', ['disable', 'random']) === 'random',
     user,
     password,
     database,
@@ -111,7 +120,7 @@ function refuseUnsupported(take: Take): void {
   }
   for (const [name, values] of Object.entries(LIMITED)) {
     const value = take(name);
-    if (value !== undefined) oneOf(name, value, values);
+    if (value !== undefined) requireOneOf(name, value, values);
   }
   const encoding = take('client_encoding');
   if (encoding !== undefined && !/^(?:auto|utf[-_]?8|unicode)$/i.test(encoding))

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls, type ConnectionOptions as TlsOptions } from 'node:tls';
 import postgres from 'postgres';
-import type { Address, Target } from './address.ts';
+import type { DatabaseAddress, Target } from './address.ts';
 import type { Encryption } from './address-tls.ts';
 import { connectError, connectionLost, DatabaseUnavailable, stopping } from './errors.ts';
 import { LargeParameter } from './large-parameter.ts';
@@ -27,13 +27,13 @@ export interface ConnectionSql extends Sql {
    */
   large(text: Buffer): string;
   /**
-   * What a "copy … to stdout" writes, in pieces that may end within a row. Whoever leaves it before its end loses the
+   * The output of a "copy … to stdout", in pieces that may end within a row. Whoever leaves it before its end loses the
    * connection, which is in the middle of an answer.
    */
   copyOut(text: string): AsyncGenerator<Buffer, void, undefined>;
 }
 
-/** What is done with one connection. */
+/** Work on one connection. */
 export type Work<T> = (sql: ConnectionSql) => PromiseLike<T>;
 
 /** A "copy … to stdout" of the driver. */
@@ -83,7 +83,7 @@ export type Connect = ReturnType<typeof connectorTo>;
  * Connects to the servers of an address in turn, beginning with the one that last worked. Rejects with
  * DatabaseUnavailable when none will do.
  */
-export function connectorTo(address: Address, isFast: boolean) {
+export function connectorTo(address: DatabaseAddress, isFast: boolean) {
   const { targets, role, isBalanced, connectMs } = address;
   const hostMs = connectMs ?? (targets.length > 1 ? HOST_MS : Number.POSITIVE_INFINITY);
   // a standby that is only preferred is looked for once; then any server will do
@@ -113,15 +113,15 @@ export function connectorTo(address: Address, isFast: boolean) {
   };
 }
 
-/** What a server says of itself. */
+/** The state of a server, as it tells it. */
 interface ServerState {
   readonly standby: boolean;
   /** Whether transactions may change nothing, unless they ask for it. */
   readonly read_only: boolean;
 }
 
-/** What a server has to be. */
-const FITS: Readonly<Record<Address['role'], { test: (server: ServerState) => boolean; want: string }>> = {
+/** The state that each role needs of a server. */
+const FITS: Readonly<Record<DatabaseAddress['role'], { test: (server: ServerState) => boolean; want: string }>> = {
   any: { test: () => true, want: 'there' },
   primary: { test: ({ standby }) => !standby, want: 'a primary' },
   standby: { test: ({ standby }) => standby, want: 'a standby' },
@@ -141,7 +141,7 @@ interface Listeners {
  * among several hosts, sends leftovers of the old session, and leaves sockets to frozen servers open (3.4.9).
  */
 export class DatabaseConnection {
-  readonly #address: Address;
+  readonly #address: DatabaseAddress;
   readonly #target: Target;
   readonly #parameter: LargeParameter | null;
   readonly sql: ConnectionSql;
@@ -150,7 +150,7 @@ export class DatabaseConnection {
   #alive = false;
   #ended = false;
 
-  constructor(address: Address, target: Target, isFast: boolean, { onNotice, onClose }: Listeners) {
+  constructor(address: DatabaseAddress, target: Target, isFast: boolean, { onNotice, onClose }: Listeners) {
     this.#address = address;
     this.#target = target;
     this.#parameter = isFast ? new LargeParameter() : null;
@@ -160,7 +160,7 @@ export class DatabaseConnection {
       onnotify: onNotice,
       onclose: () => {
         this.#alive = false;
-        // refuses at once whatever is still asked of it; not earlier, or the driver would write to a destroyed socket
+        // refuses all later statements at once; not earlier, or the driver would write to a destroyed socket
         void driver.end({ timeout: 0 });
         onClose();
       },
@@ -178,7 +178,7 @@ export class DatabaseConnection {
   }
 
   /** Connects; rejects when the server has another role. */
-  async open(role: Address['role']): Promise<void> {
+  async open(role: DatabaseAddress['role']): Promise<void> {
     const rows = await this.sql<[ServerState]>`
       select standby, standby or current_setting('default_transaction_read_only')::boolean as read_only
       from (select pg_is_in_recovery() as standby) as server`;
@@ -258,7 +258,7 @@ export class DatabaseConnection {
   }
 }
 
-function driverOptions({ user, password, database, settings }: Address, target: Target): object {
+function driverOptions({ user, password, database, settings }: DatabaseAddress, target: Target): object {
   const login = { user, password: password ?? target.password, database };
   const given = Object.entries(login).filter(([, value]) => value !== undefined);
   return {

@@ -26,7 +26,7 @@ export class LargeParameter {
     this.#text = null;
   }
 
-  /** Replaces the token in what is written to a socket. */
+  /** Replaces the token in the bytes that are written to a socket. */
   attach(socket: Socket): void {
     const write = socket.write.bind(socket) as (chunk: Buffer, done?: () => void) => boolean;
     const send = (message: Buffer, done?: () => void): boolean => {

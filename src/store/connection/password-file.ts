@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { readRegularFile } from '../../runtime/regular-file.ts';
 
-/** Whom a password is for, each as a line of the file names it. */
+/** The server, database and user of a password, each as a line of the file names it. */
 interface Login {
   readonly host: string;
   readonly port: number;

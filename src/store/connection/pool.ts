@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseAddress } from './address.ts';
+import { parseDatabaseUrl } from './address.ts';
 import {
   type Connect,
   connectorTo,
@@ -42,7 +42,7 @@ export interface Database {
 
 interface ListenHandlers {
   onNotice(payload: string): void;
-  /** Notifications arrive from here on; what was sent before may have been missed. Never called behind a transaction pooler. */
+  /** Notifications arrive from now on. Earlier ones may have been missed. Never called behind a transaction pooler. */
   onReady(): void;
   /** Not listening from here on, until the next onReady. */
   onLost(): void;
@@ -65,7 +65,7 @@ interface DatabaseOptions {
  * @throws TypeError when the URL cannot be read; the message does not repeat it
  */
 export function openDatabase({ url, maxConnections = 2, isFast = false }: DatabaseOptions): Database {
-  return new ConnectionPool(connectorTo(parseAddress(url), isFast), maxConnections);
+  return new ConnectionPool(connectorTo(parseDatabaseUrl(url), isFast), maxConnections);
 }
 
 /** A pool in which each connection has one task at a time, so that a deadline cuts off exactly what exceeded it. */

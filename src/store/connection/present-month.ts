@@ -15,8 +15,8 @@ export function presentMonth(sql: Sql) {
 }
 
 /**
- * What `spent` comes to at the end of the month of `elapsed` and `length` if it goes on like this; null where it is too
- * early. In cents, or with three digits where it is less than a euro. Below 0 where refunds of in-app chat are more.
+ * The forecast of `spent` at the end of a month of `length`, after `elapsed`; null where it is too early. In cents, or
+ * with three digits where it is less than a euro. Below 0 where refunds of in-app chat are more.
  */
 export function forecast(sql: Sql) {
   const pace = sql`spent * length / elapsed`;

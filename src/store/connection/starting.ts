@@ -5,9 +5,12 @@ import type { Database } from './pool.ts';
 const MOST_MS = 60_000;
 const PAUSE_MS = 250;
 const ASK_MS = 1000;
-/** What Postgres says while it starts, recovers or stops. */
+/** The errors of Postgres while it starts, recovers or stops. */
 const STARTING = '57P03';
-/** What is met where Postgres does not listen yet: nobody, no socket, a proxy of containers that lets go, or no name. */
+/**
+ * The errors while Postgres does not listen yet: no listener, no socket, a closed connection of a container's proxy, or
+ * no host name.
+ */
 const REFUSED = ['ECONNREFUSED', 'ENOENT', 'ECONNRESET', 'CONNECTION_CLOSED', 'EAI_AGAIN', 'ENOTFOUND'];
 
 interface Waiting {

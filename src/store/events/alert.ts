@@ -49,7 +49,7 @@ function states(sql: Sql, only: Fragment) {
     )`;
 }
 
-/** Writes alerts for what was newly reached. @param cursor as of `EventStore.look` */
+/** Writes alerts for thresholds that were newly reached. @param cursor as of `EventStore.look` */
 export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
   // a transaction may commit long after it took its id: the cursor is the oldest that was running
   const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${sql.unsafe(literal(cursor))}::xid8`;
@@ -91,7 +91,7 @@ function alertColumn(sql: Sql) {
     'occurred_at', utc_text(a.occurred_at))`;
 }
 
-/** What pages tell of a budget of the present month. */
+/** A budget of the present month, as pages show it. */
 export interface BudgetNotice {
   /** null: the company's own budget. */
   readonly key: Pick<NonNullable<BudgetAlert['key']>, 'id' | 'name' | 'prefix'> | null;
@@ -127,7 +127,7 @@ export async function readNotices(sql: Sql, company: string, limit: number): Pro
     order by n.api_key_id is not null, used desc nulls last, k.name, k.id limit ${limit}`;
 }
 
-/** An alert, and what became of it at one receiver; null members of alerts that are told nobody. */
+/** An alert, and its delivery to one receiver. The members of the delivery are null where nobody receives alerts. */
 export interface AlertRow {
   readonly alert: BudgetAlert;
   /** superseded: a higher one was told; unsent: there was no receiver; forgotten: its event is not kept any more. */
@@ -160,7 +160,7 @@ export async function listAlerts(
 }
 
 /**
- * Has what is not delivered sent again, as if it were new.
+ * Has undelivered alerts sent again, as if they were new.
  * @param id of an alert; null: all
  * @returns how many deliveries
  * @throws RefusedChange not_found

@@ -71,8 +71,8 @@ function isThat(sql: Sql, { event, channel, recipient }: Delivery) {
 }
 
 /**
- * One statement, so that what is told has its deliveries, whatever ends the process. Deliveries are sent in the order
- * in which they are due, four at once: the events of others do not wait until thousands of one company are sent.
+ * One statement, so that every event has its deliveries, whatever ends the process. Deliveries are sent in the order in
+ * which they are due, four at once: the events of others do not wait until thousands of one company are sent.
  */
 async function tell(
   sql: Sql,
@@ -142,7 +142,7 @@ function getsMail(sql: Sql) {
 }
 
 /**
- * A closed company is told nothing of its budget; what is done to it is told. An e-mail to somebody who was removed, or
+ * A closed company gets no budget alerts, but the events of changes to it. An e-mail to somebody who was removed, or
  * has another role or company, waits until the event goes.
  */
 async function readDue(sql: Sql, channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]> {
@@ -169,7 +169,7 @@ export interface EventFilter {
   readonly state: 'undelivered' | 'dead' | null;
 }
 
-/** What became of an event at one receiver. */
+/** The delivery of an event to one receiver. */
 interface DeliveryState {
   readonly channel: Channel;
   readonly recipient: string;

@@ -5,17 +5,17 @@ const MAX_PER_READ = 500;
 const MAX_READINGS = 3; // of a subject that changes faster than it can be read
 const MAX_ABSENT = 10_000;
 const RETRY_MS = 1000; // how long values in doubt serve after a read failed or was slow
-const PATIENCE_MS = 250; // how long a read may delay those for whom there is a value in doubt
+const PATIENCE_MS = 250; // how long a read may delay a caller who could have the old value
 
 /** Reads several subjects at once; those that do not exist are absent from the answer. */
 type ReadMany<T> = (ids: readonly string[]) => Promise<ReadonlyMap<string, T>>;
 
 interface CacheOptions<T> {
   readonly max: number;
-  /** Most that all entries may weigh together, and what one weighs; for values without a natural bound. */
+  /** The most that all entries together may weigh, and the weight of one; for values without a natural bound. */
   readonly maxWeight?: number;
   readonly weigh?: (value: T) => number;
-  /** Milliseconds an absence is remembered; below one second, so that what is created works within one. */
+  /** Milliseconds for which an absence is remembered: below one second, so that a new thing works within one second. */
   readonly absenceMs?: number;
 }
 
@@ -97,7 +97,7 @@ export class Cache<T extends object> {
     if (entry !== undefined) entry.value = value;
   }
 
-  /** A subject changed: forgets it and whatever is being read of it. */
+  /** Forgets a subject that changed, and the reads of it that are under way. */
   drop(id: string): void {
     this.#entries.delete(id);
     this.#absent.delete(id);

@@ -57,7 +57,7 @@ interface Snapshot {
   readonly at: number;
 }
 
-/** What is new since the poll before: changes, and whether any company's spend changed. */
+/** The news since the last poll: changes, and whether any company's spend changed. */
 interface News extends Snapshot {
   readonly changes: readonly [id: number, kind: string, subject: string][];
   readonly spent: boolean;
@@ -163,7 +163,10 @@ export class ChangeFeed {
     }
   }
 
-  /** Passes a change on, unless that was done: forgotten again, what was read since might not be readable any more. */
+  /**
+   * Passes a change on, once. A second time would forget values that were read since, and that might not be readable
+   * any more.
+   */
   #pass(id: number, kind: string, subject: string): void {
     if (this.#passed.has(id)) return;
     if (this.#passed.size >= MAX_CHANGES) this.#passed.clear();
@@ -212,8 +215,8 @@ export class ChangeFeed {
 }
 
 /**
- * What changed since a snapshot, and the next one. New rows are those of transactions that had not finished at
- * the snapshot; their ids do not tell, because a row may become visible after one with a higher id was read.
+ * The changes since a snapshot, and the next snapshot. New rows are those of transactions that had not finished at the
+ * snapshot; their ids do not tell, because a row may become visible after one with a higher id was read.
  */
 async function readNews(sql: Sql, since: string | null): Promise<News> {
   const before = `pg_snapshot_xmin(${literal(since)}::pg_snapshot)`; // for the indexes

@@ -191,7 +191,9 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
     rows.map(({ digest, id, companyId, scopes, expiresAt, isRevoked, ...row }) => [
       digest,
       Object.freeze({
-        ...{ id, companyId, scopes: scopeSet(scopes) },
+        id,
+        companyId,
+        scopes: scopeSet(scopes),
         expiresAt: isRevoked ? REVOKED : (expiresAt ?? Number.POSITIVE_INFINITY),
         limits: limitsOf(row),
         restriction: restrictionOf(row),

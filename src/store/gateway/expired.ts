@@ -1,9 +1,12 @@
 import { SESSION_LIMITS } from '../../domain/user.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** What pages and operations keep for a while, and who may forget it: they do as they work, a gateway's heartbeat otherwise. */
+/**
+ * Rows that pages and operations keep for a while. They delete expired rows as they work; otherwise a gateway's
+ * heartbeat does.
+ */
 
-/** How long an answer is repeated, and what it showed once. */
+/** How long an answer is repeated, and how long its secret. */
 const ANSWER_KEPT = '1 day';
 const SECRET_KEPT = '1 minute';
 

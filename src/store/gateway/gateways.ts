@@ -46,7 +46,7 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
       for (const folder of told) adopted.delete(folder);
       return row;
     },
-    /** Keeps what was used up to now, for comparisons. */
+    /** Stores the usage up to now, for comparisons. */
     async mark() {
       await db.run(MARK_MS, (sql) => sql`select mark_usage()`);
     },

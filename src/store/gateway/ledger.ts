@@ -9,7 +9,7 @@ const INSERT_MS = 4_000;
 const READ_MS = 2_000;
 const READ_ALL_MS = 10_000; // some hundred thousand figures
 
-/** The ledger's tables: api_usage, monthly_spend and what is set aside (contract section 3). */
+/** The ledger's tables: api_usage, monthly_spend and the records that were set aside (contract section 3). */
 export function ledgerStore(db: Database): LedgerStore {
   return {
     async insert(writer, records, total) {

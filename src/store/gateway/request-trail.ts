@@ -36,7 +36,7 @@ export function trailStore(db: Database): TrailStore {
 export const UPSTREAM_FAILED = `(coalesce(upstream_status::text, upstream_reason) is not null
   and (coalesce(nullif(status, 0), upstream_status, 0) not between 400 and 499 or coalesce(nullif(status, 0), upstream_status) = 429))`;
 
-/** What an hour is counted by. */
+/** The groups of the sums of an hour. */
 const GROUP =
   "company_id, date_trunc('hour', occurred_at, 'UTC') as hour, coalesce(model_slug, '') as model_slug, api_key_id, endpoint";
 

@@ -3,9 +3,9 @@ import { searchPattern } from '../../domain/text/search-pattern.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /**
- * Finds changes of the audit log by what happened: "budget", "price", "revoked", "invitation". What a row says in its
- * own words is compared with a pattern. What it only means is looked up here first: which words of the search name an
- * action, a kind of row or a column, so that each row is asked only for those.
+ * Finds changes of the audit log by what happened: "budget", "price", "revoked", "invitation". The text of a row is
+ * compared with a pattern. Words of the search that name an action, a kind of row or a column are looked up here first,
+ * so that each row is compared only with those.
  */
 
 /** Conditions on a change, by the words that tell it. */
@@ -27,7 +27,7 @@ function became(column: string): string {
   return `action = 'update' and before ->> '${column}' is null and after ->> '${column}' is not null`;
 }
 
-/** What a row says itself. */
+/** The text of a row. */
 const TEXT = `concat_ws(' ', actor, company_name, coalesce(after, before) ->> 'name', coalesce(after, before) ->> 'slug',
   coalesce(after, before) ->> 'email', coalesce(after, before) ->> 'number', coalesce(after, before) ->> 'role', subject_id, company_id)`;
 
@@ -42,7 +42,7 @@ export async function loggedColumns(sql: Sql, search: string): Promise<string[]>
 }
 
 /**
- * Whether a change is what is searched: each word must be in what the row says or means.
+ * Whether a change matches the search: each word must be in the text or the meaning of the row.
  * @param columns from `loggedColumns`
  * @param isOwners the search is that of a company's people: nothing is found by what they do not see
  */
@@ -60,7 +60,7 @@ export function tells(sql: Sql, search: string, columns: readonly string[], isOw
   return sql`(select ${all} from (select ${sql.unsafe(TEXT)} as told offset 0) as row_text)`;
 }
 
-/** As the log shows a column, "monthly_budget_eur", and as people call it. */
+/** The name of a column in the log, such as "monthly_budget_eur", and its name for people. */
 function wordsOf(column: string): string {
   return `${column} ${column.replaceAll('_', ' ')} ${MEMBER_WORDS[column] ?? ''}`;
 }
@@ -69,7 +69,7 @@ function isIn(word: string, words: string): boolean {
   return words.includes(word.toLowerCase());
 }
 
-/** That a column was changed, or had an amount from the beginning. Names of columns are those of the schema. */
+/** Whether a column was changed, or had an amount from the beginning. Names of columns are those of the schema. */
 function changeOf(column: string, isOwners: boolean): string | readonly string[] {
   if (isOwners && column === 'created_by') return [];
   const [name, seen] = [

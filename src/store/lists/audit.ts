@@ -16,7 +16,7 @@ export interface AuditRow extends ChangedRow {
 }
 
 interface AuditQuery {
-  /** Changes by, of, or in a company of this name or id, or of what happened, each word somewhere; empty: all. */
+  /** Finds changes by their actor, thing, company or kind. Each word must be in one of these; empty: all changes. */
   readonly search: string;
   readonly newestFirst: boolean;
   /** Where the page before ended; null: at the beginning. */
@@ -26,7 +26,7 @@ interface AuditQuery {
    * tokens is "operator", also for the search. null: all changes.
    */
   readonly company: string | null;
-  /** Changes of a page; default: those of a page of a list. */
+  /** Changes on a page; default: as many as rows on a page of a list. */
   readonly limit?: number;
 }
 

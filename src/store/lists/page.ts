@@ -1,12 +1,12 @@
 import { searchPattern } from '../../domain/text/search-pattern.ts';
-import { type ListedAssistant, listedColumns } from '../company/assistant.ts';
-import { type CompanyRow, columns as companyColumns } from '../company/company.ts';
-import { type KeyRow, columns as keyColumns } from '../company/key.ts';
-import { type ModelRow, columns as modelColumns } from '../company/model.ts';
+import { type ListedAssistant, listedAssistantColumns } from '../company/assistant.ts';
+import { type CompanyRow, companyColumns } from '../company/company.ts';
+import { type KeyRow, keyColumns } from '../company/key.ts';
+import { type ModelRow, modelColumns } from '../company/model.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type PersonRow, type UserRow, columns as userColumns } from '../people/user.ts';
+import { type PersonRow, type UserRow, userColumns } from '../people/user.ts';
 import { toClose } from '../statement/close.ts';
 
 /** Lists of the administration area, a page at a time. */
@@ -37,7 +37,7 @@ type Spent<T> = T & { readonly spent: string };
 /** A row with the name of its company; null for none. */
 type Named<T> = T & { readonly company_name: string | null };
 
-/** What each list can be sorted by. */
+/** The orders of each list. */
 export type CompanySort = 'name' | 'spent' | 'budget' | 'created';
 export type KeySort = 'created' | 'name' | 'used' | 'expires' | 'cost';
 export type ModelSort = 'slug' | 'upstream' | 'company';
@@ -88,8 +88,10 @@ export async function pageOfKeys(
   query: ListQuery<KeySort>,
 ): Promise<ListPage<Spent<KeyRow>>> {
   const by = {
-    ...{ created: sql`created_at`, name: sql`name`, used: sql`last_used_at` },
-    expires: sql`coalesce(expires_at, 'infinity')`, // what never ends comes last
+    created: sql`created_at`,
+    name: sql`name`,
+    used: sql`last_used_at`,
+    expires: sql`coalesce(expires_at, 'infinity')`, // keys that never expire come last
     cost: sql`coalesce(d.cost, 0)`,
   }[query.sort];
   const chosen = sql`company_id = ${company} and purpose is null and ${sql.unsafe(IS_ACTIVE)} = ${life === 'active'}
@@ -167,7 +169,7 @@ export function pageOfAssistants(
   const by = { name: sql`name`, created: sql`created_at` }[query.sort];
   return paged(sql, query, by, sql`id`, (tail) => {
     return sql<Counted<ListedAssistant>[]>`
-      select ${listedColumns(sql)}, count(*) over ()::integer as total from assistants
+      select ${listedAssistantColumns(sql)}, count(*) over ()::integer as total from assistants
       where company_id = ${company} and ${contains(sql, query, sql`name, model_slug, id`)} ${tail}`;
   });
 }
@@ -186,7 +188,8 @@ export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListP
 /** The people of a company. Sorted by role: owners first, then administrators. */
 export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonSort>): Promise<ListPage<PersonRow>> {
   const by = {
-    ...{ email: sql`email`, seen: sql`last_sign_in_at` },
+    email: sql`email`,
+    seen: sql`last_sign_in_at`,
     role: sql`array_position(array['owner', 'administrator', 'member'], role)`,
   }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
@@ -201,7 +204,7 @@ export interface OpenCompany {
   readonly company_id: string;
   /** null: it was removed. */
   readonly company_name: string | null;
-  /** Calls of the month, and what they cost. */
+  /** Calls of the month, and their cost. */
   readonly requests: number;
   readonly cost_eur: string;
   /** Calls that came after their month was closed, which the statement will correct. */
@@ -228,7 +231,7 @@ export function pageOfOpenCompanies(
   });
 }
 
-/** @param by what it is sorted by @param then what decides between equals */
+/** @param by the order @param then the order of equal rows */
 async function paged<T>(
   sql: Sql,
   query: ListQuery,

@@ -1,13 +1,13 @@
-import { type AssistantRow, columns as assistantColumns } from '../company/assistant.ts';
-import { type CompanyRow, columns as companyColumns } from '../company/company.ts';
-import { type KeyRow, columns as keyColumns, listBytes } from '../company/key.ts';
-import { type ModelRow, columns as modelColumns } from '../company/model.ts';
+import { type AssistantRow, assistantColumns } from '../company/assistant.ts';
+import { type CompanyRow, companyColumns } from '../company/company.ts';
+import { type KeyRow, keyColumns, listBytes } from '../company/key.ts';
+import { type ModelRow, modelColumns } from '../company/model.ts';
 import { matching, PAGE_BYTES, unpackedBytes } from '../connection/columns.ts';
 import { STATE_NOW } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type InvitationRow, columns as invitationColumns } from './invitation.ts';
-import { type TokenRow, columns as tokenColumns } from './token.ts';
-import { type PersonRow, type UserRow, columns as userColumns } from './user.ts';
+import { type InvitationRow, invitationColumns } from './invitation.ts';
+import { type TokenRow, tokenColumns } from './token.ts';
+import { type PersonRow, type UserRow, userColumns } from './user.ts';
 
 /** Lists for programs: rows behind the last one that was read, so that a list that grows meanwhile skips and repeats none. */
 interface After {
@@ -44,7 +44,7 @@ export function modelsAfter(
       and (${company}::uuid is null or company_id is null or company_id = ${company}) ${tail(sql, after)}`;
 }
 
-/** What keys are listed; default: all, dead ones included. */
+/** The keys to list; default: all, dead ones included. */
 export interface KeyFilter {
   readonly name?: string;
   readonly state?: KeyRow['state'];

@@ -18,7 +18,7 @@ export interface InvitationRow {
   readonly email: string;
   readonly role: CompanyRole;
   readonly created_at: Date;
-  /** E-mail address of who invited, or "cli". */
+  /** E-mail address of the person who invited, or "cli". */
   readonly created_by: string | null;
   readonly expires_at: Date;
 }
@@ -42,7 +42,7 @@ export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<
       insert into invitations (company_id, email, role, digest, created_by, expires_at)
       select ${company_id}, ${email}, ${role}, ${digestBytes(token)}, ${created_by}, now() + make_interval(days => ${DAYS})
       where not has_account(${email})
-      returning ${columns(sql)}`,
+      returning ${invitationColumns(sql)}`,
     {
       invitations_once: () =>
         throwConflict('invitation', `${email} is invited already. Renew or withdraw the invitation.`),
@@ -62,7 +62,7 @@ export async function renewInvitation(sql: Sql, company: string, id: string, by:
   const [row] = await sql<InvitationRow[]>`
     update invitations set digest = ${digestBytes(token)}, created_by = ${by}, created_at = now(),
       expires_at = now() + make_interval(days => ${DAYS})
-    where id = ${id} and company_id = ${company} returning ${columns(sql)}`;
+    where id = ${id} and company_id = ${company} returning ${invitationColumns(sql)}`;
   return { ...(row ?? throwNotFound('invitation')), token };
 }
 
@@ -76,14 +76,14 @@ export async function withdrawInvitation(sql: Sql, company: string, id: string):
 export async function listInvitations(sql: Sql, company: string | null, limit: number | null = null) {
   return sql<NamedInvitation[]>`
     select i.*, c.name as company_name
-    from (select ${columns(sql)} from invitations where true ${matching(sql, { company_id: company })}) i
+    from (select ${invitationColumns(sql)} from invitations where true ${matching(sql, { company_id: company })}) i
     join companies c on c.id = i.company_id order by i.created_at desc, i.id limit ${limit}`;
 }
 
 /** The invitation of an address, in lower case, to a company. @throws RefusedChange not_found */
 export async function invitationOf(sql: Sql, company: string, email: string): Promise<InvitationRow> {
   const [row] = await sql<InvitationRow[]>`
-    select ${columns(sql)} from invitations where company_id = ${company} and email = ${email}`;
+    select ${invitationColumns(sql)} from invitations where company_id = ${company} and email = ${email}`;
   return row ?? throwNotFound('invitation');
 }
 
@@ -91,7 +91,7 @@ export async function invitationOf(sql: Sql, company: string, email: string): Pr
 export async function findInvitation(sql: Sql, token: string) {
   const [row] = await sql<NamedInvitation[]>`
     select i.*, c.name as company_name
-    from (select ${columns(sql)} from invitations where digest = ${digestBytes(token)} and expires_at > now()) i
+    from (select ${invitationColumns(sql)} from invitations where digest = ${digestBytes(token)} and expires_at > now()) i
     join companies c on c.id = i.company_id`;
   return row ?? null;
 }
@@ -104,7 +104,7 @@ export async function findInvitation(sql: Sql, token: string) {
  */
 export async function acceptInvitation(sql: Sql, token: string, hash: string | null) {
   const [row] = await sql<InvitationRow[]>`
-    delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${columns(sql)}`;
+    delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${invitationColumns(sql)}`;
   if (row === undefined) return null;
   const { email, role, company_id } = row;
   return createUser(sql, { email, role, company_id }, hash);
@@ -114,6 +114,6 @@ function newToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-export function columns(sql: Sql) {
+export function invitationColumns(sql: Sql) {
   return sql`id, company_id, email, role, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at`;
 }

@@ -10,14 +10,14 @@ import type { Sql } from '../connection/pool.ts';
 const TOKEN_PREFIX = 'tga-';
 const FORM = /^tga-[a-z2-7]{32}$/;
 
-/** What a token may do: read, or change things, too. */
+/** The access of a token: to read, or also to change things. */
 export type Access = 'read' | 'write';
 
-/** What may be shown of a token after its creation. Members are columns of `admin_tokens`. */
+/** The part of a token that may be shown after its creation. Members are columns of `admin_tokens`. */
 export interface TokenRow {
   readonly id: string;
   readonly name: string;
-  /** Whose administrators it acts like; null: like an operator. */
+  /** The company for which it acts like an administrator; null: it acts like an operator. */
   readonly company_id: string | null;
   readonly access: Access;
   readonly created_at: Date;
@@ -48,7 +48,7 @@ export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow &
       insert into admin_tokens (id, name, company_id, digest, access, created_by, expires_at)
       select coalesce(${id}::uuid, gen_random_uuid()), ${name}, ${company}::uuid, ${digestBytes(token)}, ${access}, ${created_by}, ${expires}::timestamptz
       where coalesce(${expires}::timestamptz > now(), true)
-      returning ${columns(sql)}`,
+      returning ${tokenColumns(sql)}`,
     { admin_tokens_company_id_fkey: () => unknownCompany(company as string) },
   );
   if (row === undefined) {
@@ -61,7 +61,7 @@ export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow &
 export async function findToken(sql: Sql, text: string): Promise<TokenRow | null> {
   if (!FORM.test(text)) return null;
   const [row] = await sql<(TokenRow & { stale: boolean })[]>`
-    select ${columns(sql)}, coalesce(last_used_at < now() - interval '1 minute', true) as stale from admin_tokens
+    select ${tokenColumns(sql)}, coalesce(last_used_at < now() - interval '1 minute', true) as stale from admin_tokens
     where digest = ${digestBytes(text)} and ${sql.unsafe(IS_ACTIVE)}`;
   if (row === undefined) return null;
   const { stale, ...token } = row;
@@ -80,7 +80,7 @@ export async function listTokens(
   { before = null, limit = null }: { readonly before?: string | null; readonly limit?: number | null } = {},
 ): Promise<ListedToken[]> {
   return sql<ListedToken[]>`
-    select ${columns(sql)}, (select c.name from companies c where c.id = company_id) as company_name from admin_tokens
+    select ${tokenColumns(sql)}, (select c.name from companies c where c.id = company_id) as company_name from admin_tokens
     where true ${matching(sql, { company_id: company })}
       and (${before}::uuid is null or (created_at, id) < (select created_at, id from admin_tokens where id = ${before}))
     order by created_at desc, id desc limit ${limit}::bigint`;
@@ -89,7 +89,7 @@ export async function listTokens(
 /** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
 export async function findTokenById(sql: Sql, id: string, company: string | null): Promise<TokenRow> {
   const [row] = await sql<TokenRow[]>`
-    select ${columns(sql)} from admin_tokens
+    select ${tokenColumns(sql)} from admin_tokens
     where id = ${id} ${matching(sql, { company_id: company })}`;
   return row ?? throwNotFound('token', `There is no token ${id}.`);
 }
@@ -98,11 +98,11 @@ export async function findTokenById(sql: Sql, id: string, company: string | null
 export async function revokeToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
   const [row] = await sql<TokenRow[]>`
     update admin_tokens set revoked_at = coalesce(revoked_at, now())
-    where id = ${id} ${matching(sql, { company_id: company })} returning ${columns(sql)}`;
+    where id = ${id} ${matching(sql, { company_id: company })} returning ${tokenColumns(sql)}`;
   return row ?? throwNotFound('token', `There is no token ${id}.`);
 }
 
-export function columns(sql: Sql) {
+export function tokenColumns(sql: Sql) {
   return sql`id, name, company_id, access, created_at, ${sql.unsafe(CREATED_BY)} as created_by, expires_at, last_used_at, revoked_at,
     ${sql.unsafe(STATE)}`;
 }

@@ -25,7 +25,7 @@ export async function createUser(sql: Sql, user: NewUser, hash: string | null): 
     sql<UserRow[]>`
       insert into users (email, company_id, role, password_hash)
       values (${user.email}, ${user.company_id}, ${user.role}, ${hash})
-      returning ${columns(sql)}`,
+      returning ${userColumns(sql)}`,
     {
       users_email_key: () => throwConflict('user', `There is a user ${user.email} already. Choose another address.`),
       users_company_id_fkey: () => unknownCompany(user.company_id as string),
@@ -38,7 +38,7 @@ export async function createUser(sql: Sql, user: NewUser, hash: string | null): 
 export async function findUser(sql: Sql, email: string) {
   if (email.includes('\0')) return null; // the database would refuse to look for it
   const [row] = await sql<(UserRow & { readonly password_hash: string | null })[]>`
-    select ${columns(sql)}, password_hash from users where email = ${email}`;
+    select ${userColumns(sql)}, password_hash from users where email = ${email}`;
   return row ?? null;
 }
 
@@ -68,7 +68,7 @@ export async function setPasswordHash(sql: Sql, id: string, hash: string, former
 export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
   await keepAnOwner(sql, null, id);
   const [row] = await sql<UserRow[]>`
-    delete from users where id = ${id} returning ${columns(sql)}`;
+    delete from users where id = ${id} returning ${userColumns(sql)}`;
   return row ?? throwNotFound('user');
 }
 
@@ -88,7 +88,7 @@ export interface PersonRow extends UserRow {
 /** One of the people of a company. @throws RefusedChange not_found */
 export async function findPerson(sql: Sql, company: string, id: string): Promise<PersonRow> {
   const [row] = await sql<PersonRow[]>`
-    select ${columns(sql)}, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
+    select ${userColumns(sql)}, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
   return row ?? throwNotFound('user');
 }
 
@@ -125,6 +125,6 @@ export async function listUsers(sql: Sql, company: string | null) {
 }
 
 /** The columns of a UserRow. */
-export function columns(sql: Sql) {
+export function userColumns(sql: Sql) {
   return sql`id, email, company_id, role, created_at`;
 }

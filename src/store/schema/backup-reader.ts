@@ -45,7 +45,7 @@ export class BackupReader {
         if (end + 1 > skip) yield held.subarray(skip, end + 1);
         return;
       }
-      // what may be the beginning of the end waits for the next piece
+      // bytes that may begin the end mark wait for the next piece
       const sure = Math.max(skip, held.length - END.length + 1);
       if (sure > skip) yield held.subarray(skip, sure);
       const from = Math.max(0, sure - 1);

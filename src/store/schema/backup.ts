@@ -59,7 +59,7 @@ const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;
 export class BackupRefused extends Error {}
 
 export const END_OF_ROWS = '\\.\n';
-/** What instants and bytes look like must not depend on settings of the server. */
+/** The form of instants and bytes must not depend on settings of the server. */
 export const TEXT_SETTINGS =
   "set local datestyle = 'ISO'; set local bytea_output = 'hex'; set local client_encoding = 'UTF8'";
 
@@ -110,7 +110,7 @@ async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgre
   yield line(head);
   const { rows, count } = rowCounter(onProgress);
   for (const table of tables.filter((name) => !TRANSIENT.includes(name))) {
-    const columns = await columnsOf(sql, table);
+    const columns = await savedColumns(sql, table);
     yield line({ table, columns } satisfies BackupTable);
     rows[table] = 0;
     const names = columns.map((name) => `"${name}"`).join(', ');
@@ -126,7 +126,7 @@ async function* piecesOf(sql: ConnectionSql, onProgress: (progress: BackupProgre
 }
 
 /** Columns that a backup has: not those that the database computes, nor its transaction ids. */
-export async function columnsOf(sql: Sql, table: string): Promise<string[]> {
+export async function savedColumns(sql: Sql, table: string): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     select attname as name from pg_attribute
     where attrelid = ${table}::regclass and attnum > 0 and not attisdropped and attgenerated = '' and atttypid <> 'xid8'::regtype

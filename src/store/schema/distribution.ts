@@ -23,7 +23,7 @@ export const SPREAD = [
 /** Tables of sums of all companies, with their unique keys. They are spread too: each shard has the sums of its companies. */
 export const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'billing_month, day, model_slug, part' };
 
-/** This database cannot be spread over several servers as it is; the message says what is missing. */
+/** This database cannot be spread over several servers yet. The message says what is missing. */
 export class DistributionRefused extends Error {}
 
 interface DistributeOptions {
@@ -45,7 +45,7 @@ const DISTRIBUTE_MS = 12 * 3_600_000;
 
 /**
  * Spreads the tables over the workers of Citus, in one transaction: all or nothing. Gateways may run meanwhile; their
- * records wait in the spools. A second call does what is not done yet.
+ * records wait in the spools. A second call does the rest.
  * @throws DistributionRefused, DatabaseUnavailable, DatabaseRefused
  */
 export async function distribute(db: Database, { shards, dryRun }: DistributeOptions): Promise<Distribution> {
@@ -120,7 +120,7 @@ async function workersOf(sql: Sql): Promise<string[]> {
   return workers.map(({ address }) => address);
 }
 
-/** What Citus knows of our tables. */
+/** The tables that Citus knows. */
 async function placed(sql: Sql): Promise<ReadonlySet<string>> {
   const rows = await sql<{ name: string }[]>`
     select c.relname as name from pg_dist_partition p join pg_class c on c.oid = p.logicalrelid
@@ -192,7 +192,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
   for (const table of Object.keys(BESIDE)) {
     if (done.has(table)) continue;
     statements.push(
-      // Citus wants a column to spread by; what is on a shard is not looked for by it
+      // Citus needs a column to spread by; nothing looks for rows of a shard by it
       `alter table ${table} drop constraint ${table}_pkey, add column spread_by uuid not null default '${NIL_ID}', replica identity full`,
       `select create_distributed_table('${table}', 'spread_by', colocate_with => '${first}')`,
     );

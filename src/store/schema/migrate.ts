@@ -15,7 +15,7 @@ interface MigrateOptions {
   readonly upTo?: string;
   /** Milliseconds for all files; Infinity: no limit. Default: twelve hours, for gateways that start. */
   readonly limitMs?: number;
-  /** Takes what lasts long, in words: which file is running, and whom it is waiting for. */
+  /** Takes messages about long steps: which file is running, and which session it waits for. */
   readonly onProgress?: (text: string) => void;
 }
 
@@ -167,7 +167,7 @@ export async function requireUsable(sql: Sql): Promise<void> {
   }
 }
 
-/** Says what is being done once that has lasted three seconds, and then every minute. */
+/** Names the running step once it has lasted three seconds, and then every minute. */
 function startProgress(tell: (text: string) => void) {
   let timer: NodeJS.Timeout | undefined;
   const end = () => clearTimeout(timer);
@@ -186,7 +186,7 @@ function startProgress(tell: (text: string) => void) {
 
 /** Transactions that have used our tables for longer than a file waits for them, such as a dump. */
 async function holdersOf(sql: Sql): Promise<{ id: string; name: string }[]> {
-  // whoever may not see when a transaction began sees no instant
+  // a role that may not see when a transaction began sees no instant
   return sql<{ id: string; name: string }[]>`
     select l.virtualtransaction as id,
       format('%s (process %s%s)', coalesce(nullif(a.application_name, ''), a.backend_type), a.pid, ' of user ' || a.usename) as name

@@ -7,9 +7,9 @@ import {
   type BackupHead,
   type BackupProgress,
   type BackupTable,
-  columnsOf,
   type Partition,
   rowCounter,
+  savedColumns,
   TEXT_SETTINGS,
 } from './backup.ts';
 import { BackupDamaged, type BackupReader } from './backup-reader.ts';
@@ -178,7 +178,7 @@ async function setTriggers(sql: Sql, tables: readonly string[], how: 'disable' |
 async function requireColumns(sql: Sql, { table, columns }: BackupTable, tables: readonly string[]): Promise<void> {
   if (!tables.includes(table))
     throw new RestoreRefused(`the backup has a table that is not one of Tollgate's: ${table}`);
-  const known = await columnsOf(sql, table);
+  const known = await savedColumns(sql, table);
   const other = columns.find((name) => !known.includes(name));
   if (other !== undefined) {
     throw new RestoreRefused(

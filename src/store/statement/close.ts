@@ -11,13 +11,13 @@ import { lockName } from '../company/idempotent-form.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import {
-  type Bound,
   correctionsOf,
   type LateMonth,
   openMonths,
-  readLines,
+  readStatementLines,
   requireFewLate,
   SHARED_BOUND,
+  type StatementBound,
   type StoredStatement,
   statementOf,
   zoneOf,
@@ -31,7 +31,7 @@ interface Closing {
   /** From `checkpointSeals`. */
   readonly seals: SealCheckpoint;
   /** None if absent. */
-  readonly bound?: Bound;
+  readonly bound?: StatementBound;
 }
 
 /**
@@ -106,7 +106,10 @@ export async function checkpointSeals(sql: Sql): Promise<SealCheckpoint> {
   return row;
 }
 
-/** The companies that need a statement of a month, removed ones too: with calls of it and none yet, or with late calls of earlier ones and none of this or a later month. */
+/**
+ * The companies that need a statement of a month, removed ones included. They have calls in the month and no statement
+ * of it, or late calls of earlier months and no statement of this or a later month.
+ */
 export async function companiesToClose(sql: Sql, month: string): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`${toClose(sql, month)} order by 1`;
   return rows.map(({ id }) => id);
@@ -121,7 +124,7 @@ export function toClose(sql: Sql, month: string) {
       select company_id from statements where billing_month >= ${month}))`;
 }
 
-/** What became of each company. */
+/** The result for each company. */
 export interface ClosedEach {
   readonly closed: { readonly company_id: string; readonly number: number }[];
   readonly refused: { readonly company_id: string; readonly reason: string }[];
@@ -202,9 +205,16 @@ export async function closeMonth(
       ${sql.unsafe(utcMicrosecond('now()'))} as now`;
 
   const statement = makeStatement({
-    ...{ company_id: company, number, month: month.slice(0, 7), billing_timezone: await zoneOf(sql), closed_at: now },
-    ...{ opening_seals: before?.seals ?? null, closing_seals: seals, previous: before?.digest ?? null, rows },
-    lines: await readLines(sql, company, month, null, bound),
+    company_id: company,
+    number,
+    month: month.slice(0, 7),
+    billing_timezone: await zoneOf(sql),
+    closed_at: now,
+    opening_seals: before?.seals ?? null,
+    closing_seals: seals,
+    previous: before?.digest ?? null,
+    rows,
+    lines: await readStatementLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, month, late, bound),
   });
   requireWhole(statement, booked);

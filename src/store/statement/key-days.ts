@@ -22,8 +22,11 @@ const FIVES: readonly KeyDays[] = [1, 6, 11, 16, 21, 26].map((first) => {
 /** The columns with costs, in the order of the table. */
 export const KEY_DAYS: readonly KeyDays[] = [...DAYS, ...FIVES];
 
-/** The columns that add up to days of a month: those of five days where all of them are asked for. */
-export function columnsOf({ from, to }: DayRange): string[] {
+/**
+ * The columns whose sum is the cost of some days of a month. A column of five days is used where all five are asked
+ * for.
+ */
+export function costColumns({ from, to }: DayRange): string[] {
   const first = Number(from.slice(8));
   // no calls are on days that a month does not have
   const last = to === wholeMonth(to).to ? 31 : Number(to.slice(8));

@@ -4,7 +4,7 @@ import { ledgerName } from '../company/company.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** Calls of a closed month that came later, and what they cost. EUR is exact decimal text. */
+/** Calls of a closed month that came later, and their cost. EUR is exact decimal text. */
 export interface LaterCalls {
   /** The statement whose correction they are; null: they will be one of the next statement. */
   readonly statement: number | null;
@@ -28,7 +28,7 @@ export interface StatementRow {
   readonly total_eur: string;
   /** In hex. */
   readonly digest: string;
-  /** What came for this month after it was closed. */
+  /** The calls of this month that came after it was closed. */
   readonly later: readonly LaterCalls[];
 }
 
@@ -48,7 +48,7 @@ export interface KeyName {
 export interface ShownMonth {
   /** null: the month is open. */
   readonly stored: StoredStatement | null;
-  /** What was stored, or a preview of it. */
+  /** The stored statement, or a preview. */
   readonly statement: Statement;
   readonly names: ReadonlyMap<string, KeyName>;
 }
@@ -58,8 +58,8 @@ export interface ShownMonth {
  * make a line. Commands have no bound.
  */
 export const SHARED_BOUND = { lines: 20_000, bytes: 16 << 20 };
-export type Bound = typeof SHARED_BOUND;
-const NO_BOUND: Bound = { lines: 2e9, bytes: 2e9 }; // more than Postgres can hold in one value
+export type StatementBound = typeof SHARED_BOUND;
+const NO_BOUND: StatementBound = { lines: 2e9, bytes: 2e9 }; // more than Postgres can hold in one value
 const ID_BYTES = 39; // of the id of a request in a document
 
 /** @param month its first day @throws RefusedChange not_found, or conflict beyond the bound */
@@ -139,7 +139,7 @@ function throwTooLong(company: string, month: string): never {
 }
 
 /**
- * What a statement of an open month would hold now: without number, seals and digest.
+ * The statement of an open month as it would be now, without number, seals and digest.
  * @throws RefusedChange not_found, or conflict beyond the bound
  */
 export async function previewStatement(sql: Sql, company: string, month: string, bound = NO_BOUND): Promise<Statement> {
@@ -149,9 +149,16 @@ export async function previewStatement(sql: Sql, company: string, month: string,
     select to_char(billing_month, 'YYYY-MM-DD') as month, array_agg(request_id::text order by request_id) as request_ids
     from late_usage where company_id = ${company} group by 1 order by 1`;
   return makeStatement({
-    ...{ company_id: company, number: null, month: month.slice(0, 7), billing_timezone: await zoneOf(sql) },
-    ...{ closed_at: null, opening_seals: null, closing_seals: null, previous: null, rows: null },
-    lines: await readLines(sql, company, month, null, bound),
+    company_id: company,
+    number: null,
+    month: month.slice(0, 7),
+    billing_timezone: await zoneOf(sql),
+    closed_at: null,
+    opening_seals: null,
+    closing_seals: null,
+    previous: null,
+    rows: null,
+    lines: await readStatementLines(sql, company, month, null, bound),
     corrections: await correctionsOf(sql, company, month, late, bound),
   });
 }
@@ -193,7 +200,7 @@ export async function correctionsOf(
   for (const { month: corrected, request_ids } of late) {
     const [closed] = await sql<{ number: number }[]>`
       select number::float8 as number from statements where company_id = ${company} and billing_month = ${corrected}`;
-    const lines = await readLines(sql, company, corrected, request_ids, bound, month);
+    const lines = await readStatementLines(sql, company, corrected, request_ids, bound, month);
     corrections.push({ month: corrected.slice(0, 7), statement: closed?.number as number, lines, request_ids });
   }
   return corrections;
@@ -205,7 +212,7 @@ export async function correctionsOf(
  * @param statement month of the statement that they are for
  * @throws RefusedChange conflict beyond the bound
  */
-export async function readLines(
+export async function readStatementLines(
   sql: Sql,
   company: string,
   month: string,

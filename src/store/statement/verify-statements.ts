@@ -2,7 +2,7 @@ import type { Sql } from '../connection/pool.ts';
 import { digestOfRow } from './digest.ts';
 import { type Found, MOST } from './verify.ts';
 
-/** What is wrong with a statement, or with a row of a closed month. */
+/** A fault of a statement, or of a row of a closed month. */
 interface StatementFinding {
   readonly what: /** its text, its figures or the chain is not as it was closed */
     | 'statement edited'

@@ -76,9 +76,9 @@ export interface SumsCheck {
 }
 
 /**
- * Compares every counter with the rows of `api_usage` and `chat_usage`, per company and month. Reads
- * the whole ledger in one snapshot; safe while rows are written.
- * @returns how many months of companies were compared, and what differs
+ * Compares every counter with the rows of `api_usage` and `chat_usage`, per company and month. Reads the whole ledger
+ * in one snapshot; safe while rows are written.
+ * @returns how many months of companies were compared, and the differences
  */
 export async function verifyLedger(sql: Sql): Promise<{ checked: number; differences: Difference[] }> {
   const { checked, differences } = await compare(sql, MONTHLY_SPEND, null);

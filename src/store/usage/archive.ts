@@ -19,7 +19,7 @@ interface ArchivedFile {
   readonly sha256: string;
 }
 
-/** The last file of an archive, `manifest.json`: what the others are. */
+/** The last file of an archive, `manifest.json`. It lists the others. */
 export interface Manifest {
   readonly format: 'tollgate company archive';
   readonly version: 1;
@@ -38,7 +38,7 @@ export interface Manifest {
  * Writes all that is stored about a company as a .tar.gz of JSON Lines, in the memory of a few buffers. The database
  * makes the lines, and is asked for each table twice: tar wants the size of a file before the file.
  * @param sql a `snapshot` limited to the company, so that all files are of one instant
- * @param internal whether to include what only operators see, such as who of them did something
+ * @param internal whether to include facts for operators only, such as which of them made a change
  * @param write takes a piece; resolves false when nobody reads any more
  * @throws DatabaseUnavailable when the reader left; the error of `write`
  */
@@ -92,8 +92,14 @@ export async function archiveCompany(
       files.push({ name, what: table.what, ...size, sha256 });
     }
     const manifest: Manifest = {
-      ...{ format: 'tollgate company archive', version: 1, company, taken_at: now.taken_at },
-      ...{ billing_timezone: now.zone, internal, files, left_out: leftOut(internal) },
+      format: 'tollgate company archive',
+      version: 1,
+      company,
+      taken_at: now.taken_at,
+      billing_timezone: now.zone,
+      internal,
+      files,
+      left_out: leftOut(internal),
     };
     const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`);
     await add('manifest.json', text.length, async (body) => {

@@ -3,7 +3,7 @@ import { digestOfRow } from '../statement/digest.ts';
 /** A table in the archive of a company: the file `<table>.jsonl`, with one JSON object a line. */
 export interface ArchivedTable {
   readonly table: string;
-  /** What the file holds, for people. */
+  /** The contents of the file, in words. */
   readonly what: string;
   readonly columns: readonly string[];
   /** Columns for operators only. */
@@ -188,7 +188,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
 ];
 
-/** What an archive leaves out, and why. */
+/** The things that an archive leaves out, and why. */
 export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   budget_reservations: 'calls in flight under a strict budget: a row lives for seconds and ends in the ledger',
   event_deliveries: 'state of sending: alerts go to the owners and administrators in users.jsonl',
@@ -204,7 +204,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 
-/** Columns that tell who did something: who never belonged to the company is "operator" in its own archive. */
+/** Columns that name an actor. In its own archive a company sees "operator" for people who never belonged to it. */
 export const ACTORS: readonly string[] = ['actor', 'created_by'];
 
 /** Members of JSON columns that only operators see. */

@@ -1,10 +1,10 @@
 import {
   type DayRange,
+  type Interval,
+  intervalOf,
   type MonthDays,
   monthsIn,
   monthsLessDays,
-  type Step,
-  stepOf,
   wholeMonth,
 } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
@@ -14,7 +14,7 @@ import { matching } from '../connection/columns.ts';
 import { dayBegins, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
-import { columnsOf } from '../statement/key-days.ts';
+import { costColumns } from '../statement/key-days.ts';
 
 /** Which calls; null: all. The empty cost centre is of calls that name none. */
 export interface UsageFilters {
@@ -28,7 +28,7 @@ type Fragment = ReturnType<typeof chosenRows>;
 
 export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null };
 
-/** The sums of what is shown, and the budget. EUR is exact decimal text. */
+/** The sums of the shown calls, and the budget. EUR is exact decimal text. */
 export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
   readonly api_cost_eur: string;
   /** The cost of in-app chat; null where it is not known: for parts of months, and with a filter. */
@@ -42,7 +42,7 @@ export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
  * A company's usage in a range of days, as pages, exports and commands show it: exact sums of the ledger, read from
  * its sums by month and day; of a single day, the hours from the ledger. All EUR amounts are exact decimal text; days are those of the billing time zone.
  */
-export interface Usage extends UsageTotals {
+export interface CompanyUsage extends UsageTotals {
   /** In words for a company that was removed. */
   readonly company_name: string;
   readonly by_model: Groups<UsageGroup>;
@@ -60,7 +60,7 @@ export interface Usage extends UsageTotals {
   readonly by_ending: readonly (UsageSums & { readonly outcome: string; readonly usage_source: string })[];
   /**
    * By hour ("2026-11-21T10:00:00Z", when it begins), day ("2026-11-21") or month ("2026-11-01"), and model; in order.
-   * The step is that of `stepOf`.
+   * The interval is that of `intervalOf`.
    */
   readonly by_time: readonly (UsageSums & { readonly at: string; readonly model: string })[];
   /** The hours of a single day with their time of day; clocks may skip one or repeat it. Else empty. */
@@ -73,7 +73,7 @@ export interface Usage extends UsageTotals {
 export interface BudgetState {
   /** First day of the present month, "2026-11-01". */
   readonly month: string;
-  /** API plus in-app chat: what the budget gate compares. */
+  /** API plus in-app chat: the budget gate compares this sum. */
   readonly spent_eur: string;
   /** null when unlimited. */
   readonly budget_eur: string | null;
@@ -107,26 +107,26 @@ export async function readPresentMonth(sql: Sql): Promise<string> {
 
 /**
  * Whole months are those of `billing_month`. Reads the sums with the fewest rows: those without keys for everything but
- * the table of keys. Of that, all keys are ranked by what they cost, and what else is shown is read of those shown. So
- * a year takes little longer than a month, and an odd range as long as the months it touches.
+ * the table of keys. For that table all keys are ranked by their cost, and the other columns are read only for the keys
+ * that are shown. So a year takes little longer than a month, and an odd range as long as the months it touches.
  * @param most lines of each table; null: all
  * @param withRemoved also of a company that was removed and has a ledger
  * @throws RefusedChange not_found
  */
-export async function readUsage(
+export async function readCompanyUsage(
   sql: Sql,
   companyId: string,
   range: DayRange,
   filters: UsageFilters,
   most: number | null = null,
   withRemoved = false,
-): Promise<Usage> {
+): Promise<CompanyUsage> {
   const { whole, parts } = monthsIn(range);
   const isFiltered = Object.values(filters).some((value) => value !== null);
   // thousands of keys are grouped in memory then, instead of sorted on disk; until the end of the transaction
   await sql`select set_config('work_mem', '32MB', true)`;
   // one statement is one snapshot, so tables, chart and totals agree
-  const [row] = await sql<{ page: Usage }[]>`
+  const [row] = await sql<{ page: CompanyUsage }[]>`
     with ${budgetTables(sql, companyId, withRemoved)},
     cells as materialized (${cellRows(sql, companyId, range, filters)}),
     drawn as materialized (${drawnRows(sql, companyId, range, filters)}),
@@ -176,10 +176,10 @@ export async function readUsage(
       'by_cost_center', ${groupsOf(sql, 13, sql`jsonb_build_object('name', cost_center)`)},
       'by_ending', coalesce((select jsonb_agg(sums || jsonb_build_object('outcome', outcome, 'usage_source', usage_source)
         order by outcome <> 'completed', outcome, usage_source desc) from lines where of = 14), '[]'),
-      'by_time', coalesce((select jsonb_agg(jsonb_build_object('at', ${textOf(sql, stepOf(range))}, 'model', model_slug,
+      'by_time', coalesce((select jsonb_agg(jsonb_build_object('at', ${textOf(sql, intervalOf(range))}, 'model', model_slug,
           'requests', requests, 'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
           'cost_eur', trim_scale(cost)::text) order by at, model_slug) from drawn), '[]'),
-      'hours', ${stepOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
+      'hours', ${intervalOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
         select billing_month as month from months where billing_month between '0001-01-01' and '9999-12-01'
         union select b.month) as known)) as page
@@ -207,7 +207,7 @@ function budgetTables(sql: Sql, companyId: string, withRemoved = false) {
     budget as (select *, ${forecast(sql)} as forecast from present)`;
 }
 
-/** The BudgetState of the table `budget`, called `b`. What is spent is rounded down: 100 % is a budget that is reached. */
+/** The BudgetState of the table `budget`, called `b`. The spend is rounded down: 100 % is a budget that is reached. */
 function budgetJson(sql: Sql) {
   return sql`jsonb_build_object('month', to_char(b.month, 'YYYY-MM-DD'), 'spent_eur', trim_scale(b.spent)::text,
         'budget_eur', trim_scale(b.budget)::text, 'forecast_eur', b.forecast::text,
@@ -228,7 +228,7 @@ export async function readPresentSums(sql: Sql, companyId: string): Promise<Usag
   return row?.sums ?? unknownCompany(companyId);
 }
 
-/** What filters ask of columns. */
+/** The columns of the filters, with their values. */
 export function filteredColumns({ model, key, endpoint, cost_center }: UsageFilters) {
   return { model_slug: model, api_key_id: key, endpoint, cost_center };
 }
@@ -250,7 +250,7 @@ function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
     from (${rows}) r group by ${dimensions} having sum(requests) > 0`;
 }
 
-/** What each key with calls cost. */
+/** The cost of each key with calls. */
 function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const chosen = chosenRows(sql, companyId, filters);
   if (filters.model !== null) {
@@ -263,7 +263,7 @@ function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
   }
   const { whole, parts } = monthsIn(range);
   const rows = parts.reduce((before, part) => {
-    const columns = columnsOf(part);
+    const columns = costColumns(part);
     return sql`${before} union all select api_key_id, ${sql.unsafe(columns.map((name) => `coalesce(${name}, 0)`).join(' + '))}
         from usage_key_months where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(columns.join())}) is not null`;
   }, sql`select api_key_id, cost_eur from usage_key_months where ${chosen} and billing_month = any(${whole}::date[])`);
@@ -312,15 +312,15 @@ export function isOf(sql: Sql, { month, from, to }: MonthDays) {
   return sql`billing_month = ${month}::date and day between ${from}::date and ${to}::date`;
 }
 
-/** What the chart shows: `at`, `model_slug` and sums. */
+/** The rows of the chart: `at`, `model_slug` and sums. */
 function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const sums = sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
     sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost`;
-  const step = stepOf(range);
-  if (step === 'month')
+  const interval = intervalOf(range);
+  if (interval === 'month')
     return sql`select billing_month as at, model_slug, ${sums} from cells group by billing_month, model_slug`;
   const chosen = chosenRows(sql, companyId, filters);
-  if (step === 'hour') {
+  if (interval === 'hour') {
     // Of a single day the ledger is read: sums by the hour would cost every call more than this does. Hours of a time
     // zone are slow to find, so they are looked up for quarters of hours, in which every hour begins.
     return sql`
@@ -343,8 +343,8 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
     where ${chosen} and ${months} and day between ${range.from}::date and ${range.to}::date group by day, model_slug`;
 }
 
-function textOf(sql: Sql, step: Step) {
-  return step === 'hour' ? sql.unsafe(utcSecond('at')) : sql`to_char(at, 'YYYY-MM-DD')`;
+function textOf(sql: Sql, interval: Interval) {
+  return interval === 'hour' ? sql.unsafe(utcSecond('at')) : sql`to_char(at, 'YYYY-MM-DD')`;
 }
 
 function groupsOf(sql: Sql, of: number, name: ReturnType<Sql>) {
@@ -366,8 +366,8 @@ function hoursOf(sql: Sql, day: string) {
 }
 
 /**
- * What a company, or one of its keys, has spent in the present month: exact decimal text. That of a company includes
- * in-app chat.
+ * The spend of a company, or of one of its keys, in the present month: exact decimal text. The spend of a company
+ * includes in-app chat.
  */
 export async function readSpent(sql: Sql, company: string, key: string | null = null): Promise<string> {
   const ofKey = sql`select sum(cost_eur) from usage_key_months where company_id = ${company} and api_key_id = ${key}`;

@@ -4,7 +4,7 @@ import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 import { filteredColumns, isOf, type UsageFilters } from './company-usage.ts';
 
-/** Sums of what upstreams told about the tokens of some calls. */
+/** Sums of the token details that upstreams told for some calls. */
 export type DetailSums = Readonly<Record<(typeof TOKEN_DETAILS)[number], number>> & {
   /** Calls with any detail. */
   readonly requests: number;
@@ -12,22 +12,22 @@ export type DetailSums = Readonly<Record<(typeof TOKEN_DETAILS)[number], number>
   readonly cached_percent: number | null;
 };
 
-export interface UsageDetails {
+export interface TokenDetails {
   readonly total: DetailSums;
   /** The most prompt tokens first. */
   readonly by_model: readonly (DetailSums & { readonly model: string })[];
 }
 
 /**
- * What the tokens of a company consist of, in the range and with the filters of `readUsage`.
+ * The token details of a company, in the range and with the filters of `readCompanyUsage`.
  * @returns null where no upstream told, and for a single key: the sums are of all keys together
  */
-export async function readUsageDetails(
+export async function readTokenDetails(
   sql: Sql,
   companyId: string,
   range: DayRange,
   filters: UsageFilters,
-): Promise<UsageDetails | null> {
+): Promise<TokenDetails | null> {
   if (filters.key !== null) return null;
   const { whole, parts } = monthsIn(range);
   const details = TOKEN_DETAILS.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
@@ -42,5 +42,5 @@ export async function readUsageDetails(
   const [total, ...by_model] = rows;
   if (total === undefined) return null;
   const { model: _, ...sums } = total;
-  return { total: sums, by_model: by_model as UsageDetails['by_model'] };
+  return { total: sums, by_model: by_model as TokenDetails['by_model'] };
 }

@@ -7,8 +7,8 @@ import { leaveCompany } from '../connection/tenant-role.ts';
 import { filteredColumns, type UsageFilters } from './company-usage.ts';
 
 /**
- * The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions, with present names beside
- * ids: those of keys that were removed, and of removed companies, are null.
+ * The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions, with present names
+ * beside ids. The names of removed keys and companies are null.
  */
 const EXPRESSIONS = {
   billing_month: "to_char(billing_month, 'YYYY-MM-DD')",
@@ -87,7 +87,7 @@ interface LedgerSelection {
 }
 
 /**
- * The ledger rows that `readUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
+ * The ledger rows that `readCompanyUsage` sums up for the same range and filters, as CSV with a heading, oldest first. The
  * database writes it, from one snapshot.
  * @throws DatabaseUnavailable when the reader left, and the connection with it
  */
@@ -104,7 +104,7 @@ export async function copyLedger(sql: ConnectionSql, asked: LedgerSelection, wri
 }
 
 /**
- * Runs a "copy … to stdout" and passes on what the database writes.
+ * Runs a "copy … to stdout" and passes its output on.
  * @throws DatabaseUnavailable when the reader left, and the connection with it
  */
 export async function copyOut(sql: ConnectionSql, text: string, write: Write): Promise<void> {

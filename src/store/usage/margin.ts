@@ -8,9 +8,9 @@ import {
 } from '../company/cost-price.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** What upstreams told beside a margin: their own cost, and which share of the prompt tokens came from their caches. */
+/** Figures of upstreams beside a margin: their own cost, and the share of prompt tokens from their caches. */
 
-/** What the upstream's own cost is told in, and what it is worth. */
+/** The currency of the upstream's own cost, and its rate. */
 interface UpstreamCurrency {
   /** "USD". */
   readonly currency: string;
@@ -27,7 +27,7 @@ export interface ToldSums {
 }
 
 interface UpstreamSums {
-  /** Calls whose cost the upstream told, and what they cost the companies. */
+  /** Calls whose cost the upstream told, and their cost to the companies. */
   readonly requests: number;
   readonly revenue_eur: string;
   /** As told, by currency. */
@@ -41,7 +41,7 @@ interface UpstreamSums {
 export type DetailedModel = ModelMargin & ToldSums;
 export type DetailedCompany = CompanyMargin & ToldSums;
 
-/** A margin with what was told beside it. */
+/** A margin with the figures of upstreams. */
 export interface DetailedMargin extends Omit<MarginMonth, 'total' | 'by_model' | 'by_company' | 'lines'> {
   readonly total: MarginSums & ToldSums;
   readonly by_model: readonly DetailedModel[];
@@ -64,7 +64,7 @@ interface Row extends ToldSums {
 }
 
 /**
- * The margin of a month, with what upstreams told about it: of the same lines, companies and models.
+ * The margin of a month, with the figures of upstreams for the same lines, companies and models.
  * @param month as `readMargin` takes it
  * @param worth how this report counts the upstream's own cost; the ledger keeps what was told
  */

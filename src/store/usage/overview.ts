@@ -15,14 +15,14 @@ const MOST_BUDGETS = 10;
 const NEAR_PERCENT = 80;
 /** Attempts of a delivery after which it is told: 7 minutes. */
 const FAILING_ATTEMPTS = 5;
-/** Budgets of keys that are looked at: those alerted this month, the newest first. */
+/** The most budgets of keys that are checked: of the keys alerted this month, the newest first. */
 const MOST_KEYS = 50;
 
 /** Runs a query on a connection of its own. */
 type Read = <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
 
 /**
- * What an operator has to know: usage of all companies, gateways, what is wrong, and what was changed last.
+ * The overview for operators: usage of all companies, gateways, problems, and the last changes.
  * @param read called for several queries at once
  */
 export async function readOverview(read: Read): Promise<Overview> {

@@ -5,7 +5,7 @@ import { matching } from '../connection/columns.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import type { UsageFilters } from './company-usage.ts';
-import { reasonRows, sumOf } from './request-hours.ts';
+import { bucketSums, reasonRows } from './request-hours.ts';
 
 /** How fast and how well calls were answered; see `request_hours` in sql/schema/requests.sql. */
 export interface QualityGroup {
@@ -34,7 +34,7 @@ export interface Quality {
   readonly by_endpoint: ReadonlyMap<string, QualityGroup>;
 }
 
-/** Requests and what became of them, as programs read it. */
+/** Requests and their results, as programs read them. */
 export interface Answers {
   readonly requests: number;
   readonly refused: number;
@@ -75,7 +75,7 @@ export async function readQuality(
     groups as (
       select model_slug, api_key_id, endpoint, grouping(model_slug, api_key_id, endpoint) as of, sum(requests) as requests,
         sum(refused) as refused, sum(failed) as failed,
-        ${sql.unsafe(sumOf('duration_buckets', DURATION_BOUNDS_MS))} as buckets
+        ${sql.unsafe(bucketSums('duration_buckets', DURATION_BOUNDS_MS))} as buckets
       from hours where (select rows from counted) <= ${MAX_HOURS}
       group by grouping sets ((model_slug), (api_key_id), (endpoint), ()) having sum(requests) > 0
     )
@@ -109,7 +109,7 @@ interface QualityRow {
   readonly reasons: readonly ReasonCount[];
 }
 
-/** What `grouping` says of the sum over all groups. */
+/** The value of `grouping` in the sum over all groups. */
 const OF_ALL = 7;
 
 interface HoursGroup {

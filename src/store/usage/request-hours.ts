@@ -24,8 +24,8 @@ interface Percentiles {
 
 interface RequestSums {
   /**
-   * What the group is: an hour ("2026-11-22T10:00:00Z"), a day of the billing time zone ("2026-11-22"), a slug, an id or
-   * an endpoint. null: without a model or key that is known; and the only group of 'all'.
+   * The name of the group: an hour ("2026-11-22T10:00:00Z"), a day of the billing time zone ("2026-11-22"), a slug, an
+   * id or an endpoint. null: without a model or key that is known; and the only group of 'all'.
    */
   readonly group: string | null;
   readonly requests: number;
@@ -71,8 +71,8 @@ export async function readRequestHours(
     select ${group} as "group", sum(requests)::bigint as requests, sum(refused)::bigint as refused,
       sum(failed)::bigint as failed, sum(upstream_failed)::bigint as upstream_failed,
       sum(duration_ms)::bigint as duration_ms, sum(added_us)::bigint as added_us,
-      ${sql.unsafe(sumOf('duration_buckets', DURATION_BOUNDS_MS))} as duration_buckets,
-      ${sql.unsafe(sumOf('added_buckets', ADDED_BOUNDS_US))} as added_buckets
+      ${sql.unsafe(bucketSums('duration_buckets', DURATION_BOUNDS_MS))} as duration_buckets,
+      ${sql.unsafe(bucketSums('added_buckets', ADDED_BOUNDS_US))} as added_buckets
     from request_hours
     where hour >= date_trunc('hour', ${from}::timestamptz, 'UTC') and hour < date_trunc('hour', ${to}::timestamptz, 'UTC')
       and company_id = ${company}
@@ -94,7 +94,7 @@ export function reasonRows(sql: Sql, hours: ReturnType<Sql>) {
 }
 
 /** Adds arrays element by element, one for each bucket of a histogram: Postgres has no sum of arrays. */
-export function sumOf(column: string, bounds: readonly number[]): string {
+export function bucketSums(column: string, bounds: readonly number[]): string {
   return `array[${[...bounds, null].map((_, at) => `sum(${column}[${at + 1}])::bigint`)}]`;
 }
 

@@ -30,14 +30,14 @@ export interface RequestRow extends RequestFacts {
   readonly first_event_ms: number | null;
 }
 
-/** One request with what the ledger holds of it, and what the upstream said where the reader may know. */
+/** One request with its row of the ledger, and with the upstream's error where the reader may know it. */
 export interface RequestDetail extends RequestRow, BookedDetails {
   /** False: the trail does not have it; the status and times are not known. */
   readonly in_trail: boolean;
   readonly usage_source: 'upstream' | 'estimated' | null;
   readonly upstream_status: number | null;
   readonly upstream_reason: string | null;
-  /** What the call cost the upstream, as it told: exact decimal text, and its currency. */
+  /** The upstream's own cost of the call, as it told: exact decimal text, and its currency. */
   readonly upstream_cost: string | null;
   readonly upstream_currency: string | null;
 }
@@ -158,7 +158,8 @@ async function endOfWindow(sql: Sql, query: RequestsQuery): Promise<RequestCurso
 
 /**
  * One request, from the trail and the ledger; null when neither has it.
- * @param company looks among its requests alone; null: of all, with what the upstream said, which the tenant role may not read
+ * @param company looks among its requests alone; null: among all, with the upstream's error, which the tenant role may
+ * not read
  */
 export async function findRequest(sql: Sql, id: string, company: string | null): Promise<RequestDetail | null> {
   const isInternal = company === null;

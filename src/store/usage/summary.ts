@@ -1,8 +1,8 @@
 import { wholeMonth } from '../../domain/text/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import type { Sql } from '../connection/pool.ts';
-import { NO_FILTERS, readPresentMonth, readUsage, type Usage } from './company-usage.ts';
-import { readUsageDetails, type UsageDetails } from './details.ts';
+import { type CompanyUsage, NO_FILTERS, readCompanyUsage, readPresentMonth } from './company-usage.ts';
+import { readTokenDetails, type TokenDetails } from './details.ts';
 import { answersOf, readQuality } from './quality.ts';
 
 /**
@@ -12,14 +12,14 @@ import { answersOf, readQuality } from './quality.ts';
  */
 export async function summarizeUsage(sql: Sql, companyId: string, month: string | null) {
   const shown = month ?? (await readPresentMonth(sql));
-  const usage = await readUsage(sql, companyId, wholeMonth(shown), NO_FILTERS, null, true);
-  const details = await readUsageDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
+  const usage = await readCompanyUsage(sql, companyId, wholeMonth(shown), NO_FILTERS, null, true);
+  const details = await readTokenDetails(sql, companyId, wholeMonth(shown), NO_FILTERS);
   const quality = await readQuality(sql, companyId, wholeMonth(shown), NO_FILTERS);
   return { ...summaryOf(companyId, usage, shown.slice(0, 7), details), answers: answersOf(quality) };
 }
 
 /** @param month "2026-11" */
-export function summaryOf(companyId: string, usage: Usage, month: string, details: UsageDetails | null) {
+export function summaryOf(companyId: string, usage: CompanyUsage, month: string, details: TokenDetails | null) {
   return {
     company_id: companyId,
     company_name: usage.company_name,

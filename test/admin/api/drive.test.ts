@@ -11,8 +11,12 @@ const office = await startOffice(t);
 const token = await newToken(office);
 const KEY = { name: 'Website', scopes: ['chat'] };
 const MODEL = {
-  ...{ slug: 'brand-new', upstream_model: 'internal-x', kind: 'chat', eu_hosted: true },
-  ...{ cost_eur_per_1k_input: '0.1', cost_eur_per_1k_output: '0.25' },
+  slug: 'brand-new',
+  upstream_model: 'internal-x',
+  kind: 'chat',
+  eu_hosted: true,
+  cost_eur_per_1k_input: '0.1',
+  cost_eur_per_1k_output: '0.25',
 };
 
 /** A client that was generated from openapi.json. It compares every answer with its description. */
@@ -45,7 +49,8 @@ t.test('companies, their models and keys', async (t) => {
   t.equal((await call('listCompanies', { name: 'Südwind' })).data.length, 1);
   const { data: models } = await call('listModelsOfCompany', at);
   t.match(Object.fromEntries(models.map(({ slug, state }: Record<string, string>) => [slug, state])), {
-    ...{ 'brand-chat': 'available', 'brand-overseas': 'disabled' },
+    'brand-chat': 'available',
+    'brand-overseas': 'disabled',
   });
   t.notOk(JSON.stringify(models).includes('internal'), 'without the names that the upstream knows');
 

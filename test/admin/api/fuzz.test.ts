@@ -20,71 +20,29 @@ const NIL = '00000000-0000-0000-0000-000000000000';
 const BURST = 90;
 
 /** Texts that pass most patterns, and many that mean nothing. */
+// biome-ignore format: a table
 const TEXTS = [
-  ...[
-    '',
-    ' ',
-    'x',
-    'brand-chat',
-    'a@b.example',
-    '250',
-    '0',
-    '0.0000000000001',
-    '999999999999.999999999999999',
-    '-1',
-    '1e3',
-  ],
-  ...[
-    '2027-01-31T18:00:00Z',
-    '2027-02-30T00:00:00Z',
-    '2027-13-45T99:99:99Z',
-    '1000-01-01T00:00:00+99:99',
-    '2999-12-31T23:59:60Z',
-  ],
-  ...[
-    '2027-01-31',
-    '2027-02-30',
-    '2026-11',
-    '10.0.0.0/8',
-    '10.0.0.1/8',
-    '999.9.9.9/99',
-    '::/0',
-    '1:2:3/129',
-    ':::',
-    '....',
-  ],
-  ...[
-    '\u0000',
-    '\ud800',
-    '\u202e',
-    "'; drop table companies --",
-    '__proto__',
-    'x'.repeat(5000),
-    '🙂'.repeat(150),
-    'é'.repeat(200),
-  ],
-  ...['operator', 'owner', 'chat', 'standard'],
+  '', ' ', 'x', 'brand-chat', 'a@b.example', '250', '0', '0.0000000000001', '999999999999.999999999999999', '-1', '1e3',
+  '2027-01-31T18:00:00Z', '2027-02-30T00:00:00Z', '2027-13-45T99:99:99Z', '1000-01-01T00:00:00+99:99', '2999-12-31T23:59:60Z',
+  '2027-01-31', '2027-02-30', '2026-11', '10.0.0.0/8', '10.0.0.1/8', '999.9.9.9/99', '::/0', '1:2:3/129', ':::', '....',
+  '\u0000', '\ud800', '\u202e', "'; drop table companies --", '__proto__', 'x'.repeat(5000), '🙂'.repeat(150), 'é'.repeat(200),
+  'operator', 'owner', 'chat', 'standard',
 ];
 /** Texts of the right form at the edges of what can be stored or computed: each is tried in each place that has room for it. */
 const EDGES = [
-  ...['ffffffff-ffff-7fff-bfff-ffffffffffff', NIL],
-  ...['1000-01-01T00:00:00+23:59', '2999-12-31T23:59:59-23:59', '1000-01-01', '2999-12-31', '1000-01', '2999-12'],
+  'ffffffff-ffff-7fff-bfff-ffffffffffff',
+  NIL,
+  '1000-01-01T00:00:00+23:59',
+  '2999-12-31T23:59:59-23:59',
+  '1000-01-01',
+  '2999-12-31',
+  '1000-01',
+  '2999-12',
 ];
+// biome-ignore format: a table
 const VALUES = [
-  ...[null, true, false, 0, -1, 1, 0.5, 2 ** 31, 2 ** 53, 1e300, -0],
-  ...[
-    [],
-    [null],
-    [[]],
-    {},
-    { a: 1 },
-    ['chat'],
-    ['chat', 'chat'],
-    ['10.0.0.0/8'],
-    ['999.9.9.9/99'],
-    ['brand-chat'],
-    ['\u0000'],
-  ],
+  null, true, false, 0, -1, 1, 0.5, 2 ** 31, 2 ** 53, 1e300, -0,
+  [], [null], [[]], {}, { a: 1 }, ['chat'], ['chat', 'chat'], ['10.0.0.0/8'], ['999.9.9.9/99'], ['brand-chat'], ['\u0000'],
 ];
 
 const office = await startOffice(t, {}, sendsNothing); // or events that were replayed would change between two looks
@@ -95,8 +53,14 @@ const { company: other } = await office.newCustomer();
 await sql`update companies set closed_at = now() where id = ${closed}`;
 /** Tables by the parameter of a path that names one of their rows. */
 const TABLES: Readonly<Record<string, string>> = {
-  ...{ key: 'api_keys', model: 'models', user: 'users', assistant: 'assistants', invitation: 'invitations' },
-  ...{ price: 'model_prices', cost: 'model_cost_prices', token: 'admin_tokens' },
+  key: 'api_keys',
+  model: 'models',
+  user: 'users',
+  assistant: 'assistants',
+  invitation: 'invitations',
+  price: 'model_prices',
+  cost: 'model_cost_prices',
+  token: 'admin_tokens',
 };
 let kinds: Record<string, string[]> = {};
 let ids: string[] = [];
@@ -237,7 +201,10 @@ function attemptOf({ path, body, query, method }: Operation): fc.Arbitrary<Attem
 
 /** What a query needs beside one member. */
 const NEEDED: Readonly<Record<string, string>> = {
-  ...{ month: '2026-10', at: '2026-10-01', from: '2026-10-01T00:00:00Z', to: '2026-10-02T00:00:00Z' },
+  month: '2026-10',
+  at: '2026-10-01',
+  from: '2026-10-01T00:00:00Z',
+  to: '2026-10-02T00:00:00Z',
 };
 
 /** Addresses of an operation that reads, with each edge at each place of the path and the query that has room for it. */

@@ -47,8 +47,11 @@ t.test('each role: its own key, booked on the company; members and other compani
       'the call is in the ledger',
     );
     t.match(row, {
-      ...{ key_name: `Playground of ${role === 'operator' ? 'operator' : people[role]}`, created_by: people[role] },
-      ...{ model_slug: CHAT, endpoint: 'chat.completions', outcome: 'completed' },
+      key_name: `Playground of ${role === 'operator' ? 'operator' : people[role]}`,
+      created_by: people[role],
+      model_slug: CHAT,
+      endpoint: 'chat.completions',
+      outcome: 'completed',
     });
     t.match(textOf(text), `completed: ${row?.prompt_tokens} tokens in, ${row?.completion_tokens} out`);
     t.match(text, `€${Number(row?.cost_eur)}`);

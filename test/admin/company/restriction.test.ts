@@ -13,16 +13,28 @@ const owner = await signedIn(office, 'owner');
 const operator = await signedIn(office, 'operator');
 
 const ASKED = {
-  ...{ requests_per_minute: '60', tokens_per_minute: '1000000000000', max_concurrent: '1', budget: '9.50' },
-  ...{ model: [EMBED, CHAT, CHAT], cidrs: '2001:DB8:0::1\r\n\r\n 10.0.0.0/8\r\n2001:db8::1/128' },
+  requests_per_minute: '60',
+  tokens_per_minute: '1000000000000',
+  max_concurrent: '1',
+  budget: '9.50',
+  model: [EMBED, CHAT, CHAT],
+  cidrs: '2001:DB8:0::1\r\n\r\n 10.0.0.0/8\r\n2001:db8::1/128',
 };
 const STORED = {
-  ...{ requests_per_minute: 60, tokens_per_minute: '1000000000000', max_concurrent: 1, monthly_budget_eur: '9.5' },
-  ...{ allowed_model_slugs: [CHAT, EMBED].sort(), cidrs: '{10.0.0.0/8,2001:db8::1/128}' },
+  requests_per_minute: 60,
+  tokens_per_minute: '1000000000000',
+  max_concurrent: 1,
+  monthly_budget_eur: '9.5',
+  allowed_model_slugs: [CHAT, EMBED].sort(),
+  cidrs: '{10.0.0.0/8,2001:db8::1/128}',
 };
 const NOTHING = {
-  ...{ requests_per_minute: null, tokens_per_minute: null, max_concurrent: null, monthly_budget_eur: null },
-  ...{ allowed_model_slugs: null, cidrs: null },
+  requests_per_minute: null,
+  tokens_per_minute: null,
+  max_concurrent: null,
+  monthly_budget_eur: null,
+  allowed_model_slugs: null,
+  cidrs: null,
 };
 const EMPTY = { requests_per_minute: '', tokens_per_minute: '', max_concurrent: '', budget: '', cidrs: ' \r\n' };
 

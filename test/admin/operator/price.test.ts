@@ -284,7 +284,8 @@ t.test(
         ?.eur;
     const wanted = csv.replace('1,2', '3,2');
     const sent = ({ text }: { text: string }) => ({
-      ...{ csv: wanted, sure: 'true' },
+      csv: wanted,
+      sure: 'true',
       seen: /name="seen" value="([^"]+)"/.exec(text)?.[1] ?? '',
     });
     const shown = await upload(operator, '/models/import', wanted);

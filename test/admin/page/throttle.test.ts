@@ -1,7 +1,7 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import t from 'tap';
 import { Busy, Semaphore } from '../../../src/admin/page/semaphore.ts';
-import { attemptLimits, changeLimit, Throttle } from '../../../src/admin/page/throttle.ts';
+import { attemptThrottles, changeThrottle, Throttle } from '../../../src/admin/page/throttle.ts';
 
 /** Limits of sign-in attempts. */
 
@@ -42,7 +42,7 @@ t.test('a success is no failure', async (t) => {
 });
 
 t.test('a stranger who has a whole block of IPv6 networks locks nobody out elsewhere', async (t) => {
-  const attempts = attemptLimits(() => 0);
+  const attempts = attemptThrottles(() => 0);
   const guess = (address: string): number => {
     const attempt = attempts(address, 'olga@tollgate.example');
     const seconds = attempt.closedFor();
@@ -58,7 +58,7 @@ t.test('a stranger who has a whole block of IPv6 networks locks nobody out elsew
 
 t.test('small changes count too, for an hour, and what is kept of them', async (t) => {
   let now = 0;
-  const limit = changeLimit(() => now);
+  const limit = changeThrottle(() => now);
   let changes = 0;
   for (; limit.begin('a', 100) === 0; changes++) limit.end('a', 100, 2148);
   t.equal(changes, Math.ceil(2 ** 25 / 2148));

@@ -282,14 +282,16 @@ const EDGES = {
 const OF_REQUESTS = { before: 'id', key: 'id', from: 'instant', to: 'instant', model: 'text', status: 'text' } as const;
 const OF_USAGE = { from: 'day', to: 'day', month: 'month', key: 'id', cost_center: 'text' } as const;
 const ASKED: Readonly<Record<string, Readonly<Record<string, keyof typeof EDGES>>>> = {
-  ...{ '/requests': OF_REQUESTS, ':company/requests': OF_REQUESTS, ':company/usage': OF_USAGE },
-  ...{
-    '/audit': { from: 'number', q: 'text' },
-    '/events': { before: 'id', company: 'id' },
-    '/tokens': { before: 'id' },
-  },
-  ...{ '/margin': { month: 'month' }, ':company/statements/month': { month: 'month' } },
-  ...{ '/companies': { q: 'text', page: 'number', sort: 'text' }, ':company/access': { q: 'text', sort: 'text' } },
+  '/requests': OF_REQUESTS,
+  ':company/requests': OF_REQUESTS,
+  ':company/usage': OF_USAGE,
+  '/audit': { from: 'number', q: 'text' },
+  '/events': { before: 'id', company: 'id' },
+  '/tokens': { before: 'id' },
+  '/margin': { month: 'month' },
+  ':company/statements/month': { month: 'month' },
+  '/companies': { q: 'text', page: 'number', sort: 'text' },
+  ':company/access': { q: 'text', sort: 'text' },
 };
 
 t.test('whatever an address asks for, its page does not fail', async (t) => {

@@ -237,8 +237,14 @@ t.test('it ends with its gateway: SIGTERM while it stands still, and kill -9', a
   for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
     const env = {
       ...process.env,
-      ...{ PORT: '0', ADMIN_PORT: '0', DATABASE_URL: office.databaseUrl, SPOOL_DIR: '', LOG_LEVEL: 'error' },
-      ...{ UPSTREAM_URL: office.upstream.url, UPSTREAM_API_KEY: MASTER_KEY, DRAIN_SECONDS: '0' },
+      PORT: '0',
+      ADMIN_PORT: '0',
+      DATABASE_URL: office.databaseUrl,
+      SPOOL_DIR: '',
+      LOG_LEVEL: 'error',
+      UPSTREAM_URL: office.upstream.url,
+      UPSTREAM_API_KEY: MASTER_KEY,
+      DRAIN_SECONDS: '0',
     };
     const gateway = spawn(process.execPath, ['src/main.ts', 'serve', '--json'], {
       env,
@@ -316,8 +322,12 @@ async function endOfPlainAnswer(person: Person, path: string, fields: Record<str
   const { hostname, port, host } = new URL(person.base);
   const socket = connect(Number(port), hostname);
   const head = [
-    ...[`POST ${path} HTTP/1.0`, `host: ${host}`, `cookie: ${cookie}`, `origin: ${person.base}`],
-    ...['content-type: application/x-www-form-urlencoded', `content-length: ${body.length}`],
+    `POST ${path} HTTP/1.0`,
+    `host: ${host}`,
+    `cookie: ${cookie}`,
+    `origin: ${person.base}`,
+    'content-type: application/x-www-form-urlencoded',
+    `content-length: ${body.length}`,
   ];
   socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
   await once(socket, 'data');

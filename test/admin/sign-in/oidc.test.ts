@@ -201,8 +201,11 @@ t.test('the secret is given as the provider wants it', async (t) => {
   const signIn = async (of: string) => {
     const adminPort = String(await freePort());
     const other = await startOffice(t, {
-      ...{ ADMIN_PORT: adminPort, ADMIN_URL: `http://127.0.0.1:${adminPort}` },
-      ...{ OIDC_ISSUER: own.issuer.url as string, OIDC_CLIENT_ID: 'tollgate', OIDC_CLIENT_SECRET: of },
+      ADMIN_PORT: adminPort,
+      ADMIN_URL: `http://127.0.0.1:${adminPort}`,
+      OIDC_ISSUER: own.issuer.url as string,
+      OIDC_CLIENT_ID: 'tollgate',
+      OIDC_CLIENT_SECRET: of,
     });
     return { other, ...(await through(new Person(other.adminUrl))) };
   };
@@ -244,7 +247,10 @@ t.test('a provider that says no is quoted in the log', async (t) => {
 
 t.test('an invitation is accepted by whoever the provider knows by its address, and by nobody else', async (t) => {
   const invitation = await createInvitation(office.sql, {
-    ...{ company_id: office.customer.company, email: 'new@customer.example', role: 'owner', created_by: 'test' },
+    company_id: office.customer.company,
+    email: 'new@customer.example',
+    role: 'owner',
+    created_by: 'test',
   });
   const person = new Person(office.adminUrl);
   const { text } = await person.get(`/invitation/${invitation.token}`);

@@ -33,9 +33,15 @@ const keys = BAD.map((name) => ({ id: randomUUID(), name }));
 const rows: SomeUsage[] = [
   ...companies.slice(1).map(({ id }, at) => ({ company: id, month: `${MONTH}-01`, prompt: at + 1, input: '0.0025' })),
   ...keys.map(({ id }, at) => ({
-    ...{ company: own.id, key: id, month: `${MONTH}-01`, model: at % 2 === 0 ? 'fast' : 'slow', prompt: 1000 + at },
-    ...{ input: '13.219', center: ['', 'a;=1+1', 'b,@x', '=1', 'Einkauf'][at % 5] as string },
-    ...{ endpoint: at < 3 ? 'embeddings' : 'responses', at: `${MONTH}-${10 + at}T12:00:00Z` },
+    company: own.id,
+    key: id,
+    month: `${MONTH}-01`,
+    model: at % 2 === 0 ? 'fast' : 'slow',
+    prompt: 1000 + at,
+    input: '13.219',
+    center: ['', 'a;=1+1', 'b,@x', '=1', 'Einkauf'][at % 5] as string,
+    endpoint: at < 3 ? 'embeddings' : 'responses',
+    at: `${MONTH}-${10 + at}T12:00:00Z`,
   })),
   { company: own.id, month: `${MONTH}-01`, key: randomUUID(), prompt: 5, input: '0.000000000001' }, // of a removed key
 ];
@@ -86,12 +92,19 @@ const command =
 const KEYS = [['api_key_id', 'api_key_name'] as const, ['company_id', 'company_name'] as const];
 const EXPORTS: Readonly<Record<string, Export>> = {
   'margin, page': {
-    ...{ read: page(`/margin.csv?month=${MONTH}`), lines: 227, sum: sum?.all, cost: 'revenue_eur' },
+    read: page(`/margin.csv?month=${MONTH}`),
+    lines: 227,
+    sum: sum?.all,
+    cost: 'revenue_eur',
     names: [['company_id', 'company_name']],
   },
   'margin, command': {
-    ...{ read: command('usage', 'margin', '--month', MONTH), lines: 227, sum: sum?.all, cost: 'revenue_eur' },
-    ...{ names: [['company_id', 'company_name']], isPlain: true },
+    read: command('usage', 'margin', '--month', MONTH),
+    lines: 227,
+    sum: sum?.all,
+    cost: 'revenue_eur',
+    names: [['company_id', 'company_name']],
+    isPlain: true,
   },
   'usage by model': { read: page(usage), lines: 2, sum: sum?.own },
   'usage by key': { read: page(`${usage}&by=key`), lines: 9, sum: sum?.own, names: [['key', 'key_name']] },
@@ -113,15 +126,23 @@ const EXPORTS: Readonly<Record<string, Export>> = {
       const headers = { authorization: `Bearer ${token}` };
       return bytesOf(`/api/v1/companies/${own.id}/ledger?month=${MONTH}${choice}`, headers);
     },
-    ...{ lines: 9, sum: sum?.own, names: KEYS, isPlain: true },
+    lines: 9,
+    sum: sum?.own,
+    names: KEYS,
+    isPlain: true,
   },
   'statement, page': {
     read: page(`/companies/${own.id}/statements/month.csv?month=${MONTH}`),
-    ...{ lines: 9, sum: sum?.own, names: [['key', 'key_name']] },
+    lines: 9,
+    sum: sum?.own,
+    names: [['key', 'key_name']],
   },
   'statement, command': {
     read: command('statement', ...of),
-    ...{ lines: 9, sum: sum?.own, names: [['key', 'key_name']], isPlain: true },
+    lines: 9,
+    sum: sum?.own,
+    names: [['key', 'key_name']],
+    isPlain: true,
   },
 };
 const nameOf = new Map<string, string>([...companies, ...keys].map(({ id, name }) => [id, name]));

@@ -22,8 +22,14 @@ const [{ id: key }] = await office.sql<
 
 const [ours, theirs, stranger] = (await addRequests(store, [
   {
-    ...{ company, key, status: 502, code: 'upstream_error', model: 'fast', outcome: 'upstream_failed' },
-    ...{ upstreamStatus: 500, reason: 'internal-words <b>' },
+    company,
+    key,
+    status: 502,
+    code: 'upstream_error',
+    model: 'fast',
+    outcome: 'upstream_failed',
+    upstreamStatus: 500,
+    reason: 'internal-words <b>',
   },
   { company: foreign.company, status: 404, code: 'not_found', asked: 'secret-model' },
   { status: 401, code: 'invalid_api_key' },

@@ -5,7 +5,7 @@ import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { PLAIN_CSV } from '../../../src/domain/text/csv.ts';
 import { daysIn, wholeMonth } from '../../../src/domain/text/day-range.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
-import { NO_FILTERS, readPresentMonth, readUsage } from '../../../src/store/usage/company-usage.ts';
+import { NO_FILTERS, readCompanyUsage, readPresentMonth } from '../../../src/store/usage/company-usage.ts';
 import { copyLedger } from '../../../src/store/usage/export.ts';
 import { until } from '../../support/until.ts';
 import { type Page, signedIn, startOffice } from '../people.ts';
@@ -25,7 +25,7 @@ await db.run(30_000, (sql) =>
 );
 
 const read = (id: string) =>
-  db.run(5000, async (sql) => readUsage(sql, id, wholeMonth(await readPresentMonth(sql)), NO_FILTERS));
+  db.run(5000, async (sql) => readCompanyUsage(sql, id, wholeMonth(await readPresentMonth(sql)), NO_FILTERS));
 const eur = (lines: readonly { cost_eur: string }[]) =>
   formatEur(lines.reduce((sum, { cost_eur }) => sum + parseEur(cost_eur), 0n));
 const requests = (lines: readonly { requests: number }[]) => lines.reduce((sum, each) => sum + each.requests, 0);
@@ -68,7 +68,7 @@ t.test('no key has the nil id, under which the hours of all keys are kept', asyn
   const NIL = '00000000-0000-0000-0000-000000000000';
   const { from } = wholeMonth(month);
   for (const range of [wholeMonth(month), { from, to: from }]) {
-    const usage = await db.run(5000, (sql) => readUsage(sql, company, range, { ...NO_FILTERS, key: NIL }));
+    const usage = await db.run(5000, (sql) => readCompanyUsage(sql, company, range, { ...NO_FILTERS, key: NIL }));
     t.match(usage, { requests: 0, by_time: { length: 0 } });
   }
   const page = await (await signedIn(office, 'owner')).get(`/companies/${company}/usage?key=${NIL}`);
@@ -145,7 +145,7 @@ t.test(
       const expected = (Number(total_cost_eur) * daysIn(wholeMonth(month))) / elapsed;
       t.ok(Math.abs(Number(budget.forecast_eur) - expected) < 0.02, `${budget.forecast_eur} is about ${expected}`);
     }
-    const past = await db.run(5000, (sql) => readUsage(sql, company, wholeMonth('2020-02-01'), NO_FILTERS));
+    const past = await db.run(5000, (sql) => readCompanyUsage(sql, company, wholeMonth('2020-02-01'), NO_FILTERS));
     t.match(past, {
       requests: 0,
       total_cost_eur: '0',
@@ -184,7 +184,7 @@ t.test('the export of sums is what the page shows', async (t) => {
     return parsed(text) as Record<'model' | 'day' | 'cost_eur' | 'requests', string>[];
   };
   const range = wholeMonth(month);
-  const usage = await db.run(5000, (sql) => readUsage(sql, company, range, { ...NO_FILTERS, model: 'solid' }));
+  const usage = await db.run(5000, (sql) => readCompanyUsage(sql, company, range, { ...NO_FILTERS, model: 'solid' }));
   for (const by of ['total', 'time', 'model', 'key', 'endpoint', 'cost_center', 'ending']) {
     t.equal(eur(await exported(by)), usage.api_cost_eur, `the sum of the column, by ${by}`);
   }

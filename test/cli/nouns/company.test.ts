@@ -74,7 +74,8 @@ t.test('ceilings are set, shown and lifted; what holds is the smaller of budget 
   t.match((await tollgate('company', 'list')).out, /Low +500\.5 +no /, 'the list says the same');
   t.match((await tollgate('usage', 'summary', '--company', id)).out, /EUR budget +500\.5\n/);
   t.match(await set('--credit-limit', 'none', '--eu-locked', 'false', '--json'), {
-    ...{ code: 0, err: '' },
+    code: 0,
+    err: '',
     json: { credit_limit_eur: null, eu_locked: false, effective_budget_eur: '1000', allow_non_eu_models: true },
   });
   for (const wrong of ['0', '0.0', '1e3', '-5']) {
@@ -137,7 +138,10 @@ t.test('contract 5: limits are set, shown and lifted', async (t) => {
   t.match((await tollgate('company', 'list')).out, /LIMITS\n.*Limited .* 1 request a minute, 1000000000000 tokens/s);
   const none = ['--requests-per-minute', 'none', '--tokens-per-minute', 'none', '--max-concurrent', 'none'];
   t.same((await set(...none, '--json')).json, {
-    ...{ ...made, requests_per_minute: null, tokens_per_minute: null, max_concurrent: null },
+    ...made,
+    requests_per_minute: null,
+    tokens_per_minute: null,
+    max_concurrent: null,
   });
   t.match((await tollgate('company', 'list')).out, /DISABLED MODELS\n/, 'no column without any');
   for (const value of ['0', '-1', '1e30', 'NaN', '1.5', 'ten', '']) {

@@ -70,10 +70,11 @@ const RESTRICTED = {
   allowed_cidrs: ['10.0.0.0/8', '2001:db8::1/128'],
 };
 const UNRESTRICTED = Object.fromEntries(Object.keys(RESTRICTED).map((name) => [name, null]));
+// biome-ignore format: a table
 const ASKED = [
-  ...['--requests-per-minute', '60', '--tokens-per-minute', '1000000000000', '--max-concurrent', '1'],
-  ...['--model', 'b', '--model', 'a', '--model', 'b', '--budget', '9.50'],
-  ...['--cidr', '2001:DB8:0::1', '--cidr', '10.0.0.0/8', '--cidr', '2001:db8::1/128'],
+  '--requests-per-minute', '60', '--tokens-per-minute', '1000000000000', '--max-concurrent', '1',
+  '--model', 'b', '--model', 'a', '--model', 'b', '--budget', '9.50',
+  '--cidr', '2001:DB8:0::1', '--cidr', '10.0.0.0/8', '--cidr', '2001:db8::1/128',
 ];
 
 t.test('contract 5: a key has limits, models, a budget and networks; repeated ones are one', async (t) => {
@@ -102,7 +103,9 @@ t.test('key set changes what is given, replaces lists, and none clears', async (
   const other = { ...named, allowed_model_slugs: ['c'], allowed_cidrs: ['192.0.2.7/32'], expires_at: EXPIRY };
   t.same(await set('--model', 'c', '--cidr', '192.0.2.7', '--expires', EXPIRY), other);
   t.same(await set('--max-concurrent', '7', '--budget', '0'), {
-    ...{ ...other, max_concurrent: 7, monthly_budget_eur: '0' },
+    ...other,
+    max_concurrent: 7,
+    monthly_budget_eur: '0',
   });
   const options = ['requests-per-minute', 'tokens-per-minute', 'max-concurrent', 'model', 'budget', 'cidr', 'expires'];
   const none = options.flatMap((name) => [`--${name}`, 'none']);

@@ -48,12 +48,26 @@ t.test('what the upstream billed is compared with what it should cost, by model 
   t.match({ code, err }, { code: 0, err: '' });
   t.same(json.models, [
     {
-      ...{ model: 'internal/fast', upstream_calls: 2, ledger_calls: 2, upstream_tokens: 2020, ledger_tokens: 2020 },
-      ...{ billed_eur: '0.206', expected_eur: '0.206', difference_eur: '0', charged_eur: '2.04' },
+      model: 'internal/fast',
+      upstream_calls: 2,
+      ledger_calls: 2,
+      upstream_tokens: 2020,
+      ledger_tokens: 2020,
+      billed_eur: '0.206',
+      expected_eur: '0.206',
+      difference_eur: '0',
+      charged_eur: '2.04',
     },
     {
-      ...{ model: 'internal/own', upstream_calls: 1, ledger_calls: 1, upstream_tokens: 1010, ledger_tokens: 1010 },
-      ...{ billed_eur: '0.000000000007', expected_eur: '0.000000000007', difference_eur: '0', charged_eur: '1.02' },
+      model: 'internal/own',
+      upstream_calls: 1,
+      ledger_calls: 1,
+      upstream_tokens: 1010,
+      ledger_tokens: 1010,
+      billed_eur: '0.000000000007',
+      expected_eur: '0.000000000007',
+      difference_eur: '0',
+      charged_eur: '1.02',
     },
   ]);
   t.match(

@@ -14,8 +14,16 @@ const AT = Date.parse('2026-11-22T10:15:30.123Z');
 const booked = newRequestId(AT);
 const [failed] = await addRequests(trailStore(db), [
   {
-    ...{ at: AT, company, status: 502, code: 'upstream_error', model: 'fast', outcome: 'upstream_failed' },
-    ...{ ms: 1234, addedUs: 87, upstreamStatus: 500, reason: 'status 500: internal words' },
+    at: AT,
+    company,
+    status: 502,
+    code: 'upstream_error',
+    model: 'fast',
+    outcome: 'upstream_failed',
+    ms: 1234,
+    addedUs: 87,
+    upstreamStatus: 500,
+    reason: 'status 500: internal words',
   },
 ]);
 await db.run(10_000, (sql) =>
@@ -46,8 +54,16 @@ t.test('a request is told with what happened, what to do and what the upstream s
 
 t.test('in JSON', async (t) => {
   t.match((await tollgate('request', failed as string, '--json')).json, {
-    ...{ request_id: failed, company_id: company, status: 502, result: 'failed', in_trail: true, upstream_status: 500 },
-    ...{ what: /upstream failed/, advice: /try again/, api_key_id: null, cost_eur: null },
+    request_id: failed,
+    company_id: company,
+    status: 502,
+    result: 'failed',
+    in_trail: true,
+    upstream_status: 500,
+    what: /upstream failed/,
+    advice: /try again/,
+    api_key_id: null,
+    cost_eur: null,
   });
 });
 

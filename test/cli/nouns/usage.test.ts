@@ -46,7 +46,9 @@ t.test('refused and failed requests are told by their reasons', async (t) => {
   const at = Date.parse('2026-10-03T10:00:00Z');
   const refused = { company, at, status: 402, code: 'insufficient_quota' };
   await addRequests(trailStore(db), [
-    ...[refused, refused, { company, at }],
+    refused,
+    refused,
+    { company, at },
     { company, at, status: 502, code: 'upstream_error', upstreamStatus: 500 },
   ]);
   const month = ['usage', 'summary', '--company', company, '--month', '2026-10'];
@@ -57,7 +59,9 @@ t.test('refused and failed requests are told by their reasons', async (t) => {
     /\nREFUSED OR FAILED +CODE +STATUS +REQUESTS\nBudget reached +insufficient_quota +402 +2\nUpstream failed +upstream_error +502 +1\n/,
   );
   t.match((await tollgate(...month, '--json')).json.answers, {
-    ...{ requests: 4, refused: 2, failed: 1 },
+    requests: 4,
+    refused: 2,
+    failed: 1,
     reasons: [{ code: 'insufficient_quota', requests: 2 }, { code: 'upstream_error' }],
   });
 });

@@ -72,7 +72,9 @@ t.test('invite prints a link once, which leads to the pages', async (t) => {
   const found = await db.run(5000, (sql) => findInvitation(sql, token));
   t.match(found, { email: 'new@example.com', created_by: 'cli', company_name: 'Acme' });
   t.match(await invite('b@example.com', { ADMIN_URL: 'https://admin.example.com' }), {
-    ...{ code: 0, err: '', json: { link: /^https:\/\/admin\.example\.com\/invitation\// } },
+    code: 0,
+    err: '',
+    json: { link: /^https:\/\/admin\.example\.com\/invitation\// },
   });
   t.match(await invite('c@example.com', { ADMIN_PORT: 'off' }), { code: 1, out: '', err: /set ADMIN_URL/ });
   t.match(await invite('new@example.com'), { code: 1, err: /invited already.*--renew .*--withdraw/ });
@@ -146,7 +148,9 @@ t.test('set-password replaces the hash and ends the sessions of the user', async
   });
   t.match(await set('owner@example.com', 'short'), { code: 64, err: /at least 12 characters/ });
   const asked = await tollgate(['user', 'set-password', '--email', 'owner@example.com', '--password-stdin'], {
-    ...{ env, stdin: 'a wholly new password\n', columns: 80 },
+    env,
+    stdin: 'a wholly new password\n',
+    columns: 80,
   });
   t.match(asked, { code: 0, err: 'tollgate: type the password, which is not shown, and press Enter\n' });
 });

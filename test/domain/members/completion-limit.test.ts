@@ -31,27 +31,24 @@ t.test('0 limits a message, which only warms the cache; engines take it for no l
 });
 
 /** Members that an engine or provider takes as the most, where they are not the format’s own. */
+// biome-ignore format: a table
 const SPELLINGS = [
-  ...['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'max_new_tokens', 'max_total_tokens'],
-  ...[
-    'max_generated_tokens',
+  'max_tokens', 'max_completion_tokens', 'max_output_tokens', 'max_new_tokens', 'max_total_tokens',
+  'max_generated_tokens',
     'max_response_tokens',
     'max_tokens_to_sample',
     'max_tokens_to_generate',
     'max_token_count',
-  ],
-  ...['max_length', 'max_new_length', 'max_gen_len', 'max_output_len', 'max_decode_len', 'max_generation_length'],
-  ...['n_predict', 'num_predict', 'tokens_to_generate', 'request_output_len', 'output_len', 'completion_max_tokens'],
-  ...[
-    'maxTokens',
+  'max_length', 'max_new_length', 'max_gen_len', 'max_output_len', 'max_decode_len', 'max_generation_length',
+  'n_predict', 'num_predict', 'tokens_to_generate', 'request_output_len', 'output_len', 'completion_max_tokens',
+  'maxTokens',
     'maxTokenCount',
     'maxOutputTokens',
     'MAX_NEW_TOKENS',
     'max-new-tokens',
     'maxNewTokens',
     'numPredict',
-  ],
-  ...['max_new_tokens\0x', 'max_new_token\u017f'],
+  'max_new_tokens\0x', 'max_new_token\u017f',
 ];
 
 t.test('every spelling counts, so that the largest is what is reserved', async (t) => {

@@ -12,17 +12,18 @@ import {
 const NOTHING = { requests: 0, tokens: 0, cost_eur: '0' };
 const QUIET = { refused: 0, recent_requests: 0, recent_upstream_failed: 0 };
 const GATEWAY: GatewayRow = {
-  ...{
-    id: 'a',
-    name: 'pod-1',
-    version: '1.0.0',
-    started_at: '',
-    last_seen_at: '',
-    gone: false,
-    backlog: 0,
-    oldest_seconds: 0,
-  },
-  ...{ lost: 0, spool_failing: false, limits_alone: false, requests_in_flight: 0 },
+  id: 'a',
+  name: 'pod-1',
+  version: '1.0.0',
+  started_at: '',
+  last_seen_at: '',
+  gone: false,
+  backlog: 0,
+  oldest_seconds: 0,
+  lost: 0,
+  spool_failing: false,
+  limits_alone: false,
+  requests_in_flight: 0,
 };
 const WELL: Overview = {
   at: '2026-11-22T10:30:00Z',
@@ -152,7 +153,12 @@ t.test('the first hour of sums by the hour is the one after the hour that is not
 
 t.test('durations are told in the unit that fits', async (t) => {
   t.same([61, 119, 120, 7199, 7200, 90_000].map(duration), [
-    ...['61 seconds', '119 seconds', '2 minutes', '120 minutes', '2 hours', '25 hours'],
+    '61 seconds',
+    '119 seconds',
+    '2 minutes',
+    '120 minutes',
+    '2 hours',
+    '25 hours',
   ]);
 });
 

@@ -10,7 +10,9 @@ const call = (requestId: string | null, at: number): BilledCall => ({
   promptTokens: 7,
   completionTokens: 3,
   at,
-  ...{ cost: null, charged: null, companyId: null },
+  cost: null,
+  charged: null,
+  companyId: null,
 });
 
 t.test('a call is found by our id though the upstream tells its end, hours later', async (t) => {

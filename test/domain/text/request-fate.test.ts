@@ -1,7 +1,7 @@
 import t from 'tap';
 import { ERROR_NAMES, GatewayError } from '../../../src/domain/errors.ts';
 import {
-  fateOf,
+  explainRequest,
   isRefusal,
   isUpstreamsFailure,
   type RequestFacts,
@@ -19,7 +19,7 @@ const ANSWERED: RequestFacts = {
   outcome: 'completed',
   cost_eur: '0.0042',
 };
-const fate = (change: Partial<RequestFacts>) => fateOf({ ...ANSWERED, ...change });
+const fate = (change: Partial<RequestFacts>) => explainRequest({ ...ANSWERED, ...change });
 const refused = (status: number, code: string, change: Partial<RequestFacts> = {}) =>
   fate({ status, code, outcome: null, cost_eur: null, ...change });
 

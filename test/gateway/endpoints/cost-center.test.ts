@@ -13,18 +13,30 @@ import { type Scripted, scriptedUpstream } from '../../support/upstream.ts';
 
 const USAGE = { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 };
 const CHAT = {
-  ...{ id: 'c', object: 'chat.completion', model: 'internal' },
-  ...{ choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }], usage: USAGE },
+  id: 'c',
+  object: 'chat.completion',
+  model: 'internal',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'x' }, finish_reason: 'stop' }],
+  usage: USAGE,
 };
 const ANSWERS: Record<string, object> = {
   '/chat/completions': CHAT,
   '/embeddings': { object: 'list', model: 'internal', data: [{ index: 0, embedding: [1] }], usage: USAGE },
   '/responses': {
-    ...{ id: 'r', object: 'response', model: 'internal', status: 'completed', output: [] },
+    id: 'r',
+    object: 'response',
+    model: 'internal',
+    status: 'completed',
+    output: [],
     usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
   },
   '/messages': {
-    ...{ id: 'm', type: 'message', role: 'assistant', model: 'internal', content: [], stop_reason: 'end_turn' },
+    id: 'm',
+    type: 'message',
+    role: 'assistant',
+    model: 'internal',
+    content: [],
+    stop_reason: 'end_turn',
     usage: { input_tokens: 1, output_tokens: 1 },
   },
 };
@@ -153,9 +165,10 @@ t.test('a large body is not copied to remove it', async (t) => {
 
 t.test('what is no label is no cost centre, and disturbs nobody', async (t) => {
   const { post, booked } = await caller();
+  // biome-ignore format: a table
   const bodies = [
-    ...['null', '{}', '{"cost_center":null}', '{"cost_center":""}', '{"cost_center":"  "}'],
-    ...['{"cost_center":["a"]}', '{"cost_center":{"a":"b"}}', '{"cost_center":true}', '{"Cost_Center":"a"}'],
+    'null', '{}', '{"cost_center":null}', '{"cost_center":""}', '{"cost_center":"  "}',
+    '{"cost_center":["a"]}', '{"cost_center":{"a":"b"}}', '{"cost_center":true}', '{"Cost_Center":"a"}',
   ];
   for (const metadata of bodies) {
     const body = `{"model":"fast","metadata":${metadata},${HELLO}}`;
@@ -220,16 +233,22 @@ t.test('records of gateways that know no cost centre are booked, and seals hold 
   const writer = randomUUID();
   const company = randomUUID();
   const record = (more: object) => ({
-    ...{ billing_month: '2026-11-01', request_id: randomUUID(), company_id: company, api_key_id: company },
-    ...{
-      model_slug: 'fast',
-      upstream_model: 'internal',
-      endpoint: 'messages',
-      prompt_tokens: 1000,
-      completion_tokens: 0,
-    },
-    ...{ cost_eur: 1, price_input: 1, price_output: 0, usage_source: 'upstream', outcome: 'completed' },
-    ...{ occurred_at: '2026-11-03T10:00:00Z', ...more },
+    billing_month: '2026-11-01',
+    request_id: randomUUID(),
+    company_id: company,
+    api_key_id: company,
+    model_slug: 'fast',
+    upstream_model: 'internal',
+    endpoint: 'messages',
+    prompt_tokens: 1000,
+    completion_tokens: 0,
+    cost_eur: 1,
+    price_input: 1,
+    price_output: 0,
+    usage_source: 'upstream',
+    outcome: 'completed',
+    occurred_at: '2026-11-03T10:00:00Z',
+    ...more,
   });
   const records = [record({}), record({ cost_center: 'new' })];
   await gateway.sql`select from book_usage(${writer}::uuid, ${JSON.stringify(records)}::text::json)`;

@@ -210,8 +210,15 @@ t.test('what needs stored state, or runs elsewhere, is refused by name', async (
   t.equal(own.status, 200, 'one type each, and what is below is the own');
   upstream.received.pop();
   for (const type of [
-    ...['file_search', 'web_search', 'web_search_preview', 'mcp', 'code_interpreter', 'image_generation'],
-    ...['shell', 'Function', null],
+    'file_search',
+    'web_search',
+    'web_search_preview',
+    'mcp',
+    'code_interpreter',
+    'image_generation',
+    'shell',
+    'Function',
+    null,
   ]) {
     const { status, json } = await post({ tools: [{ type: 'function', name: 'f' }, { type }] });
     t.equal(status, 400, String(type));

@@ -48,23 +48,37 @@ const completion = (usage: object) => ({
 const token = { choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }] };
 const finish = { choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
 const CHAT = {
-  ...{ prompt_tokens: 100, completion_tokens: 50, total_tokens: 150 },
+  prompt_tokens: 100,
+  completion_tokens: 50,
+  total_tokens: 150,
   prompt_tokens_details: { cached_tokens: 64, audio_tokens: 3 },
   completion_tokens_details: { reasoning_tokens: 40, audio_tokens: 5 },
 };
 const TOLD_CHAT = {
-  ...{ prompt_tokens: 100, completion_tokens: 50, cached_tokens: 64, cache_write_tokens: null },
-  ...{ audio_prompt_tokens: 3, reasoning_tokens: 40, audio_completion_tokens: 5 },
+  prompt_tokens: 100,
+  completion_tokens: 50,
+  cached_tokens: 64,
+  cache_write_tokens: null,
+  audio_prompt_tokens: 3,
+  reasoning_tokens: 40,
+  audio_completion_tokens: 5,
 };
 const RESPONSE = {
-  ...{ input_tokens: 20, output_tokens: 30, total_tokens: 50 },
+  input_tokens: 20,
+  output_tokens: 30,
+  total_tokens: 50,
   input_tokens_details: { cached_tokens: 16 },
   output_tokens_details: { reasoning_tokens: 25 },
 };
 const MESSAGE = { input_tokens: 7, cache_read_input_tokens: 80, cache_creation_input_tokens: 13, output_tokens: 9 };
 const NOTHING = {
-  ...{ cached_tokens: null, cache_write_tokens: null, audio_prompt_tokens: null, reasoning_tokens: null },
-  ...{ audio_completion_tokens: null, cost: null, currency: null },
+  cached_tokens: null,
+  cache_write_tokens: null,
+  audio_prompt_tokens: null,
+  reasoning_tokens: null,
+  audio_completion_tokens: null,
+  cost: null,
+  currency: null,
 };
 const COST_HEADER = 'x-litellm-response-cost';
 
@@ -78,7 +92,10 @@ t.test('whole answers and streams of every dialect', async (t) => {
   t.same(dataOf(streamed.text).at(-1), '[DONE]');
 
   const response = (more: object) => ({
-    ...{ object: 'response', status: 'completed', model: 'internal-chat', error: null },
+    object: 'response',
+    status: 'completed',
+    model: 'internal-chat',
+    error: null,
     output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hi' }] }],
     ...more,
   });
@@ -118,18 +135,24 @@ t.test('whole answers and streams of every dialect', async (t) => {
     { ...TOLD_CHAT, cost: '0.00013', currency: 'USD' },
     {
       ...NOTHING,
-      ...{ prompt_tokens: 20, completion_tokens: 30, cached_tokens: 16, reasoning_tokens: 25 },
+      prompt_tokens: 20,
+      completion_tokens: 30,
+      cached_tokens: 16,
+      reasoning_tokens: 25,
       cost: '0.0000002',
       currency: 'USD',
     },
-    { ...NOTHING, ...{ prompt_tokens: 20, completion_tokens: 30, cached_tokens: 16, reasoning_tokens: 25 } },
+    { ...NOTHING, prompt_tokens: 20, completion_tokens: 30, cached_tokens: 16, reasoning_tokens: 25 },
     {
       ...NOTHING,
-      ...{ prompt_tokens: 100, completion_tokens: 9, cached_tokens: 80, cache_write_tokens: 13 },
+      prompt_tokens: 100,
+      completion_tokens: 9,
+      cached_tokens: 80,
+      cache_write_tokens: 13,
       cost: '0.0004',
       currency: 'USD',
     },
-    { ...NOTHING, ...{ prompt_tokens: 100, completion_tokens: 9, cached_tokens: 80, cache_write_tokens: 13 } },
+    { ...NOTHING, prompt_tokens: 100, completion_tokens: 9, cached_tokens: 80, cache_write_tokens: 13 },
     { ...NOTHING, prompt_tokens: 4, completion_tokens: 0, cost: '0.000001', currency: 'USD' },
     { ...NOTHING, prompt_tokens: 4, completion_tokens: 1 },
   ]);
@@ -146,7 +169,9 @@ t.test('what cannot be right is left out, and changes no booking', async (t) => 
   for (const value of bad) {
     answerWith(
       completion({
-        ...{ prompt_tokens: 100, completion_tokens: 100, cost: value === 101 ? -101 : value === 1.5 ? null : value },
+        prompt_tokens: 100,
+        completion_tokens: 100,
+        cost: value === 101 ? -101 : value === 1.5 ? null : value,
         prompt_tokens_details: { cached_tokens: value, audio_tokens: value },
         completion_tokens_details: { reasoning_tokens: value, audio_tokens: value },
       }),

@@ -16,7 +16,11 @@ const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
 
 type Asked = NewKey & { readonly id: string };
 const request = (more: Partial<Omit<NewKey, 'id'>> = {}): Asked => ({
-  ...{ id: randomUUID(), company_id: acme, name: 'ci', scopes: ['chat'], created_by: 'ada@example.com' },
+  id: randomUUID(),
+  company_id: acme,
+  name: 'ci',
+  scopes: ['chat'],
+  created_by: 'ada@example.com',
   ...more,
 });
 const claimOf = (holder = 'session a'): Claim => ({ secret: randomBytes(32).toString('base64url'), holder });

@@ -159,12 +159,20 @@ t.test('what a change of a key does not name stays; null clears', async (t) => {
 t.test('two changes of a key at once both hold', async (t) => {
   const { id } = await make();
   await Promise.all([
-    ...[set(id, { requests_per_minute: 1 }), set(id, { tokens_per_minute: 2 }), set(id, { max_concurrent: 3 })],
-    ...[set(id, { allowed_cidrs: ['::1/128'] }), set(id, { allowed_model_slugs: ['x'] }), set(id, { name: 'both' })],
+    set(id, { requests_per_minute: 1 }),
+    set(id, { tokens_per_minute: 2 }),
+    set(id, { max_concurrent: 3 }),
+    set(id, { allowed_cidrs: ['::1/128'] }),
+    set(id, { allowed_model_slugs: ['x'] }),
+    set(id, { name: 'both' }),
   ]);
   t.match(await run((sql) => findKey(sql, id)), {
-    ...{ requests_per_minute: 1, tokens_per_minute: 2, max_concurrent: 3, name: 'both' },
-    ...{ allowed_cidrs: ['::1/128'], allowed_model_slugs: ['x'] },
+    requests_per_minute: 1,
+    tokens_per_minute: 2,
+    max_concurrent: 3,
+    name: 'both',
+    allowed_cidrs: ['::1/128'],
+    allowed_model_slugs: ['x'],
   });
 });
 

@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { parseAddress } from '../../../src/store/connection/address.ts';
+import { parseDatabaseUrl } from '../../../src/store/connection/address.ts';
 
 t.test('a plain URL', async (t) => {
-  t.match(parseAddress('postgres://user:p%40ss:w%2Ford@db.example:6543/shop'), {
+  t.match(parseDatabaseUrl('postgres://user:p%40ss:w%2Ford@db.example:6543/shop'), {
     targets: [{ host: 'db.example', port: 6543 }],
     role: 'any',
     user: 'user',
@@ -13,9 +13,17 @@ t.test('a plain URL', async (t) => {
     encryption: { mode: 'never' },
     settings: { application_name: 'tollgate' },
   });
-  t.match(parseAddress('postgresql://a@b'), { targets: [{ host: 'b', port: 5432 }], user: 'a', password: undefined });
-  t.match(parseAddress('postgres://user:p@ss@host/db'), { user: 'user', password: 'p@ss', database: 'db' }, 'a bare @');
-  t.equal(parseAddress('postgres://u@h/db?password=a+b%20c').password, 'a+b c', 'as in libpq, + is no blank');
+  t.match(parseDatabaseUrl('postgresql://a@b'), {
+    targets: [{ host: 'b', port: 5432 }],
+    user: 'a',
+    password: undefined,
+  });
+  t.match(
+    parseDatabaseUrl('postgres://user:p@ss@host/db'),
+    { user: 'user', password: 'p@ss', database: 'db' },
+    'a bare @',
+  );
+  t.equal(parseDatabaseUrl('postgres://u@h/db?password=a+b%20c').password, 'a+b c', 'as in libpq, + is no blank');
 });
 
 t.test('several hosts: the primary is looked for unless told otherwise', async (t) => {
@@ -23,9 +31,9 @@ t.test('several hosts: the primary is looked for unless told otherwise', async (
     { host: 'a', port: 5432 },
     { host: '::1', port: 5433 },
   ];
-  t.match(parseAddress('postgres://u@a,[::1]:5433/db'), { targets: both, role: 'primary' });
-  t.match(parseAddress('postgres://u@/db?host=a,[::1]&port=5432,5433'), { targets: both });
-  const role = (name: string) => parseAddress(`postgres://u@a,b/db?target_session_attrs=${name}`).role;
+  t.match(parseDatabaseUrl('postgres://u@a,[::1]:5433/db'), { targets: both, role: 'primary' });
+  t.match(parseDatabaseUrl('postgres://u@/db?host=a,[::1]&port=5432,5433'), { targets: both });
+  const role = (name: string) => parseDatabaseUrl(`postgres://u@a,b/db?target_session_attrs=${name}`).role;
   for (const name of ['any', 'read-write', 'primary', 'standby', 'read-only', 'prefer-standby'])
     t.equal(role(name), name);
   t.throws(() => role('best'), { message: /must be any, primary, .* or prefer-standby: no other value is supported/ });
@@ -33,13 +41,13 @@ t.test('several hosts: the primary is looked for unless told otherwise', async (
 
 t.test('a Unix-socket folder', async (t) => {
   const targets = [{ path: '/run/postgres sql/.s.PGSQL.6000' }];
-  t.match(parseAddress('postgres://u@/db?host=/run/postgres%20sql&port=6000'), { targets, database: 'db' });
-  t.match(parseAddress('postgres://u@%2Frun%2Fpostgres%20sql:6000/db'), { targets });
-  t.match(parseAddress('postgres:///db?host=/tmp'), { targets: [{ path: '/tmp/.s.PGSQL.5432' }], user: undefined });
+  t.match(parseDatabaseUrl('postgres://u@/db?host=/run/postgres%20sql&port=6000'), { targets, database: 'db' });
+  t.match(parseDatabaseUrl('postgres://u@%2Frun%2Fpostgres%20sql:6000/db'), { targets });
+  t.match(parseDatabaseUrl('postgres:///db?host=/tmp'), { targets: [{ path: '/tmp/.s.PGSQL.5432' }], user: undefined });
 });
 
 t.test('a host of the query leaves the port of the other one', async (t) => {
-  const of = (text: string) => parseAddress(`postgres://${text}`).targets;
+  const of = (text: string) => parseDatabaseUrl(`postgres://${text}`).targets;
   t.match(of('u@h:6000/db?host=/run/own'), [{ path: '/run/own/.s.PGSQL.6000' }]);
   t.match(of('u@h:6000/db?host=a,b'), [
     { host: 'a', port: 6000 },
@@ -52,7 +60,7 @@ t.test('a host of the query leaves the port of the other one', async (t) => {
 });
 
 t.test('the address of a host is given, and its name is for the certificate', async (t) => {
-  const of = (text: string) => parseAddress(`postgres://${text}`).targets;
+  const of = (text: string) => parseDatabaseUrl(`postgres://${text}`).targets;
   t.match(of('u@db.example:6543/db?hostaddr=10.0.0.5'), [{ host: 'db.example', port: 6543, address: '10.0.0.5' }]);
   t.match(of('u@/db?hostaddr=10.0.0.5'), [{ host: '10.0.0.5', port: 5432, address: '10.0.0.5' }]);
   t.match(of('u@/db?hostaddr=10.0.0.5,::1&port=1,2'), [
@@ -73,7 +81,7 @@ t.test('the address of a host is given, and its name is for the certificate', as
 });
 
 t.test('TLS as libpq reads it', async (t) => {
-  const tls = (query: string) => parseAddress(`postgres://u@h/db?${query}`).encryption;
+  const tls = (query: string) => parseDatabaseUrl(`postgres://u@h/db?${query}`).encryption;
   t.equal(tls('sslmode=disable').mode, 'never');
   t.equal(tls('sslmode=prefer').mode, 'prefer');
   t.match(tls('sslmode=require'), { mode: 'always', options: { rejectUnauthorized: false } });
@@ -124,7 +132,7 @@ t.test('passwords of a file, by server, database and user', async (t) => {
   ];
   writeFileSync(path, `${lines.join('\n')}\r\n`, { mode: 0o600 });
   const of = (address: string) =>
-    parseAddress(`postgres://${address}${address.includes('?') ? '&' : '?'}passfile=${path}`).targets.map(
+    parseDatabaseUrl(`postgres://${address}${address.includes('?') ? '&' : '?'}passfile=${path}`).targets.map(
       ({ password }) => password,
     );
   t.same(of('ada@db.example/shop'), ['first:one']);
@@ -136,15 +144,19 @@ t.test('passwords of a file, by server, database and user', async (t) => {
   t.same(of('ada@db.example/shop?hostaddr=10.0.0.5'), ['first:one'], 'by its name');
   t.same(of('ada@db.example,localhost/shop'), ['first:one', 'local'], 'each server has its own');
   t.same(of('ada:known@localhost/x'), [undefined], 'a password of the address goes first');
-  t.same(parseAddress('postgres://u@h/d?passfile=/no/such/file').targets[0]?.password, undefined, 'as psql takes it');
-  const refused = (file: string) => t.throws(() => parseAddress(`postgres://u@h/d?passfile=${file}`)) as Error;
+  t.same(
+    parseDatabaseUrl('postgres://u@h/d?passfile=/no/such/file').targets[0]?.password,
+    undefined,
+    'as psql takes it',
+  );
+  const refused = (file: string) => t.throws(() => parseDatabaseUrl(`postgres://u@h/d?passfile=${file}`)) as Error;
   t.match(refused(join(folder, 'exposed')).message, /passfile ".*exposed" cannot be used: .* chmod 600/);
   t.match(refused('/dev/null').message, /it is a device, not a regular file/);
 });
 
 t.test('a client certificate needs its key, and TLS for certain', async (t) => {
   const folder = t.testdir({ 'no.pem': 'no certificate' });
-  const refused = (query: string) => (t.throws(() => parseAddress(`postgres://u@h/db?${query}`)) as Error).message;
+  const refused = (query: string) => (t.throws(() => parseDatabaseUrl(`postgres://u@h/db?${query}`)) as Error).message;
   const pair = `sslcert=${folder}/no.pem&sslkey=${folder}/no.pem`;
   for (const mode of ['', 'sslmode=disable&', 'sslmode=prefer&'])
     t.match(refused(`${mode}${pair}`), /sslcert needs sslmode=require, verify-ca or verify-full/);
@@ -161,7 +173,7 @@ t.test('a client certificate needs its key, and TLS for certain', async (t) => {
 });
 
 t.test('the rest of the query is settings of the session', async (t) => {
-  const of = (query: string) => parseAddress(`postgres://u@h/db?${query}`);
+  const of = (query: string) => parseDatabaseUrl(`postgres://u@h/db?${query}`);
   const harmless =
     'krbsrvname=x&gsslib=gssapi&sslcompression=0&gssencmode=prefer&replication=false&client_encoding=auto';
   const { settings } = of(`application_name=x&search_path=app&channel_binding=prefer&tcp_user_timeout=9&${harmless}`);
@@ -171,7 +183,7 @@ t.test('the rest of the query is settings of the session', async (t) => {
 });
 
 t.test('how long a server may take to be reached, and when it is asked whether it lives', async (t) => {
-  const of = (query: string) => parseAddress(`postgres://u@h/db?${query}`);
+  const of = (query: string) => parseDatabaseUrl(`postgres://u@h/db?${query}`);
   t.match(of(''), { connectMs: undefined, keepsAlive: true, keepaliveMs: 30_000 });
   t.match(of('connect_timeout=7&keepalives=0&keepalives_idle=10'), {
     connectMs: 7000,
@@ -185,11 +197,21 @@ t.test('how long a server may take to be reached, and when it is asked whether i
 
 t.test('what the driver cannot do is refused by its name, and never ignored', async (t) => {
   for (const [name, value] of [
-    ...['require_auth=none', 'requirepeer=postgres', 'service=x', 'servicefile=x', 'sslkeylogfile=x'],
-    ...['scram_client_key=hunter2', 'oauth_client_secret=hunter2', 'channel_binding=require', 'gssencmode=require'],
-    ...['replication=database', 'client_encoding=LATIN1', 'min_protocol_version=3.2', 'sslcertmode=require'],
+    'require_auth=none',
+    'requirepeer=postgres',
+    'service=x',
+    'servicefile=x',
+    'sslkeylogfile=x',
+    'scram_client_key=hunter2',
+    'oauth_client_secret=hunter2',
+    'channel_binding=require',
+    'gssencmode=require',
+    'replication=database',
+    'client_encoding=LATIN1',
+    'min_protocol_version=3.2',
+    'sslcertmode=require',
   ].map((pair) => pair.split('='))) {
-    const { message } = t.throws(() => parseAddress(`postgres://u@h/db?${name}=${value}`)) as Error;
+    const { message } = t.throws(() => parseDatabaseUrl(`postgres://u@h/db?${name}=${value}`)) as Error;
     t.match(message, new RegExp(`the database URL's ${name} .*supported`));
     t.notMatch(message, /hunter2/);
   }
@@ -207,7 +229,7 @@ t.test('a URL that cannot be read is refused with what is allowed, without being
     ['postgres://u:secret\r@h/db', 'has a line break'],
   ];
   for (const [url, said] of refusals) {
-    const error = t.throws(() => parseAddress(url)) as Error;
+    const error = t.throws(() => parseDatabaseUrl(url)) as Error;
     t.type(error, TypeError);
     t.match(error.message, said);
     t.notMatch(JSON.stringify({ ...error, message: error.message, stack: error.stack }), /sec/, error.message);

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { createCompany } from '../../../src/store/company/company.ts';
-import { parseAddress } from '../../../src/store/connection/address.ts';
+import { parseDatabaseUrl } from '../../../src/store/connection/address.ts';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { ensureTenantRole, within } from '../../../src/store/connection/tenant-role.ts';
 import { CHILD_ENV } from '../../support/child.ts';
@@ -30,7 +30,7 @@ const SERVERS = 3; // fewer than its clients want at once
 
 /** A PgBouncer in front of a database. @returns the database's address by way of it */
 async function startBouncer(t: Test, url: string, mode = 'transaction'): Promise<string> {
-  const { targets, user, database } = parseAddress(url);
+  const { targets, user, database } = parseDatabaseUrl(url);
   const [target] = targets;
   if (target === undefined) throw new Error('no server');
   const [host, port] =

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import t, { type Test } from 'tap';
 import { runCli } from '../../../src/cli/cli.ts';
-import { parseAddress, type Target } from '../../../src/store/connection/address.ts';
+import { parseDatabaseUrl, type Target } from '../../../src/store/connection/address.ts';
 import { CHILD_ENV } from '../../support/child.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { emptyDatabase } from '../../support/postgres.ts';
@@ -14,7 +14,7 @@ import { startProxy } from '../../support/proxy.ts';
 
 /** The server of a database, which says at first that it is starting up. @param left how often */
 async function slowStart(t: Test, url: string, left: number) {
-  const { targets, user, database } = parseAddress(url);
+  const { targets, user, database } = parseDatabaseUrl(url);
   const state = { left, refused: 0 };
   const server = createServer((client) => {
     client.on('error', () => {});

@@ -6,7 +6,7 @@ import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { TLSSocket, type TLSSocketOptions } from 'node:tls';
 import t from 'tap';
-import { parseAddress, type Target } from '../../../src/store/connection/address.ts';
+import { parseDatabaseUrl, type Target } from '../../../src/store/connection/address.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { startProxy } from '../../support/proxy.ts';
@@ -30,7 +30,7 @@ async function startTls(more: (cert: Buffer) => TLSSocketOptions = () => ({}), i
     const begin = () => {
       if (!isDirect) socket.write('S');
       const client = new TLSSocket(socket, secure).on('error', () => {});
-      const database = connect(parseAddress(url).targets[0] as Extract<Target, { path: string }>);
+      const database = connect(parseDatabaseUrl(url).targets[0] as Extract<Target, { path: string }>);
       database.on('error', () => {}).on('close', () => client.destroy());
       client.on('close', () => database.destroy());
       client.pipe(database).pipe(client);
@@ -152,6 +152,6 @@ t.test('a revoked certificate, and a key with a passphrase', { skip }, async (t)
   t.equal(await answerOf(at(`&sslcrl=${bad}`)), 'CERT_REVOKED');
   t.equal(await answerOf(at(`&sslcrldir=${join(folder, 'lists')}`)), 'CERT_REVOKED');
   t.not(await answerOf(at('&sslcertmode=disable')), BYTES, 'the certificate is not shown');
-  t.throws(() => parseAddress(at('').replace('=open', '=shut')), { message: /sslcert and sslkey cannot be used/ });
-  t.throws(() => parseAddress(at(`&sslcrl=${cert}`)), { message: /sslcrl cannot be used/ });
+  t.throws(() => parseDatabaseUrl(at('').replace('=open', '=shut')), { message: /sslcert and sslkey cannot be used/ });
+  t.throws(() => parseDatabaseUrl(at(`&sslcrl=${cert}`)), { message: /sslcrl cannot be used/ });
 });

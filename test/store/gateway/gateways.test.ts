@@ -58,8 +58,15 @@ t.test('a beat tells the state of the gateway', async (t) => {
     (sql) => sql`select *, extract(epoch from last_seen_at - oldest_at)::float8 as lag from gateways`,
   );
   t.match(row, {
-    ...{ id, name: 'pod-1', version: '1.2.3', backlog: 3, lag: 2.5, lost: 1, spool_failing: true },
-    ...{ limits_alone: true, requests_in_flight: 7 },
+    id,
+    name: 'pod-1',
+    version: '1.2.3',
+    backlog: 3,
+    lag: 2.5,
+    lost: 1,
+    spool_failing: true,
+    limits_alone: true,
+    requests_in_flight: 7,
   });
   await store.remove();
   t.same(await db.run(MS, (sql) => sql`select from gateways`), []);

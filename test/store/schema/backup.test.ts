@@ -20,23 +20,21 @@ const company = randomUUID();
 const key = randomUUID();
 
 const record = (month: string) => ({
-  ...{
-    billing_month: month,
-    request_id: randomUUID(),
-    company_id: company,
-    api_key_id: key,
-    model_slug: 'm',
-    upstream_model: 'u',
-  },
-  ...{
-    endpoint: 'embeddings',
-    prompt_tokens: 7,
-    completion_tokens: 0,
-    cost_eur: '0.0007',
-    price_input: '0.10',
-    price_output: '0',
-  },
-  ...{ usage_source: 'upstream', outcome: 'completed', occurred_at: `${month.slice(0, 7)}-15T12:00:00.123456Z` },
+  billing_month: month,
+  request_id: randomUUID(),
+  company_id: company,
+  api_key_id: key,
+  model_slug: 'm',
+  upstream_model: 'u',
+  endpoint: 'embeddings',
+  prompt_tokens: 7,
+  completion_tokens: 0,
+  cost_eur: '0.0007',
+  price_input: '0.10',
+  price_output: '0',
+  usage_source: 'upstream',
+  outcome: 'completed',
+  occurred_at: `${month.slice(0, 7)}-15T12:00:00.123456Z`,
 });
 const book = (to: Database, ...months: string[]) =>
   ledgerStore(to).insert(randomUUID(), Buffer.from(JSON.stringify(months.map(record))), null);

@@ -12,11 +12,11 @@ import {
   requireClosable,
 } from '../../../src/store/statement/close.ts';
 import {
-  type Bound,
   listStatements,
   openMonths,
   previewStatement,
   readMonthOf,
+  type StatementBound,
   type StoredStatement,
   statementOf,
 } from '../../../src/store/statement/statement.ts';
@@ -36,7 +36,7 @@ interface World {
   readonly url: string;
   run<T>(work: (sql: Sql) => PromiseLike<T>): Promise<T>;
   add(...rows: SomeUsage[]): Promise<void>;
-  close(company: string, month?: string, bound?: Bound): Promise<{ number: number }>;
+  close(company: string, month?: string, bound?: StatementBound): Promise<{ number: number }>;
   newCompany(): Promise<string>;
 }
 
@@ -44,7 +44,9 @@ async function world(t: Test): Promise<World> {
   const { db, url } = await testDatabase(t);
   const run: World['run'] = (work) => db.run(20_000, work);
   return {
-    ...{ db, url, run },
+    db,
+    url,
+    run,
     add: (...rows) => run((sql) => addUsage(sql, rows)),
     close: (company, month = OCTOBER, bound) => closeStatement(db, company, month, bound),
     async newCompany() {
@@ -198,15 +200,20 @@ t.test(
     const company = await newCompany();
     const seals = await run(checkpointSeals);
     const record = () => ({
-      ...{ billing_month: OCTOBER, request_id: randomUUID(), company_id: company, api_key_id: randomUUID() },
-      ...{
-        model_slug: 'fast',
-        upstream_model: 'x',
-        endpoint: 'chat.completions',
-        prompt_tokens: 1,
-        completion_tokens: 0,
-      },
-      ...{ cost_eur: '0.001', price_input: '1', price_output: '0', usage_source: 'upstream', outcome: 'completed' },
+      billing_month: OCTOBER,
+      request_id: randomUUID(),
+      company_id: company,
+      api_key_id: randomUUID(),
+      model_slug: 'fast',
+      upstream_model: 'x',
+      endpoint: 'chat.completions',
+      prompt_tokens: 1,
+      completion_tokens: 0,
+      cost_eur: '0.001',
+      price_input: '1',
+      price_output: '0',
+      usage_source: 'upstream',
+      outcome: 'completed',
       occurred_at: '2026-10-20T10:00:00Z',
     });
     let booked = 0;
@@ -509,9 +516,20 @@ t.test('checkpoints hold the newest seals: their removal is named', async (t) =>
   const writer = randomUUID();
   for (let n = 0; n < 2; n++) {
     const record = {
-      ...{ billing_month: OCTOBER, request_id: randomUUID(), company_id: company, api_key_id: randomUUID() },
-      ...{ model_slug: 'fast', upstream_model: 'x', endpoint: 'embeddings', prompt_tokens: 1, completion_tokens: 0 },
-      ...{ cost_eur: '0.001', price_input: '1', price_output: '0', usage_source: 'upstream', outcome: 'completed' },
+      billing_month: OCTOBER,
+      request_id: randomUUID(),
+      company_id: company,
+      api_key_id: randomUUID(),
+      model_slug: 'fast',
+      upstream_model: 'x',
+      endpoint: 'embeddings',
+      prompt_tokens: 1,
+      completion_tokens: 0,
+      cost_eur: '0.001',
+      price_input: '1',
+      price_output: '0',
+      usage_source: 'upstream',
+      outcome: 'completed',
       occurred_at: '2026-10-20T10:00:00Z',
     };
     await run((sql) => sql`select from book_usage(${writer}::uuid, ${JSON.stringify([record])}::text::json)`);

@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { PLAIN_CSV } from '../../../src/domain/text/csv.ts';
-import { addDays, type DayRange, daysIn, stepOf, wholeMonth } from '../../../src/domain/text/day-range.ts';
+import { addDays, type DayRange, daysIn, intervalOf, wholeMonth } from '../../../src/domain/text/day-range.ts';
 import type { Sql, Work } from '../../../src/store/connection/pool.ts';
-import { columnsOf, KEY_DAYS, type KeyDays } from '../../../src/store/statement/key-days.ts';
+import { costColumns, KEY_DAYS, type KeyDays } from '../../../src/store/statement/key-days.ts';
 import { SUMS_NAMES, verifySums } from '../../../src/store/statement/verify.ts';
-import { NO_FILTERS, readUsage, type UsageFilters } from '../../../src/store/usage/company-usage.ts';
+import { NO_FILTERS, readCompanyUsage, type UsageFilters } from '../../../src/store/usage/company-usage.ts';
 import { copyLedger } from '../../../src/store/usage/export.ts';
 import { insertUsage } from '../../admin/rows.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -98,7 +98,7 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
   for (let round = 0; round < 40; round++) {
     const range = randomRange();
     const filters = randomFilters();
-    const usage = await run((sql) => readUsage(sql, company, range, filters));
+    const usage = await run((sql) => readCompanyUsage(sql, company, range, filters));
     const ledger = await ledgerOf(range, filters);
     const what = JSON.stringify({ ...range, ...filters });
     for (const [name, lines] of Object.entries({
@@ -121,7 +121,7 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
     for (const [column, lines] of Object.entries(tables)) {
       t.same(lines, await linesOf(range, filters, column), `${what} each ${column}`);
     }
-    const short = await run((sql) => readUsage(sql, company, range, filters, 2));
+    const short = await run((sql) => readCompanyUsage(sql, company, range, filters, 2));
     t.same(short.by_model.lines, usage.by_model.lines.slice(0, 2));
     t.equal(short.by_model.count, usage.by_model.lines.length);
     t.same(short.by_key.lines, usage.by_key.lines.slice(0, 2));
@@ -142,7 +142,7 @@ t.test('every table of any range with any filter adds up to the ledger rows, and
         ledger?.cost_eur,
       );
     }
-    steps.add(stepOf(range));
+    steps.add(intervalOf(range));
     if (ledger?.requests > 0) filled++;
   }
   t.same([...steps].sort(), ['day', 'hour', 'month']);
@@ -155,7 +155,7 @@ t.test('a key with free calls alone is shown on the days of its calls', async (t
     addUsage(sql, [{ company: own, at: '2026-02-14T12:00:00Z', month: '2026-02-01', prompt: 5, input: '0' }]),
   );
   const keysOf = async (from: string, to: string) => {
-    const { by_key } = await run((sql) => readUsage(sql, own, { from, to }, NO_FILTERS, 50));
+    const { by_key } = await run((sql) => readCompanyUsage(sql, own, { from, to }, NO_FILTERS, 50));
     t.equal(by_key.lines.length, by_key.count);
     return by_key.count;
   };
@@ -177,7 +177,7 @@ t.test('columns of a key add up to any days of a month, each day once', (t) => {
     const dateOf = (day: number) => `${month}-${String(day).padStart(2, '0')}`;
     for (let from = 1; from <= length; from++) {
       for (let to = from; to <= length; to++) {
-        const covered = columnsOf({ from: dateOf(from), to: dateOf(to) }).flatMap((column) => {
+        const covered = costColumns({ from: dateOf(from), to: dateOf(to) }).flatMap((column) => {
           const { first, last } = KEY_DAYS.find(({ name }) => name === column) as KeyDays;
           return Array.from({ length: last - first + 1 }, (_, at) => first + at);
         });
@@ -189,7 +189,7 @@ t.test('columns of a key add up to any days of a month, each day once', (t) => {
     }
   }
   t.equal(
-    columnsOf({ from: '2026-12-03', to: '2026-12-27' }).join(),
+    costColumns({ from: '2026-12-03', to: '2026-12-27' }).join(),
     'days_06_10,days_11_15,days_16_20,days_21_25,day_03,day_04,day_05,day_26,day_27',
   );
   t.end();
@@ -201,7 +201,7 @@ t.test('in-app chat is known for whole months without a filter', async (t) => {
     (${company}, '2026-01-10T00:00:00Z', 1.5), (${company}, '2026-03-10T00:00:00Z', 2)`,
   );
   const chat = async (from: string, to: string, filters = NO_FILTERS) =>
-    (await run((sql) => readUsage(sql, company, { from, to }, filters))).chat_cost_eur;
+    (await run((sql) => readCompanyUsage(sql, company, { from, to }, filters))).chat_cost_eur;
   t.equal(await chat('2026-01-01', '2026-01-31'), '1.5');
   t.equal(await chat('2026-01-01', '2026-03-31'), '3.5');
   t.equal(await chat('2026-01-01', '2026-03-30'), null);
@@ -231,7 +231,7 @@ t.test(
         at('2026-03-29T01:00:00Z', 8),
       ]),
     );
-    const day = (date: string) => run((sql) => readUsage(sql, own, { from: date, to: date }, NO_FILTERS));
+    const day = (date: string) => run((sql) => readCompanyUsage(sql, own, { from: date, to: date }, NO_FILTERS));
     const autumn = await day('2026-10-25');
     t.equal(autumn.hours.length, 25);
     t.same(
@@ -299,7 +299,7 @@ t.test('days and hours hold in zones with odd offsets and with midnights that do
         .map(({ day }) => day)
         .slice(0, 6);
       for (const date of [...odd, '2018-06-15']) {
-        const usage = await readUsage(sql, own?.id, { from: date, to: date }, NO_FILTERS);
+        const usage = await readCompanyUsage(sql, own?.id, { from: date, to: date }, NO_FILTERS);
         const known = usage.hours.map(({ at }) => at);
         const wanted = days.find(({ day }) => day === date);
         t.equal(usage.requests, wanted?.requests, `${zone} ${date}`);

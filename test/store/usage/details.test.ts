@@ -6,7 +6,7 @@ import { setCostPrice } from '../../../src/store/company/cost-price.ts';
 import { ledgerStore } from '../../../src/store/gateway/ledger.ts';
 import { verifySeals, verifySums } from '../../../src/store/statement/verify.ts';
 import { NO_FILTERS } from '../../../src/store/usage/company-usage.ts';
-import { readUsageDetails } from '../../../src/store/usage/details.ts';
+import { readTokenDetails } from '../../../src/store/usage/details.ts';
 import { readDetailedMargin } from '../../../src/store/usage/margin.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
@@ -19,10 +19,21 @@ const companyOf = async (name: string) => (await run((sql) => createCompany(sql,
 /** A record as gateways write it. A gateway of the version before names no details. */
 function record(company: string, more: object = {}) {
   return {
-    ...{ billing_month: '2026-05-01', request_id: randomUUID(), company_id: company, api_key_id: company },
-    ...{ model_slug: 'fast', upstream_model: 'internal', endpoint: 'chat.completions' },
-    ...{ prompt_tokens: 100, completion_tokens: 50, cost_eur: 0.2, price_input: 1, price_output: 2 },
-    ...{ usage_source: 'upstream', outcome: 'completed', occurred_at: '2026-05-10T10:00:00.000Z' },
+    billing_month: '2026-05-01',
+    request_id: randomUUID(),
+    company_id: company,
+    api_key_id: company,
+    model_slug: 'fast',
+    upstream_model: 'internal',
+    endpoint: 'chat.completions',
+    prompt_tokens: 100,
+    completion_tokens: 50,
+    cost_eur: 0.2,
+    price_input: 1,
+    price_output: 2,
+    usage_source: 'upstream',
+    outcome: 'completed',
+    occurred_at: '2026-05-10T10:00:00.000Z',
     ...more,
   };
 }
@@ -53,20 +64,26 @@ t.test('details are booked once, summed by day, and are no part of the seals', a
   await book([told, told]);
 
   const read = (month: string, filters = NO_FILTERS) =>
-    run((sql) => readUsageDetails(sql, company, wholeMonth(month), filters));
+    run((sql) => readTokenDetails(sql, company, wholeMonth(month), filters));
   const fast = { requests: 2, cached_tokens: 60, cache_write_tokens: 10, audio_prompt_tokens: 1, reasoning_tokens: 30 };
   t.same(await read('2026-05-01'), {
     total: { ...fast, requests: 3, reasoning_tokens: 35, audio_completion_tokens: 7, cached_percent: 30 },
     by_model: [
       { model: 'fast', ...fast, audio_completion_tokens: 0, cached_percent: 30 },
       {
-        ...{ model: 'slow', requests: 1, cached_tokens: 0, cache_write_tokens: 0, audio_prompt_tokens: 0 },
-        ...{ reasoning_tokens: 5, audio_completion_tokens: 7, cached_percent: null },
+        model: 'slow',
+        requests: 1,
+        cached_tokens: 0,
+        cache_write_tokens: 0,
+        audio_prompt_tokens: 0,
+        reasoning_tokens: 5,
+        audio_completion_tokens: 7,
+        cached_percent: null,
       },
     ],
   });
   const day = { from: '2026-05-11', to: '2026-05-11' };
-  t.match(await run((sql) => readUsageDetails(sql, company, day, NO_FILTERS)), { total: { cached_percent: 0 } });
+  t.match(await run((sql) => readTokenDetails(sql, company, day, NO_FILTERS)), { total: { cached_percent: 0 } });
   t.match(await read('2026-05-01', { ...NO_FILTERS, model: 'slow' }), { total: { requests: 1 } });
   t.equal(await read('2026-05-01', { ...NO_FILTERS, model: 'none' }), null);
   t.equal(await read('2026-05-01', { ...NO_FILTERS, key: company }), null, 'sums are of all keys together');
@@ -166,9 +183,14 @@ t.test('the margin report has both costs side by side', async (t) => {
   const unknown = { cost_eur: null, margin_eur: null, margin_percent: null };
   const report = await read(null);
   t.match(report.total, {
-    ...{ requests: 4, revenue_eur: '0.8', cost_eur: '0.3', cached_percent: 37.5 },
+    requests: 4,
+    revenue_eur: '0.8',
+    cost_eur: '0.3',
+    cached_percent: 37.5,
     upstream: {
-      ...{ requests: 3, revenue_eur: '0.6', ...unknown },
+      requests: 3,
+      revenue_eur: '0.6',
+      ...unknown,
       costs: [
         { currency: 'EUR', cost: '0.05' },
         { currency: 'USD', cost: '0.4' },
@@ -198,7 +220,8 @@ t.test('the margin report has both costs side by side', async (t) => {
   const counted = await read('0.9');
   t.match(counted.total.upstream, { cost_eur: '0.41', margin_eur: '0.19', margin_percent: 31.7 });
   t.match(counted.lines.find(({ model, company_id }) => model === 'm' && company_id === acme)?.upstream, {
-    ...{ cost_eur: '0.09', margin_eur: '0.11' },
+    cost_eur: '0.09',
+    margin_eur: '0.11',
   });
   const empty = await run((sql) => readDetailedMargin(sql, '2020-01-01', { currency: 'USD', rate: null }));
   t.match(empty, { told: { cost: false, cached: false }, total: { upstream: null, cached_percent: null } });

@@ -34,13 +34,15 @@ t.test('of a new installation everything is nothing', async (t) => {
   t.match(month, { ...NONE, before: NONE, spenders: [], chat_eur: '0' });
   t.match(month.begins, /^\d{4}-\d\d-01$/);
   t.match(rest, {
-    ...{
-      budgets: { total: 0, used_up: 0, nearest: [] },
-      last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
-      models: [],
-      gateways: [],
-    },
-    ...{ set_aside: 0, dead_deliveries: 0, failing_deliveries: 0, tenant_role_advice: null, changes: [] },
+    budgets: { total: 0, used_up: 0, nearest: [] },
+    last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
+    models: [],
+    gateways: [],
+    set_aside: 0,
+    dead_deliveries: 0,
+    failing_deliveries: 0,
+    tenant_role_advice: null,
+    changes: [],
   });
 });
 
@@ -214,7 +216,9 @@ t.test('why requests of the last day were refused or failed, and whose they were
   await addRequests(store, many(2, { company: one, status: 402, code: 'insufficient_quota', model: 'a' }));
   const { last_day } = await overviewOf(db);
   t.same(last_day, {
-    ...{ requests: 14, refused: 12, failed: 1 },
+    requests: 14,
+    refused: 12,
+    failed: 1,
     reasons: [
       { code: 'insufficient_quota', requests: 7, companies: 2, most: { id: one, name: 'One', requests: 5 } },
       { code: 'invalid_api_key', requests: 4, companies: 0, most: null },

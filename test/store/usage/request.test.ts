@@ -15,7 +15,14 @@ const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
 const store = trailStore(db);
 const NOON = Date.parse('2026-11-22T12:00:00Z');
 const ALL: RequestsQuery = {
-  ...{ company: null, key: null, model: null, endpoint: null, status: null, from: null, to: null, before: null },
+  company: null,
+  key: null,
+  model: null,
+  endpoint: null,
+  status: null,
+  from: null,
+  to: null,
+  before: null,
 };
 const companyWith = async (rows: readonly SomeRequest[]) => {
   const { id: company } = await run((sql) => createCompany(sql, { name: 'Acme' }));
