@@ -1,5 +1,5 @@
 import { ENDPOINTS } from '../domain/text/endpoint.ts';
-import { explainRequest, type Result } from '../domain/text/request-fate.ts';
+import { explainRequest, type Result } from '../domain/text/request-explanation.ts';
 import { TOKEN_DETAILS } from '../domain/usage.ts';
 import { requestIdTime } from '../runtime/request-id.ts';
 import type { Sql } from '../store/connection/pool.ts';

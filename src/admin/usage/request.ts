@@ -1,5 +1,5 @@
 import { ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { explainRequest } from '../../domain/text/request-fate.ts';
+import { explainRequest } from '../../domain/text/request-explanation.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { companyOf, type PageContext, param, type Route, read } from '../page/context.ts';

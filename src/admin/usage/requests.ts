@@ -1,7 +1,7 @@
 import type { ErrorStatus } from '../../domain/errors.ts';
 import { FieldError, oneOf, readSlug, readUuid } from '../../domain/field.ts';
 import { ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/text/request-fate.ts';
+import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/text/request-explanation.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type KeyRow, keysWithCompany } from '../../store/company/key.ts';

@@ -5,7 +5,7 @@ import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { FILTERS, type FilterName, inQuery, presets, queryOf, type UsageQuery } from './usage-address.ts';
+import { FILTERS, type FilterName, inQuery, presets, queryOf, type UsageQuery } from './usage-query.ts';
 
 /** Above the figures: which days and calls are shown, and the ways to others. */
 export function usageBar(c: PageContext, path: string, query: UsageQuery, usage: CompanyUsage): Html {

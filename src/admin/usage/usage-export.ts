@@ -12,7 +12,7 @@ import { CSV, download, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
-import { FILTERS, type FilterName, inQuery, readUsageQuery, type UsageQuery } from './usage-address.ts';
+import { FILTERS, type FilterName, inQuery, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** The data of the usage page as CSV: each of its tables, and the ledger rows behind them. */
 

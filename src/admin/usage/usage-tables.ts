@@ -1,6 +1,6 @@
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
-import type { ReasonCount } from '../../domain/text/request-fate.ts';
+import type { ReasonCount } from '../../domain/text/request-explanation.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import type { CompanyUsage, Groups, UsageFilters, UsageGroup } from '../../store/usage/company-usage.ts';
 import type { DetailSums, TokenDetails } from '../../store/usage/details.ts';
@@ -9,7 +9,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { badge, type Columns, muted, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
-import { queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-address.ts';
+import { queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
 
 /** The tables of a usage page: calls by model, key, endpoint, cost centre and outcome, and the token details. */
 

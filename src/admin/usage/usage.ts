@@ -7,10 +7,10 @@ import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, page } from '../page/layout.ts';
-import { queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-address.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
+import { queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
 import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */

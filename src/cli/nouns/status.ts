@@ -7,7 +7,7 @@ import {
   problemsOf,
   wellText,
 } from '../../domain/text/overview.ts';
-import { reasonOfCode } from '../../domain/text/request-fate.ts';
+import { reasonOfCode } from '../../domain/text/request-explanation.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { command } from '../frame/command.ts';
 import { listing, minute, yesNo } from '../frame/text.ts';

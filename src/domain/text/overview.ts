@@ -1,5 +1,5 @@
 import type { RecentChange } from './change-text.ts';
-import { isRefusal, type ReasonCount, reasonOfCode } from './request-fate.ts';
+import { isRefusal, type ReasonCount, reasonOfCode } from './request-explanation.ts';
 
 /** The state of a whole installation, for operators, and the problems in it. EUR amounts are exact decimal text. */
 

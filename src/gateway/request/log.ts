@@ -4,7 +4,7 @@ import { IsoTime } from '../../domain/iso.ts';
 import type { Clock, EndedRequest, Trail } from '../../domain/ports.ts';
 import { asciiJson } from '../../domain/record.ts';
 import { nameOrNot } from '../../domain/request/redact.ts';
-import { isUpstreamsFailure } from '../../domain/text/request-fate.ts';
+import { isUpstreamsFailure } from '../../domain/text/request-explanation.ts';
 import type { LineSink } from '../../log.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { Reply } from './reply.ts';

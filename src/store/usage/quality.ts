@@ -1,6 +1,6 @@
 import { DURATION_BOUNDS_MS, percentileOf } from '../../domain/histogram.ts';
 import type { DayRange } from '../../domain/text/day-range.ts';
-import type { ReasonCount } from '../../domain/text/request-fate.ts';
+import type { ReasonCount } from '../../domain/text/request-explanation.ts';
 import { matching } from '../connection/columns.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';

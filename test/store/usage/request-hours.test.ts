@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { isUpstreamsFailure } from '../../../src/domain/text/request-fate.ts';
+import { isUpstreamsFailure } from '../../../src/domain/text/request-explanation.ts';
 import { NIL_ID } from '../../../src/store/connection/expressions.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';

@@ -6,7 +6,7 @@ import {
   isUpstreamsFailure,
   type RequestFacts,
   reasonOfCode,
-} from '../../../src/domain/text/request-fate.ts';
+} from '../../../src/domain/text/request-explanation.ts';
 
 const ANSWERED: RequestFacts = {
   status: 200,
