@@ -26,9 +26,6 @@ export const PRICE = /^\d{1,6}(\.\d{1,12})?$/;
 export const MONTH = /^[12]\d{3}-(0[1-9]|1[0-2])$/;
 /** The highest values that settings may have; the lowest is 1. */
 export const MOST = {
-  requestsPerMinute: 1_000_000_000,
-  tokensPerMinute: 1_000_000_000_000,
-  maxConcurrent: 1_000_000,
   maxTokens: 32_000, // spec section 8
 };
 const EMAIL = /^[^\s\p{Cc}@<>"]+@[^\s\p{Cc}@<>"]+$/u;
@@ -107,11 +104,6 @@ export function readTemperature(text: string): number {
 }
 
 export const readMaxTokens = wholeNumber(MOST.maxTokens);
-
-/** Limits of companies and keys (contract section 5). */
-export const readRequestsPerMinute = wholeNumber(MOST.requestsPerMinute);
-export const readTokensPerMinute = wholeNumber(MOST.tokensPerMinute);
-export const readMaxConcurrent = wholeNumber(MOST.maxConcurrent);
 
 export const readScope: Read<Scope> = oneOf(...SCOPES);
 

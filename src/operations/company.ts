@@ -1,5 +1,6 @@
 import { checkCeilings } from '../domain/ceiling.ts';
 import { type Catalogue, modelState } from '../domain/gate.ts';
+import { eachLimit } from '../domain/limits.ts';
 import { throwConflict } from '../domain/text/refused-change.ts';
 import {
   type CompanyChanges,
@@ -74,9 +75,7 @@ export const companyOperations: readonly Operation[] = [
     memberActions: {
       name: 'company.rename',
       budget_mode: 'company.limit',
-      requests_per_minute: 'company.limit',
-      tokens_per_minute: 'company.limit',
-      max_concurrent: 'company.limit',
+      ...eachLimit(() => 'company.limit' as const),
       credit_limit_eur: 'company.limit',
       eu_locked: 'company.limit',
     },

@@ -1,15 +1,8 @@
 import { isLimited } from '../../domain/budget.ts';
-import {
-  lines,
-  readBudget,
-  readMaxConcurrent,
-  readRequestsPerMinute,
-  readSlug,
-  readTokensPerMinute,
-} from '../../domain/field.ts';
+import { lines, readBudget, readSlug, wholeNumber } from '../../domain/field.ts';
 import { type Catalogue, listModels } from '../../domain/gate.ts';
 import type { RestrictionColumns } from '../../domain/key.ts';
-import type { LimitColumns } from '../../domain/limits.ts';
+import { eachLimit, LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import type { KeyRow } from '../../store/company/key.ts';
 import { unknownSlugs } from '../../store/company/model.ts';
@@ -21,14 +14,10 @@ import { type Html, html, raw } from '../page/html.ts';
 /** Parts of forms for the limits of companies and keys, and for what a key may do less than its company. */
 
 const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
-const NAMES = ['requests_per_minute', 'tokens_per_minute', 'max_concurrent', 'budget', 'model', 'cidrs'];
+const NAMES = [...LIMIT_NAMES, 'budget', 'model', 'cidrs'];
 
 /** Columns by the labels of their fields. */
-export const LIMIT_LABELS = {
-  requests_per_minute: 'Requests a minute',
-  tokens_per_minute: 'Tokens a minute',
-  max_concurrent: 'Calls at once',
-} as const;
+export const LIMIT_LABELS = eachLimit(({ label }) => label);
 export const RESTRICTION_LABELS = {
   ...LIMIT_LABELS,
   monthly_budget_eur: 'Budget a month in EUR',
@@ -38,17 +27,14 @@ export const RESTRICTION_LABELS = {
 
 /** Three fields. @param row null: a new key */
 export function limitFields(state: FormState, row: LimitColumns | null): Html {
-  return html`${(Object.keys(LIMIT_LABELS) as (keyof LimitColumns)[]).map((name) =>
-    field(state, { name, label: LIMIT_LABELS[name], inputmode: 'numeric', value: String(row?.[name] ?? '') }),
-  )}`;
+  const fields = eachLimit(({ label }, name) =>
+    field(state, { name, label, inputmode: 'numeric', value: String(row?.[name] ?? '') }),
+  );
+  return html`${Object.values(fields)}`;
 }
 
 export function readLimits(form: Form): LimitColumns {
-  return {
-    requests_per_minute: form.optional('requests_per_minute', form.numeric(readRequestsPerMinute)),
-    tokens_per_minute: form.optional('tokens_per_minute', form.numeric(readTokensPerMinute)),
-    max_concurrent: form.optional('max_concurrent', form.numeric(readMaxConcurrent)),
-  };
+  return eachLimit(({ most }, name) => form.optional(name, form.numeric(wholeNumber(most))));
 }
 
 /** @param key null: a new one */

@@ -6,13 +6,12 @@ import {
   readBoolean,
   readBudget,
   readCreditLimit,
-  readMaxConcurrent,
   readName,
-  readRequestsPerMinute,
   readSlug,
-  readTokensPerMinute,
   readUuid,
+  wholeNumber,
 } from '../../domain/field.ts';
+import { eachLimit } from '../../domain/limits.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
 import { type CompanyRow, createCompany, listCompanies, setCompany } from '../../store/company/company.ts';
 import { unknownSlugs } from '../../store/company/model.ts';
@@ -45,19 +44,9 @@ const creditLimit = optional(
 const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
 
 /** Options for the limits of companies and of keys. */
-export const limitOptions = {
-  requests_per_minute: optional(
-    '--requests-per-minute N|none',
-    orNone(readRequestsPerMinute),
-    'most requests a minute, over all gateways together',
-  ),
-  tokens_per_minute: optional(
-    '--tokens-per-minute N|none',
-    orNone(readTokensPerMinute),
-    'most tokens a minute; a request counts with the most it may generate until it is answered',
-  ),
-  max_concurrent: optional('--max-concurrent N|none', orNone(readMaxConcurrent), 'most calls at once'),
-};
+export const limitOptions = eachLimit(({ most, meaning }, name) =>
+  optional(`--${name.replaceAll('_', '-')} N|none`, orNone(wholeNumber(most)), meaning),
+);
 
 export const companyCommands: readonly Command[] = [
   command({
