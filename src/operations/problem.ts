@@ -46,6 +46,13 @@ export function wrongAt(pointer: string, detail: string): Problem {
   return new Problem(400, `The ${pointer.startsWith('#') ? 'body' : 'query'} is not valid.`, [{ pointer, detail }]);
 }
 
+/** Refuses what a rule has against a change. @throws Problem 409 that names all of it */
+export function refuse(mistakes: readonly Mistake[]): void {
+  if (mistakes.length === 0) return;
+  const told = mistakes.map(({ pointer, detail }) => `${pointer.slice(2)} ${detail}.`);
+  throw new Problem(409, told.join(' '), mistakes);
+}
+
 /** Answers with problem details (RFC 9457). */
 export function answerProblem(c: Context, { status, message, mistakes }: Problem): Response {
   if (status === 401) c.header('www-authenticate', 'Bearer');

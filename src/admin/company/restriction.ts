@@ -4,8 +4,8 @@ import { type Catalogue, listModels } from '../../domain/gate.ts';
 import type { RestrictionColumns } from '../../domain/key.ts';
 import { eachLimit, LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
+import { unknownModels } from '../../operations/model.ts';
 import type { KeyRow } from '../../store/company/key.ts';
-import { unknownSlugs } from '../../store/company/model.ts';
 import { type PageContext, param, read } from '../page/context.ts';
 import { checkboxes, type Field, type FormState, field } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -77,6 +77,19 @@ function modelField(state: FormState, company: Catalogue, allowed: readonly stri
   return checkboxes(state, { ...spec, hint, choices, chosen: allowed });
 }
 
+/** Refuses a field that names another model than those of the company. @param before what is stored, which may stay */
+export async function checkModels(
+  c: PageContext,
+  form: Form,
+  field: string,
+  slugs: readonly (string | null | undefined)[], // undefined after a mistake
+  before: readonly (string | null)[] = [],
+): Promise<void> {
+  const [wanted, kept] = [slugs, before].map((all) => all.filter((slug) => typeof slug === 'string'));
+  const [unknown] = await read(c, (sql) => unknownModels(sql, param(c, 'company'), field, wanted, kept));
+  if (unknown !== undefined) form.refuse(field, `${unknown.detail}.`);
+}
+
 /** @param before slugs that the key has already, which the company need not have */
 export async function readRestrictions(
   c: PageContext,
@@ -84,9 +97,7 @@ export async function readRestrictions(
   before: readonly string[] = [],
 ): Promise<LimitColumns & RestrictionColumns> {
   const slugs = form.all('model', lines(readSlug)).flat();
-  const added = slugs.filter((slug) => slug !== undefined && !before.includes(slug));
-  const [unknown] = await read(c, (sql) => unknownSlugs(sql, param(c, 'company'), added));
-  if (unknown !== undefined) form.refuse('model', `must be models of the company, not ${JSON.stringify(unknown)}.`);
+  await checkModels(c, form, 'model', slugs, before);
   const cidrs = form.optional('cidrs', lines(readCidr)) ?? [];
   return {
     ...readLimits(form),

@@ -9,6 +9,7 @@ import {
   readUuid,
   readVisibility,
 } from '../../domain/field.ts';
+import { unknownModels } from '../../operations/model.ts';
 import {
   type AssistantRow,
   createAssistant,
@@ -16,7 +17,6 @@ import {
   removeAssistant,
   setAssistant,
 } from '../../store/company/assistant.ts';
-import { unknownSlugs } from '../../store/company/model.ts';
 import { type Command, type Context, command, optional, required, someChange } from '../frame/command.ts';
 import { card, instant, listing, yesNo } from '../frame/text.ts';
 
@@ -41,7 +41,7 @@ export const assistantCommands: readonly Command[] = [
     notes: VISIBILITY_NOTE,
     async run(context, values) {
       const assistant = await context.transact((sql) => createAssistant(sql, values));
-      await warnOfModel(context, assistant);
+      await warnOfModel(context, assistant, values.model_slug);
       return { json: assistant, text: show('Assistant created.', assistant) };
     },
   }),
@@ -62,7 +62,7 @@ export const assistantCommands: readonly Command[] = [
     async run(context, values, id) {
       const changes = someChange(values);
       const assistant = await context.transact((sql) => setAssistant(sql, id, changes));
-      await warnOfModel(context, assistant);
+      await warnOfModel(context, assistant, values.model_slug);
       return { json: assistant, text: show('Assistant changed.', assistant) };
     },
   }),
@@ -101,10 +101,9 @@ export const assistantCommands: readonly Command[] = [
   }),
 ];
 
-async function warnOfModel({ transact, warn }: Context, assistant: AssistantRow): Promise<void> {
-  const { company_id: company, model_slug: model } = assistant;
-  if (model === null) return;
-  for (const slug of await transact((sql) => unknownSlugs(sql, company, [model]))) {
+/** @param model the one that was given, if any */
+async function warnOfModel({ transact, warn }: Context, { company_id }: AssistantRow, model?: string | null) {
+  for (const { slug } of await transact((sql) => unknownModels(sql, company_id, 'model_slug', model))) {
     warn(`the company has no model ${slug}; runs that name no model get 404`);
   }
 }
