@@ -15,7 +15,8 @@ export class FieldError extends Error {
   override readonly name = 'FieldError';
 }
 
-const MAX_LINES = 1000;
+/** The most values of a list, which every request may look at. */
+export const MOST_VALUES = 1000;
 const UNSEEN = 'it is invisible, or looks like another character';
 /** An id, in lower case. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -171,11 +172,11 @@ export function orNone<T>(read: Read<T>): Read<T | null> {
   return (text) => (text === 'none' ? null : read(text));
 }
 
-/** Values of a text with one on each line; blank lines do not count. At most 1000, which every request may look at. */
+/** Values of a text with one on each line; blank lines do not count. */
 export function lines<T>(read: Read<T>): Read<T[]> {
   return (text) => {
     const filled = text.split('\n').filter((line) => line.trim() !== '');
-    if (filled.length > MAX_LINES) throw new FieldError(`must be at most ${MAX_LINES} lines`);
+    if (filled.length > MOST_VALUES) throw new FieldError(`must be at most ${MOST_VALUES} lines`);
     return filled.map((line) => read(line.trim()));
   };
 }

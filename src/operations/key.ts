@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { FieldError } from '../domain/field.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../domain/key.ts';
 import {
   createKey,
@@ -17,7 +18,7 @@ import { type KeyFilter, keysAfter, keysThatFit } from '../store/people/cursor-l
 import { unknownModels } from './model.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
-import { refuse, wrongAt } from './problem.ts';
+import { readAt, refuse } from './problem.ts';
 import * as schema from './schemas.ts';
 
 /** As JSON has it: the expiry is a text. */
@@ -123,12 +124,21 @@ export const keyOperations: readonly Operation[] = [
   }),
 ];
 
+/**
+ * The digests of what may be keys in a text that was sent; a command reads longer ones.
+ * @throws FieldError when there are too many; it says nothing of the text
+ */
+export function digestsIn(text: string, prefix: string): string[] {
+  const found = possibleKeysIn(text, prefix);
+  if (found.length > MOST_FOUND) {
+    throw new FieldError(`has more than ${MOST_FOUND} parts that may be keys: send less of it`);
+  }
+  return found.map(digestOf);
+}
+
 /** Keys whose digests are those of parts of a text: the tenant role may not read digests, and then sees its own keys alone. */
 async function find(sql: Sql, { services, params, body, role }: Call<{ readonly text: string }>): Promise<object> {
-  const digests = possibleKeysIn(body.text, services.keyPrefix).map(digestOf);
-  if (digests.length > MOST_FOUND) {
-    throw wrongAt('#/text', `has more than ${MOST_FOUND} parts that may be keys: send less of it`);
-  }
+  const digests = readAt('#/text', () => digestsIn(body.text, services.keyPrefix));
   const { company } = params;
   if (company !== undefined) await leaveCompany(sql);
   const ids = await idsOfDigests(sql, digests);

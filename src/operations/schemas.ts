@@ -1,4 +1,4 @@
-import { EUR, MONTH, MOST, PRICE, SLUG, UUID } from '../domain/field.ts';
+import { EUR, MONTH, MOST, MOST_VALUES, PRICE, SLUG, UUID } from '../domain/field.ts';
 import { eachLimit } from '../domain/limits.ts';
 import { SCOPES } from '../domain/scope.ts';
 import { ROLES } from '../domain/user.ts';
@@ -75,7 +75,7 @@ export function array(items: Schema, description?: string): Schema {
 }
 
 /** A list of a body, which has a limit. */
-function listOf(items: Schema, maxItems = 1000): Schema {
+function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
   return { type: 'array', items, maxItems };
 }
 

@@ -1,4 +1,3 @@
-import { FieldError } from '../domain/field.ts';
 import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../domain/text/csv.ts';
 import { type DayRange, isMonth, readRange, wholeMonth } from '../domain/text/day-range.ts';
 import { BOOKED_ENDPOINTS } from '../domain/text/endpoint.ts';
@@ -12,7 +11,7 @@ import { copyLedger } from '../store/usage/export.ts';
 import { answersOf, readQuality } from '../store/usage/quality.ts';
 import { summaryOf } from '../store/usage/summary.ts';
 import { type Call, get, type Operation, type Schema } from './operation.ts';
-import { wrongAt } from './problem.ts';
+import { readAt, wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
 
 interface Query extends Partial<DayRange & { readonly [K in keyof UsageFilters]: string }> {
@@ -146,11 +145,7 @@ function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): 
   if (month !== undefined) throw wrongAt('?month', 'must be left out where from and to are given');
   if (from === undefined) throw wrongAt('?from', 'is missing');
   if (to === undefined) throw wrongAt('?to', 'is missing');
-  try {
-    return readRange(from, to);
-  } catch (error) {
-    throw error instanceof FieldError ? wrongAt('?to', error.message) : error;
-  }
+  return readAt('?to', () => readRange(from, to));
 }
 
 function filtersOf({ query }: Call<never, Query>): UsageFilters {

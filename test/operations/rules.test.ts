@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { aboveCeilings } from '../../src/operations/company.ts';
 import { unknownModels } from '../../src/operations/model.ts';
+import { takesPlace } from '../../src/operations/price.ts';
 import type { CompanyRow } from '../../src/store/company/company.ts';
 import { newToken, send } from '../admin/api/tokens.ts';
 import { signedIn, startOffice } from '../admin/people.ts';
@@ -177,4 +178,70 @@ t.test('a key works beside the one that takes its place for 30 days at most', as
   t.equal((await tollgate('key', 'rotate', await made(), '--overlap', '30d')).code, 0);
   const long = await tollgate('key', 'rotate', await made(), '--overlap', '721h');
   t.match(long, { code: 64, err: /--overlap must be at most 30d/ });
+});
+
+t.test(
+  'a price that takes the place of another one for the same time, which may be written in another way',
+  async (t) => {
+    const now = { input: '0.1', output: '2' };
+    t.equal(takesPlace(null, now), false);
+    t.equal(takesPlace(now, { input: '0.100', output: '2.0' }), false);
+    for (const mine of [
+      { ...now, output: '2.1' },
+      { ...now, input: null },
+    ])
+      t.equal(takesPlace(now, mine), true);
+
+    const [{ id }] = await sql<[{ id: string }]>`select id from models where slug = ${CHAT} and company_id is null`;
+    const operator = await signedIn(office, 'operator');
+    const cost = (output: string) =>
+      tollgate('model', 'cost', CHAT, '--input-price', '0.1', '--output-price', output, '--from', '2026-01-01');
+    const page = (cost_output: string) =>
+      operator.post(`/models/${id}/costs`, { since: '2026-01-01', cost_input: '0.10', cost_output });
+    t.equal((await cost('2')).err, '');
+    t.equal((await cost('2.0')).err, '', 'the same is no replacement');
+    t.equal((await page('2.00')).status, 303, 'nor is it on the page');
+    t.equal((await page('3')).status, 409, 'it asks');
+    t.match((await cost('3')).err, /warning: it takes the place of 0\.1 and 2, set by olga/);
+    t.equal(
+      (
+        await send(office, token, ['POST', `/models/${id}/cost-prices`], {
+          valid_from: '2026-01-01',
+          input: '0.1',
+          output: '4',
+        })
+      ).status,
+      201,
+    );
+  },
+);
+
+t.test('a list of a key has at most 1000 values, and a text at most 1000 parts that may be keys', async (t) => {
+  const many = Array.from({ length: 1001 }, (_, n) => `10.${n >> 8}.${n & 255}.0/24`);
+  const pointer = { body: { errors: [{ pointer: '#/allowed_cidrs' }] } };
+  t.match(await send(office, token, ['POST', `${base}/keys`], { ...KEY, allowed_cidrs: many }), {
+    status: 400,
+    ...pointer,
+  });
+  const { body: key } = await send(office, token, ['POST', `${base}/keys`], KEY);
+  const edit = { name: 'x', scope: 'chat', cidrs: many.join('\n') };
+  t.match((await owner.post(`${base}/access/${key.id}`, edit)).text, 'Networks must be at most 1000 lines.');
+  t.match(
+    (await apply(`    keys: [{ id: ${key.id}, name: x, allowed_cidrs: [${many}] }]\n`)).err,
+    /allowed_cidrs must/,
+  );
+  const set = await tollgate('key', 'set', key.id, ...many.flatMap((cidr) => ['--cidr', cidr]));
+  t.match(set, { code: 64, err: /--cidr must be given at most 1000 times/ });
+
+  const text = Array.from(
+    { length: 1001 },
+    (_, n) =>
+      `svc_${String(n)
+        .padStart(32, 'a')
+        .replaceAll(/\d/g, (digit) => 'bcdefghijk'[+digit] as string)}`,
+  ).join(' ');
+  const found = await send(office, token, ['POST', '/keys/find'], { text });
+  const wrong = 'has more than 1000 parts that may be keys: send less of it';
+  t.match(found, { status: 400, body: { errors: [{ pointer: '#/text', detail: wrong }] } });
+  t.match((await owner.post(`${base}/access/find`, { text })).text, `Key or text ${wrong}.`);
 });
