@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { companyMistake } from '../../src/domain/user.ts';
 import { aboveCeilings } from '../../src/operations/company.ts';
 import { unknownModels } from '../../src/operations/model.ts';
 import { takesPlace } from '../../src/operations/price.ts';
@@ -244,4 +245,33 @@ t.test('a list of a key has at most 1000 values, and a text at most 1000 parts t
   const wrong = 'has more than 1000 parts that may be keys: send less of it';
   t.match(found, { status: 400, body: { errors: [{ pointer: '#/text', detail: wrong }] } });
   t.match((await owner.post(`${base}/access/find`, { text })).text, `Key or text ${wrong}.`);
+});
+
+t.test('an operator has no company, and every other role has one', async (t) => {
+  const [surplus, missing] = ['must be left out for an operator', 'must be given for every role but operator'];
+  const operator = await signedIn(office, 'operator');
+  for (const [role, company_id, detail] of [
+    ['operator', company, surplus],
+    ['member', null, missing],
+  ] as const) {
+    t.equal(companyMistake(role, company_id), detail);
+    const asked = { email: 'new@customer.example', role };
+    const http = await send(office, token, ['POST', '/users'], { ...asked, company_id });
+    t.match(http, { status: 400, body: { errors: [{ pointer: '#/company_id', detail }] } });
+    const page = await operator.post('/users', { ...asked, company: company_id ?? '' });
+    t.match([page.status, page.text], [422, `Company ${detail}.`]);
+    const options = ['--email', asked.email, '--role', role, ...(company_id === null ? [] : ['--company', company_id])];
+    t.match(await tollgate('user', 'create', ...options, '--password-stdin'), { code: 64, err: `--company ${detail}` });
+    const users = `[{ email: ${asked.email}, role: ${role} }]`;
+    const file =
+      company_id === null ? `operators: ${users}\n` : `companies:\n  - { name: Nordlicht Verlag, users: ${users} }\n`;
+    writeFileSync(path, file);
+    t.match(
+      (await tollgate('apply', path)).err,
+      /users\[0\]\.role must|operators\[0\]\.role must/,
+      'a file has places for both',
+    );
+  }
+  t.equal(companyMistake('operator', null), null);
+  t.equal(companyMistake('owner', company), null);
 });
