@@ -102,6 +102,9 @@ t.test('the model of an assistant, and those a company disables: likewise', asyn
     /warning: the company has no model tpyo;/,
   );
 
+  const again = await tollgate('assistant', 'set', made.id, '--model', 'tpyo', '--name', 'y');
+  t.match(again, { code: 0, err: '' }, 'it was there');
+
   const disable = { disabled_model_slugs: [CHAT, 'tpyo'] };
   t.match(await send(office, token, ['PATCH', base], disable), pointer('#/disabled_model_slugs/1'));
   t.match(

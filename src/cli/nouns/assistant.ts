@@ -13,6 +13,7 @@ import { unknownModels } from '../../operations/model.ts';
 import {
   type AssistantRow,
   createAssistant,
+  findAssistant,
   listAssistants,
   removeAssistant,
   setAssistant,
@@ -41,7 +42,7 @@ export const assistantCommands: readonly Command[] = [
     notes: VISIBILITY_NOTE,
     async run(context, values) {
       const assistant = await context.transact((sql) => createAssistant(sql, values));
-      await warnOfModel(context, assistant, values.model_slug);
+      await warnOfModel(context, assistant);
       return { json: assistant, text: show('Assistant created.', assistant) };
     },
   }),
@@ -61,8 +62,11 @@ export const assistantCommands: readonly Command[] = [
     notes: VISIBILITY_NOTE,
     async run(context, values, id) {
       const changes = someChange(values);
-      const assistant = await context.transact((sql) => setAssistant(sql, id, changes));
-      await warnOfModel(context, assistant, values.model_slug);
+      const [before, assistant] = await context.transact(async (sql) => [
+        await findAssistant(sql, null, id),
+        await setAssistant(sql, id, changes),
+      ]);
+      await warnOfModel(context, assistant, before.model_slug);
       return { json: assistant, text: show('Assistant changed.', assistant) };
     },
   }),
@@ -101,9 +105,10 @@ export const assistantCommands: readonly Command[] = [
   }),
 ];
 
-/** @param model the one that was given, if any */
-async function warnOfModel({ transact, warn }: Context, { company_id }: AssistantRow, model?: string | null) {
-  for (const { slug } of await transact((sql) => unknownModels(sql, company_id, 'model_slug', model))) {
+/** @param before the model that it had */
+async function warnOfModel({ transact, warn }: Context, assistant: AssistantRow, before: string | null = null) {
+  const { company_id: company, model_slug: model } = assistant;
+  for (const { slug } of await transact((sql) => unknownModels(sql, company, 'model_slug', model, before))) {
     warn(`the company has no model ${slug}; runs that name no model get 404`);
   }
 }
