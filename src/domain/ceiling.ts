@@ -36,6 +36,21 @@ export function isAboveLimit({ monthly_budget_eur, credit_limit_eur }: Settings)
   return isAbove(amount(monthly_budget_eur), credit_limit_eur);
 }
 
+/** Whether a new budget is spent already: calls would get 402 at once. A page asks then, and a command warns. */
+export function isUsedUp(asked: Asked): boolean {
+  const [budget, before] = [amount(asked.budget), amount(asked.before)];
+  return budget !== 0n && budget !== before && parseEur(asked.spent) >= budget;
+}
+
+/** EUR as exact decimal text; null and 0 are no budget. */
+interface Asked {
+  readonly budget: string | null;
+  /** The one that holds now. */
+  readonly before: string | null;
+  /** In the present month. */
+  readonly spent: string;
+}
+
 function isAbove(budget: Femto, limit: string | null): boolean {
   return limit !== null && budget > parseEur(limit);
 }

@@ -15,7 +15,8 @@ export class FieldError extends Error {
   override readonly name = 'FieldError';
 }
 
-const MAX_LINES = 1000;
+/** The most values of a list, which every request may look at. */
+export const MOST_VALUES = 1000;
 const UNSEEN = 'it is invisible, or looks like another character';
 /** An id, in lower case. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -26,9 +27,6 @@ export const PRICE = /^\d{1,6}(\.\d{1,12})?$/;
 export const MONTH = /^[12]\d{3}-(0[1-9]|1[0-2])$/;
 /** The highest values that settings may have; the lowest is 1. */
 export const MOST = {
-  requestsPerMinute: 1_000_000_000,
-  tokensPerMinute: 1_000_000_000_000,
-  maxConcurrent: 1_000_000,
   maxTokens: 32_000, // spec section 8
 };
 const EMAIL = /^[^\s\p{Cc}@<>"]+@[^\s\p{Cc}@<>"]+$/u;
@@ -108,11 +106,6 @@ export function readTemperature(text: string): number {
 
 export const readMaxTokens = wholeNumber(MOST.maxTokens);
 
-/** Limits of companies and keys (contract section 5). */
-export const readRequestsPerMinute = wholeNumber(MOST.requestsPerMinute);
-export const readTokensPerMinute = wholeNumber(MOST.tokensPerMinute);
-export const readMaxConcurrent = wholeNumber(MOST.maxConcurrent);
-
 export const readScope: Read<Scope> = oneOf(...SCOPES);
 
 export const readKind: Read<ModelKind> = oneOf('chat', 'embedding');
@@ -179,11 +172,11 @@ export function orNone<T>(read: Read<T>): Read<T | null> {
   return (text) => (text === 'none' ? null : read(text));
 }
 
-/** Values of a text with one on each line; blank lines do not count. At most 1000, which every request may look at. */
+/** Values of a text with one on each line; blank lines do not count. */
 export function lines<T>(read: Read<T>): Read<T[]> {
   return (text) => {
     const filled = text.split('\n').filter((line) => line.trim() !== '');
-    if (filled.length > MAX_LINES) throw new FieldError(`must be at most ${MAX_LINES} lines`);
+    if (filled.length > MOST_VALUES) throw new FieldError(`must be at most ${MOST_VALUES} lines`);
     return filled.map((line) => read(line.trim()));
   };
 }

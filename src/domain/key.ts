@@ -10,6 +10,9 @@ import type { ScopeSet } from './scope.ts';
 
 const BASE32 = 'abcdefghijklmnopqrstuvwxyz234567';
 
+/** The most seconds that a key works beside the one that takes its place. */
+export const MOST_OVERLAP = 30 * 86_400;
+
 /** Who pays for a call: a key as the ledger sees it. */
 export interface Payer {
   readonly id: string;

@@ -9,17 +9,73 @@ export interface Limits {
   readonly maxConcurrent: number | null;
 }
 
-/** Columns of `companies` and `api_keys` (contract section 5). null: no limit. */
-export interface LimitColumns {
-  readonly requests_per_minute: number | null;
-  readonly tokens_per_minute: number | null;
-  /** Calls in flight at once. */
-  readonly max_concurrent: number | null;
-}
-
 export type LimitKind = 'requests' | 'tokens' | 'calls';
 
-export const LIMIT_COLUMNS = { requests: 'requests_per_minute', tokens: 'tokens_per_minute', calls: 'max_concurrent' };
+/** A limit, as the database, the gateway and all faces of the administration have it. */
+interface LimitSetting {
+  readonly kind: LimitKind;
+  readonly member: keyof Limits;
+  /** Its highest value; the lowest is 1. */
+  readonly most: number;
+  /** Of its field in a form. */
+  readonly label: string;
+  /** What its option means on the command line. */
+  readonly meaning: string;
+  /** Of its member in a schema. */
+  readonly description: string;
+  /** How its value is told: "60 requests a minute". null: the number alone. */
+  readonly unit: string | null;
+  readonly per: string;
+}
+
+/** One row for each column of `companies` and `api_keys` (contract section 5). Nothing else spells them. */
+const SETTINGS = {
+  requests_per_minute: {
+    kind: 'requests',
+    member: 'requestsPerMinute',
+    most: 1_000_000_000,
+    label: 'Requests a minute',
+    meaning: 'most requests a minute, over all gateways together',
+    description: 'null: no limit',
+    unit: 'request',
+    per: 'a minute',
+  },
+  tokens_per_minute: {
+    kind: 'tokens',
+    member: 'tokensPerMinute',
+    most: 1_000_000_000_000,
+    label: 'Tokens a minute',
+    meaning: 'most tokens a minute; a request counts with the most it may generate until it is answered',
+    description: 'null: no limit',
+    unit: 'token',
+    per: 'a minute',
+  },
+  max_concurrent: {
+    kind: 'calls',
+    member: 'maxConcurrent',
+    most: 1_000_000,
+    label: 'Calls at once',
+    meaning: 'most calls at once',
+    description: 'calls in flight at once; null: no limit',
+    unit: null,
+    per: 'at once',
+  },
+} satisfies Readonly<Record<string, LimitSetting>>;
+
+export type LimitName = keyof typeof SETTINGS;
+/** Their order in lists, forms and answers. */
+export const LIMIT_NAMES = Object.keys(SETTINGS) as readonly LimitName[];
+/** null: no limit. */
+export type LimitColumns = { readonly [name in LimitName]: number | null };
+/** The columns by their kinds. */
+export const LIMIT_COLUMNS = Object.fromEntries(LIMIT_NAMES.map((name) => [SETTINGS[name].kind, name])) as {
+  readonly [kind in LimitKind]: LimitName;
+};
+
+/** Makes something of each limit, such as the fields of a form. */
+export function eachLimit<T>(make: (limit: LimitSetting, name: LimitName) => T): { readonly [name in LimitName]: T } {
+  return Object.fromEntries(LIMIT_NAMES.map((name) => [name, make(SETTINGS[name], name)])) as Record<LimitName, T>;
+}
 
 /** How much of a limit is left. */
 export interface LimitLeft {

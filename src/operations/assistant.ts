@@ -7,8 +7,10 @@ import {
   setAssistant,
 } from '../store/company/assistant.ts';
 import { assistantsAfter, assistantsThatFit } from '../store/people/cursor-lists.ts';
+import { unknownModels } from './model.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
+import { refuse } from './problem.ts';
 import * as schema from './schemas.ts';
 
 const ASSISTANT: Resource = {
@@ -40,7 +42,11 @@ export const assistantOperations: readonly Operation[] = [
     body: schema.object(schema.assistantSettings, ['name', 'system_prompt']),
     answer: schema.assistant,
     status: 201,
-    run: (sql, { params, body }) => createAssistant(sql, { ...body, company_id: params.company as string }),
+    async run(sql, { params, body }) {
+      const { company: company_id = '' } = params;
+      refuse(await unknownModels(sql, company_id, 'model_slug', body.model_slug));
+      return createAssistant(sql, { ...body, company_id });
+    },
   }),
   getOne('getAssistant', PATH, ASSISTANT, {
     summary: 'Read an assistant',
@@ -53,7 +59,12 @@ export const assistantOperations: readonly Operation[] = [
     body: schema.changeOf(schema.assistantSettings),
     answer: schema.assistant,
     resource: ASSISTANT,
-    run: (sql, { params, body }) => setAssistant(sql, params.assistant as string, body, params.company),
+    async run(sql, { params, body }) {
+      const { assistant: id = '', company = '' } = params;
+      const { model_slug: before } = await findAssistant(sql, company, id);
+      refuse(await unknownModels(sql, company, 'model_slug', body.model_slug, before));
+      return setAssistant(sql, id, body, company);
+    },
   }),
   remove('removeAssistant', PATH, {
     summary: 'Remove an assistant',

@@ -45,7 +45,10 @@ export const auditOperations: readonly Operation[] = [
 async function list(sql: Sql, { params, query: { cursor, limit, search = '' } }: Call<never, Query>): Promise<object> {
   const { company = null } = params;
   const { rows, next } = await pageOfAudit(sql, {
-    ...{ search, newestFirst: true, from: cursor === undefined ? null : Number(cursor), company },
+    search,
+    newestFirst: true,
+    from: cursor === undefined ? null : Number(cursor),
+    company,
     ...(limit !== undefined && { limit }),
   });
   const told = company === null ? rows : rows.map(asOwnersSee);

@@ -1,6 +1,6 @@
 import { checkCeilings } from '../domain/ceiling.ts';
 import { type Catalogue, modelState } from '../domain/gate.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
+import { eachLimit } from '../domain/limits.ts';
 import {
   type CompanyChanges,
   type CompanyRow,
@@ -14,7 +14,9 @@ import type { ModelRow } from '../store/company/model.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { readCompany } from '../store/gateway/directory.ts';
 import { companiesAfter, companiesThatFit, modelsAfter } from '../store/people/cursor-lists.ts';
+import { unknownModels } from './model.ts';
 import { get, getOne, type Operation, type PageQuery, pageOf, patch, post, type Resource } from './operation.ts';
+import { type Mistake, refuse } from './problem.ts';
 import * as schema from './schemas.ts';
 
 type Change = CompanyChanges & { readonly disabled_model_slugs?: readonly string[] };
@@ -24,10 +26,16 @@ const COMPANY: Resource = {
   param: 'company',
   find: (sql, { params }) => findCompany(sql, params.company as string),
 };
+const DISABLED = 'disabled_model_slugs';
+/** Settings and ceilings of a company that has none yet. */
+const NEW = { monthly_budget_eur: null, allow_non_eu_models: false, credit_limit_eur: null, eu_locked: false };
 const PATH = '/companies/{company}';
 const { upstream_model: _, ...shown } = schema.modelSettings;
 const model = schema.object({
-  ...{ id: schema.id, slug: schema.slug, ...shown, created_at: schema.instant },
+  id: schema.id,
+  slug: schema.slug,
+  ...shown,
+  created_at: schema.instant,
   own: { type: 'boolean', description: 'it belongs to this company alone' },
   state: schema.oneOf(
     ['available', 'disabled', 'replaced', 'blocked'],
@@ -63,7 +71,9 @@ export const companyOperations: readonly Operation[] = [
     answer: schema.company,
     status: 201,
     async run(sql, { body: { disabled_model_slugs: disable = [], ...body } }) {
+      refuse(aboveCeilings(null, body));
       const created = await createCompany(sql, body);
+      refuse(await unknownModels(sql, created.id, DISABLED, disable));
       return disable.length === 0 ? created : setCompany(sql, created.id, { disable });
     },
   }),
@@ -74,9 +84,7 @@ export const companyOperations: readonly Operation[] = [
     memberActions: {
       name: 'company.rename',
       budget_mode: 'company.limit',
-      requests_per_minute: 'company.limit',
-      tokens_per_minute: 'company.limit',
-      max_concurrent: 'company.limit',
+      ...eachLimit(() => 'company.limit' as const),
       credit_limit_eur: 'company.limit',
       eu_locked: 'company.limit',
     },
@@ -91,7 +99,10 @@ export const companyOperations: readonly Operation[] = [
       const id = params.company as string;
       await lockRow(sql, COMPANY.table, id); // or two changes at once would add up their lists of slugs
       const company = await findCompany(sql, id);
-      requireBelow(company, changes);
+      refuse([
+        ...aboveCeilings(company, changes),
+        ...(await unknownModels(sql, id, DISABLED, slugs, company.disabled_model_slugs)),
+      ]);
       const enable = slugs === undefined ? [] : company.disabled_model_slugs.filter((slug) => !slugs.includes(slug));
       // the tenant role may not set ceilings, and only operators get here with them
       if (changes.credit_limit_eur !== undefined || changes.eu_locked !== undefined) await leaveCompany(sql);
@@ -127,10 +138,18 @@ function modelOf(catalogue: Catalogue, row: ModelRow): object {
   return { ...model, own: company !== null, state: modelState(catalogue, row.slug, company === null), coming };
 }
 
-/** Refuses settings above the ceilings, which the same change may set. @throws RefusedChange conflict */
-function requireBelow(company: CompanyRow, changes: CompanyChanges): void {
-  const { credit_limit_eur = company.credit_limit_eur, eu_locked = company.eu_locked } = changes;
-  const { budget, nonEu } = checkCeilings({ ...company, credit_limit_eur, eu_locked }, changes);
-  if (budget !== null) throwConflict('company', `monthly_budget_eur ${budget}.`);
-  if (nonEu !== null) throwConflict('company', `allow_non_eu_models ${nonEu}.`);
+/**
+ * The rule of settings that have a ceiling, which the same change may set. A page, a file that changes a company and
+ * administration over HTTP refuse what is above it; a command warns, and so a file may create what another deployment
+ * has: the ceiling holds.
+ * @param company null: it is created
+ */
+export function aboveCeilings(company: CompanyRow | null, changes: CompanyChanges): Mistake[] {
+  const present = company ?? NEW;
+  const { credit_limit_eur = present.credit_limit_eur, eu_locked = present.eu_locked } = changes;
+  const { budget, nonEu } = checkCeilings({ ...present, credit_limit_eur, eu_locked }, changes);
+  return [
+    ...(budget === null ? [] : [{ pointer: '#/monthly_budget_eur', detail: budget }]),
+    ...(nonEu === null ? [] : [{ pointer: '#/allow_non_eu_models', detail: nonEu }]),
+  ];
 }

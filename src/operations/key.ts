@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { digestOf, possibleKeysIn } from '../domain/key.ts';
+import { FieldError } from '../domain/field.ts';
+import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../domain/key.ts';
 import {
   createKey,
   findKey,
@@ -14,9 +15,10 @@ import {
 import type { Sql } from '../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../store/connection/tenant-role.ts';
 import { type KeyFilter, keysAfter, keysThatFit } from '../store/people/cursor-lists.ts';
+import { unknownModels } from './model.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
-import { wrongAt } from './problem.ts';
+import { readAt, refuse } from './problem.ts';
 import * as schema from './schemas.ts';
 
 /** As JSON has it: the expiry is a text. */
@@ -29,7 +31,7 @@ const KEY: Resource = {
 };
 const LIST = '/companies/{company}/keys';
 const PATH = `${LIST}/{key}`;
-const MAX_OVERLAP = 30 * 86_400;
+const MODELS = 'allowed_model_slugs';
 const MOST_FOUND = 1000; // looked up at once
 const FIND = {
   isReading: true,
@@ -64,13 +66,12 @@ export const keyOperations: readonly Operation[] = [
     answer: schema.mintedKey,
     status: 201,
     secret: 'key',
-    run: (sql, { services, actor, params, body }) =>
-      createKey(sql, services.keyPrefix, {
-        ...body,
-        expires_at: instantOf(body.expires_at),
-        company_id: params.company as string,
-        created_by: actor,
-      }),
+    async run(sql, { services, actor, params, body }) {
+      const { company: company_id = '' } = params;
+      refuse(await unknownModels(sql, company_id, MODELS, body[MODELS]));
+      const asked = { ...body, expires_at: instantOf(body.expires_at), company_id, created_by: actor };
+      return createKey(sql, services.keyPrefix, asked);
+    },
   }),
   getOne('getKey', PATH, KEY, { summary: 'Read a key, without its text', action: 'key.read', answer: schema.key }),
   patch<Told<KeyChanges>>('changeKey', PATH, {
@@ -79,8 +80,12 @@ export const keyOperations: readonly Operation[] = [
     body: schema.changeOf(schema.keySettings),
     answer: schema.key,
     resource: KEY,
-    run: (sql, { params, body }) =>
-      setKey(sql, params.key as string, { ...body, expires_at: instantOf(body.expires_at) }, params.company as string),
+    async run(sql, { params, body }) {
+      const { key: id = '', company = '' } = params;
+      const before = await findKey(sql, id, company);
+      refuse(await unknownModels(sql, company, MODELS, body[MODELS], before[MODELS]));
+      return setKey(sql, id, { ...body, expires_at: instantOf(body.expires_at) }, company);
+    },
   }),
   remove('revokeKey', PATH, {
     summary: 'Revoke a key. Every gateway refuses it within a second; it stays in the list',
@@ -92,7 +97,7 @@ export const keyOperations: readonly Operation[] = [
     summary:
       'Create a key with the same settings in place of another, which ends after the overlap; 0 for a leaked key',
     action: 'key.write',
-    body: schema.object({ overlap_seconds: { type: 'integer', minimum: 0, maximum: MAX_OVERLAP } }),
+    body: schema.object({ overlap_seconds: { type: 'integer', minimum: 0, maximum: MOST_OVERLAP } }),
     answer: schema.mintedKey,
     status: 201,
     secret: 'key',
@@ -119,12 +124,21 @@ export const keyOperations: readonly Operation[] = [
   }),
 ];
 
+/**
+ * The digests of what may be keys in a text that was sent; a command reads longer ones.
+ * @throws FieldError when there are too many; it says nothing of the text
+ */
+export function digestsIn(text: string, prefix: string): string[] {
+  const found = possibleKeysIn(text, prefix);
+  if (found.length > MOST_FOUND) {
+    throw new FieldError(`has more than ${MOST_FOUND} parts that may be keys: send less of it`);
+  }
+  return found.map(digestOf);
+}
+
 /** Keys whose digests are those of parts of a text: the tenant role may not read digests, and then sees its own keys alone. */
 async function find(sql: Sql, { services, params, body, role }: Call<{ readonly text: string }>): Promise<object> {
-  const digests = possibleKeysIn(body.text, services.keyPrefix).map(digestOf);
-  if (digests.length > MOST_FOUND) {
-    throw wrongAt('#/text', `has more than ${MOST_FOUND} parts that may be keys: send less of it`);
-  }
+  const digests = readAt('#/text', () => digestsIn(body.text, services.keyPrefix));
   const { company } = params;
   if (company !== undefined) await leaveCompany(sql);
   const ids = await idsOfDigests(sql, digests);

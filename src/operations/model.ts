@@ -5,11 +5,48 @@ import {
   type NewModel,
   removeModel,
   setModel,
+  unknownSlugs,
 } from '../store/company/model.ts';
+import type { Sql } from '../store/connection/pool.ts';
 import { modelsAfter } from '../store/people/cursor-lists.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
+import type { Mistake } from './problem.ts';
 import * as schema from './schemas.ts';
+
+/** A slug that names no model of its company. */
+export interface UnknownModel extends Mistake {
+  readonly slug: string;
+}
+
+/**
+ * The rule of every setting that names models: a company's disabled ones, a key's, an assistant's. A slug has to be
+ * that of a model of the company, but for those that were there before: their model may have been removed. Pages, files
+ * and administration over HTTP refuse others; a command warns, because its operator may create the model afterwards.
+ * @param member of the change
+ * @param wanted what it is to be: a slug, or a list of them
+ * @param before what it is
+ */
+export async function unknownModels(
+  sql: Sql,
+  company: string,
+  member: string,
+  wanted: Slugs,
+  before: Slugs = null,
+): Promise<UnknownModel[]> {
+  const slugs = [wanted ?? []].flat();
+  const kept = new Set([before ?? []].flat());
+  const added = slugs.filter((slug) => !kept.has(slug));
+  if (added.length === 0) return [];
+  const unknown = await unknownSlugs(sql, company, added);
+  return unknown.map((slug) => ({
+    slug,
+    pointer: `#/${member}${Array.isArray(wanted) ? `/${slugs.indexOf(slug)}` : ''}`,
+    detail: `must be one of the company’s models, not ${JSON.stringify(slug)}`,
+  }));
+}
+
+type Slugs = string | readonly string[] | null | undefined;
 
 const MODEL: Resource = {
   table: 'models',

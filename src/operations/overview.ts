@@ -19,14 +19,25 @@ const period = {
 const nearBudget = schema.object({
   company,
   key: schema.orNull(schema.object({ ...company.properties, prefix: schema.string })),
-  ...{ budget_eur: schema.sum, spent_eur: schema.sum, percent, forecast_percent: percent },
+  budget_eur: schema.sum,
+  spent_eur: schema.sum,
+  percent,
+  forecast_percent: percent,
   reached_on: schema.orNull(schema.day),
 });
 const gateway = schema.object({
-  ...{ id: schema.string, name: schema.string, version: schema.string },
-  ...{ started_at: schema.instant, last_seen_at: schema.instant, gone: schema.boolean },
-  ...{ backlog: schema.count, oldest_seconds: { type: 'number' }, lost: schema.count, spool_failing: schema.boolean },
-  ...{ limits_alone: schema.boolean, requests_in_flight: schema.count },
+  id: schema.string,
+  name: schema.string,
+  version: schema.string,
+  started_at: schema.instant,
+  last_seen_at: schema.instant,
+  gone: schema.boolean,
+  backlog: schema.count,
+  oldest_seconds: { type: 'number' },
+  lost: schema.count,
+  spool_failing: schema.boolean,
+  limits_alone: schema.boolean,
+  requests_in_flight: schema.count,
 });
 const status = schema.object({
   ok: { type: 'boolean', description: 'nothing is wrong; refused requests and budgets are not judged' },
@@ -40,10 +51,14 @@ const status = schema.object({
   budgets: schema.object({ total: schema.count, used_up: schema.count, nearest: schema.array(nearBudget) }),
   last_day: {
     ...schema.object({
-      ...{ requests: schema.count, refused: schema.count, failed: schema.count },
+      requests: schema.count,
+      refused: schema.count,
+      failed: schema.count,
       reasons: schema.array(
         schema.object({
-          ...{ code: schema.string, requests: schema.count, companies: schema.count },
+          code: schema.string,
+          requests: schema.count,
+          companies: schema.count,
           most: schema.orNull(schema.object({ id: schema.id, name: schema.textOrNull, requests: schema.count })),
         }),
         'by error code, and the company that got each most often; null: requests without a valid key',
@@ -53,13 +68,11 @@ const status = schema.object({
   },
   models: schema.array(
     schema.object({
-      ...{
-        slug: schema.string,
-        requests: schema.count,
-        refused: schema.count,
-        failed: schema.count,
-        upstream_failed: schema.count,
-      },
+      slug: schema.string,
+      requests: schema.count,
+      refused: schema.count,
+      failed: schema.count,
+      upstream_failed: schema.count,
       recent_requests: { ...schema.count, description: 'in the present hour and the one before' },
       recent_upstream_failed: schema.count,
       mean_ms: { type: ['number', 'null'] },
@@ -79,8 +92,11 @@ const status = schema.object({
 });
 
 const sums = {
-  ...{ requests: schema.count, revenue_eur: schema.sum, uncosted_eur: schema.sum },
-  ...{ cost_eur: sumOrNull, margin_eur: sumOrNull },
+  requests: schema.count,
+  revenue_eur: schema.sum,
+  uncosted_eur: schema.sum,
+  cost_eur: sumOrNull,
+  margin_eur: sumOrNull,
   margin_percent: percent,
   cached_percent: { ...percent, description: "of the prompt tokens, from the upstream's cache, where it tells them" },
   upstream: schema.orNull(

@@ -23,7 +23,10 @@ const person = schema.object({
   last_sign_in_at: { ...schema.orNull(schema.instant), description: 'null: never, or not known' },
 });
 const invitation = schema.object({
-  ...{ id: schema.id, company_id: schema.id, email: schema.email, role },
+  id: schema.id,
+  company_id: schema.id,
+  email: schema.email,
+  role,
   created_at: schema.instant,
   created_by: schema.createdBy,
   expires_at: schema.instant,

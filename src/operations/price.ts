@@ -1,3 +1,4 @@
+import { parseEur } from '../domain/money.ts';
 import { readMoment } from '../domain/price.ts';
 import { RefusedChange, throwNotFound } from '../domain/text/refused-change.ts';
 import { costPrices, removeCostPrice, setCostPrice } from '../store/company/cost-price.ts';
@@ -9,6 +10,22 @@ import { get, getOne, goneCursor, pageOf, pageOfAll, post, remove } from './oper
 import * as schema from './schemas.ts';
 
 /** The prices of one model: since when, and from when on. What has begun is never changed. */
+
+interface Amounts {
+  readonly input: string | null;
+  readonly output: string | null;
+}
+
+/**
+ * Whether a price takes the place of another one for the same time. A page asks first, and a command says whose it was;
+ * a file prints both, and administration over HTTP means it.
+ * @param present null: there is none
+ */
+export function takesPlace(present: Amounts | null, mine: Amounts): boolean {
+  const amounts = ({ input, output }: Amounts) =>
+    [input, output].map((text) => (text === null ? null : parseEur(text)));
+  return present !== null && `${amounts(present)}` !== `${amounts(mine)}`;
+}
 
 const nameOrNull = schema.textOrNull;
 const amounts = { input: schema.price, output: schema.price };
@@ -28,7 +45,10 @@ const price = schema.object({
   begun: { type: 'boolean', description: 'false: it can be withdrawn' },
 });
 const costPrice = schema.object({
-  ...{ id: schema.id, slug: schema.slug, company_id: schema.orNull(schema.id), company_name: nameOrNull },
+  id: schema.id,
+  slug: schema.slug,
+  company_id: schema.orNull(schema.id),
+  company_name: nameOrNull,
   valid_from: schema.day,
   ...amounts,
   changed_by: schema.string,

@@ -1,5 +1,6 @@
 import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { FieldError } from '../domain/field.ts';
 
 /** What is wrong with one member of a body or a query. */
 export interface Mistake {
@@ -44,6 +45,22 @@ export class Problem extends Error {
 /** The refusal of one member; pointer and detail as `Mistake` has them. */
 export function wrongAt(pointer: string, detail: string): Problem {
   return new Problem(400, `The ${pointer.startsWith('#') ? 'body' : 'query'} is not valid.`, [{ pointer, detail }]);
+}
+
+/** Reads a member. @throws Problem 400 with its place where the reader refuses it */
+export function readAt<T>(pointer: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    throw error instanceof FieldError ? wrongAt(pointer, error.message) : error;
+  }
+}
+
+/** Refuses what a rule has against a change. @throws Problem 409 that names all of it */
+export function refuse(mistakes: readonly Mistake[]): void {
+  if (mistakes.length === 0) return;
+  const told = mistakes.map(({ pointer, detail }) => `${pointer.slice(2)} ${detail}.`);
+  throw new Problem(409, told.join(' '), mistakes);
 }
 
 /** Answers with problem details (RFC 9457). */

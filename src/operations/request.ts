@@ -46,15 +46,13 @@ const members = {
   key_prefix: schema.textOrNull,
   status: { ...numberOrNull, description: '0: the client left before an answer; null: only the ledger knows the call' },
   result: schema.oneOf(['success', 'refused', 'failed', 'left']),
-  ...{
-    code: schema.textOrNull,
-    param: {
-      ...schema.textOrNull,
-      description: 'the member of the request, or the setting that refused it, such as key.monthly_budget_eur',
-    },
-    endpoint: schema.string,
-    model_slug: schema.textOrNull,
+  code: schema.textOrNull,
+  param: {
+    ...schema.textOrNull,
+    description: 'the member of the request, or the setting that refused it, such as key.monthly_budget_eur',
   },
+  endpoint: schema.string,
+  model_slug: schema.textOrNull,
   asked: { ...schema.textOrNull, description: 'the model that was asked for, where none was found' },
   outcome: schema.textOrNull,
   prompt_tokens: numberOrNull,
@@ -92,7 +90,10 @@ const sums = schema.object({
     type: ['string', 'null'],
     description: 'an hour, a day, a slug, an id or an endpoint; null: not known, or all',
   },
-  ...{ requests: schema.count, refused: schema.count, failed: schema.count, upstream_failed: schema.count },
+  requests: schema.count,
+  refused: schema.count,
+  failed: schema.count,
+  upstream_failed: schema.count,
   error_rate: { type: 'number', description: 'failed of all, from 0 to 1' },
   duration_ms: { ...times, description: 'of requests that were not refused' },
   added_us: { ...times, description: 'what the gateway added to them' },
@@ -139,7 +140,10 @@ export const requestOperations: readonly Operation[] = [
 async function list(sql: Sql, { params, query }: Call<never, Filters>): Promise<Page<RequestRow>> {
   const { status = null, model = null, key = null, endpoint = null, from, to, cursor, limit } = query;
   const { rows, next } = await pageOfRequests(sql, {
-    ...{ model, key, endpoint, company: params.company ?? null },
+    model,
+    key,
+    endpoint,
+    company: params.company ?? null,
     status: status !== null && /^\d/.test(status) ? Number(status) : (status as Result | null),
     from: from === undefined ? null : new Date(from),
     to: to === undefined ? null : new Date(to),

@@ -1,4 +1,5 @@
-import { EUR, MONTH, MOST, PRICE, SLUG, UUID } from '../domain/field.ts';
+import { EUR, MONTH, MOST, MOST_VALUES, PRICE, SLUG, UUID } from '../domain/field.ts';
+import { eachLimit } from '../domain/limits.ts';
 import { SCOPES } from '../domain/scope.ts';
 import { ROLES } from '../domain/user.ts';
 import type { ObjectSchema, Schema } from './operation.ts';
@@ -74,7 +75,7 @@ export function array(items: Schema, description?: string): Schema {
 }
 
 /** A list of a body, which has a limit. */
-function listOf(items: Schema, maxItems = 1000): Schema {
+function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
   return { type: 'array', items, maxItems };
 }
 
@@ -102,11 +103,7 @@ export function listQuery(filters: Readonly<Record<string, Schema>> = {}, cursor
   return object({ limit: { type: 'integer', minimum: 1, maximum: 200 }, cursor: next, ...filters }, []);
 }
 
-const limits = {
-  requests_per_minute: orNull(whole(MOST.requestsPerMinute, 'null: no limit')),
-  tokens_per_minute: orNull(whole(MOST.tokensPerMinute, 'null: no limit')),
-  max_concurrent: orNull(whole(MOST.maxConcurrent, 'calls in flight at once; null: no limit')),
-};
+const limits = eachLimit(({ most, description }) => orNull(whole(most, description)));
 const budget = orNull({ ...eur, description: `${eur.description}; null or "0": no limit` });
 
 /** Members of a company that can be set. */

@@ -1,4 +1,3 @@
-import { FieldError } from '../domain/field.ts';
 import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../domain/text/csv.ts';
 import { type DayRange, isMonth, readRange, wholeMonth } from '../domain/text/day-range.ts';
 import { BOOKED_ENDPOINTS } from '../domain/text/endpoint.ts';
@@ -12,7 +11,7 @@ import { copyLedger } from '../store/usage/export.ts';
 import { answersOf, readQuality } from '../store/usage/quality.ts';
 import { summaryOf } from '../store/usage/summary.ts';
 import { type Call, get, type Operation, type Schema } from './operation.ts';
-import { wrongAt } from './problem.ts';
+import { readAt, wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
 
 interface Query extends Partial<DayRange & { readonly [K in keyof UsageFilters]: string }> {
@@ -52,7 +51,9 @@ const answer = schema.object({
   company_id: schema.id,
   company_name: schema.string,
   month: { ...schema.textOrNull, description: 'null: the days are not those of one month' },
-  ...{ from: schema.day, to: schema.day, ...tokens },
+  from: schema.day,
+  to: schema.day,
+  ...tokens,
   api_cost_eur: schema.sum,
   chat_cost_eur: {
     ...schema.textOrNull,
@@ -72,7 +73,9 @@ const answer = schema.object({
   answers: {
     ...schema.orNull(
       schema.object({
-        ...{ requests: schema.count, refused: schema.count, failed: schema.count },
+        requests: schema.count,
+        refused: schema.count,
+        failed: schema.count,
         reasons: schema.array(schema.object({ code: schema.string, requests: schema.count }), 'by error code'),
       }),
     ),
@@ -146,11 +149,7 @@ function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): 
   if (month !== undefined) throw wrongAt('?month', 'must be left out where from and to are given');
   if (from === undefined) throw wrongAt('?from', 'is missing');
   if (to === undefined) throw wrongAt('?to', 'is missing');
-  try {
-    return readRange(from, to);
-  } catch (error) {
-    throw error instanceof FieldError ? wrongAt('?to', error.message) : error;
-  }
+  return readAt('?to', () => readRange(from, to));
 }
 
 function filtersOf({ query }: Call<never, Query>): UsageFilters {

@@ -1,4 +1,4 @@
-import type { Role } from '../domain/user.ts';
+import { companyMistake, type Role } from '../domain/user.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { usersAfter } from '../store/people/cursor-lists.ts';
 import { createUser, findUserById, removeUser, type UserRow } from '../store/people/user.ts';
@@ -26,9 +26,8 @@ export const userOperations: readonly Operation[] = [
     answer: schema.user,
     status: 201,
     run(sql, { body: { email, role, company_id = null } }) {
-      if ((role === 'operator') !== (company_id === null)) {
-        throw wrongAt('#/company_id', 'must be left out for an operator, and given for every other role');
-      }
+      const mistake = companyMistake(role, company_id);
+      if (mistake !== null) throw wrongAt('#/company_id', mistake);
       return createUser(sql, { email: email.toLowerCase(), role, company_id }, null);
     },
   }),

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { checkCeilings, isAboveLimit } from '../../src/domain/ceiling.ts';
+import { checkCeilings, isAboveLimit, isUsedUp } from '../../src/domain/ceiling.ts';
 
 const company = { monthly_budget_eur: '100', allow_non_eu_models: false, credit_limit_eur: '500', eu_locked: false };
 const budgetOf = (budget: string | null | undefined, more = {}) =>
@@ -27,4 +27,12 @@ t.test('a locked EU gate is not opened, and may be closed', async (t) => {
     checkCeilings({ ...company, eu_locked }, { allow_non_eu_models: allow }).nonEu;
   t.same([gate(true, false), gate(false, true), gate(undefined, true)], [null, null, null]);
   t.equal(gate(true, true), 'is locked by the operator of this service');
+});
+
+t.test('a new budget is used up when as much is spent already', async (t) => {
+  const used = (budget: string | null, before: string | null, spent = '3') => isUsedUp({ budget, before, spent });
+  for (const budget of ['3', '2.999', '0.000000000000001']) t.equal(used(budget, null), true, budget);
+  for (const budget of ['3.000000000000001', '0', '0.0', null]) t.equal(used(budget, '1'), false, String(budget));
+  t.equal(used('2', '2.00'), false, 'it is no new one');
+  t.equal(used('2', '1'), true);
 });

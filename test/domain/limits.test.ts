@@ -1,5 +1,14 @@
 import t from 'tap';
-import { leftOf, limitHeaders, limitText, secondsUntilFree, tighter } from '../../src/domain/limits.ts';
+import {
+  eachLimit,
+  LIMIT_COLUMNS,
+  LIMIT_NAMES,
+  leftOf,
+  limitHeaders,
+  limitText,
+  secondsUntilFree,
+  tighter,
+} from '../../src/domain/limits.ts';
 
 /** Leased so many seconds ago, in a window of ten. */
 const window = (ago: Readonly<Record<number, number>>) => Array.from({ length: 10 }, (_, n) => ago[9 - n] ?? 0);
@@ -44,4 +53,17 @@ t.test('the tighter of two limits', async (t) => {
   t.equal(tighter(wide as never, narrow as never), narrow);
   t.equal(tighter(narrow as never, null), narrow);
   t.equal(tighter(null, null), null);
+});
+
+t.test('each limit has one row, in the order of answers and forms', async (t) => {
+  t.same(LIMIT_NAMES, ['requests_per_minute', 'tokens_per_minute', 'max_concurrent']);
+  t.same(LIMIT_COLUMNS, { requests: 'requests_per_minute', tokens: 'tokens_per_minute', calls: 'max_concurrent' });
+  t.same(
+    eachLimit(({ most, member }) => [member, most]),
+    {
+      requests_per_minute: ['requestsPerMinute', 1e9],
+      tokens_per_minute: ['tokensPerMinute', 1e12],
+      max_concurrent: ['maxConcurrent', 1e6],
+    },
+  );
 });

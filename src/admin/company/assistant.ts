@@ -35,6 +35,7 @@ import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { callApi } from './api-client.ts';
 import { figuresOf, MODEL_CALL, modelPicker, requestIdOf } from './model-call.ts';
+import { checkModels } from './restriction.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
@@ -175,7 +176,7 @@ ${field(state, { name: 'project_id', label: 'Home project', value: assistant?.pr
   return page(c, title, body);
 }
 
-function readFields(form: Form) {
+async function readFields(c: PageContext, form: Form, before: string | null = null) {
   const fields = {
     name: form.required('name', readName),
     system_prompt: form.required('system_prompt', readText),
@@ -185,13 +186,14 @@ function readFields(form: Form) {
     visibility: form.required('visibility', readVisibility),
     project_id: form.optional('project_id', readUuid),
   };
+  await checkModels(c, form, 'model_slug', [fields.model_slug], [before]);
   form.check();
   return fields;
 }
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const company_id = param(c, 'company');
-  const fields = readFields(form);
+  const fields = await readFields(c, form);
   const id = idempotentId(form);
   await change(c, (sql) =>
     createOnce(sql, 'assistants', id, () => createAssistant(sql, { id, company_id, ...fields })),
@@ -202,7 +204,8 @@ async function create(c: PageContext, form: Form): Promise<Response> {
 async function edit(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   const id = param(c, 'assistant');
-  const changes = readFields(form);
+  const { model_slug: before } = await read(c, (sql) => findAssistant(sql, company, id));
+  const changes = await readFields(c, form, before);
   await change(c, async (sql) => {
     const find = () => findAssistant(sql, company, id);
     const page = `/companies/${company}/assistants/${id}`;

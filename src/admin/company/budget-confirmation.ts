@@ -1,4 +1,4 @@
-import { isLimited } from '../../domain/budget.ts';
+import { isUsedUp } from '../../domain/ceiling.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { ConfirmationNeeded } from '../page/confirmation.ts';
 import type { Form } from '../page/form.ts';
@@ -18,10 +18,9 @@ interface NewBudget {
 
 /** Asks before a new budget that is used up already. @throws ConfirmationNeeded */
 export function askIfUsedUp(form: Form, format: Format, { name, budget, before, spent }: NewBudget): void {
-  if (!isLimited(budget) || parseEur(budget) === 0n || parseEur(spent) < parseEur(budget)) return;
-  const isNew = before === null || parseEur(before) !== parseEur(budget);
+  if (budget === null || !isUsedUp({ budget, before, spent })) return;
   const answer = `budget ${formatEur(parseEur(budget))}`;
-  if (!isNew || form.confirms(answer)) return;
+  if (form.confirms(answer)) return;
   throw new ConfirmationNeeded({
     answer,
     title: 'This budget is used up already',

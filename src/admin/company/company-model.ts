@@ -3,9 +3,10 @@ import { type Catalogue, listModels as listedModels, type ModelState, modelState
 import { modelEntry } from '../../domain/model.ts';
 import type { PriceUnit } from '../../domain/price.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { unknownModels } from '../../operations/model.ts';
 import { may } from '../../operations/permission.ts';
 import { setCompany } from '../../store/company/company.ts';
-import { listModels, type ModelRow, unknownSlugs } from '../../store/company/model.ts';
+import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
@@ -133,7 +134,7 @@ function toggle(direction: 'disable' | 'enable'): Route['handle'] {
     const slug = form.required('slug', readSlug);
     form.check();
     await change(c, async (sql) => {
-      const unknown = direction === 'disable' ? await unknownSlugs(sql, id, [slug]) : [];
+      const unknown = direction === 'disable' ? await unknownModels(sql, id, 'slug', slug) : [];
       if (unknown.length > 0) throwNotFound('model', `The company has no model ${slug}.`);
       await setCompany(sql, id, { [direction]: [slug] });
     });

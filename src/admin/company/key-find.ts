@@ -1,5 +1,4 @@
-import { FieldError } from '../../domain/field.ts';
-import { digestOf, possibleKeysIn } from '../../domain/key.ts';
+import { digestsIn } from '../../operations/key.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { idsOfDigests, type KeyRow, keysWithCompany } from '../../store/company/key.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
@@ -21,7 +20,6 @@ export const findRoutes: readonly Route[] = [
   { method: 'POST', path: OF_ALL, action: 'key.find', long: true, handle: find, page: findPage },
 ];
 
-const MOST = 1000; // looked up at once
 const SHOWN = 50;
 const LOOK_UP_MS = 5000;
 
@@ -51,13 +49,6 @@ async function find(c: PageContext, form: Form): Promise<Response> {
   const ids = await services.db.run(LOOK_UP_MS, (sql) => idsOfDigests(sql, digests));
   const keys = await read(c, (sql) => keysWithCompany(sql, ids, companyOf(c), true));
   return findPage(c, form, resultOf(c, digests.length, keys));
-}
-
-/** @throws FieldError when there are too many; it says nothing of the text */
-function digestsIn(text: string, prefix: string): string[] {
-  const found = possibleKeysIn(text, prefix);
-  if (found.length > MOST) throw new FieldError(`has more than ${MOST} parts that may be keys: paste less of it`);
-  return found.map(digestOf);
 }
 
 type Found = Awaited<ReturnType<typeof keysWithCompany>>[number];

@@ -1,18 +1,11 @@
 import { isLimited } from '../../domain/budget.ts';
-import {
-  lines,
-  readBudget,
-  readMaxConcurrent,
-  readRequestsPerMinute,
-  readSlug,
-  readTokensPerMinute,
-} from '../../domain/field.ts';
+import { lines, readBudget, readSlug, wholeNumber } from '../../domain/field.ts';
 import { type Catalogue, listModels } from '../../domain/gate.ts';
 import type { RestrictionColumns } from '../../domain/key.ts';
-import type { LimitColumns } from '../../domain/limits.ts';
+import { eachLimit, LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
+import { unknownModels } from '../../operations/model.ts';
 import type { KeyRow } from '../../store/company/key.ts';
-import { unknownSlugs } from '../../store/company/model.ts';
 import { type PageContext, param, read } from '../page/context.ts';
 import { checkboxes, type Field, type FormState, field } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -21,14 +14,10 @@ import { type Html, html, raw } from '../page/html.ts';
 /** Parts of forms for the limits of companies and keys, and for what a key may do less than its company. */
 
 const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
-const NAMES = ['requests_per_minute', 'tokens_per_minute', 'max_concurrent', 'budget', 'model', 'cidrs'];
+const NAMES = [...LIMIT_NAMES, 'budget', 'model', 'cidrs'];
 
 /** Columns by the labels of their fields. */
-export const LIMIT_LABELS = {
-  requests_per_minute: 'Requests a minute',
-  tokens_per_minute: 'Tokens a minute',
-  max_concurrent: 'Calls at once',
-} as const;
+export const LIMIT_LABELS = eachLimit(({ label }) => label);
 export const RESTRICTION_LABELS = {
   ...LIMIT_LABELS,
   monthly_budget_eur: 'Budget a month in EUR',
@@ -38,17 +27,14 @@ export const RESTRICTION_LABELS = {
 
 /** Three fields. @param row null: a new key */
 export function limitFields(state: FormState, row: LimitColumns | null): Html {
-  return html`${(Object.keys(LIMIT_LABELS) as (keyof LimitColumns)[]).map((name) =>
-    field(state, { name, label: LIMIT_LABELS[name], inputmode: 'numeric', value: String(row?.[name] ?? '') }),
-  )}`;
+  const fields = eachLimit(({ label }, name) =>
+    field(state, { name, label, inputmode: 'numeric', value: String(row?.[name] ?? '') }),
+  );
+  return html`${Object.values(fields)}`;
 }
 
 export function readLimits(form: Form): LimitColumns {
-  return {
-    requests_per_minute: form.optional('requests_per_minute', form.numeric(readRequestsPerMinute)),
-    tokens_per_minute: form.optional('tokens_per_minute', form.numeric(readTokensPerMinute)),
-    max_concurrent: form.optional('max_concurrent', form.numeric(readMaxConcurrent)),
-  };
+  return eachLimit(({ most }, name) => form.optional(name, form.numeric(wholeNumber(most))));
 }
 
 /** @param key null: a new one */
@@ -91,6 +77,19 @@ function modelField(state: FormState, company: Catalogue, allowed: readonly stri
   return checkboxes(state, { ...spec, hint, choices, chosen: allowed });
 }
 
+/** Refuses a field that names another model than those of the company. @param before what is stored, which may stay */
+export async function checkModels(
+  c: PageContext,
+  form: Form,
+  field: string,
+  slugs: readonly (string | null | undefined)[], // undefined after a mistake
+  before: readonly (string | null)[] = [],
+): Promise<void> {
+  const [wanted, kept] = [slugs, before].map((all) => all.filter((slug) => typeof slug === 'string'));
+  const [unknown] = await read(c, (sql) => unknownModels(sql, param(c, 'company'), field, wanted, kept));
+  if (unknown !== undefined) form.refuse(field, `${unknown.detail}.`);
+}
+
 /** @param before slugs that the key has already, which the company need not have */
 export async function readRestrictions(
   c: PageContext,
@@ -98,9 +97,7 @@ export async function readRestrictions(
   before: readonly string[] = [],
 ): Promise<LimitColumns & RestrictionColumns> {
   const slugs = form.all('model', lines(readSlug)).flat();
-  const added = slugs.filter((slug) => slug !== undefined && !before.includes(slug));
-  const [unknown] = await read(c, (sql) => unknownSlugs(sql, param(c, 'company'), added));
-  if (unknown !== undefined) form.refuse('model', `must be models of the company, not ${JSON.stringify(unknown)}.`);
+  await checkModels(c, form, 'model', slugs, before);
   const cidrs = form.optional('cidrs', lines(readCidr)) ?? [];
   return {
     ...readLimits(form),

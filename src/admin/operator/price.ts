@@ -2,6 +2,7 @@ import { readDay } from '../../domain/field.ts';
 import { type PriceUnit, readMoment, readPriceIn, UNIT_TOKENS } from '../../domain/price.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
+import { takesPlace } from '../../operations/price.ts';
 import { type CostPriceRow, costPrices, removeCostPrice, setCostPrice } from '../../store/company/cost-price.ts';
 import { lockRow } from '../../store/company/last-change.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
@@ -107,7 +108,7 @@ type Prices = Readonly<Record<'input' | 'output', string>>;
 function askToReplace(c: PageContext, form: Form, present: NonNullable<DatedPrice['price']>, mine: Prices): void {
   const { input, output, changed_by } = present;
   const answer = `replace ${input} ${output}`;
-  if ((input === mine.input && output === mine.output) || form.confirms(answer)) return;
+  if (!takesPlace(present, mine) || form.confirms(answer)) return;
   const unit = sentUnit(form);
   const shown = (prices: Prices) =>
     html`<strong>${priceText(c, unit, prices.input)}</strong> and <strong>${priceText(c, unit, prices.output)}</strong>`;

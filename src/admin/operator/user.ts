@@ -1,6 +1,6 @@
 import { oneOf, readEmail } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
-import { ROLES } from '../../domain/user.ts';
+import { companyMistake, ROLES } from '../../domain/user.ts';
 import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
 import { deleteSessionsOf } from '../../store/people/session.ts';
 import { createUser, findUserById, removeUser, setPasswordHash, type UserRow } from '../../store/people/user.ts';
@@ -51,8 +51,8 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const role = form.required('role', oneOf(...ROLES));
   const company_id = await readPickedCompany(c, form);
   const password = form.optional('password', readPassword);
-  if (role === 'operator' && company_id !== null) form.refuse('company', 'must not be chosen for an operator.');
-  if (role !== 'operator' && company_id === null) form.refuse('company', 'must be chosen for this role.');
+  const mistake = companyMistake(role, company_id);
+  if (mistake !== null) form.refuse('company', `${mistake}.`);
   form.check();
   // before the transaction: a hash takes a third of a second
   const hash = password === null ? null : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));

@@ -4,6 +4,9 @@ import { readCidr } from '../../domain/request/cidr.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
+import { aboveCeilings } from '../../operations/company.ts';
+import { unknownModels } from '../../operations/model.ts';
+import type { Mistake } from '../../operations/problem.ts';
 import {
   type AssistantRow,
   assistantsOf,
@@ -14,14 +17,7 @@ import {
 import { type CompanyRow, companiesOf, createCompany, setCompany } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
 import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '../../store/company/key.ts';
-import {
-  createModel,
-  listModels,
-  type NewModel,
-  removeModel,
-  setModel,
-  unknownSlugs,
-} from '../../store/company/model.ts';
+import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { createUser, findUser, removeUser, setRole } from '../../store/people/user.ts';
@@ -60,6 +56,9 @@ interface ApplyOptions {
   readonly keyPrefix: string;
   readonly env: NodeJS.ProcessEnv;
 }
+
+/** A member, the slugs that it is to have, and those that it has. */
+type Asked = Parameters<typeof unknownModels> extends [unknown, unknown, ...infer Rest] ? Rest : never;
 
 const KEY_TEXT = /^[\x21-\x7e]{24,200}$/;
 const NEEDED_OF_A_MODEL = ['upstream_model', 'kind', 'eu_hosted', 'cost_eur_per_1k_input', 'cost_eur_per_1k_output'];
@@ -157,13 +156,16 @@ class Application {
     if (row === null) {
       row = await createCompany(this.#sql, settings);
       this.#step('create', `company ${wanted.name}`, {}, settings);
-    } else if (this.#step('change', `company ${row.name}`, row, settings))
+    } else if (this.#step('change', `company ${row.name}`, row, settings)) {
+      const changes = differences(row, settings).map(({ member, to }) => [member, to]);
+      this.#refuse(at, aboveCeilings(row, Object.fromEntries(changes)));
       await setCompany(this.#sql, row.id, settings);
+    }
     await this.#models(models, row, `${at}/models`);
     this.#at = at;
     const disabled = row.disabled_model_slugs;
     if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
-      await this.#known(row.id, slugs, disabled, `${at}/disabled_model_slugs`);
+      await this.#known(row.id, at, 'disabled_model_slugs', slugs, disabled);
       await setCompany(this.#sql, row.id, { disable: slugs, enable: disabled.filter((slug) => !slugs.includes(slug)) });
     }
     await this.#assistants(assistants, row, `${at}/assistants`);
@@ -241,8 +243,7 @@ class Application {
       const { name } = settings;
       const what = `assistant ${name}${of(owner)}`;
       const row = find(n);
-      const slugs = settings.model_slug == null ? [] : [settings.model_slug];
-      await this.#known(owner.id, slugs, [row?.model_slug], `${at}/${n}/model_slug`);
+      await this.#known(owner.id, this.#at, 'model_slug', settings.model_slug, row?.model_slug);
       if (row === undefined) continue;
       if (absent) {
         if (row === null) continue;
@@ -275,8 +276,13 @@ class Application {
       const { name } = settings;
       const what = `key ${name}${of(owner)}`;
       const row = find(n);
-      const slugs = settings.allowed_model_slugs ?? [];
-      await this.#known(owner.id, slugs, row?.allowed_model_slugs ?? [], `${at}/${n}/allowed_model_slugs`);
+      await this.#known(
+        owner.id,
+        this.#at,
+        'allowed_model_slugs',
+        settings.allowed_model_slugs,
+        row?.allowed_model_slugs,
+      );
       if (row === undefined) continue;
       if (absent) {
         if (row === null) continue;
@@ -380,12 +386,14 @@ class Application {
     return differing.length > 0;
   }
 
-  /** Slugs have to be those of models, but for those that are there already: their model may have been removed. */
-  async #known(company: string, slugs: readonly string[], there: readonly unknown[], at: string): Promise<void> {
-    const added = slugs.filter((slug) => !there.includes(slug));
-    if (added.length === 0) return;
-    const unknown = await unknownSlugs(this.#sql, company, added);
-    if (unknown.length > 0) this.#mistake(at, `names no model of the company: ${unknown.join(', ')}`);
+  /** Notes slugs of no model of a company. @param at the entry whose member names them */
+  async #known(company: string, at: string, ...asked: Asked): Promise<void> {
+    this.#refuse(at, await unknownModels(this.#sql, company, ...asked));
+  }
+
+  /** Notes what a rule has against an entry. */
+  #refuse(at: string, mistakes: readonly Mistake[]): void {
+    for (const { pointer, detail } of mistakes) this.#mistake(`${at}${pointer.slice(1)}`, detail);
   }
 
   #has(settings: object, members: readonly string[], at: string): boolean {

@@ -37,7 +37,10 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
     return {
       ...(isUnique(row) ? {} : { id }),
       ...settings,
-      ...{ models: models(row.id), users: users(row.id), assistants: assistants(row.id), keys: keys(row.id) },
+      models: models(row.id),
+      users: users(row.id),
+      assistants: assistants(row.id),
+      keys: keys(row.id),
     };
   });
   return { models: models(null), companies: told, operators: users(null) };

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { parseArgs } from 'node:util';
 import type { Config } from '../../config.ts';
-import { FieldError, type Read } from '../../domain/field.ts';
+import { FieldError, MOST_VALUES, type Read } from '../../domain/field.ts';
 import type { Database, Sql, Work } from '../../store/connection/pool.ts';
 
 /** One command of contract section 1. @template T value of the operand */
@@ -114,6 +114,7 @@ export function repeated<T>(shown: string, read: Read<T>, meaning: string, least
 export function listOrNone<T>(shown: string, read: Read<T>, meaning: string): Option<T[] | null | undefined> {
   const readList = (texts: readonly string[]): T[] | null | undefined => {
     if (texts.length === 0) return undefined;
+    if (texts.length > MOST_VALUES) throw new FieldError(`must be given at most ${MOST_VALUES} times`);
     if (!texts.includes('none')) return texts.map((text) => read(text));
     if (texts.length > 1) throw new FieldError('none clears the list: give it alone');
     return null;

@@ -9,14 +9,15 @@ import {
   readUuid,
   readVisibility,
 } from '../../domain/field.ts';
+import { unknownModels } from '../../operations/model.ts';
 import {
   type AssistantRow,
   createAssistant,
+  findAssistant,
   listAssistants,
   removeAssistant,
   setAssistant,
 } from '../../store/company/assistant.ts';
-import { unknownSlugs } from '../../store/company/model.ts';
 import { type Command, type Context, command, optional, required, someChange } from '../frame/command.ts';
 import { card, instant, listing, yesNo } from '../frame/text.ts';
 
@@ -61,8 +62,11 @@ export const assistantCommands: readonly Command[] = [
     notes: VISIBILITY_NOTE,
     async run(context, values, id) {
       const changes = someChange(values);
-      const assistant = await context.transact((sql) => setAssistant(sql, id, changes));
-      await warnOfModel(context, assistant);
+      const [before, assistant] = await context.transact(async (sql) => [
+        await findAssistant(sql, null, id),
+        await setAssistant(sql, id, changes),
+      ]);
+      await warnOfModel(context, assistant, before.model_slug);
       return { json: assistant, text: show('Assistant changed.', assistant) };
     },
   }),
@@ -101,10 +105,10 @@ export const assistantCommands: readonly Command[] = [
   }),
 ];
 
-async function warnOfModel({ transact, warn }: Context, assistant: AssistantRow): Promise<void> {
+/** @param before the model that it had */
+async function warnOfModel({ transact, warn }: Context, assistant: AssistantRow, before: string | null = null) {
   const { company_id: company, model_slug: model } = assistant;
-  if (model === null) return;
-  for (const slug of await transact((sql) => unknownSlugs(sql, company, [model]))) {
+  for (const { slug } of await transact((sql) => unknownModels(sql, company, 'model_slug', model, before))) {
     warn(`the company has no model ${slug}; runs that name no model get 404`);
   }
 }

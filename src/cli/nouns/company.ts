@@ -1,21 +1,21 @@
 import { isLimited } from '../../domain/budget.ts';
-import { isAboveLimit } from '../../domain/ceiling.ts';
+import { isAboveLimit, isUsedUp } from '../../domain/ceiling.ts';
 import {
   oneOf,
   orNone,
   readBoolean,
   readBudget,
   readCreditLimit,
-  readMaxConcurrent,
   readName,
-  readRequestsPerMinute,
   readSlug,
-  readTokensPerMinute,
   readUuid,
+  wholeNumber,
 } from '../../domain/field.ts';
+import { eachLimit } from '../../domain/limits.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
-import { type CompanyRow, createCompany, listCompanies, setCompany } from '../../store/company/company.ts';
-import { unknownSlugs } from '../../store/company/model.ts';
+import { unknownModels } from '../../operations/model.ts';
+import { type CompanyRow, createCompany, findCompany, listCompanies, setCompany } from '../../store/company/company.ts';
+import { readSpent } from '../../store/usage/company-usage.ts';
 import {
   ArgumentError,
   type Command,
@@ -45,19 +45,9 @@ const creditLimit = optional(
 const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
 
 /** Options for the limits of companies and of keys. */
-export const limitOptions = {
-  requests_per_minute: optional(
-    '--requests-per-minute N|none',
-    orNone(readRequestsPerMinute),
-    'most requests a minute, over all gateways together',
-  ),
-  tokens_per_minute: optional(
-    '--tokens-per-minute N|none',
-    orNone(readTokensPerMinute),
-    'most tokens a minute; a request counts with the most it may generate until it is answered',
-  ),
-  max_concurrent: optional('--max-concurrent N|none', orNone(readMaxConcurrent), 'most calls at once'),
-};
+export const limitOptions = eachLimit(({ most, meaning }, name) =>
+  optional(`--${name.replaceAll('_', '-')} N|none`, orNone(wholeNumber(most)), meaning),
+);
 
 export const companyCommands: readonly Command[] = [
   command({
@@ -72,9 +62,9 @@ export const companyCommands: readonly Command[] = [
       eu_locked: flag('--eu-locked', EU_LOCKED),
       ...limitOptions,
     },
-    async run({ transact, warn }, values) {
-      const company = await transact((sql) => createCompany(sql, values));
-      warnOfCeiling(warn, company);
+    async run(context, values) {
+      const company = await context.transact((sql) => createCompany(sql, values));
+      warnOfCeiling(context, company, values);
       return { json: company, text: show('Company created.', company) };
     },
   }),
@@ -94,15 +84,21 @@ export const companyCommands: readonly Command[] = [
       enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
     },
     notes: 'Running gateways apply the change within one second.',
-    async run({ transact, warn }, values, id) {
+    async run(context, values, id) {
+      const { transact } = context;
       const { disable, enable } = values;
       const both = disable.find((slug) => enable.includes(slug));
       if (both !== undefined) throw new ArgumentError(`${both} is both disabled and enabled; choose one`);
       const changes = someChange(values);
-      const company = await transact((sql) => setCompany(sql, id, changes));
-      warnOfCeiling(warn, company);
-      for (const slug of await transact((sql) => unknownSlugs(sql, id, disable))) {
-        warn(`the company has no model ${slug}; the slug is disabled in case one is created`);
+      const { before, company, spent, unknown } = await transact(async (sql) => {
+        const before = await findCompany(sql, id);
+        const unknown = await unknownModels(sql, id, 'disable', disable, before.disabled_model_slugs);
+        return { before, company: await setCompany(sql, id, changes), spent: await readSpent(sql, id), unknown };
+      });
+      warnOfCeiling(context, company, values);
+      warnOfUsedUp(context, { budget: company.monthly_budget_eur, before: before.monthly_budget_eur, spent });
+      for (const { slug } of unknown) {
+        context.warn(`the company has no model ${slug}; the slug is disabled in case one is created`);
       }
       return { json: company, text: show('Company changed.', company) };
     },
@@ -148,8 +144,16 @@ export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]):
   return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
 }
 
-function warnOfCeiling(warn: Context['warn'], company: CompanyRow): void {
+/** A ceiling holds, whatever is below it: what an operator sets above it is kept. */
+function warnOfCeiling({ warn }: Context, company: CompanyRow, set: { allow_non_eu_models?: boolean | undefined }) {
   if (isAboveLimit(company)) warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
+  if (company.eu_locked && set.allow_non_eu_models) warn('the EU gate is locked: models outside the EU stay refused');
+}
+
+/** Of a company or a key. */
+export function warnOfUsedUp({ warn }: Context, asked: Parameters<typeof isUsedUp>[0]): void {
+  const { budget, spent } = asked;
+  if (isUsedUp(asked)) warn(`${spent} EUR of the budget of ${budget} EUR are spent this month: calls get 402`);
 }
 
 /** A sentence and a company's settings: the effective ones, as in the list, and those that a ceiling overrides. */

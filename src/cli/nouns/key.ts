@@ -8,10 +8,11 @@ import {
   readSlug,
   readUuid,
 } from '../../domain/field.ts';
-import { digestOf, possibleKeysIn } from '../../domain/key.ts';
+import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { limitTexts, restrictionTexts } from '../../domain/text/limit-text.ts';
+import { unknownModels } from '../../operations/model.ts';
 import {
   createKey,
   findKey,
@@ -23,7 +24,7 @@ import {
   rotateKey,
   setKey,
 } from '../../store/company/key.ts';
-import { unknownSlugs } from '../../store/company/model.ts';
+import { readSpent } from '../../store/usage/company-usage.ts';
 import {
   ArgumentError,
   type Command,
@@ -39,7 +40,7 @@ import {
 import { ACTOR } from '../frame/database.ts';
 import { readBytes } from '../frame/files.ts';
 import { card, instant, listing, minute } from '../frame/text.ts';
-import { budgetText, limitColumn, limitOptions, PLAIN } from './company.ts';
+import { budgetText, limitColumn, limitOptions, PLAIN, warnOfUsedUp } from './company.ts';
 
 /** What a key may do less than its company. */
 const restrictions = {
@@ -74,7 +75,7 @@ export const keyCommands: readonly Command[] = [
       const { transact, config } = context;
       const asked = { ...values, created_by: ACTOR };
       const created = await transact((sql) => createKey(sql, config.keyPrefix, asked));
-      await warnOfUnknown(context, created, values.allowed_model_slugs);
+      await warnOfUnknown(context, created, null);
       const sentence = 'API key created. It is shown only this once: store it now, like a password.';
       return { json: created, text: card(sentence, { key: created.key, ...members(created) }) };
     },
@@ -98,8 +99,13 @@ export const keyCommands: readonly Command[] = [
     async run(context, values, id) {
       const scopes = values.scopes.length === 0 ? undefined : values.scopes;
       const changes = someChange({ ...values, scopes });
-      const key = await context.transact((sql) => setKey(sql, id, changes));
-      await warnOfUnknown(context, key, values.allowed_model_slugs);
+      const { before, key, spent } = await context.transact(async (sql) => {
+        const before = await findKey(sql, id);
+        const key = await setKey(sql, id, changes);
+        return { before, key, spent: await readSpent(sql, key.company_id, id) };
+      });
+      await warnOfUnknown(context, key, before.allowed_model_slugs);
+      warnOfUsedUp(context, { budget: key.monthly_budget_eur, before: before.monthly_budget_eur, spent });
       return { json: key, text: card('Key changed.', members(key)) };
     },
   }),
@@ -139,6 +145,7 @@ export const keyCommands: readonly Command[] = [
     notes: 'The new key is shown only once. Within one second of its end, running gateways refuse the old key.',
     async run({ transact, config }, { leaked, overlap }, id) {
       if (leaked && overlap !== undefined) throw new ArgumentError('a leaked key has no overlap; leave out --overlap');
+      if (overlap !== undefined && overlap > MOST_OVERLAP) throw new ArgumentError('--overlap must be at most 30d');
       const asked = { id, company_id: null, overlap: leaked ? 0 : (overlap ?? DAY), created_by: ACTOR };
       const { created, old } = await transact(async (sql) => ({
         created: await rotateKey(sql, config.keyPrefix, asked),
@@ -209,8 +216,11 @@ function members(key: KeyRow): Record<string, string> {
   };
 }
 
-async function warnOfUnknown({ transact, warn }: Context, key: KeyRow, slugs: readonly string[] | null | undefined) {
-  for (const slug of await transact((sql) => unknownSlugs(sql, key.company_id, slugs ?? []))) {
+/** @param before models that the key had */
+async function warnOfUnknown({ transact, warn }: Context, key: KeyRow, before: KeyRow['allowed_model_slugs']) {
+  const { company_id: company, allowed_model_slugs: slugs } = key;
+  const member = 'allowed_model_slugs';
+  for (const { slug } of await transact((sql) => unknownModels(sql, company, member, slugs, before))) {
     warn(`the company has no model ${slug}; the key may use it in case one is created`);
   }
 }

@@ -1,6 +1,5 @@
 import { readBoolean, readKind, readName, readPrice, readSlug, readTokenInput, readUuid } from '../../domain/field.ts';
 import { type Moment, readMoment } from '../../domain/price.ts';
-import { actorName } from '../../domain/text/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import {
   createModel,
@@ -21,7 +20,7 @@ import {
   someChange,
 } from '../frame/command.ts';
 import { card, instant, listing, yesNo } from '../frame/text.ts';
-import { priceJson, showPrice, slug } from './price.ts';
+import { priceJson, showPrice, slug, warnOfReplaced } from './price.ts';
 
 const tokenInput = optional(
   '--token-input accept|refuse',
@@ -131,9 +130,7 @@ async function setFrom(context: Context, slug: string, company_id: string | null
     await datedPrice(sql, { slug, company_id }, from),
     await schedulePrice(sql, { slug, company_id, from, input, output }),
   ]);
-  if (before !== null && (before.input !== price.input || before.output !== price.output)) {
-    context.warn(`it takes the place of ${before.input} and ${before.output}, set by ${actorName(before.changed_by)}`);
-  }
+  warnOfReplaced(context, before, price);
   return {
     json: priceJson(price),
     text: showPrice('The price begins at its date, on every gateway.', price, context.config.billingTimezone),

@@ -1,8 +1,9 @@
 import { readDay, readPrice, readSlug, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import { actorName } from '../../domain/text/change-text.ts';
+import { takesPlace } from '../../operations/price.ts';
 import { rowsOf } from '../../store/company/company.ts';
-import { setCostPrice } from '../../store/company/cost-price.ts';
+import { costPrices, setCostPrice } from '../../store/company/cost-price.ts';
 import {
   datedPrice,
   noComingPrice,
@@ -13,7 +14,7 @@ import {
   withdrawPrice,
 } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { type Command, command, optional, required } from '../frame/command.ts';
+import { type Command, type Context, command, optional, required } from '../frame/command.ts';
 import { card, listing, zoned } from '../frame/text.ts';
 
 /** The model that a command is about. */
@@ -73,20 +74,35 @@ export const priceCommands: readonly Command[] = [
       company: optional('--company ID', readUuid, "for this company's own model instead of the shared one"),
     },
     notes: 'Companies never see it.',
-    async run({ transact, warn }, { input, output, from = null, company = null }, slug) {
+    async run(context, { input, output, from = null, company = null }, slug) {
       const price = { slug, company_id: company, input, output };
-      const { since, prices } = await transact(async (sql) => {
+      const { before, since, prices } = await context.transact(async (sql) => {
+        const costs = await costPrices(sql, slug);
         const { valid_from: since } = await setCostPrice(sql, price, from);
-        return { since, prices: await known(sql, company, await priceHistory(sql, slug, company)) };
+        const before = costs.find((cost) => cost.company_id === company && cost.valid_from === since) ?? null;
+        return { before, since, prices: await known(sql, company, await priceHistory(sql, slug, company)) };
       });
       if (prices.every(({ company_id }) => company_id !== company)) {
         const what = company === null ? 'shared model' : 'model of the company alone';
-        warn(`there was never a ${what} ${slug}; its cost price is kept in case one is created`);
+        context.warn(`there was never a ${what} ${slug}; its cost price is kept in case one is created`);
       }
+      warnOfReplaced(context, before, price);
       return { json: { ...price, valid_from: since }, text: priceCard('Cost price set.', price, since) };
     },
   }),
 ];
+
+/** Says whose price a new one takes the place of, if it does. */
+export function warnOfReplaced(
+  { warn }: Context,
+  before: Replaced | null,
+  price: Parameters<typeof takesPlace>[1],
+): void {
+  if (before === null || !takesPlace(before, price)) return;
+  warn(`it takes the place of ${before.input} and ${before.output}, set by ${actorName(before.changed_by)}`);
+}
+
+type Replaced = Readonly<Record<'input' | 'output' | 'changed_by', string>>;
 
 /** Prices for a company. One that is gone has those of its own models. @throws RefusedChange not_found */
 async function known<T extends Pick<PriceAnswer, 'company_id'>>(sql: Sql, company: string | null, prices: T[]) {

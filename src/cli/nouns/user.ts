@@ -6,7 +6,7 @@ import { oneOf, readEmail, readPresentEmail, readUuid } from '../../domain/field
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { INVITATION_PATH } from '../../domain/text/invitation.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
-import { COMPANY_ROLES, ROLES } from '../../domain/user.ts';
+import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -68,13 +68,11 @@ export const userCommands: readonly Command[] = [
     notes:
       'At a terminal, type the password, which is not shown, and press Enter. Example:\n  tollgate user create --email ada@example.com --role operator \\\n    --password-stdin < password.txt',
     async run({ transact, stdin, progress }, values) {
-      const { email, role, company } = values;
-      if (role === 'operator' && company !== undefined)
-        throw new ArgumentError('an operator has no --company; leave it out');
-      if (role !== 'operator' && company === undefined)
-        throw new ArgumentError(`missing --company: the company of the ${role}`);
+      const { email, role, company = null } = values;
+      const mistake = companyMistake(role, company);
+      if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
-      const user = await transact((sql) => createUser(sql, { email, role, company_id: company ?? null }, hash));
+      const user = await transact((sql) => createUser(sql, { email, role, company_id: company }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
     },

@@ -1,6 +1,6 @@
 import { isLimited } from '../budget.ts';
 import type { RestrictionColumns } from '../key.ts';
-import type { LimitColumns } from '../limits.ts';
+import { eachLimit, type LimitColumns } from '../limits.ts';
 
 /** How numbers are shown to the reader. */
 interface Shown {
@@ -10,13 +10,11 @@ interface Shown {
 
 /** The limits of a company or a key in words, such as "60 requests a minute"; empty without any. */
 export function limitTexts(row: LimitColumns, { count }: Pick<Shown, 'count'>): string[] {
-  const { requests_per_minute, tokens_per_minute, max_concurrent } = row;
-  const texts = [
-    requests_per_minute !== null && `${counted(requests_per_minute, 'request', count)} a minute`,
-    tokens_per_minute !== null && `${counted(tokens_per_minute, 'token', count)} a minute`,
-    max_concurrent !== null && `${count(max_concurrent)} at once`,
-  ];
-  return texts.filter((text) => text !== false);
+  const texts = eachLimit(({ unit, per }, name) => {
+    const limit = row[name];
+    return limit === null ? null : `${unit === null ? count(limit) : counted(limit, unit, count)} ${per}`;
+  });
+  return Object.values(texts).filter((text) => text !== null);
 }
 
 /** All by which a key may do less than its company, in words; empty for nothing. */

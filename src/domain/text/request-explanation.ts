@@ -1,4 +1,5 @@
 import { type ErrorName, statusOfError } from '../errors.ts';
+import { eachLimit } from '../limits.ts';
 import type { Outcome } from '../usage.ts';
 
 /** What became of a request, in words, for pages and the command line. */
@@ -197,9 +198,7 @@ const USED_ON = 'Give the application that sends it another key. If none of your
 const WORDS: Readonly<Record<string, string>> = {
   company: 'the company',
   key: 'this key',
-  requests_per_minute: 'requests a minute',
-  tokens_per_minute: 'tokens a minute',
-  max_concurrent: 'calls at once',
+  ...eachLimit(({ label }) => label.toLowerCase()),
   allowed_cidrs: 'was used from outside its networks',
   expires_at: 'had expired',
   revoked_at: 'was revoked',

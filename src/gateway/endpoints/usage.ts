@@ -1,7 +1,7 @@
 import type { Company } from '../../domain/company.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { ApiKey } from '../../domain/key.ts';
-import type { LimitLeft } from '../../domain/limits.ts';
+import { eachLimit, type LimitLeft } from '../../domain/limits.ts';
 import { formatEur } from '../../domain/money.ts';
 import type { Calendar } from '../../domain/month.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
@@ -40,11 +40,7 @@ async function renderUsage(services: Services, key: ApiKey, company: Company): P
       budget_eur: budget === null ? null : formatEur(budget),
       remaining_eur: left === null ? null : formatEur(left > 0n ? left : 0n),
     },
-    limits: {
-      requests_per_minute: shown(limits.requests),
-      tokens_per_minute: shown(limits.tokens),
-      max_concurrent: shown(limits.calls),
-    },
+    limits: eachLimit(({ kind }) => shown(limits[kind])),
   };
   return Buffer.from(JSON.stringify(usage));
 }

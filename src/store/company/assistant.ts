@@ -80,11 +80,11 @@ export async function assistantsOf(sql: Sql, companies: readonly string[]): Prom
     select ${assistantColumns(sql)} from assistants where company_id in (select unnest(${[...companies]}::uuid[]))`;
 }
 
-/** An assistant of a company. @throws RefusedChange not_found */
-export async function findAssistant(sql: Sql, company: string, id: string): Promise<AssistantRow> {
+/** @param company if given, assistants of other companies count as not found @throws RefusedChange not_found */
+export async function findAssistant(sql: Sql, company: string | null, id: string): Promise<AssistantRow> {
   const [row] = await sql<AssistantRow[]>`
-    select ${assistantColumns(sql)} from assistants where id = ${id} and company_id = ${company}`;
-  return row ?? throwNotFound('assistant');
+    select ${assistantColumns(sql)} from assistants where id = ${id} ${matching(sql, { company_id: company })}`;
+  return row ?? (company === null ? unknownAssistant(id) : throwNotFound('assistant'));
 }
 
 /**

@@ -1,6 +1,6 @@
-import type { LimitColumns } from '../../domain/limits.ts';
+import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
 import { throwConflict, unknownCompany } from '../../domain/text/refused-change.ts';
-import { given } from '../connection/columns.ts';
+import { given, limitColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** Members are the columns of the table (contract section 3). */
@@ -45,9 +45,7 @@ const SETTINGS: readonly (keyof Settings)[] = [
   'allow_non_eu_models',
   'credit_limit_eur',
   'eu_locked',
-  'requests_per_minute',
-  'tokens_per_minute',
-  'max_concurrent',
+  ...LIMIT_NAMES,
 ];
 
 export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
@@ -162,5 +160,5 @@ export function companyColumns(sql: Sql) {
   return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
     trim_scale(credit_limit_eur)::text as credit_limit_eur, eu_locked,
     trim_scale(company_budget(companies))::text as effective_budget_eur,
-    budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, created_at, closed_at, erased_at`;
+    budget_mode, ${limitColumns(sql)}, created_at, closed_at, erased_at`;
 }

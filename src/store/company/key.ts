@@ -1,9 +1,9 @@
 import { digestBytes, mintKey, type RestrictionColumns } from '../../domain/key.ts';
-import type { LimitColumns } from '../../domain/limits.ts';
+import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import { CREATED_BY } from '../connection/actor.ts';
-import { given, matching, PAGE_BYTES, unpackedBytes } from '../connection/columns.ts';
+import { given, limitColumns, matching, PAGE_BYTES, unpackedBytes } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import { IS_ACTIVE, STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -60,12 +60,11 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
   const expires = asked.expires_at ?? null;
   const [row] = await explaining(
     sql<KeyRow[]>`
-      insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, requests_per_minute,
-        tokens_per_minute, max_concurrent, monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from)
+      insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, ${limitColumns(sql)},
+        monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from)
       select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${digestBytes(key)}, ${key.slice(0, 8)},
              ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz,
-             ${asked.requests_per_minute ?? null}::integer, ${asked.tokens_per_minute ?? null}::bigint,
-             ${asked.max_concurrent ?? null}::integer, ${asked.monthly_budget_eur ?? null}::numeric,
+             ${limitValues(sql, asked)} ${asked.monthly_budget_eur ?? null}::numeric,
              ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[],
              ${asked.rotated_from ?? null}::uuid
       where coalesce(${expires}::timestamptz > now(), true)
@@ -80,14 +79,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
   return { ...row, key };
 }
 
-const SETTINGS = [
-  'name',
-  'expires_at',
-  'monthly_budget_eur',
-  'requests_per_minute',
-  'tokens_per_minute',
-  'max_concurrent',
-] as const;
+const SETTINGS = ['name', 'expires_at', 'monthly_budget_eur', ...LIMIT_NAMES] as const;
 
 const OF_PLAYGROUND =
   "This key is of a person's playground: its name, scopes and end stay as they are. Limit it, or revoke it.";
@@ -271,6 +263,13 @@ function throwExpired(expires: Date | null): never {
   throwConflict('key', text);
 }
 
+/** The values of the limits, in their order, with a comma behind each. */
+function limitValues(sql: Sql, asked: KeyChanges) {
+  let values = sql``;
+  for (const name of LIMIT_NAMES) values = sql`${values} ${asked[name] ?? null}::bigint,`;
+  return values;
+}
+
 /** The list in order and without repetitions; null for none. */
 function sorted(list: readonly string[] | null | undefined): string[] | null {
   return list == null ? null : [...new Set(list)].sort();
@@ -284,7 +283,7 @@ export function listBytes(sql: Sql) {
 // plain SQL may say 'infinity' for never, which is no Date
 export function keyColumns(sql: Sql) {
   return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, nullif(expires_at, 'infinity') as expires_at, last_used_at, revoked_at,
-    requests_per_minute, tokens_per_minute, max_concurrent, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
+    ${limitColumns(sql)}, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
     allowed_cidrs::text[] as allowed_cidrs, purpose,
     ${sql.unsafe(STATE)}`;
 }

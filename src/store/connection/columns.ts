@@ -1,3 +1,4 @@
+import { LIMIT_NAMES } from '../../domain/limits.ts';
 import type { Sql } from './pool.ts';
 
 /** The most bytes that several rows of one answer have together: long ones would fill the memory of the pages' process. */
@@ -21,6 +22,11 @@ export function given<T extends object>(
 ) {
   const named = columns.filter((column) => values[column] !== undefined).map((column) => [column, values[column]]);
   return sql({ ...Object.fromEntries(named), ...more } as Record<string, string>);
+}
+
+/** The columns of the limits of a company or a key. */
+export function limitColumns(sql: Sql) {
+  return sql.unsafe(LIMIT_NAMES.join(', '));
 }
 
 /** " and column = value" for each column whose value is not null. */

@@ -4,7 +4,7 @@ import type { Company } from '../../domain/company.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { UUID } from '../../domain/field.ts';
 import { type ApiKey, REVOKED, type Restriction } from '../../domain/key.ts';
-import type { Limits } from '../../domain/limits.ts';
+import { eachLimit, type Limits } from '../../domain/limits.ts';
 import type { ComingPrice, Model } from '../../domain/model.ts';
 import { parseEur, parsePrices } from '../../domain/money.ts';
 import type { Directory, MaybeAsync } from '../../domain/ports.ts';
@@ -202,8 +202,10 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
   );
 }
 
+const LIMITS_AS_MEMBERS = Object.values(eachLimit(({ member }, name) => `${name} as "${member}"`)).join(', ');
+
 function limitColumns(sql: Sql) {
-  return sql`requests_per_minute as "requestsPerMinute", tokens_per_minute as "tokensPerMinute", max_concurrent as "maxConcurrent"`;
+  return sql.unsafe(LIMITS_AS_MEMBERS);
 }
 
 function limitsOf({ requestsPerMinute, tokensPerMinute, maxConcurrent }: Limits): Limits | null {

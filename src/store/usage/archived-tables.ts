@@ -1,3 +1,4 @@
+import { LIMIT_NAMES } from '../../domain/limits.ts';
 import { digestOfRow } from '../statement/digest.ts';
 
 /** A table in the archive of a company: the file `<table>.jsonl`, with one JSON object a line. */
@@ -17,6 +18,8 @@ export interface ArchivedTable {
   readonly order: string;
 }
 
+const LIMITS = LIMIT_NAMES.join(' ');
+
 /**
  * Everything that is stored about a company. A new table with a `company_id` is a line here, or in NOT_ARCHIVED;
  * a test compares both with the database, column by column.
@@ -26,7 +29,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'companies',
     what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
     columns: words(
-      'id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode requests_per_minute tokens_per_minute max_concurrent credit_limit_eur eu_locked created_at closed_at erased_at',
+      `id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode ${LIMITS} credit_limit_eur eu_locked created_at closed_at erased_at`,
     ),
     company: 'id',
     order: 'id',
@@ -49,7 +52,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_keys',
     what: 'API keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
-      'id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at requests_per_minute tokens_per_minute max_concurrent allowed_model_slugs monthly_budget_eur allowed_cidrs purpose rotated_from',
+      `id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at ${LIMITS} allowed_model_slugs monthly_budget_eur allowed_cidrs purpose rotated_from`,
     ),
     without: { digest: 'a secret: it identifies the key' },
     order: 'created_at, id',

@@ -213,7 +213,7 @@ t.test('too many parts are refused without a word of them; an empty text is miss
   const many = Array.from({ length: 1001 }, (_, i) => word(i)).join(' ');
   const { status, text } = await find(owner, `${base}/find`, many);
   t.equal(status, 422);
-  t.match(text, 'Key or text has more than 1000 parts that may be keys: paste less of it.');
+  t.match(text, 'Key or text has more than 1000 parts that may be keys: send less of it.');
   t.notMatch(text, 'abcd_');
   t.match((await find(owner, `${base}/find`, '')).text, 'Key or text is missing.');
 });

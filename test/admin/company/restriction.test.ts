@@ -146,7 +146,7 @@ t.test('a key may only be given models of the company, and keeps those that are 
   t.equal((await edit(['gone', CHAT])).status, 303);
   t.match(await stored(id), { allowed_model_slugs: [CHAT, 'gone'].sort() });
   t.equal((await edit([OVERSEAS])).status, 303, 'the gate may open again');
-  t.match(wrong((await edit(['gone'])).text), [/^Models must be models of the company, not "gone"\.$/]);
+  t.match(wrong((await edit(['gone'])).text), [/^Models must be one of the company’s models, not "gone"\.$/]);
 });
 
 t.test(

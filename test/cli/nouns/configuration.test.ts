@@ -338,7 +338,7 @@ companies:
     /keys\[0\] does not exist yet, and needs value/,
     /keys\[1\]\.value needs the environment variable NOT_SET, which is not set/,
     /keys\[2\]\.value needs the file \/nowhere, which cannot be read: ENOENT/,
-    /assistants\[0\]\.model_slug names no model of the company: none-such/,
+    /assistants\[0\]\.model_slug must be one of the company’s models, not "none-such"/,
     /users\[0\]\.email is the address of a user elsewhere/,
   ]) {
     t.match(err, wanted);
