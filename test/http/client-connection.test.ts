@@ -400,13 +400,13 @@ for (const watched of [true, false]) {
   const name = `a request that has arrived when its idle connection is to be closed is answered: ${watched}`;
   t.test(name, async (t) => {
     const { server, port, seen } = await serve(t, watched);
-    server.keepAliveTimeout = 100;
+    server.keepAliveTimeout = 2000;
     server.keepAliveTimeoutBuffer = 0;
     const all = Array.from({ length: 12 }, () => open(port));
     await Promise.all(all.map((heard) => inTurn(heard, [post('a')])));
     setImmediate(() => {
       for (const { socket } of all) socket.write(post('a'));
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200); // all timers are due, before anything is read
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2100); // all timers are due, before anything is read
     });
     await until(() => all.every(({ ended }) => ended), 'the connections at rest are closed');
     t.equal(seen.closed, 24, 'every request was answered');
