@@ -23,6 +23,7 @@ t.test('OpenAI', async (t) => {
   const client = new OpenAI({
     baseURL: world.url,
     apiKey: key,
+    maxRetries: 20, // on a loud machine the slow call takes longer than two waits
     fetch: async (url, init) => {
       const answer = await fetch(url, init);
       statuses.push(answer.status);
@@ -43,6 +44,7 @@ t.test('Anthropic', async (t) => {
   const client = new Anthropic({
     baseURL: world.url.replace(/\/v1$/, ''),
     apiKey: key,
+    maxRetries: 20, // on a loud machine the slow call takes longer than two waits
     fetch: async (url, init) => {
       const answer = await fetch(url, init);
       statuses.push(answer.status);
