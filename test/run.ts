@@ -165,6 +165,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
   const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
     env: {
       ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
+      ...(values.all && { ALL: '1' }),
       TEST_FILES: group.map(({ file }) => file).join(' '),
       ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file
     },
@@ -186,6 +187,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     if (line.startsWith('# Subtest: ')) lines = [];
     lines.push(line);
     counted = /^# \{ (total: .*) \}$/.exec(line)?.[1] ?? counted;
+    if (line.startsWith('# stat: ')) addRest(group, cpuOf(line) - spent);
     const [run] = waiting;
     if (run === undefined || !/^(not )?ok \d/.test(line) || !line.includes(` - ${run.file}`)) continue;
     waiting.shift();
@@ -219,12 +221,23 @@ async function runGroup(group: readonly Run[]): Promise<void> {
 /** CPU of a process, and of those that it started and waited for; null: the system does not tell. */
 function cpuSeconds(pid: number | undefined): number | null {
   try {
-    const [, fields = ''] = /\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
-    const ticks = fields.split(' ').slice(11, 15).map(Number);
-    return ticks.reduce((sum, each) => sum + each, 0) / TICKS;
+    return cpuOf(readFileSync(`/proc/${pid}/stat`, 'utf8'));
   } catch {
     return null;
   }
+}
+
+/** The same, from what the system tells of a process. */
+function cpuOf(stat: string): number {
+  const [, fields = ''] = /\) (.*)$/s.exec(stat) ?? [];
+  const ticks = fields.split(' ').slice(11, 15).map(Number);
+  return ticks.reduce((sum, each) => sum + each, 0) / TICKS;
+}
+
+/** What a process waited for at its end alone, such as a browser, is of all its files: none of them is dearer for it. */
+function addRest(group: readonly Run[], seconds: number): void {
+  const name = `${dirname((group[0] as Run).file)}/, a browser and the like`;
+  cpu[name] = (cpu[name] ?? 0) + seconds;
 }
 
 /** Without the Postgres that all share. */

@@ -9,7 +9,7 @@ import { eventStore } from '../../src/store/events/event.ts';
 import { readAs } from '../support/spreadsheet.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
-import { examine, follow, openTab, signedInTab, signInTab, startBrowser, type Tab } from './browser.ts';
+import { follow, glance, openTab, signedInTab, signInTab, startBrowser, type Tab } from './browser.ts';
 import { paint } from './paint.ts';
 import { PASSWORD, sendsNothing, startOffice } from './people.ts';
 
@@ -33,7 +33,11 @@ async function begin(email: string, options?: BrowserContextOptions): Promise<Ta
 }
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
-  t.same(await examine(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
+  t.same(
+    await glance(page, name),
+    [],
+    `${name}: nothing is wider than the window, and axe-core finds nothing where it is asked`,
+  );
 }
 
 function clientOf(apiKey: string): OpenAI {

@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { examine, signedInTab, startBrowser } from './browser.ts';
+import { glance, signedInTab, startBrowser } from './browser.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
 /** Forms in a real browser: nothing that was typed is lost, and nothing happens unasked. */
@@ -53,7 +53,7 @@ t.test('the second who saves sees both values, changes his mind, and saves', asy
   await second.page.getByRole('heading', { name: 'Somebody else saved this first' }).waitFor();
   t.match(await second.page.getByRole('table').innerText(), /Monthly budget in EUR\s+€3.000,00\s+€2.000,00/);
   t.match(await second.page.getByRole('alert').innerText(), /saved at .* by owen@customer\.example/);
-  t.same(await examine(second.page, 'form-stale'), []);
+  t.same(await glance(second.page, 'form-stale'), []);
   await second.page.getByRole('button', { name: 'Change what I typed' }).click();
   await focused(second.page, ':text("This is what you typed")');
   t.equal(await budgetOf(second.page).inputValue(), '3000');
@@ -95,7 +95,7 @@ t.test('what was typed before the session ended is there after signing in', asyn
   await office.sql`delete from sessions`;
   await page.getByRole('button', { name: 'Save assistant' }).click();
   await page.getByText('Your session ended. Sign in to go on; what you typed is kept.').waitFor();
-  t.same(await examine(page, 'form-ended'), []);
+  t.same(await glance(page, 'form-ended'), []);
   await page.getByLabel('E-mail address').fill(office.people.owner);
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();

@@ -7,7 +7,7 @@ import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
 import { customerWith } from '../../support/world.ts';
 import { newToken, send } from '../api/tokens.ts';
-import { examine, signedInTab, startBrowser } from '../browser.ts';
+import { glance, signedInTab, startBrowser } from '../browser.ts';
 import { PASSWORD, signedIn, startOffice } from '../people.ts';
 
 const office = await startOffice(t);
@@ -244,13 +244,13 @@ t.test('an operator closes a company by typing its name, and opens it again', as
   await page.getByLabel('Name of the company').fill('Nordlicht');
   await page.getByRole('button', { name: 'Close company' }).click();
   t.match(await page.locator('main').innerText(), /is not the name of this company/);
-  t.same(await examine(page, 'company-close'), []);
+  t.same(await glance(page, 'company-close'), []);
   t.equal(await status(customer.key), 200);
   await page.getByLabel('Name of the company').fill('Nordlicht Verlag');
   await page.getByRole('button', { name: 'Close company' }).click();
   await page.getByText('Every gateway refuses its keys within a second.').waitFor();
   await settled(customer.key, 401);
-  t.same(await examine(page, 'company-closed'), []);
+  t.same(await glance(page, 'company-closed'), []);
   for (const section of ['Access', 'Models', 'Assistants', 'Usage']) {
     await page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name: section }).click();
     await page.getByText('This company was closed on').waitFor();

@@ -2,7 +2,7 @@ import OpenAI from 'openai';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
-import { examine, follow, signedInTab, startBrowser } from '../browser.ts';
+import { follow, glance, signedInTab, startBrowser } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** Keys in a real browser: clicked twice, reloaded, leaked. */
@@ -15,7 +15,11 @@ const base = `/companies/${company}/access`;
 const begin = (t: Test, email: string, options = {}) => signedInTab(t, browser, office.adminUrl, email, options);
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
-  t.same(await examine(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
+  t.same(
+    await glance(page, name),
+    [],
+    `${name}: nothing is wider than the window, and axe-core finds nothing where it is asked`,
+  );
 }
 
 const statusOf = (apiKey: string) =>

@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
 import { CHAT, EMBED, OVERSEAS } from '../../support/world.ts';
-import { examine, signedInTab, startBrowser } from '../browser.ts';
+import { glance, signedInTab, startBrowser } from '../browser.ts';
 import { type Person, signedIn, startOffice } from '../people.ts';
 
 /** The playground: a prompt, its answer as it comes, what it cost, and who spent it. */
@@ -190,7 +190,7 @@ t.test('a playground that is revoked while its person asks for a new text stays 
 await t.test('in a browser', async (t) => {
   const browser = await startBrowser(t);
   const begin = (t: Test, options = {}) => signedInTab(t, browser, office.adminUrl, people.administrator, options);
-  const look = async (page: Page, name: string) => t.same(await examine(page, name), [], name);
+  const look = async (page: Page, name: string) => t.same(await glance(page, name), [], name);
   const answer = (page: Page) => page.locator('[data-answer]');
   const figures = (page: Page) => page.locator('[data-figures]');
   const rowOf = async (page: Page) => {

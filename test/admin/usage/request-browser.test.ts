@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
-import { examine, signedInTab, startBrowser } from '../browser.ts';
+import { glance, signedInTab, startBrowser } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** Somebody finds out, in a real browser, why a request failed. */
@@ -28,7 +28,7 @@ t.test('the owner watches a request fail, and reads what to do about it', async 
   await row.waitFor(); // without a click
   await page.getByRole('button', { name: 'Pause' }).click();
   t.equal(await page.getByRole('button', { name: 'Follow' }).count(), 1);
-  t.same(await examine(page, 'requests'), []);
+  t.same(await glance(page, 'requests'), []);
 
   await page.getByLabel('Result').selectOption('Failed (5xx, broken streams)');
   await page.getByRole('button', { name: 'Show' }).click();
@@ -39,7 +39,7 @@ t.test('the owner watches a request fail, and reads what to do about it', async 
   const text = await page.getByRole('main').innerText();
   t.match(text, /The upstream failed to answer.*What to do: Let the client try again/s);
   t.notMatch(text, /What the upstream said|internal/);
-  t.same(await examine(page, 'request'), []);
+  t.same(await glance(page, 'request'), []);
   t.same(complaints, []);
 });
 
@@ -57,7 +57,7 @@ t.test('the operator finds the same request by its id, and reads what the upstre
   t.ok(await words.evaluate((box) => box.scrollWidth <= box.clientWidth), 'they are read without scrolling sideways');
   await page.getByRole('link', { name: 'its requests' }).click();
   await page.getByText('alone.').waitFor();
-  t.same(await examine(page, 'requests-of-key'), []);
+  t.same(await glance(page, 'requests-of-key'), []);
   t.same(complaints, []);
 });
 
