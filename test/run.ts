@@ -8,6 +8,7 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { spentBy, spentIn } from './support/cpu.ts';
 
 /**
  * Runs test files, some of a folder in one process: those named in the arguments, those below test/ROOM for --room=ROOM,
@@ -22,7 +23,6 @@ import { parseArgs } from 'node:util';
 const { EDGE_HEAVY, FAULTS, FUZZ_RUNS, TAP_GREP } = process.env;
 /** After which a file is taken for hung: far more than any takes on a busy machine, and than a long run of one. */
 const TIMEOUT_S = (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS) === undefined ? 300 : 7200;
-const TICKS = 100; // of a second, as Linux counts CPU
 const DEAREST = 10;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
@@ -187,7 +187,8 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     if (line.startsWith('# Subtest: ')) lines = [];
     lines.push(line);
     counted = /^# \{ (total: .*) \}$/.exec(line)?.[1] ?? counted;
-    if (line.startsWith('# stat: ')) addRest(group, cpuOf(line) - spent);
+    if (line.startsWith('# unseen: ')) addRest(group, Number(line.slice(10)));
+    if (line.startsWith('# stat: ')) addRest(group, spentIn(line).seconds - spent);
     const [run] = waiting;
     if (run === undefined || !/^(not )?ok \d/.test(line) || !line.includes(` - ${run.file}`)) continue;
     waiting.shift();
@@ -196,8 +197,8 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     const seconds = (performance.now() - began) / 1000;
     began = performance.now();
     times[name] = seconds;
-    const total = cpuSeconds(child.pid);
-    if (total !== null) cpu[name] = total - spent;
+    const total = spentBy(child.pid)?.seconds;
+    if (total !== undefined) cpu[name] = total - spent;
     spent = total ?? spent;
     const good = line.startsWith('ok');
     console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s)`);
@@ -216,22 +217,6 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     console.log([...failures(lines), `ended with ${signal ?? `exit code ${code}`}`].join('\n'));
   }
   if (waiting.length > 0) await runGroup(waiting); // what ended the process was none of theirs
-}
-
-/** CPU of a process, and of those that it started and waited for; null: the system does not tell. */
-function cpuSeconds(pid: number | undefined): number | null {
-  try {
-    return cpuOf(readFileSync(`/proc/${pid}/stat`, 'utf8'));
-  } catch {
-    return null;
-  }
-}
-
-/** The same, from what the system tells of a process. */
-function cpuOf(stat: string): number {
-  const [, fields = ''] = /\) (.*)$/s.exec(stat) ?? [];
-  const ticks = fields.split(' ').slice(11, 15).map(Number);
-  return ticks.reduce((sum, each) => sum + each, 0) / TICKS;
 }
 
 /** What a process waited for at its end alone, such as a browser, is of all its files: none of them is dearer for it. */

@@ -29,7 +29,7 @@ await db.close();
 await sql`insert into model_cost_prices (slug, valid_from, input, output) values ('aurora-swift', '2026-01-01', 0.00007, 0.0009)`;
 const operator = await signedIn(office, 'operator');
 
-for (const of of ['', base]) await operator.post(`${of}/tokens`, { name: 'Deploy', access: 'write' });
+for (const place of ['', base]) await operator.post(`${place}/tokens`, { name: 'Deploy', access: 'write' });
 const invited = await operator.post(`${base}/people`, { email: 'mona@customer.example', role: 'member' });
 const invitation = new URL(/id="link"[^>]*>([^<]+)/.exec(invited.text)?.[1] as string).pathname;
 

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import chromium from '@sparticuz/chromium';
 import axe from 'axe-core';
@@ -11,6 +11,7 @@ import {
 } from 'playwright-core';
 import type { Test } from 'tap';
 import { atEnd } from '../support/at-end.ts';
+import { spentByGrandchildren } from '../support/cpu.ts';
 import { HAS_MEMORY_DIR } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { PASSWORD, Person } from './people.ts';
@@ -54,7 +55,10 @@ async function launchBrowser(t: Test): Promise<Browser> {
         return null;
       });
   const browser = (await until(launch, 'the browser is unpacked')) as Browser;
-  atEnd(t, () => browser.close());
+  atEnd(t, () => {
+    if (process.platform === 'linux') writeSync(1, `# unseen: ${spentByGrandchildren(process.pid, 'chromium')}\n`);
+    return browser.close();
+  });
   return browser;
 }
 
