@@ -110,10 +110,11 @@ function touches(kind: RegExp): boolean {
   }
 }
 
-/** Files of one folder, some in each group; the longest group is first. */
+/** Files of one folder, some in each group; the longest group is first. Those of admin share an office and a browser. */
 function together(runs: readonly Run[]): Run[][] {
   const groups: Run[][] = [];
-  const roomOf = (run: Run) => (ALONE.test(run.file) ? run.name : `${dirname(run.file)} ${run.fastHttp}`);
+  const roomOf = (run: Run) =>
+    ALONE.test(run.file) ? run.name : `${/^test\/admin/.exec(run.file) ?? dirname(run.file)} ${run.fastHttp}`;
   for (const room of Map.groupBy(runs, roomOf).values()) {
     let group: Run[] | undefined;
     for (const run of room.toSorted((a, b) => secondsOf([b]) - secondsOf([a]))) {
@@ -221,7 +222,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
 
 /** What a process waited for at its end alone, such as a browser, is of all its files: none of them is dearer for it. */
 function addRest(group: readonly Run[], seconds: number): void {
-  const name = `${dirname((group[0] as Run).file)}/, a browser and the like`;
+  const name = `test/${(group[0] as Run).file.split('/')[1]}/, browsers and the like`;
   cpu[name] = (cpu[name] ?? 0) + seconds;
 }
 

@@ -47,6 +47,7 @@ const ids: Record<string, string> = {
 const tokenOfCompany = await idOf(sql`select id from admin_tokens where company_id is not null`);
 /** What follows the address of a route. */
 const queries: Record<string, string> = {
+  '/companies/:company/usage': `?from=${open}-08&to=${open}-11`, // each bar of its chart has a row and a picture
   '/companies/:company/statements/month': `?month=${closed}`,
   '/companies/:company/statements/close': `?month=${open}`,
   '/companies/statements/month': `?month=${open}`,
@@ -101,7 +102,7 @@ t.test('what is no page', async (t) => {
 });
 
 t.test('every page of a customer that differs from that of the operator', async (t) => {
-  const { page, complaints } = await signedInTab(t, browser, office.adminUrl, people.owner);
+  const { page, complaints } = await signedInTab(t, office, people.owner);
   for (const path of ['/usage', '/access', '/settings', '/models', '/requests', `/requests/${request}`]) {
     await page.goto(base + path);
     t.same(await examine(page, `owner${path.replace(request, 'request')}`), [], path);

@@ -26,7 +26,7 @@ const kept = new Map<string, Tab>();
 /** A tab of somebody at the first page. Without options it is that of the tests before. */
 async function begin(email: string, options?: BrowserContextOptions): Promise<Tab> {
   const known = options === undefined ? kept.get(email) : undefined;
-  const tab = known ?? (await signedInTab(t, browser, office.adminUrl, email, options));
+  const tab = known ?? (await signedInTab(t, office, email, options));
   if (options === undefined) kept.set(email, tab);
   await tab.page.goto('/');
   return tab;

@@ -88,15 +88,14 @@ export async function openTab(browser: Browser, base: string, options: BrowserCo
  */
 export async function signedInTab(
   t: Test,
-  browser: Browser,
-  base: string,
+  { adminUrl: base }: { readonly adminUrl: string },
   email: string,
   { password = PASSWORD, ...options }: BrowserContextOptions & { password?: string } = {},
 ): Promise<Tab> {
   const person = new Person(base);
   const { status } = await person.signIn(email, password);
   if (status !== 303) throw new Error(`${email} could not sign in: ${status}`);
-  const tab = await openTab(browser, base, options);
+  const tab = await openTab(await startBrowser(t), base, options);
   t.teardown(() => tab.page.context().close());
   await tab.page.context().addCookies([...person.cookies].map(([name, value]) => ({ name, value, url: base })));
   return tab;

@@ -141,6 +141,15 @@ export interface Page {
   readonly text: string;
 }
 
+/** The text of a page, with one space between its parts. */
+export function textOf(page: string | Pick<Page, 'text'>): string {
+  return (typeof page === 'string' ? page : page.text)
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&quot;', '"')
+    .replaceAll(/\s+/g, ' ');
+}
+
 /** The user of a role, signed in. */
 export async function signedIn(office: Office, role: Role): Promise<Person> {
   const person = new Person(office.adminUrl);

@@ -4,13 +4,12 @@ import { addDays } from '../../src/domain/text/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { trailStore } from '../../src/store/gateway/request-trail.ts';
 import { addRequests } from '../support/requests.ts';
-import { glance, signedInTab, startBrowser } from './browser.ts';
+import { glance, signedInTab } from './browser.ts';
 import { signedIn, startOffice } from './people.ts';
 
 /** The usage page in a browser: ranges, filters, the chart by keyboard, the way down to hours and requests. */
 
 const office = await startOffice(t, { BILLING_TIMEZONE: 'UTC' });
-const browser = await startBrowser(t);
 const company = office.customer.company;
 const path = `/companies/${company}/usage`;
 const today = new Date().toISOString().slice(0, 10);
@@ -33,8 +32,7 @@ await office.sql`
   select ${company}, ${`${today}T00:00:00Z`}, 'swift', ${key?.id}, 'messages', 4, 0, 1, 1, 4000, 400,
     array_fill(0, array[9]) || array[4] || array_fill(0, array[13]), array_fill(0, array[15])`;
 
-const begin = (t: Test, options = {}) =>
-  signedInTab(t, browser, office.adminUrl, office.people.owner, { locale: 'en-IE', ...options });
+const begin = (t: Test, options = {}) => signedInTab(t, office, office.people.owner, { locale: 'en-IE', ...options });
 
 const firstsOf = (table: Locator) => table.getByRole('rowheader').allInnerTexts();
 

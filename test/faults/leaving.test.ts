@@ -5,7 +5,7 @@ import t from 'tap';
 import { until } from '../support/until.ts';
 import { metric } from './gateway.ts';
 import { type Journalled, send } from './load.ts';
-import { note } from './results.ts';
+import { note, percent } from './results.ts';
 import { TEXTS, type TrueCall, trueUpstream } from './upstream.ts';
 import { faultWorld, LONG } from './world.ts';
 
@@ -183,10 +183,6 @@ for (const fast of ['on', 'off']) {
 /** How far off, beyond 8 tokens either way, relative to the truth. */
 function error(estimate: number, truth: number): number {
   return Math.abs(estimate - truth) <= 8 ? 0 : Math.abs(estimate - truth) / truth;
-}
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(1)} %`;
 }
 
 function words(count: number): string {

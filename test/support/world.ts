@@ -99,7 +99,8 @@ export async function borrowWorld(
   const shared = idle.get(prepare)?.pop() ?? (await startShared(rootOf(t), prepare));
   const { world, models, kept } = shared;
   const company = randomUUID();
-  await world.sql.begin(async (sql) => {
+  await world.sql.begin(async (transaction) => {
+    const sql = transaction as unknown as Sql; // to the library a transaction is none, since it cannot be ended
     await empty(sql, kept);
     await prepare?.(sql);
     await sql`insert into companies (id, name) values (${company}, 'Test company')`;

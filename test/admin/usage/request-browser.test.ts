@@ -1,18 +1,16 @@
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
-import { glance, signedInTab, startBrowser } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** Somebody finds out, in a real browser, why a request failed. */
 
 const office = await startOffice(t);
-const browser = await startBrowser(t);
 const { customer, upstream } = office;
 const base = `/companies/${customer.company}`;
 const failing = await office.part(customer, 'fails', upstream.parts.failing);
 
-const begin = (t: Test, email: string, options = {}) =>
-  signedInTab(t, browser, office.adminUrl, email, { locale: 'en', ...options });
+const begin = (t: Test, email: string, options = {}) => signedInTab(t, office, email, { locale: 'en', ...options });
 
 const idOf = ({ headers }: { headers: Headers }): string => headers.get('x-request-id') as string;
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { addUsage } from '../../support/usage.ts';
-import { follow, glance, signedInTab, startBrowser } from '../browser.ts';
+import { follow, glance, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** Months are closed on the pages: of one company, and of all. */
@@ -32,8 +32,7 @@ async function numberOf(id: string, month: string): Promise<string | undefined> 
 
 t.test('an operator closes the months of a company in their order, and gets their statements', async (t) => {
   await add({ ...row, month: '2026-01-01' }, { ...row, month: '2026-02-01' }, { ...row, month: '2026-03-01' });
-  const browser = await startBrowser(t);
-  const tab = await signedInTab(t, browser, office.adminUrl, office.people.operator);
+  const tab = await signedInTab(t, office, office.people.operator);
   const { page } = tab;
   await page.goto(base);
   await follow(page, page.getByRole('link', { name: 'Close… March 2026' }));
@@ -122,8 +121,7 @@ t.test(
     await office.sql`update monthly_spend set requests = 2 where company_id = ${lacking as string}`;
     t.match((await operator.get('/companies/statements')).text, /July 2026.*>0<.*>4</s);
 
-    const browser = await startBrowser(t);
-    const { page, complaints } = await signedInTab(t, browser, office.adminUrl, office.people.operator);
+    const { page, complaints } = await signedInTab(t, office, office.people.operator);
     await page.goto('/companies');
     await follow(page, page.getByRole('link', { name: 'Statements of all companies' }));
     await follow(page, page.getByRole('link', { name: 'July 2026' }));

@@ -6,7 +6,7 @@ import { closeStatement } from '../../support/statement.ts';
 import { until } from '../../support/until.ts';
 import { addUsage } from '../../support/usage.ts';
 import { newToken, send } from '../api/tokens.ts';
-import { glance, signedInTab, startBrowser } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** Statements on the pages of operators and owners, on paper, and as operations. */
@@ -108,8 +108,7 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
 });
 
 t.test('the pages are accessible on every window, and print without what one can click', async (t) => {
-  const browser = await startBrowser(t);
-  const tab = await signedInTab(t, browser, office.adminUrl, office.people.owner);
+  const tab = await signedInTab(t, office, office.people.owner);
   await tab.page.goto(base);
   t.same(await glance(tab.page, 'statements'), []);
   await tab.page
