@@ -14,7 +14,7 @@ import { spentBy, spentIn } from './support/cpu.ts';
  * Runs test files, some of a folder in one process: those named in the arguments, those below test/ROOM for --room=ROOM,
  * otherwise all; six processes at once and more while cores are idle, or as many as --jobs=N says. With --all, and where
  * a change touches the fast path, tests of what clients see run twice, with it and without it; FAST_HTTP in the
- * environment chooses one way.
+ * environment chooses one way. With --all, and where a change touches the pages, their looks are judged in full.
  * Prints a line per file, what failed in it, CPU seconds by folder, and at the end the line `N passed, N failed`.
  *
  * They are run by plain node. The command `tap` would load its own module loader into
@@ -28,6 +28,8 @@ const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends 
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** Where a change may behave in one of the two ways alone. */
 const FAST_PATH = /^(src\/(http|upstream|runtime|gateway|sse)\/|test\/(spec|edge|sdk|support)\/|package-lock\.json)/;
+/** Where a change may be seen on a page, or change how pages are tested. */
+const PAGES = /^(src\/(admin|domain)\/|test\/(admin|support)\/|test\/run\.ts|package-lock\.json)/;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
 const BEFORE = new URL('support/no-async-hooks.ts', import.meta.url).href;
@@ -43,7 +45,7 @@ const UNKNOWN_S = 8; // the first time
 const GROUP_S = 40;
 const TOGETHER = fileURLToPath(new URL('support/together.ts', import.meta.url));
 /** Files that have a process each: they are the longest, start processes themselves or look at their own. */
-const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$/;
+const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$|\/pages-process\.test/;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -62,6 +64,7 @@ const files =
   positionals.length > 0 ? positionals : globSync(`test/${room === undefined ? '' : `${room}/`}**/*.test.ts`);
 if (files.length === 0) throw new Error(`there are no tests below test/${room}`);
 const bothWays = values.all === true || touches(FAST_PATH);
+const pagesUnchanged = values.all !== true && positionals.length === 0 && !touches(PAGES);
 /** CPU seconds of each run, with those of the processes that it started and waited for; empty where the system does not tell. */
 const cpu: Record<string, number> = {};
 const groups = together(files.flatMap(ways));
@@ -167,6 +170,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     env: {
       ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
       ...(values.all && { ALL: '1' }),
+      ...(pagesUnchanged && { PAGES_UNCHANGED: '1' }),
       TEST_FILES: group.map(({ file }) => file).join(' '),
       ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file
     },
@@ -222,7 +226,8 @@ async function runGroup(group: readonly Run[]): Promise<void> {
 
 /** What a process waited for at its end alone, such as a browser, is of all its files: none of them is dearer for it. */
 function addRest(group: readonly Run[], seconds: number): void {
-  const name = `test/${(group[0] as Run).file.split('/')[1]}/, browsers and the like`;
+  const [room] = (group[0] as Run).file.split('/').slice(1, -1);
+  const name = `${room === undefined ? 'test' : `test/${room}`}/, browsers and the like`;
   cpu[name] = (cpu[name] ?? 0) + seconds;
 }
 

@@ -152,6 +152,9 @@ export function brokenWords(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(BROKEN);
 }
 
+/** Set by run.ts where no change touches the pages. */
+export const UNCHANGED = process.env.PAGES_UNCHANGED !== undefined;
+
 /**
  * Looks at a page in one of its states: before a release as `examine` does. Else axe-core is left out, half a second of
  * CPU each time: it judges every page once in accessible.test.ts. @returns what is wrong with it, in words
@@ -161,7 +164,7 @@ export function glance(page: Page, name: string): Promise<string[]> {
 }
 
 /** Looks at a page on a desk and a phone, in light and dark. @returns what is wrong with it, in words */
-export async function examine(page: Page, name: string, withAxe = true): Promise<string[]> {
+export async function examine(page: Page, name: string, withAxe = !UNCHANGED): Promise<string[]> {
   const found: string[] = [];
   // the slowest rule; colours are the same on a phone
   const onPhone = { rules: { 'color-contrast': { enabled: false } } };

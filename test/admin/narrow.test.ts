@@ -1,6 +1,6 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { brokenWords, signedInTab } from './browser.ts';
+import { brokenWords, signedInTab, UNCHANGED } from './browser.ts';
 import { startOffice } from './people.ts';
 
 /** The narrowest phones, 320 px wide, and paper, with names of 120 letters without a space on every page that links lead to. */
@@ -35,8 +35,9 @@ const begin = (email: string) => signedInTab(t, office, email, { viewport: { wid
 
 /** Widths of windows; every other page is drawn in the opposite order, so that it begins as wide as the one before. */
 const WIDTHS = [1280, 1200, 1040, 800, 375, 320];
+const FEW = [1040, 320];
 /** The owner's pages are the operator's with less on them. */
-const widthsOf = { operator: WIDTHS, owner: process.env.ALL === undefined ? [1040, 320] : WIDTHS };
+const widthsOf = { operator: UNCHANGED ? FEW : WIDTHS, owner: process.env.ALL === undefined ? FEW : WIDTHS };
 
 /** A4 between its margins. */
 const PAPER = 680;
