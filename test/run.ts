@@ -27,7 +27,8 @@ const DEAREST = 10;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** Where a change may behave in one of the two ways alone. */
-const FAST_PATH = /^(src\/(http|upstream|runtime|gateway|sse)\/|test\/(spec|edge|sdk|support)\/|package-lock\.json)/;
+const FAST_PATH =
+  /^(src\/(http|upstream|runtime|gateway|sse|workers)\/|test\/(spec|edge|sdk|support)\/|package-lock\.json)/;
 /** Where a change may be seen on a page, or change how pages are tested. */
 const PAGES = /^(src\/(admin|domain)\/|test\/(admin|support)\/|test\/run\.ts|package-lock\.json)/;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
@@ -63,7 +64,7 @@ const times: Record<string, number> = existsSync(TIMES) ? JSON.parse(readFileSyn
 const files =
   positionals.length > 0 ? positionals : globSync(`test/${room === undefined ? '' : `${room}/`}**/*.test.ts`);
 if (files.length === 0) throw new Error(`there are no tests below test/${room}`);
-const bothWays = values.all === true || touches(FAST_PATH);
+const bothWays = values.all === true || FAULTS !== undefined || touches(FAST_PATH);
 const pagesUnchanged = values.all !== true && positionals.length === 0 && !touches(PAGES);
 /** CPU seconds of each run, with those of the processes that it started and waited for; empty where the system does not tell. */
 const cpu: Record<string, number> = {};
@@ -170,6 +171,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     env: {
       ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
       ...(values.all && { ALL: '1' }),
+      ...(!bothWays && { ONE_WAY: '1' }),
       ...(pagesUnchanged && { PAGES_UNCHANGED: '1' }),
       TEST_FILES: group.map(({ file }) => file).join(' '),
       ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file
@@ -226,6 +228,7 @@ async function runGroup(group: readonly Run[]): Promise<void> {
 
 /** What a process waited for at its end alone, such as a browser, is of all its files: none of them is dearer for it. */
 function addRest(group: readonly Run[], seconds: number): void {
+  if (seconds < 0.1) return;
   const [room] = (group[0] as Run).file.split('/').slice(1, -1);
   const name = `${room === undefined ? 'test' : `test/${room}`}/, browsers and the like`;
   cpu[name] = (cpu[name] ?? 0) + seconds;

@@ -8,6 +8,7 @@ import t, { type Test } from 'tap';
 import { Person } from '../admin/people.ts';
 import { faultWorld } from '../faults/world.ts';
 import { newFolder } from '../support/child.ts';
+import { WAYS } from '../support/gateway.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
@@ -156,7 +157,7 @@ t.test('a stop with a delay still takes connections, and clients of calls that i
 });
 
 const noOpenssl = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
-for (const FAST_HTTP of ['on', 'off']) {
+for (const FAST_HTTP of WAYS) {
   const name = `workers speak TLS, and each resumes the sessions of the other, FAST_HTTP=${FAST_HTTP}`;
   t.test(name, { skip: noOpenssl }, async (t) => {
     const folder = newFolder(t);

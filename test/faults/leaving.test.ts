@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { WAYS } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 import { metric } from './gateway.ts';
 import { type Journalled, send } from './load.ts';
@@ -142,7 +143,7 @@ t.test('leaving early is not free and not overcharged', async (t) => {
   }
 });
 
-for (const fast of ['on', 'off']) {
+for (const fast of WAYS) {
   t.test(`a stop books the calls that are awaited though their clients left, FAST_HTTP=${fast}`, async (t) => {
     const world = await faultWorld(t);
     let asked = 0;

@@ -14,6 +14,10 @@ import { MASTER_KEY } from './upstream.ts';
 /** FAST_HTTP of every gateway under test, whether in this process or in another: `make test` runs both ways. */
 export const FAST_HTTP = process.env.FAST_HTTP ?? 'on';
 
+/** Both, where a test tries each itself; one where FAST_HTTP chose it, or where run.ts found that no change touches them. */
+export const WAYS: readonly string[] =
+  (process.env.FAST_HTTP ?? process.env.ONE_WAY) === undefined ? ['on', 'off'] : [FAST_HTTP];
+
 /**
  * A whole gateway in the test process: real HTTP, a database of its own, and companies,
  * models, assistants and keys added by plain SQL, as any other program would do.
