@@ -10,6 +10,7 @@ import { type App, listenTo, openAdmin, openApp } from '../src/app.ts';
 import { readConfig } from '../src/config.ts';
 import { createLog, type Log } from '../src/log.ts';
 import { ask, open, thrownBy } from './support/client.ts';
+import { WAYS } from './support/gateway.ts';
 import { until } from './support/until.ts';
 import { MASTER_KEY } from './support/upstream.ts';
 import { CHAT, startWorld, type World } from './support/world.ts';
@@ -44,7 +45,7 @@ const CUT_STREAMS = {
   '/messages': /\nevent: error\ndata: \{"type":"error","error":\{"type":"overloaded_error"/,
 };
 
-for (const fast of ['on', 'off']) {
+for (const fast of WAYS) {
   t.test(`clients of calls that a stop cuts are told so, and the calls are free, FAST_HTTP=${fast}`, async (t) => {
     const world = await startWorld(t);
     const { customer } = world;

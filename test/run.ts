@@ -8,12 +8,13 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { spentBy, spentIn } from './support/cpu.ts';
 
 /**
  * Runs test files, some of a folder in one process: those named in the arguments, those below test/ROOM for --room=ROOM,
  * otherwise all; six processes at once and more while cores are idle, or as many as --jobs=N says. With --all, and where
  * a change touches the fast path, tests of what clients see run twice, with it and without it; FAST_HTTP in the
- * environment chooses one way.
+ * environment chooses one way. With --all, and where a change touches the pages, their looks are judged in full.
  * Prints a line per file, what failed in it, CPU seconds by folder, and at the end the line `N passed, N failed`.
  *
  * They are run by plain node. The command `tap` would load its own module loader into
@@ -22,12 +23,14 @@ import { parseArgs } from 'node:util';
 const { EDGE_HEAVY, FAULTS, FUZZ_RUNS, TAP_GREP } = process.env;
 /** After which a file is taken for hung: far more than any takes on a busy machine, and than a long run of one. */
 const TIMEOUT_S = (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS) === undefined ? 300 : 7200;
-const TICKS = 100; // of a second, as Linux counts CPU
 const DEAREST = 10;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;
 /** Where a change may behave in one of the two ways alone. */
-const FAST_PATH = /^(src\/(http|upstream|runtime|gateway|sse)\/|test\/(spec|edge|sdk|support)\/|package-lock\.json)/;
+const FAST_PATH =
+  /^(src\/(http|upstream|runtime|gateway|sse|workers)\/|test\/(spec|edge|sdk|support)\/|package-lock\.json)/;
+/** Where a change may be seen on a page, or change how pages are tested. */
+const PAGES = /^(src\/(admin|domain)\/|test\/(admin|support)\/|test\/run\.ts|package-lock\.json)/;
 /** What V8 compiled is kept for the next file and process: without it each spends 0.3 to 0.5 s of CPU on that. */
 const COMPILE_CACHE = fileURLToPath(new URL('../.tap/compile-cache', import.meta.url));
 const BEFORE = new URL('support/no-async-hooks.ts', import.meta.url).href;
@@ -43,7 +46,7 @@ const UNKNOWN_S = 8; // the first time
 const GROUP_S = 40;
 const TOGETHER = fileURLToPath(new URL('support/together.ts', import.meta.url));
 /** Files that have a process each: they are the longest, start processes themselves or look at their own. */
-const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$/;
+const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$|\/pages-process\.test/;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -61,7 +64,8 @@ const times: Record<string, number> = existsSync(TIMES) ? JSON.parse(readFileSyn
 const files =
   positionals.length > 0 ? positionals : globSync(`test/${room === undefined ? '' : `${room}/`}**/*.test.ts`);
 if (files.length === 0) throw new Error(`there are no tests below test/${room}`);
-const bothWays = values.all === true || touches(FAST_PATH);
+const bothWays = values.all === true || FAULTS !== undefined || touches(FAST_PATH);
+const pagesUnchanged = values.all !== true && positionals.length === 0 && !touches(PAGES);
 /** CPU seconds of each run, with those of the processes that it started and waited for; empty where the system does not tell. */
 const cpu: Record<string, number> = {};
 const groups = together(files.flatMap(ways));
@@ -110,10 +114,11 @@ function touches(kind: RegExp): boolean {
   }
 }
 
-/** Files of one folder, some in each group; the longest group is first. */
+/** Files of one folder, some in each group; the longest group is first. Those of admin share an office and a browser. */
 function together(runs: readonly Run[]): Run[][] {
   const groups: Run[][] = [];
-  const roomOf = (run: Run) => (ALONE.test(run.file) ? run.name : `${dirname(run.file)} ${run.fastHttp}`);
+  const roomOf = (run: Run) =>
+    ALONE.test(run.file) ? run.name : `${/^test\/admin/.exec(run.file) ?? dirname(run.file)} ${run.fastHttp}`;
   for (const room of Map.groupBy(runs, roomOf).values()) {
     let group: Run[] | undefined;
     for (const run of room.toSorted((a, b) => secondsOf([b]) - secondsOf([a]))) {
@@ -165,6 +170,9 @@ async function runGroup(group: readonly Run[]): Promise<void> {
   const child = spawn(process.execPath, ['--import', BEFORE, TOGETHER], {
     env: {
       ...{ NODE_COMPILE_CACHE: COMPILE_CACHE, ...process.env, TAP_TIMEOUT: `${TIMEOUT_S}`, FAST_HTTP: fastHttp },
+      ...(values.all && { ALL: '1' }),
+      ...(!bothWays && { ONE_WAY: '1' }),
+      ...(pagesUnchanged && { PAGES_UNCHANGED: '1' }),
       TEST_FILES: group.map(({ file }) => file).join(' '),
       ...(TAP_GREP && { TAP_GREP: `.\n${TAP_GREP}` }), // of the tests in each file
     },
@@ -186,6 +194,8 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     if (line.startsWith('# Subtest: ')) lines = [];
     lines.push(line);
     counted = /^# \{ (total: .*) \}$/.exec(line)?.[1] ?? counted;
+    if (line.startsWith('# unseen: ')) addRest(group, Number(line.slice(10)));
+    if (line.startsWith('# stat: ')) addRest(group, spentIn(line).seconds - spent);
     const [run] = waiting;
     if (run === undefined || !/^(not )?ok \d/.test(line) || !line.includes(` - ${run.file}`)) continue;
     waiting.shift();
@@ -194,8 +204,8 @@ async function runGroup(group: readonly Run[]): Promise<void> {
     const seconds = (performance.now() - began) / 1000;
     began = performance.now();
     times[name] = seconds;
-    const total = cpuSeconds(child.pid);
-    if (total !== null) cpu[name] = total - spent;
+    const total = spentBy(child.pid)?.seconds;
+    if (total !== undefined) cpu[name] = total - spent;
     spent = total ?? spent;
     const good = line.startsWith('ok');
     console.log(`${good ? 'ok    ' : 'FAILED'} ${name} (${seconds.toFixed(1)} s)`);
@@ -216,15 +226,12 @@ async function runGroup(group: readonly Run[]): Promise<void> {
   if (waiting.length > 0) await runGroup(waiting); // what ended the process was none of theirs
 }
 
-/** CPU of a process, and of those that it started and waited for; null: the system does not tell. */
-function cpuSeconds(pid: number | undefined): number | null {
-  try {
-    const [, fields = ''] = /\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
-    const ticks = fields.split(' ').slice(11, 15).map(Number);
-    return ticks.reduce((sum, each) => sum + each, 0) / TICKS;
-  } catch {
-    return null;
-  }
+/** What a process waited for at its end alone, such as a browser, is of all its files: none of them is dearer for it. */
+function addRest(group: readonly Run[], seconds: number): void {
+  if (seconds < 0.1) return;
+  const [room] = (group[0] as Run).file.split('/').slice(1, -1);
+  const name = `${room === undefined ? 'test' : `test/${room}`}/, browsers and the like`;
+  cpu[name] = (cpu[name] ?? 0) + seconds;
 }
 
 /** Without the Postgres that all share. */

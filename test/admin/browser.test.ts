@@ -9,7 +9,7 @@ import { eventStore } from '../../src/store/events/event.ts';
 import { readAs } from '../support/spreadsheet.ts';
 import { until } from '../support/until.ts';
 import { CHAT, OVERSEAS } from '../support/world.ts';
-import { examine, follow, openTab, signedInTab, signInTab, startBrowser, type Tab } from './browser.ts';
+import { follow, glance, openTab, signedInTab, signInTab, startBrowser, type Tab } from './browser.ts';
 import { paint } from './paint.ts';
 import { PASSWORD, sendsNothing, startOffice } from './people.ts';
 
@@ -26,14 +26,18 @@ const kept = new Map<string, Tab>();
 /** A tab of somebody at the first page. Without options it is that of the tests before. */
 async function begin(email: string, options?: BrowserContextOptions): Promise<Tab> {
   const known = options === undefined ? kept.get(email) : undefined;
-  const tab = known ?? (await signedInTab(t, browser, office.adminUrl, email, options));
+  const tab = known ?? (await signedInTab(t, office, email, options));
   if (options === undefined) kept.set(email, tab);
   await tab.page.goto('/');
   return tab;
 }
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
-  t.same(await examine(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
+  t.same(
+    await glance(page, name),
+    [],
+    `${name}: nothing is wider than the window, and axe-core finds nothing where it is asked`,
+  );
 }
 
 function clientOf(apiKey: string): OpenAI {

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import chromium from '@sparticuz/chromium';
 import axe from 'axe-core';
@@ -11,6 +11,7 @@ import {
 } from 'playwright-core';
 import type { Test } from 'tap';
 import { atEnd } from '../support/at-end.ts';
+import { spentByGrandchildren } from '../support/cpu.ts';
 import { HAS_MEMORY_DIR } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 import { PASSWORD, Person } from './people.ts';
@@ -54,7 +55,10 @@ async function launchBrowser(t: Test): Promise<Browser> {
         return null;
       });
   const browser = (await until(launch, 'the browser is unpacked')) as Browser;
-  atEnd(t, () => browser.close());
+  atEnd(t, () => {
+    if (process.platform === 'linux') writeSync(1, `# unseen: ${spentByGrandchildren(process.pid, 'chromium')}\n`);
+    return browser.close();
+  });
   return browser;
 }
 
@@ -84,15 +88,14 @@ export async function openTab(browser: Browser, base: string, options: BrowserCo
  */
 export async function signedInTab(
   t: Test,
-  browser: Browser,
-  base: string,
+  { adminUrl: base }: { readonly adminUrl: string },
   email: string,
   { password = PASSWORD, ...options }: BrowserContextOptions & { password?: string } = {},
 ): Promise<Tab> {
   const person = new Person(base);
   const { status } = await person.signIn(email, password);
   if (status !== 303) throw new Error(`${email} could not sign in: ${status}`);
-  const tab = await openTab(browser, base, options);
+  const tab = await openTab(await startBrowser(t), base, options);
   t.teardown(() => tab.page.context().close());
   await tab.page.context().addCookies([...person.cookies].map(([name, value]) => ({ name, value, url: base })));
   return tab;
@@ -149,8 +152,19 @@ export function brokenWords(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(BROKEN);
 }
 
+/** Set by run.ts where no change touches the pages. */
+export const UNCHANGED = process.env.PAGES_UNCHANGED !== undefined;
+
+/**
+ * Looks at a page in one of its states: before a release as `examine` does. Else axe-core is left out, half a second of
+ * CPU each time: it judges every page once in accessible.test.ts. @returns what is wrong with it, in words
+ */
+export function glance(page: Page, name: string): Promise<string[]> {
+  return examine(page, name, process.env.ALL !== undefined);
+}
+
 /** Looks at a page on a desk and a phone, in light and dark. @returns what is wrong with it, in words */
-export async function examine(page: Page, name: string): Promise<string[]> {
+export async function examine(page: Page, name: string, withAxe = !UNCHANGED): Promise<string[]> {
   const found: string[] = [];
   // the slowest rule; colours are the same on a phone
   const onPhone = { rules: { 'color-contrast': { enabled: false } } };
@@ -163,7 +177,8 @@ export async function examine(page: Page, name: string): Promise<string[]> {
     await page.emulateMedia({ colorScheme });
     const path = `${SCREENSHOTS}${name}-${device}-${colorScheme}.png`;
     if (process.env.SCREENSHOTS) await page.screenshot({ path, fullPage: true });
-    found.push(...(await accessibility(page, options)).map((each) => `${device} ${colorScheme} ${each}`));
+    if (withAxe) found.push(...(await accessibility(page, options)).map((each) => `${device} ${colorScheme} ${each}`));
+    else if (colorScheme === 'dark') continue; // as wide as in light
     const overflow: number = await page.evaluate(
       'document.documentElement.scrollWidth - document.documentElement.clientWidth',
     );

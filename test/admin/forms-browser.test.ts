@@ -1,12 +1,11 @@
 import type { Page } from 'playwright-core';
-import t, { type Test } from 'tap';
-import { examine, signedInTab, startBrowser } from './browser.ts';
+import t from 'tap';
+import { glance, signedInTab } from './browser.ts';
 import { PASSWORD, startOffice } from './people.ts';
 
 /** Forms in a real browser: nothing that was typed is lost, and nothing happens unasked. */
 
 const office = await startOffice(t);
-const browser = await startBrowser(t);
 const { company } = office.customer;
 const settings = `/companies/${company}/settings`;
 const stored = async () =>
@@ -14,15 +13,13 @@ const stored = async () =>
     await office.sql`select name, trim_scale(monthly_budget_eur)::text as monthly_budget_eur from companies where id = ${company}`
   )[0];
 
-const begin = (t: Test, email: string, options = {}) => signedInTab(t, browser, office.adminUrl, email, options);
-
 const budgetOf = (page: Page) => page.getByLabel('Monthly budget in EUR');
 const save = (page: Page) => page.getByRole('button', { name: 'Save settings' }).click();
 /** Waits until the cursor is there: a browser gives it to an `autofocus` element when it first draws the page. */
 const focused = (page: Page, where: string) => page.locator(`${where}:focus`).waitFor();
 
 t.test('a German reader’s 1.500 is asked for, 1.500,5 is taken, and an unchanged form changes nothing', async (t) => {
-  const { page, complaints } = await begin(t, office.people.owner);
+  const { page, complaints } = await signedInTab(t, office, office.people.owner);
   await page.goto(settings);
   await budgetOf(page).fill('1.500');
   await save(page);
@@ -41,8 +38,8 @@ t.test('a German reader’s 1.500 is asked for, 1.500,5 is taken, and an unchang
 });
 
 t.test('the second who saves sees both values, changes his mind, and saves', async (t) => {
-  const { page, complaints } = await begin(t, office.people.owner);
-  const second = await begin(t, office.people.operator); // an administrator may not set the budget
+  const { page, complaints } = await signedInTab(t, office, office.people.owner);
+  const second = await signedInTab(t, office, office.people.operator); // an administrator may not set the budget
   await page.goto(settings);
   await second.page.goto(settings);
   await budgetOf(page).fill('2000');
@@ -53,7 +50,7 @@ t.test('the second who saves sees both values, changes his mind, and saves', asy
   await second.page.getByRole('heading', { name: 'Somebody else saved this first' }).waitFor();
   t.match(await second.page.getByRole('table').innerText(), /Monthly budget in EUR\s+€3.000,00\s+€2.000,00/);
   t.match(await second.page.getByRole('alert').innerText(), /saved at .* by owen@customer\.example/);
-  t.same(await examine(second.page, 'form-stale'), []);
+  t.same(await glance(second.page, 'form-stale'), []);
   await second.page.getByRole('button', { name: 'Change what I typed' }).click();
   await focused(second.page, ':text("This is what you typed")');
   t.equal(await budgetOf(second.page).inputValue(), '3000');
@@ -70,7 +67,7 @@ t.test('the second who saves sees both values, changes his mind, and saves', asy
 });
 
 t.test('a budget below what is spent is confirmed by one click', async (t) => {
-  const { page, complaints } = await begin(t, office.people.owner, { javaScriptEnabled: false });
+  const { page, complaints } = await signedInTab(t, office, office.people.owner, { javaScriptEnabled: false });
   await office.sql`
     insert into monthly_spend (company_id, billing_month, api_cost_eur) values (${company}, billing_month(now()), 80)`;
   await page.goto(settings);
@@ -85,7 +82,7 @@ t.test('a budget below what is spent is confirmed by one click', async (t) => {
 });
 
 t.test('what was typed before the session ended is there after signing in', async (t) => {
-  const { page, complaints } = await begin(t, office.people.owner);
+  const { page, complaints } = await signedInTab(t, office, office.people.owner);
   const text = 'You answer letters.\n\n  Be brief: “two” <lines> & no more.';
   await page.goto(`/companies/${company}/assistants/new`);
   await page.getByLabel('Name').fill('Letters');
@@ -95,7 +92,7 @@ t.test('what was typed before the session ended is there after signing in', asyn
   await office.sql`delete from sessions`;
   await page.getByRole('button', { name: 'Save assistant' }).click();
   await page.getByText('Your session ended. Sign in to go on; what you typed is kept.').waitFor();
-  t.same(await examine(page, 'form-ended'), []);
+  t.same(await glance(page, 'form-ended'), []);
   await page.getByLabel('E-mail address').fill(office.people.owner);
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
@@ -112,7 +109,7 @@ t.test('what was typed before the session ended is there after signing in', asyn
 });
 
 t.test('a page leads to sign-in and back, with its search', async (t) => {
-  const { page } = await begin(t, office.people.owner);
+  const { page } = await signedInTab(t, office, office.people.owner);
   await office.sql`delete from sessions`;
   await page.goto(`/companies/${company}/access?q=t%C3%A9st%20%26%20more&sort=name`);
   await page.getByText('Your session ended. Sign in to go on.').waitFor();
@@ -124,7 +121,7 @@ t.test('a page leads to sign-in and back, with its search', async (t) => {
 });
 
 t.test('names from right to left end on the left, and change no order around them', async (t) => {
-  const { page } = await begin(t, office.people.operator);
+  const { page } = await signedInTab(t, office, office.people.operator);
   await office.sql`update companies set name = 'שלום!' where id = ${company}`;
   await page.goto('/companies');
   const places = (selector: string) =>

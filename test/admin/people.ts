@@ -4,7 +4,7 @@ import type { Test } from 'tap';
 import type { Role } from '../../src/domain/user.ts';
 import { type Ask, ask } from '../support/client.ts';
 import { until } from '../support/until.ts';
-import { startWorld, type World } from '../support/world.ts';
+import { borrowWorld, startWorld, type World } from '../support/world.ts';
 
 export const PASSWORD = 'correct horse battery staple';
 
@@ -16,26 +16,45 @@ export interface Office extends World {
 /** For `startOffice`: the gateway sends no events and looks for none, as if another one did. */
 export const sendsNothing = (sql: Sql) => sql`update alert_lease set holder = null, expires_at = 'infinity'`;
 
-/** A world with one user of each role, who signs in with PASSWORD. @param prepare as for `startGateway` */
+const PEOPLE = {
+  operator: 'olga@tollgate.example',
+  owner: 'owen@customer.example',
+  administrator: 'ada@customer.example',
+  member: 'mila@customer.example',
+};
+
+/**
+ * A world with one user of each role, who signs in with PASSWORD: one of its own for settings of its own, else one
+ * that is lent (see `borrowWorld`).
+ * @param prepare as for `startGateway`
+ */
 export async function startOffice(
   t: Test,
   env: Record<string, string> = {},
   prepare?: Parameters<typeof startWorld>[3],
 ): Promise<Office> {
+  if (Object.keys(env).length === 0) return officeOf(await borrowWorld(t, prepare, addPeople));
+  return startOwnOffice(t, env, prepare);
+}
+
+/** The same, for what the processes keep in memory, and for whoever changes what all companies share. */
+export async function startOwnOffice(...[t, env, prepare]: Parameters<typeof startOffice>): Promise<Office> {
   const world = await startWorld(t, env, undefined, prepare);
-  const people = {
-    operator: 'olga@tollgate.example',
-    owner: 'owen@customer.example',
-    administrator: 'ada@customer.example',
-    member: 'mila@customer.example',
-  };
+  await addPeople(world.sql, world.customer.company);
+  return officeOf(world);
+}
+
+function officeOf(world: World): Office {
+  return { ...world, people: PEOPLE };
+}
+
+async function addPeople(sql: Sql, customer: string): Promise<void> {
   const hash = cheapHash(PASSWORD);
-  for (const [role, email] of Object.entries(people)) {
-    const company = role === 'operator' ? null : world.customer.company;
-    await world.sql`insert into users (email, company_id, role, password_hash) values (${email}, ${company}, ${role}, ${hash})`;
+  for (const [role, email] of Object.entries(PEOPLE)) {
+    const company = role === 'operator' ? null : customer;
+    await sql`insert into users (email, company_id, role, password_hash) values (${email}, ${company}, ${role}, ${hash})`;
   }
-  await world.sql`update companies set name = 'Nordlicht Verlag' where id = ${world.customer.company}`;
-  return { ...world, people };
+  await sql`update companies set name = 'Nordlicht Verlag' where id = ${customer}`;
 }
 
 /** An HTTP client that keeps cookies, follows no redirects and sends forms as a browser does. */
@@ -120,6 +139,15 @@ export interface Page {
   readonly headers: Headers;
   readonly setCookies: string[];
   readonly text: string;
+}
+
+/** The text of a page, with one space between its parts. */
+export function textOf(page: string | Pick<Page, 'text'>): string {
+  return (typeof page === 'string' ? page : page.text)
+    .replaceAll(/<[^>]*>/g, ' ')
+    .replaceAll('&#39;', "'")
+    .replaceAll('&quot;', '"')
+    .replaceAll(/\s+/g, ' ');
 }
 
 /** The user of a role, signed in. */

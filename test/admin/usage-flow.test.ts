@@ -4,13 +4,12 @@ import { addDays } from '../../src/domain/text/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { trailStore } from '../../src/store/gateway/request-trail.ts';
 import { addRequests } from '../support/requests.ts';
-import { examine, signedInTab, startBrowser } from './browser.ts';
+import { glance, signedInTab } from './browser.ts';
 import { signedIn, startOffice } from './people.ts';
 
 /** The usage page in a browser: ranges, filters, the chart by keyboard, the way down to hours and requests. */
 
 const office = await startOffice(t, { BILLING_TIMEZONE: 'UTC' });
-const browser = await startBrowser(t);
 const company = office.customer.company;
 const path = `/companies/${company}/usage`;
 const today = new Date().toISOString().slice(0, 10);
@@ -33,8 +32,7 @@ await office.sql`
   select ${company}, ${`${today}T00:00:00Z`}, 'swift', ${key?.id}, 'messages', 4, 0, 1, 1, 4000, 400,
     array_fill(0, array[9]) || array[4] || array_fill(0, array[13]), array_fill(0, array[15])`;
 
-const begin = (t: Test, options = {}) =>
-  signedInTab(t, browser, office.adminUrl, office.people.owner, { locale: 'en-IE', ...options });
+const begin = (t: Test, options = {}) => signedInTab(t, office, office.people.owner, { locale: 'en-IE', ...options });
 
 const firstsOf = (table: Locator) => table.getByRole('rowheader').allInnerTexts();
 
@@ -48,7 +46,7 @@ t.test('a range, a filter and its removal; all of it is in the address', async (
   await page.waitForURL(/from=/);
   const models = page.getByRole('table', { name: 'By model' });
   t.same(await firstsOf(models), ['solid', 'swift'], 'the dearest first');
-  t.same(await examine(page, 'usage-range'), []);
+  t.same(await glance(page, 'usage-range'), []);
 
   await page.getByLabel('Model', { exact: true }).selectOption('swift');
   await page.getByLabel('Cost centre', { exact: true }).selectOption({ label: 'Marketing & <b>Sales</b>' });
@@ -57,7 +55,7 @@ t.test('a range, a filter and its removal; all of it is in the address', async (
   t.same(await firstsOf(page.getByRole('table', { name: 'By cost centre' })), ['Marketing & <b>Sales</b>']);
   const spent = page.locator('.figure-card .big').first().locator('.eur');
   t.equal(await spent.getAttribute('title'), '€0.00123456');
-  t.same(await examine(page, 'usage-filtered'), []);
+  t.same(await glance(page, 'usage-filtered'), []);
   await page.getByRole('link', { name: 'Remove the filter Model: swift' }).click();
   await page.waitForURL((url) => !url.searchParams.has('model') && url.searchParams.has('cost_center'));
   await page.getByRole('link', { name: /^Remove the filter Cost centre/ }).click();
@@ -80,7 +78,7 @@ t.test('by keyboard from the chart to the hours of a day, and to its requests wh
   const figures = page.getByRole('table', { name: /^Cost per hour/ });
   t.equal((await firstsOf(figures)).length, 24);
   t.equal(await page.locator('svg a.bar').count(), 0, 'no request is kept: bars lead nowhere');
-  t.same(await examine(page, 'usage-hours'), []);
+  t.same(await glance(page, 'usage-hours'), []);
   const row = page.getByRole('table', { name: 'By model' }).getByRole('row', { name: 'swift' });
   t.match(await row.innerText(), /875 ms.*99[0-9] ms|8\d\d ms.*9\d\d ms/s, 'p50 and p95');
   t.match(await row.innerText(), /25%/, 'one of four failed');

@@ -1,23 +1,18 @@
 import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
+import { newFolder } from '../support/child.ts';
 import { open } from '../support/client.ts';
 import { emptyDatabase, holds, testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
 const skip = spawnSync('curl', ['--version']).status === 0 ? false : 'curl is not installed';
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
-
-function newFolder(t: Test): string {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-serve-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** Starts the program. @returns what it printed up to `until`, and a function that stops it */
 async function serve(t: Test, env: Record<string, string>, until: string) {

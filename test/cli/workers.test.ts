@@ -1,26 +1,20 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { connect as connectTcp, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { connect, type TLSSocket } from 'node:tls';
 import t, { type Test } from 'tap';
 import { Person } from '../admin/people.ts';
 import { faultWorld } from '../faults/world.ts';
+import { newFolder } from '../support/child.ts';
+import { WAYS } from '../support/gateway.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
 /** `tollgate serve --workers 2`, as a person starts it. */
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
-
-function newFolder(t: Test): string {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-workers-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 function start(t: Test, env: Record<string, string>, args = ['--workers', '2', '--json']) {
   const base = { DATA_DIR: newFolder(t), PORT: '0', ADMIN_PORT: '0', LOG_LEVEL: 'info' };
@@ -163,7 +157,7 @@ t.test('a stop with a delay still takes connections, and clients of calls that i
 });
 
 const noOpenssl = spawnSync('openssl', ['version']).status !== 0 && 'no openssl to make a certificate';
-for (const FAST_HTTP of ['on', 'off']) {
+for (const FAST_HTTP of WAYS) {
   const name = `workers speak TLS, and each resumes the sessions of the other, FAST_HTTP=${FAST_HTTP}`;
   t.test(name, { skip: noOpenssl }, async (t) => {
     const folder = newFolder(t);

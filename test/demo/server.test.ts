@@ -4,6 +4,7 @@ import t from 'tap';
 import { FAULTS, INTERNAL_HOST, INTERNAL_KEY } from '../../src/demo/fault.ts';
 import { type Demo, startDemo } from '../../src/demo/server.ts';
 import { DEMO_CHAT_MODEL, DEMO_EMBEDDING_MODEL } from '../../src/domain/text/demo.ts';
+import { chunksOf, dataOf } from '../support/client.ts';
 import { until } from '../support/until.ts';
 
 const demo: Demo = await startDemo({ port: 0, journal: true });
@@ -47,19 +48,6 @@ function raw(body: unknown): Promise<{ bytes: Buffer; whole: boolean }> {
 
 const streamed = (fault = '') =>
   said('Tell me a story', { model: `x${fault}`, stream: true, stream_options: { include_usage: true } });
-
-function dataOf(text: string): string[] {
-  return text
-    .split(/\r\n|\r|\n/)
-    .filter((line) => line.startsWith('data:'))
-    .map((line) => line.slice(5).trim());
-}
-
-function chunksOf(text: string) {
-  return dataOf(text)
-    .filter((data) => data !== '[DONE]')
-    .map((data) => JSON.parse(data));
-}
 
 t.test('a chat answer names the demo, echoes the user and reports usage', async (t) => {
   const answer = await chat(said('What is a tollgate?'));

@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 import { connect as connectTcp, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { TlsFiles } from '../../src/runtime/tls-files.ts';
 import { cheapHash, PASSWORD, Person } from '../admin/people.ts';
+import { has, newFolder } from '../support/child.ts';
 import { ask } from '../support/client.ts';
 import { startCollector } from '../support/collector.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 import { scriptedUpstream } from '../support/upstream.ts';
 
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the certificates are made here
-const skip = hasOpenssl() ? false : 'no openssl to make a certificate';
+const skip = has('openssl', 'version') ? false : 'no openssl to make a certificate';
 const upstream = await scriptedUpstream(t);
 upstream.answer((res) => {
   res.writeHead(200, { 'content-type': 'text/event-stream' });
@@ -24,22 +24,6 @@ upstream.answer((res) => {
     'data: {"id":"1","model":"internal-fast","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n',
   );
 });
-
-function hasOpenssl(): boolean {
-  try {
-    execFileSync('openssl', ['version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Not `t.testdir`: this file runs twice at once. */
-function newFolder(t: Test): string {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-tls-'));
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /** A certificate of its own for a name. */
 function makeCertificate(folder: string, name: string): { cert: string; key: string } {

@@ -2,10 +2,11 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
+import { WAYS } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 import { metric } from './gateway.ts';
 import { type Journalled, send } from './load.ts';
-import { note } from './results.ts';
+import { note, percent } from './results.ts';
 import { TEXTS, type TrueCall, trueUpstream } from './upstream.ts';
 import { faultWorld, LONG } from './world.ts';
 
@@ -142,7 +143,7 @@ t.test('leaving early is not free and not overcharged', async (t) => {
   }
 });
 
-for (const fast of ['on', 'off']) {
+for (const fast of WAYS) {
   t.test(`a stop books the calls that are awaited though their clients left, FAST_HTTP=${fast}`, async (t) => {
     const world = await faultWorld(t);
     let asked = 0;
@@ -183,10 +184,6 @@ for (const fast of ['on', 'off']) {
 /** How far off, beyond 8 tokens either way, relative to the truth. */
 function error(estimate: number, truth: number): number {
   return Math.abs(estimate - truth) <= 8 ? 0 : Math.abs(estimate - truth) / truth;
-}
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(1)} %`;
 }
 
 function words(count: number): string {

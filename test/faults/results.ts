@@ -43,3 +43,7 @@ export function noted(page: string, { promise, experiment, measured, machine }: 
 function nameOf(row: string): string {
   return row.split(' | ', 2).join(' | ').replace(/\d+/g, '#');
 }
+
+export function percent(share: number): string {
+  return `${(share * 100).toFixed(1)} %`;
+}

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { formatEur, parseEur } from '../../src/domain/money.ts';
 import { until } from '../support/until.ts';
-import { note } from './results.ts';
+import { note, percent } from './results.ts';
 import { LIES, type ThinkingCall, toldUpstream } from './told-upstream.ts';
 import { faultWorld, LONG } from './world.ts';
 
@@ -231,7 +231,3 @@ t.test('what was told and what was learned stay within what a call allows', asyn
     );
   });
 });
-
-function percent(share: number): string {
-  return `${(share * 100).toFixed(1)} %`;
-}

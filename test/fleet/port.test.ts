@@ -3,9 +3,10 @@ import { judge } from '../faults/judge.ts';
 import { startLoad } from '../faults/load.ts';
 import { freePort } from '../faults/pooler.ts';
 import { faultWorld } from '../faults/world.ts';
+import { WAYS } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 
-for (const FAST_HTTP of ['on', 'off']) {
+for (const FAST_HTTP of WAYS) {
   const name = `several processes serve one port, join and leave, FAST_HTTP=${FAST_HTTP}`;
   t.test(name, { skip: process.platform !== 'linux' && 'Linux only' }, async (t) => {
     const world = await faultWorld(t);

@@ -1,8 +1,13 @@
 import type { Test } from 'tap';
 
-/** Does something when all test files of this process have ended. */
-export function atEnd(t: Test, end: () => unknown): void {
+/** The test that all test files of this process are part of. */
+export function rootOf(t: Test): Test {
   let first = t;
   while (first.parent !== undefined) first = first.parent as Test;
-  first.teardown(end);
+  return first;
+}
+
+/** Does something when all test files of this process have ended. */
+export function atEnd(t: Test, end: () => unknown): void {
+  rootOf(t).teardown(end);
 }

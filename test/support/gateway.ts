@@ -14,6 +14,10 @@ import { MASTER_KEY } from './upstream.ts';
 /** FAST_HTTP of every gateway under test, whether in this process or in another: `make test` runs both ways. */
 export const FAST_HTTP = process.env.FAST_HTTP ?? 'on';
 
+/** Both, where a test tries each itself; one where FAST_HTTP chose it, or where run.ts found that no change touches them. */
+export const WAYS: readonly string[] =
+  (process.env.FAST_HTTP ?? process.env.ONE_WAY) === undefined ? ['on', 'off'] : [FAST_HTTP];
+
 /**
  * A whole gateway in the test process: real HTTP, a database of its own, and companies,
  * models, assistants and keys added by plain SQL, as any other program would do.
@@ -31,6 +35,8 @@ export interface TestGateway {
   model(slug: string, settings: ModelSettings): Promise<void>;
   key(company: string, scopes?: readonly string[], expires?: Date | null): Promise<string>;
   assistant(company: string, settings?: AssistantSettings): Promise<string>;
+  /** The key of a company that may use every shared model; it is made anew when somebody removed it. */
+  scout(): Promise<string>;
   /** The ledger of a company, oldest row first, once it has at least this many rows. */
   ledger(company: string, rows: number): Promise<LedgerRow[]>;
 }
@@ -124,7 +130,7 @@ export async function startGateway(
     await sql.end();
   });
 
-  let scout: string | undefined; // key of a company that may use every shared model
+  let scout = { company: '', key: '' };
   const gateway: TestGateway = {
     url: app.apiUrl,
     adminUrl: app.adminUrl as string,
@@ -144,9 +150,9 @@ export async function startGateway(
         insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
         values (${slug}, ${company}, ${upstream}, ${kind}, ${eu}, ${input}, ${output})`;
       if (company !== null) return;
-      scout ??= await gateway.key(await gateway.company({ allowNonEu: true }));
+      const key = await gateway.scout();
       const path = `${app.apiUrl}/models/${encodeURIComponent(slug)}`;
-      await until(async () => (await ask(path, { key: scout })).status === 200, `the gateway serves model ${slug}`);
+      await until(async () => (await ask(path, { key })).status === 200, `the gateway serves model ${slug}`);
     },
 
     async key(company, scopes = ['chat', 'embeddings', 'assistants'], expires = null) {
@@ -166,6 +172,14 @@ export async function startGateway(
         values (${company}, 'Test assistant', ${prompt}, ${model}, ${temperature}, ${maxTokens}, ${visibility}, ${project})
         returning id`;
       return row?.id;
+    },
+
+    async scout() {
+      const there = await sql`select from companies where id::text = ${scout.company}`;
+      if (there.length > 0) return scout.key;
+      const company = await gateway.company({ allowNonEu: true });
+      scout = { company, key: await gateway.key(company) };
+      return scout.key;
     },
 
     ledger: (company, rows) =>

@@ -6,6 +6,7 @@ import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { startEmbedded } from '../../src/store/schema/embedded.ts';
+import { isAlive } from './child.ts';
 
 const IDLE_MS = 20_000;
 const dataDir = process.argv[2] as string;
@@ -65,12 +66,4 @@ async function isUsed(sql: Sql, closes: boolean): Promise<boolean> {
   used ||= row.connected;
   if (closes && used) await sql`select pg_advisory_unlock(hashtext('tollgate test server'))`;
   return used;
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }

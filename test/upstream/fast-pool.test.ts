@@ -9,6 +9,7 @@ import connectorOf from 'undici/lib/core/connect.js';
 import type { FastConnection } from '../../src/upstream/fast-connection.ts';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { Stopped, type UpstreamOptions } from '../../src/upstream/upstream.ts';
+import { has } from '../support/child.ts';
 import { until } from '../support/until.ts';
 import { Call, post, send, serve as serveWith } from './calls.ts';
 
@@ -214,7 +215,7 @@ t.test('when the gateway stops, whoever waits is told so', async (t) => {
   t.ok((await call.ended.catch((error: unknown) => error)) instanceof Stopped);
 });
 
-t.test('over TLS', { skip: !hasOpenssl() && 'no openssl to make a certificate' }, async (t) => {
+t.test('over TLS', { skip: !has('openssl', 'version') && 'no openssl to make a certificate' }, async (t) => {
   const dir = t.testdir();
   const files = ['-keyout', `${dir}/key.pem`, '-out', `${dir}/cert.pem`];
   execFileSync(
@@ -260,15 +261,6 @@ t.test('over TLS', { skip: !hasOpenssl() && 'no openssl to make a certificate' }
   }
   t.equal(upstream.connections, 1);
 });
-
-function hasOpenssl(): boolean {
-  try {
-    execFileSync('openssl', ['version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 t.test('a large request that met a closed connection is told as not run: its memory may be in use again', async (t) => {
   const { upstream, sockets, requests } = await serve(t, (socket) => socket.write(OK));

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { newToken, send } from '../api/tokens.ts';
-import { signedIn, startOffice } from '../people.ts';
+import { signedIn, startOffice, textOf } from '../people.ts';
 
 /** The audit log of a company, as its owner sees it. */
 
@@ -9,10 +9,9 @@ const { sql, customer } = office;
 const path = `/companies/${customer.company}/audit`;
 const owner = await signedIn(office, 'owner');
 const operator = await signedIn(office, 'operator');
-const plain = (text: string) => text.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
 /** The table of changes, without the rest of the page. */
 const changes = async (query = '') =>
-  plain(/<table[\s\S]*<\/table>/.exec((await owner.get(path + query)).text)?.[0] ?? '');
+  textOf(/<table[\s\S]*<\/table>/.exec((await owner.get(path + query)).text)?.[0] ?? '');
 
 t.test('it has what its people and operators changed, and who', async (t) => {
   await owner.post(`/companies/${customer.company}/settings`, { budget: '250' });

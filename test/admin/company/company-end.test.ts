@@ -7,11 +7,10 @@ import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
 import { customerWith } from '../../support/world.ts';
 import { newToken, send } from '../api/tokens.ts';
-import { examine, signedInTab, startBrowser } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { PASSWORD, signedIn, startOffice } from '../people.ts';
 
 const office = await startOffice(t);
-const browser = await startBrowser(t);
 const { sql, customer } = office;
 const { company } = customer;
 const base = `/companies/${company}`;
@@ -220,7 +219,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
 
 t.test('an owner downloads everything, an administrator does not', async (t) => {
   const options = { acceptDownloads: true, password: `${PASSWORD} 2` };
-  const owner = await signedInTab(t, browser, office.adminUrl, office.people.owner, options);
+  const owner = await signedInTab(t, office, office.people.owner, options);
   await owner.page.goto(`${base}/settings`);
   const [download] = await Promise.all([
     owner.page.waitForEvent('download'),
@@ -235,20 +234,20 @@ t.test('an owner downloads everything, an administrator does not', async (t) => 
 });
 
 t.test('an operator closes a company by typing its name, and opens it again', async (t) => {
-  const tab = await signedInTab(t, browser, office.adminUrl, office.people.operator);
+  const tab = await signedInTab(t, office, office.people.operator);
   const { page } = tab;
   await page.goto(`${base}/settings`);
   await page.getByRole('link', { name: 'Close this company…' }).click();
   await page.getByLabel('Name of the company').fill('Nordlicht');
   await page.getByRole('button', { name: 'Close company' }).click();
   t.match(await page.locator('main').innerText(), /is not the name of this company/);
-  t.same(await examine(page, 'company-close'), []);
+  t.same(await glance(page, 'company-close'), []);
   t.equal(await status(customer.key), 200);
   await page.getByLabel('Name of the company').fill('Nordlicht Verlag');
   await page.getByRole('button', { name: 'Close company' }).click();
   await page.getByText('Every gateway refuses its keys within a second.').waitFor();
   await settled(customer.key, 401);
-  t.same(await examine(page, 'company-closed'), []);
+  t.same(await glance(page, 'company-closed'), []);
   for (const section of ['Access', 'Models', 'Assistants', 'Usage']) {
     await page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name: section }).click();
     await page.getByText('This company was closed on').waitFor();

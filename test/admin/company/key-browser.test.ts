@@ -2,20 +2,21 @@ import OpenAI from 'openai';
 import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
-import { examine, follow, signedInTab, startBrowser } from '../browser.ts';
+import { follow, glance, signedInTab } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** Keys in a real browser: clicked twice, reloaded, leaked. */
 
 const office = await startOffice(t);
-const browser = await startBrowser(t);
 const { company } = office.customer;
 const base = `/companies/${company}/access`;
 
-const begin = (t: Test, email: string, options = {}) => signedInTab(t, browser, office.adminUrl, email, options);
-
 async function look(t: Test, page: Page, name: string): Promise<void> {
-  t.same(await examine(page, name), [], `${name}: axe-core finds nothing, and nothing is wider than the window`);
+  t.same(
+    await glance(page, name),
+    [],
+    `${name}: nothing is wider than the window, and axe-core finds nothing where it is asked`,
+  );
 }
 
 const statusOf = (apiKey: string) =>
@@ -33,7 +34,7 @@ async function fillForm(page: Page, name: string): Promise<void> {
 }
 
 await t.test('a double click makes one key, a reload shows it again, and after a minute no longer', async (t) => {
-  const { page, complaints } = await begin(t, office.people.owner);
+  const { page, complaints } = await signedInTab(t, office, office.people.owner);
   await fillForm(page, 'Clicked twice');
   await page.getByRole('button', { name: 'Create key' }).dblclick();
   const key = await shown(page);
@@ -60,7 +61,7 @@ await t.test('a double click makes one key, a reload shows it again, and after a
 });
 
 await t.test('a leaked key is replaced with three clicks', async (t) => {
-  const { page, complaints } = await begin(t, office.people.owner);
+  const { page, complaints } = await signedInTab(t, office, office.people.owner);
   await fillForm(page, 'In a repository');
   await page.getByRole('button', { name: 'Create key' }).click();
   const key = await shown(page);
@@ -88,7 +89,7 @@ await t.test('a leaked key is replaced with three clicks', async (t) => {
 });
 
 await t.test('rotation asks why, and works without JavaScript', async (t) => {
-  const { page } = await begin(t, office.people.administrator, { javaScriptEnabled: false });
+  const { page } = await signedInTab(t, office, office.people.administrator, { javaScriptEnabled: false });
   await page.goto(base);
   const row = page.getByRole('row', { name: 'In a repository' });
   await row.getByRole('link', { name: 'Rotate' }).click();
@@ -104,7 +105,7 @@ await t.test('rotation asks why, and works without JavaScript', async (t) => {
 });
 
 await t.test('the rotation page, and keys found by an operator', async (t) => {
-  const { page, complaints } = await begin(t, office.people.operator);
+  const { page, complaints } = await signedInTab(t, office, office.people.operator);
   const [key] = await office.sql`select id from api_keys where company_id = ${company} and revoked_at is null limit 1`;
   await page.goto(`${base}/${key?.id}/rotate`);
   await look(t, page, 'key-rotate');

@@ -2,8 +2,8 @@ import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
 import { CHAT, EMBED, OVERSEAS } from '../../support/world.ts';
-import { examine, signedInTab, startBrowser } from '../browser.ts';
-import { type Person, signedIn, startOffice } from '../people.ts';
+import { glance, signedInTab } from '../browser.ts';
+import { type Person, signedIn, startOffice, textOf } from '../people.ts';
 
 /** The playground: a prompt, its answer as it comes, what it cost, and who spent it. */
 
@@ -22,11 +22,6 @@ await office.part(office.customer, 'refusing', 'internal-demo-chat!error-400');
 const ledger = () => sql`
   select l.*, k.name as key_name, k.created_by from api_usage l join api_keys k on k.id = l.api_key_id
   where l.company_id = ${company} order by occurred_at`;
-const textOf = (html: string) =>
-  html
-    .replace(/<[^>]*>/g, ' ')
-    .replaceAll('&quot;', '"')
-    .replaceAll('&#39;', "'");
 
 /** The text of what has the keyboard. */
 const focused = (page: Page): Promise<string> => page.evaluate('document.activeElement.textContent');
@@ -191,9 +186,8 @@ t.test('a playground that is revoked while its person asks for a new text stays 
 });
 
 await t.test('in a browser', async (t) => {
-  const browser = await startBrowser(t);
-  const begin = (t: Test, options = {}) => signedInTab(t, browser, office.adminUrl, people.administrator, options);
-  const look = async (page: Page, name: string) => t.same(await examine(page, name), [], name);
+  const begin = (t: Test, options = {}) => signedInTab(t, office, people.administrator, options);
+  const look = async (page: Page, name: string) => t.same(await glance(page, name), [], name);
   const answer = (page: Page) => page.locator('[data-answer]');
   const figures = (page: Page) => page.locator('[data-figures]');
   const rowOf = async (page: Page) => {

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { eventStore } from '../../../src/store/events/event.ts';
-import { sendsNothing, signedIn, startOffice } from '../people.ts';
+import { sendsNothing, signedIn, startOffice, textOf } from '../people.ts';
 
 const office = await startOffice(t, {}, sendsNothing);
 const db = openDatabase({ url: office.databaseUrl });
@@ -10,7 +10,6 @@ const store = eventStore(db, db);
 const owner = await signedIn(office, 'owner');
 const operator = await signedIn(office, 'operator');
 const { company } = office.customer;
-const plain = (html: string) => html.replaceAll(/<[^>]+>/g, ' ').replaceAll(/\s+/g, ' ');
 
 t.test('changes of keys and budget alerts stand in one list with what became of them', async (t) => {
   await office.sql`update companies set name = 'Late <i>', monthly_budget_eur = 10 where id = ${company}`;
@@ -30,8 +29,8 @@ t.test('changes of keys and budget alerts stand in one list with what became of 
     [{ id: string; name: string }]
   >`select id, name from api_keys where company_id = ${company}`;
   t.match(text, `<a href="/companies/${company}/access/${id}">${name}</a>`, 'the key is a link');
-  t.match(plain(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
-  t.match(plain(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/);
+  t.match(textOf(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
+  t.match(textOf(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/);
   t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt <time/);
   const [, month] = /<a href="\/companies\/[\da-f-]+\/usage\?month=(\d{4}-\d\d)">100/.exec(text) ?? [];
   t.equal(month, new Date().toISOString().slice(0, 7), 'the figure leads to its month');
@@ -41,7 +40,7 @@ t.test('changes of keys and budget alerts stand in one list with what became of 
     '/events?kind=budget&state=undelivered',
     'where undelivered alerts were before',
   );
-  const undelivered = plain((await operator.get('/events?kind=budget&state=undelivered')).text);
+  const undelivered = textOf((await operator.get('/events?kind=budget&state=undelivered')).text);
   t.match(undelivered, /threshold reached/);
   t.notMatch(undelivered.replace(/<select.*?<\/select>/gs, ''), /Webhook delivered/);
   t.match((await operator.get('/events?kind=statement')).text, /There are no such events/);

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { until } from '../../support/until.ts';
 import { CHAT } from '../../support/world.ts';
-import { type Page, Person, signedIn, startOffice } from '../people.ts';
+import { type Page, Person, signedIn, startOffice, textOf } from '../people.ts';
 
 const office = await startOffice(t, { BILLING_TIMEZONE: 'Europe/Berlin' });
 
@@ -21,12 +21,6 @@ const owner = await signedIn(office, 'owner');
 const [model] = await office.sql`select id from models where slug = ${CHAT}`;
 const path = `/models/${model?.id}`;
 
-const textOf = ({ text }: Page) =>
-  text
-    .replace(/<[^>]*>/g, ' ')
-    .replace(/&#39;/g, "'")
-    .replace(/&quot;/g, '"')
-    .replace(/\s+/g, ' ');
 async function addOperator(email: string): Promise<Person> {
   await office.sql`insert into users (email, role, password_hash) select ${email}, role, password_hash from users where role = 'operator' limit 1`;
   const person = new Person(office.adminUrl);

@@ -1,16 +1,15 @@
 import type { Page } from 'playwright-core';
 import t from 'tap';
-import { signedInTab, startBrowser } from '../browser.ts';
+import { signedInTab } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** Back and Forward in a real browser: each page that a form led to is there again, and nothing is sent a second time. */
 
 const office = await startOffice(t);
-const browser = await startBrowser(t);
 const { company } = office.customer;
 const { sql } = office;
 const ofCompany = `/companies/${company}`;
-const open = (role: 'operator' | 'owner') => signedInTab(t, browser, office.adminUrl, office.people[role]);
+const open = (role: 'operator' | 'owner') => signedInTab(t, office, office.people[role]);
 
 const press = (page: Page, name: string) =>
   Promise.all([page.waitForEvent('domcontentloaded'), page.getByRole('button', { name, exact: true }).click()]);

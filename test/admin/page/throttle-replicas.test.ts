@@ -1,11 +1,11 @@
 import t from 'tap';
 import { startGateway } from '../../support/gateway.ts';
-import { PASSWORD, Person, startOffice } from '../people.ts';
+import { PASSWORD, Person, startOwnOffice } from '../people.ts';
 
 /** Each replica counts failed sign-ins by itself. */
 
 t.test('attempts over two replicas', async (t) => {
-  const office = await startOffice(t);
+  const office = await startOwnOffice(t);
   const other = await startGateway(t, office.upstream.url, { DATABASE_URL: office.databaseUrl });
   const { owner } = office.people;
   const statuses: number[] = [];

@@ -8,7 +8,7 @@ import { Allowance } from '../../../src/admin/process/allowance.ts';
 import { PagesProcess, PagesUnavailable } from '../../../src/admin/process/pages-process.ts';
 import { until } from '../../support/until.ts';
 import { MASTER_KEY } from '../../support/upstream.ts';
-import { type Person, signedIn, startOffice } from '../people.ts';
+import { type Person, signedIn, startOffice, startOwnOffice } from '../people.ts';
 
 /** The pages have a process of their own: what happens in it or to it, no request of the API feels. */
 
@@ -264,7 +264,7 @@ t.test('it ends with its gateway: SIGTERM while it stands still, and kill -9', a
 });
 
 t.test('a stranger from the same address takes nothing from a session', async (t) => {
-  const office = await startOffice(t);
+  const office = await startOwnOffice(t);
   const owner = await signedIn(office, 'owner');
   const cookie = `tollgate=${owner.cookies.get('tollgate')}`;
   const ask = (headers: Record<string, string>) => fetch(`${office.adminUrl}/account`, { redirect: 'manual', headers });

@@ -2,11 +2,11 @@ import { request } from 'node:http';
 import t from 'tap';
 import { speak } from '../../edge/raw.ts';
 import { until } from '../../support/until.ts';
-import { cheapHash, PASSWORD, Person, signedIn, startOffice } from '../people.ts';
+import { cheapHash, PASSWORD, Person, signedIn, startOffice, startOwnOffice } from '../people.ts';
 
 /** Signing in with a password, sessions, and checks of forms. */
 
-const office = await startOffice(t);
+const office = await startOwnOffice(t); // which counts guesses
 const { owner, operator } = office.people;
 const base = `/companies/${office.customer.company}`;
 
@@ -284,7 +284,7 @@ t.test('requests beyond the rate limit get 503, health checks do not', async (t)
 });
 
 t.test('who has a session guesses its password no more often than at sign-in', async (t) => {
-  const person = await signedIn(await startOffice(t), 'member'); // elsewhere guesses were counted already
+  const person = await signedIn(await startOwnOffice(t), 'member'); // elsewhere guesses were counted already
   const change = (current: string) => person.post('/account/password', { current, new: 'a password of a stranger' });
   for (let guess = 1; guess <= 5; guess++) t.match((await change(`guess ${guess}`)).text, 'Current password is wrong');
   const right = await change(PASSWORD);

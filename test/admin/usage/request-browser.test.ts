@@ -1,18 +1,16 @@
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
-import { examine, signedInTab, startBrowser } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** Somebody finds out, in a real browser, why a request failed. */
 
 const office = await startOffice(t);
-const browser = await startBrowser(t);
 const { customer, upstream } = office;
 const base = `/companies/${customer.company}`;
 const failing = await office.part(customer, 'fails', upstream.parts.failing);
 
-const begin = (t: Test, email: string, options = {}) =>
-  signedInTab(t, browser, office.adminUrl, email, { locale: 'en', ...options });
+const begin = (t: Test, email: string, options = {}) => signedInTab(t, office, email, { locale: 'en', ...options });
 
 const idOf = ({ headers }: { headers: Headers }): string => headers.get('x-request-id') as string;
 
@@ -28,7 +26,7 @@ t.test('the owner watches a request fail, and reads what to do about it', async 
   await row.waitFor(); // without a click
   await page.getByRole('button', { name: 'Pause' }).click();
   t.equal(await page.getByRole('button', { name: 'Follow' }).count(), 1);
-  t.same(await examine(page, 'requests'), []);
+  t.same(await glance(page, 'requests'), []);
 
   await page.getByLabel('Result').selectOption('Failed (5xx, broken streams)');
   await page.getByRole('button', { name: 'Show' }).click();
@@ -39,7 +37,7 @@ t.test('the owner watches a request fail, and reads what to do about it', async 
   const text = await page.getByRole('main').innerText();
   t.match(text, /The upstream failed to answer.*What to do: Let the client try again/s);
   t.notMatch(text, /What the upstream said|internal/);
-  t.same(await examine(page, 'request'), []);
+  t.same(await glance(page, 'request'), []);
   t.same(complaints, []);
 });
 
@@ -57,7 +55,7 @@ t.test('the operator finds the same request by its id, and reads what the upstre
   t.ok(await words.evaluate((box) => box.scrollWidth <= box.clientWidth), 'they are read without scrolling sideways');
   await page.getByRole('link', { name: 'its requests' }).click();
   await page.getByText('alone.').waitFor();
-  t.same(await examine(page, 'requests-of-key'), []);
+  t.same(await glance(page, 'requests-of-key'), []);
   t.same(complaints, []);
 });
 

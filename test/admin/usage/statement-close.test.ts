@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { addUsage } from '../../support/usage.ts';
-import { examine, follow, signedInTab, startBrowser } from '../browser.ts';
+import { follow, glance, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** Months are closed on the pages: of one company, and of all. */
@@ -32,8 +32,7 @@ async function numberOf(id: string, month: string): Promise<string | undefined> 
 
 t.test('an operator closes the months of a company in their order, and gets their statements', async (t) => {
   await add({ ...row, month: '2026-01-01' }, { ...row, month: '2026-02-01' }, { ...row, month: '2026-03-01' });
-  const browser = await startBrowser(t);
-  const tab = await signedInTab(t, browser, office.adminUrl, office.people.operator);
+  const tab = await signedInTab(t, office, office.people.operator);
   const { page } = tab;
   await page.goto(base);
   await follow(page, page.getByRole('link', { name: 'Close… March 2026' }));
@@ -41,7 +40,7 @@ t.test('an operator closes the months of a company in their order, and gets thei
   const main = page.getByRole('main');
   t.match(await main.innerText(), /Still open before it: January 2026, February 2026\. .*these are closed first/);
   t.equal(await main.getByRole('button', { name: 'Close March 2026' }).count(), 0);
-  t.same(await examine(page, 'statement-close-order'), []);
+  t.same(await glance(page, 'statement-close-order'), []);
   t.match(await operator.post(`${base}/close`, { month: '2026-03' }), {
     status: 422,
     text: /2026-01 and 2026-02 are still open .* beginning with 2026-01; then 2026-03\./,
@@ -60,7 +59,7 @@ t.test('an operator closes the months of a company in their order, and gets thei
     if (month !== 'March') await follow(page, first);
     await page.getByRole('heading', { name: `Close ${month} 2026?` }).waitFor();
     t.match(await main.innerText(), /This cannot be undone/);
-    if (at === 0) t.same(await examine(page, 'statement-close'), []);
+    if (at === 0) t.same(await glance(page, 'statement-close'), []);
     await follow(page, page.getByRole('button', { name: `Close ${month} 2026` }));
     await page.getByText('The month is closed. This is its statement.').waitFor();
     await page.getByRole('heading', { name: `Statement ${at + 1} · ${month} 2026` }).waitFor();
@@ -122,18 +121,17 @@ t.test(
     await office.sql`update monthly_spend set requests = 2 where company_id = ${lacking as string}`;
     t.match((await operator.get('/companies/statements')).text, /July 2026.*>0<.*>4</s);
 
-    const browser = await startBrowser(t);
-    const { page, complaints } = await signedInTab(t, browser, office.adminUrl, office.people.operator);
+    const { page, complaints } = await signedInTab(t, office, office.people.operator);
     await page.goto('/companies');
     await follow(page, page.getByRole('link', { name: 'Statements of all companies' }));
     await follow(page, page.getByRole('link', { name: 'July 2026' }));
     const open = page.getByRole('table', { name: 'Companies to close July 2026 for' });
     t.equal(await open.getByRole('row').count(), 6);
     t.match(await open.innerText(), /a removed company.*Nordlicht Verlag\s+0\s.*\s1\s.*Shut/s);
-    t.same(await examine(page, 'statements-all'), []);
+    t.same(await glance(page, 'statements-all'), []);
     await follow(page, page.getByRole('button', { name: 'Close July 2026 for 5 companies' }));
     t.match(await page.getByRole('status').innerText(), '4 companies are closed for July 2026.');
-    t.same(await examine(page, 'statements-all-refused'), []);
+    t.same(await glance(page, 'statements-all-refused'), []);
     const refused = page.getByRole('table', { name: 'Not closed for July 2026' });
     t.match(await refused.innerText(), /Lacking\s+The ledger rows of 2026-07 are not those that were booked/);
     t.same(complaints, []);

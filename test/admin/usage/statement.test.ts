@@ -6,7 +6,7 @@ import { closeStatement } from '../../support/statement.ts';
 import { until } from '../../support/until.ts';
 import { addUsage } from '../../support/usage.ts';
 import { newToken, send } from '../api/tokens.ts';
-import { examine, signedInTab, startBrowser } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** Statements on the pages of operators and owners, on paper, and as operations. */
@@ -108,16 +108,15 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
 });
 
 t.test('the pages are accessible on every window, and print without what one can click', async (t) => {
-  const browser = await startBrowser(t);
-  const tab = await signedInTab(t, browser, office.adminUrl, office.people.owner);
+  const tab = await signedInTab(t, office, office.people.owner);
   await tab.page.goto(base);
-  t.same(await examine(tab.page, 'statements'), []);
+  t.same(await glance(tab.page, 'statements'), []);
   await tab.page
     .getByRole('link', { name: /October 2026/ })
     .first()
     .click();
   await tab.page.getByRole('heading', { name: 'Statement 2 · October 2026' }).waitFor();
-  t.same(await examine(tab.page, 'statement'), []);
+  t.same(await glance(tab.page, 'statement'), []);
   await tab.page.setViewportSize({ width: 360, height: 800 });
   const files = await Promise.all(
     ['JSON', 'CSV'].map((name) => tab.page.getByRole('link', { name, exact: true }).boundingBox()),

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { until } from '../../support/until.ts';
 import { CHAT } from '../../support/world.ts';
-import { type Page, signedIn, startOffice } from '../people.ts';
+import { signedIn, startOffice, textOf } from '../people.ts';
 
 /** Who sees what upstreams told: companies the details of their tokens, operators also the upstream's own cost. */
 
@@ -9,11 +9,6 @@ const office = await startOffice(t, { UPSTREAM_RATE: '0.5' });
 const { company } = office.customer;
 const [owner, operator] = [await signedIn(office, 'owner'), await signedIn(office, 'operator')];
 const english = { 'accept-language': 'en-GB' };
-const plain = ({ text }: Page) =>
-  text
-    .replace(/<[^>]*>/g, ' ')
-    .replaceAll('&#39;', "'")
-    .replace(/\s+/g, ' ');
 
 const messages = [
   { role: 'system', content: 'Be brief.' },
@@ -36,15 +31,15 @@ await until(
 t.test('the usage page, its exports and the page of a request show token details', async (t) => {
   t.ok(told.cached > 0 && told.cached < told.prompt);
   const share = `${((told.cached * 100) / told.prompt).toFixed(1).replace('.0', '')}%`;
-  const usage = plain(await owner.get(`/companies/${company}/usage`, english));
+  const usage = textOf(await owner.get(`/companies/${company}/usage`, english));
   t.match(usage, `${CHAT} 1 ${told.cached} ${share} 0 0 0 0`);
   const [{ key }] = (await office.sql`select api_key_id as key from api_usage`) as unknown as [{ key: string }];
-  const ofKey = plain(await owner.get(`/companies/${company}/usage?key=${key}`, english));
+  const ofKey = textOf(await owner.get(`/companies/${company}/usage?key=${key}`, english));
   t.notMatch(ofKey, 'Token details');
   const sums = (await owner.get(`/companies/${company}/usage.csv`)).text.split('\n');
   t.match(sums[0], /,cached_tokens,cache_write_tokens,audio_prompt_tokens,reasoning_tokens,audio_completion_tokens$/);
   t.match(sums[1], new RegExp(`^${CHAT},.*,${told.cached},0,0,0,0$`));
-  const request = plain(await owner.get(`/companies/${company}/requests/${id}`, english));
+  const request = textOf(await owner.get(`/companies/${company}/requests/${id}`, english));
   t.match(request, `Of the prompt tokens ${told.cached} from the cache, 0 audio`);
 });
 
@@ -58,12 +53,12 @@ t.test('the upstream’s own cost is for operators', async (t) => {
     t.notMatch(text, new RegExp(`${told.cost.replace('.', '[.,]')}|upstream_cost|USD`), page);
   }
   t.equal((await owner.get('/margin')).status, 403);
-  t.match(plain(await operator.get(`/requests/${id}`, english)), `Upstream's cost ${told.cost} USD`);
+  t.match(textOf(await operator.get(`/requests/${id}`, english)), `Upstream's cost ${told.cost} USD`);
   const [heading, row] = (await operator.get(`/companies/${company}/ledger.csv`)).text.split('\n');
   t.match(heading, /,upstream_cost,upstream_currency$/);
   t.match(row, new RegExp(`,${told.cached},,0,0,0,${told.cost.replace('.', '\\.')},USD$`));
   const margin = await operator.get('/margin', english);
-  t.match(plain(margin).replaceAll(' ', ''), `€${told.eur}`, 'exact, in EUR');
-  t.match(plain(margin), /1 USD is counted as 0\.5 EUR in every month\./);
-  t.match(plain(margin), "Margin by upstream's cost");
+  t.match(textOf(margin).replaceAll(' ', ''), `€${told.eur}`, 'exact, in EUR');
+  t.match(textOf(margin), /1 USD is counted as 0\.5 EUR in every month\./);
+  t.match(textOf(margin), "Margin by upstream's cost");
 });

@@ -19,7 +19,7 @@ import t, { type Test } from 'tap';
 import { systemProcesses } from '../../../src/runtime/processes.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import { type Embedded, findEmbedded, startEmbedded } from '../../../src/store/schema/embedded.ts';
-import { CHILD_ENV } from '../../support/child.ts';
+import { CHILD_ENV, isAlive } from '../../support/child.ts';
 import { until } from '../../support/until.ts';
 
 const MS = 10_000;
@@ -277,12 +277,4 @@ async function starter(t: Test, dataDir: string): Promise<Starter> {
       await once(child, 'exit');
     },
   };
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
 }

@@ -1,0 +1,130 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import t from 'tap';
+import { ROUTES } from '../../src/admin/pages.ts';
+import { openDatabase } from '../../src/store/connection/pool.ts';
+import { closeStatement } from '../support/statement.ts';
+import { until } from '../support/until.ts';
+import { addUsage } from '../support/usage.ts';
+import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
+import { paint } from './paint.ts';
+import { signedIn, startOffice } from './people.ts';
+
+/** Every page there is, with something on it: axe-core judges it once on each window and in each colour scheme. */
+
+const office = await startOffice(t);
+const { sql, people } = office;
+const { company } = office.customer;
+const base = `/companies/${company}`;
+
+await paint(sql, company);
+const { headers } = await office.customer.chat();
+const request = headers.get('x-request-id') as string;
+await until(async () => (await sql`select from request_trail where request_id = ${request}`).length > 0, 'its row');
+const [{ closed, open }] = await sql<[{ closed: string; open: string }]>`
+  select to_char(now() - interval '2 months', 'YYYY-MM') as closed, to_char(now() - interval '1 month', 'YYYY-MM') as open`;
+await addUsage(sql, [{ company, month: `${closed}-01`, prompt: 1000, input: '0.002' }]);
+const db = openDatabase({ url: office.databaseUrl });
+await closeStatement(db, company, `${closed}-01`);
+await db.close();
+await sql`insert into model_cost_prices (slug, valid_from, input, output) values ('aurora-swift', '2026-01-01', 0.00007, 0.0009)`;
+const operator = await signedIn(office, 'operator');
+
+for (const place of ['', base]) await operator.post(`${place}/tokens`, { name: 'Deploy', access: 'write' });
+const invited = await operator.post(`${base}/people`, { email: 'mona@customer.example', role: 'member' });
+const invitation = new URL(/id="link"[^>]*>([^<]+)/.exec(invited.text)?.[1] as string).pathname;
+
+/** What stands in the address of a route, by its name there. */
+const ids: Record<string, string> = {
+  company,
+  request,
+  key: await idOf(sql`select id from api_keys where name = 'Newsroom CMS'`),
+  model: await idOf(sql`select id from models where slug = 'aurora-swift'`),
+  cost: await idOf(sql`select id from model_cost_prices`),
+  assistant: await idOf(sql`select id from assistants where name = 'Headline coach'`),
+  user: await idOf(sql`select id from users where role = 'member'`),
+  token: await idOf(sql`select id from admin_tokens where company_id is null`),
+};
+const tokenOfCompany = await idOf(sql`select id from admin_tokens where company_id is not null`);
+/** What follows the address of a route. */
+const queries: Record<string, string> = {
+  '/companies/:company/usage': `?from=${open}-08&to=${open}-11`, // each bar of its chart has a row and a picture
+  '/companies/:company/statements/month': `?month=${closed}`,
+  '/companies/:company/statements/close': `?month=${open}`,
+  '/companies/statements/month': `?month=${open}`,
+};
+/** The forms that lead to a page, which can be opened for a minute. */
+const forms: Record<string, readonly [path: string, fields: Record<string, string>]> = {
+  '/companies/:company/access/:key/shown': [
+    `${base}/access/create`,
+    { name: 'Website search', scope: 'chat', id: randomUUID(), claim: randomBytes(32).toString('base64url') },
+  ],
+  '/companies/:company/invitations/:invitation/shown': [
+    `${base}/people`,
+    { email: 'nora@customer.example', role: 'member' },
+  ],
+  '/tokens/:token/shown': ['/tokens', { name: 'Terraform', access: 'write' }],
+  '/companies/:company/tokens/:token/shown': [`${base}/tokens`, { name: 'Billing', access: 'read' }],
+};
+/** What is no page: files, what leads to another page, and a text that a script asks for. */
+const NO_PAGES =
+  /\.(csv|json|tar\.gz)$|^\/companies\/:company$|^\/alerts$|^\/companies\/:company\/playground\/:request$/;
+const ROUTES_TO_GET = ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path);
+
+const browser = await startBrowser(t);
+
+t.test('every page', async (t) => {
+  const { page, complaints } = await openTab(browser, office.adminUrl);
+  t.teardown(() => page.context().close());
+  await page
+    .context()
+    .addCookies([...operator.cookies].map(([name, value]) => ({ name, value, url: office.adminUrl })));
+  const csrf = await operator.csrf();
+  for (const path of ROUTES_TO_GET.filter((path) => !NO_PAGES.test(path))) {
+    let address = addressOf(path);
+    const [action, fields] = forms[path] ?? [];
+    if (action !== undefined) {
+      const options = { form: { csrf, ...fields }, maxRedirects: 0, headers: { origin: office.adminUrl } };
+      address = (await page.request.post(action, options)).headers().location as string;
+    }
+    const answer = await page.goto(address);
+    t.equal(answer?.status(), 200, path);
+    t.equal(page.url(), office.adminUrl + address, `${path} leads nowhere else`);
+    t.same(await examine(page, path.replaceAll(/\W+/g, '-')), [], path);
+  }
+  t.same(complaints, []);
+});
+
+t.test('what is no page', async (t) => {
+  for (const path of ROUTES_TO_GET.filter((path) => NO_PAGES.test(path))) {
+    const { status, headers } = await operator.get(addressOf(path));
+    t.notOk(status === 200 && headers.get('content-type')?.includes('html'), path);
+  }
+});
+
+t.test('every page of a customer that differs from that of the operator', async (t) => {
+  const { page, complaints } = await signedInTab(t, office, people.owner);
+  for (const path of ['/usage', '/access', '/settings', '/models', '/requests', `/requests/${request}`]) {
+    await page.goto(base + path);
+    t.same(await examine(page, `owner${path.replace(request, 'request')}`), [], path);
+  }
+  t.same(complaints, []);
+});
+
+t.test('pages without a session', async (t) => {
+  const { page, complaints } = await openTab(browser, office.adminUrl);
+  t.teardown(() => page.context().close());
+  for (const path of ['/sign-in', invitation, '/nowhere']) {
+    await page.goto(path);
+    t.same(await examine(page, path.slice(0, 12)), [], path);
+  }
+  t.same(complaints, []);
+});
+
+function addressOf(path: string): string {
+  const own = path.startsWith('/companies/:company/tokens') ? { ...ids, token: tokenOfCompany } : ids;
+  return path.replace(/:(\w+)/g, (_, name) => own[name] ?? name) + (queries[path] ?? '');
+}
+
+async function idOf(rows: PromiseLike<readonly Record<string, string>[]>): Promise<string> {
+  return (await rows)[0]?.id as string;
+}
