@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { installed } from '../test/faults/pooler.ts';
-import { describeRatios, writeReport } from './report.ts';
+import { describeRatios, exceeded, writeReport } from './report.ts';
 import type { Results } from './results.ts';
 import { startDatabase } from './run/database.ts';
 import { pinSelf } from './run/process.ts';
@@ -35,8 +35,10 @@ in bench/.
   --quick           only shows that everything works: one round of 0.2 s without
                     warm-up; writes nothing
   --base DIR        compares with DIR, a built checkout of another commit:
-                    prints the ratios of CPU, writes nothing. Sections:
-                    requests, paced and burst, or what --only names
+                    prints the ratios of CPU and of what is counted, writes
+                    nothing. Sections: requests, paced, burst and counts, or what
+                    --only names
+  --gate            with --base: exits with 1 when a ratio is above its bound
   --ledger-rows N   rows in the scale and pages sections (default 1000000; the
                     published tables have 10000000, some 5 and 20 GB of disk)
   --companies N     companies and keys in the scale section (default 100000);
@@ -86,7 +88,12 @@ async function measure(options: Options, results: Results): Promise<void> {
     await rig.stop();
     await server.stop();
   }
-  if (options.base !== undefined) process.stdout.write(`\n${describeRatios(results)}`);
+  if (options.base === undefined) return;
+  process.stdout.write(`\n${describeRatios(results)}`);
+  if (!options.gate) return;
+  const more = exceeded(results);
+  for (const line of more) console.error(line);
+  if (more.length > 0) process.exitCode = 1;
 }
 
 function write(results: Results): void {
@@ -132,6 +139,7 @@ function readOptions() {
       rounds: { type: 'string', default: '5' },
       seconds: { type: 'string', default: '3' },
       quick: { type: 'boolean', default: false },
+      gate: { type: 'boolean', default: false },
       base: { type: 'string' },
       'ledger-rows': { type: 'string', default: '1000000' },
       companies: { type: 'string', default: '100000' },
@@ -154,7 +162,7 @@ function readOptions() {
     if (!(value > 0)) throw new TypeError(`--${name} must be a number above 0`);
     return quick ? whenQuick : value;
   };
-  const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst']);
+  const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst', 'counts']);
   for (const name of only) if (!Object.hasOwn(ALL, name)) throw new TypeError(`there is no section ${name}`);
   // the first program meets a cold router and load generator, and V8 compiles it for that: a tenth of its CPU
   const targets: readonly TargetName[] =
@@ -166,6 +174,7 @@ function readOptions() {
     quick,
     targets,
     base,
+    gate: values.gate,
     ledgerRows: number('ledger-rows', 1000),
     companies: number('companies', 100),
     report,

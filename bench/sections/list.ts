@@ -1,6 +1,7 @@
 import type { Section } from '../run/rounds.ts';
 import { bodies } from './bodies.ts';
 import { burst } from './burst.ts';
+import { counts } from './counts.ts';
 import { distributed } from './distributed.ts';
 import { idle } from './idle.ts';
 import { latency } from './latency.ts';
@@ -24,6 +25,7 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   pauses,
   paced,
   burst,
+  counts,
   open,
   bodies,
   uploads,
