@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer';
 import { LF, numberEnd, stringEnd } from '../json/bytes.ts';
 import { GENERATED, NUMBER, type ObjectWalk, TEXT } from '../json/object-walk.ts';
 
@@ -10,6 +11,9 @@ const PATIENCE = 2;
 const MAX_TRIES = 16;
 /** A pattern that matched more often than this makes MAX_TRIES new comparisons possible. */
 const WORTHWHILE = 32;
+
+/** Bytes of a gap that are looked at one by one. */
+const MOST_LOOKED_AT = 64;
 
 const NONE = Buffer.alloc(0);
 const NO_VIEW = new DataView(new ArrayBuffer(0));
@@ -38,6 +42,8 @@ export class EventPattern {
   #usage: Position | null = null;
   /** Bytes of generated text in the fixed parts. */
   #generated = 0;
+  /** Whether the fixed parts are ASCII. */
+  #isAscii = false;
   /** Events in a row that did not match. */
   #misses = 0;
   /** Events that matched since the pattern was learned. */
@@ -109,6 +115,20 @@ export class EventPattern {
       walk.usageEnd = last.start + end;
     }
     return at;
+  }
+
+  /** Whether the event that was matched last is ASCII. False also where that would take long to find out. */
+  isAscii(b: Buffer): boolean {
+    const parts = this.#parts;
+    if (!this.#isAscii) return false;
+    for (let k = 1; k < parts.length; k++) {
+      const before = parts[k - 1] as FixedPart;
+      const from = before.start + before.length;
+      const to = (parts[k] as FixedPart).start;
+      if (to - from > MOST_LOOKED_AT) return false;
+      for (let i = from; i < to; i++) if ((b[i] as number) >= 0x80) return false;
+    }
+    return true;
   }
 
   /** Whether `learn` needs the values of an event that does not match. */
@@ -184,6 +204,7 @@ export class EventPattern {
     this.#parts = parts;
     this.#gaps = gaps;
     this.#generated = generated;
+    this.#isAscii = parts.every(({ start, length }) => isAscii(b.subarray(start, start + length)));
     return true;
   }
 }
