@@ -185,7 +185,7 @@ class ApiRequest implements BodyListener, ReplyListener {
         memory,
         load: this.#load,
         limit,
-        isTextAlone: () => call.isTextAlone(),
+        request: call,
       });
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
