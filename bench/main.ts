@@ -1,12 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { arch, cpus, platform, release, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { installed } from '../test/faults/pooler.ts';
 import { describeRatios, exceeded, writeReport } from './report.ts';
 import type { Results } from './results.ts';
+import { acceptedCommit, checkoutOf } from './run/base.ts';
 import { startDatabase } from './run/database.ts';
 import { pinSelf } from './run/process.ts';
 import { startRig } from './run/rig.ts';
@@ -34,11 +35,13 @@ in bench/.
                     (default 3)
   --quick           only shows that everything works: one round of 0.2 s without
                     warm-up; writes nothing
-  --base DIR        compares with DIR, a built checkout of another commit:
+  --base COMMIT     compares with another commit, or with a built checkout of it:
                     prints the ratios of CPU and of what is counted, writes
                     nothing. Sections: requests, paced, burst and counts, or what
                     --only names
-  --gate            with --base: exits with 1 when a ratio is above its bound
+  --gate            exits with 1 when a ratio is above its bound; without --base
+                    it compares with the last release, or until there is one with
+                    the commit that bench/run/base.ts names
   --ledger-rows N   rows in the scale and pages sections (default 1000000; the
                     published tables have 10000000, some 5 and 20 GB of disk)
   --companies N     companies and keys in the scale section (default 100000);
@@ -152,11 +155,9 @@ function readOptions() {
     process.exit(0);
   }
   const { quick, report } = values;
-  const base = values.base && resolve(values.base);
-  for (const checkout of report ? [] : [CHECKOUT, base ?? CHECKOUT]) {
-    if (!existsSync(join(checkout, 'dist/main.js')))
-      throw new TypeError(`${checkout} has no dist/main.js: build it first`);
-  }
+  const base = values.base ?? (values.gate ? acceptedCommit() : undefined);
+  if (!report && !existsSync(join(CHECKOUT, 'dist/main.js')))
+    throw new TypeError(`${CHECKOUT} has no dist/main.js: build it first`);
   const number = (name: 'rounds' | 'seconds' | 'ledger-rows' | 'companies', whenQuick: number): number => {
     const value = Number(values[name]);
     if (!(value > 0)) throw new TypeError(`--${name} must be a number above 0`);
@@ -173,7 +174,7 @@ function readOptions() {
     seconds: number('seconds', 0.2),
     quick,
     targets,
-    base,
+    base: base && checkoutOf(base),
     gate: values.gate,
     ledgerRows: number('ledger-rows', 1000),
     companies: number('companies', 100),

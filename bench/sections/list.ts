@@ -5,6 +5,7 @@ import { counts } from './counts.ts';
 import { distributed } from './distributed.ts';
 import { idle } from './idle.ts';
 import { latency } from './latency.ts';
+import { many } from './many.ts';
 import { metering } from './metering.ts';
 import { open } from './open.ts';
 import { paced } from './paced.ts';
@@ -27,6 +28,7 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   burst,
   counts,
   open,
+  many,
   bodies,
   uploads,
   metering,
