@@ -159,7 +159,8 @@ const FIRST_LETTERS = new WeakMap<readonly string[], Uint8Array>();
  * The lower-case letter that some parser could take a UTF-16 unit for: Go folds ſ and the Kelvin
  * sign, Java folds the dotless and the dotted i of Turkish. Other units stand for themselves.
  */
-export const FOLDED = Uint16Array.from({ length: 0x10000 }, (_, c) => (c >= 0x41 && c <= 0x5a ? c + 0x20 : c));
+export const FOLDED = new Uint16Array(0x10000);
+for (let c = 0; c < FOLDED.length; c++) FOLDED[c] = c >= 0x41 && c <= 0x5a ? c + 0x20 : c;
 FOLDED[0x17f] = 0x73; // s
 FOLDED[0x212a] = 0x6b; // k
 FOLDED[0x130] = 0x69; // i
