@@ -109,7 +109,7 @@ function of(names: readonly string[], kind: number): Kinds {
 }
 
 /** @param kinds of two with the same name the last counts */
-function nameTable(kinds: Kinds): NameTable {
+export function nameTable(kinds: Kinds): NameTable {
   const slots = new Uint8Array(SLOTS);
   const entries: Entry[][] = [[]];
   for (const [name, kind] of new Map(kinds)) {
