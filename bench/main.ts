@@ -1,12 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { arch, cpus, platform, release, tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { installed } from '../test/faults/pooler.ts';
-import { describeRatios, writeReport } from './report.ts';
+import { describeRatios, exceeded, writeReport } from './report.ts';
 import type { Results } from './results.ts';
+import { acceptedCommit, checkoutOf } from './run/base.ts';
 import { startDatabase } from './run/database.ts';
 import { pinSelf } from './run/process.ts';
 import { startRig } from './run/rig.ts';
@@ -34,9 +35,13 @@ in bench/.
                     (default 3)
   --quick           only shows that everything works: one round of 0.2 s without
                     warm-up; writes nothing
-  --base DIR        compares with DIR, a built checkout of another commit:
-                    prints the ratios of CPU, writes nothing. Sections:
-                    requests, paced and burst, or what --only names
+  --base COMMIT     compares with another commit, or with a built checkout of it:
+                    prints the ratios of CPU and of what is counted, writes
+                    nothing. Sections: requests, paced, burst and counts, or what
+                    --only names
+  --gate            exits with 1 when a ratio is above its bound; without --base
+                    it compares with the last release, or until there is one with
+                    the commit that bench/run/base.ts names
   --ledger-rows N   rows in the scale and pages sections (default 1000000; the
                     published tables have 10000000, some 5 and 20 GB of disk)
   --companies N     companies and keys in the scale section (default 100000);
@@ -86,7 +91,12 @@ async function measure(options: Options, results: Results): Promise<void> {
     await rig.stop();
     await server.stop();
   }
-  if (options.base !== undefined) process.stdout.write(`\n${describeRatios(results)}`);
+  if (options.base === undefined) return;
+  process.stdout.write(`\n${describeRatios(results)}`);
+  if (!options.gate) return;
+  const more = exceeded(results);
+  for (const line of more) console.error(line);
+  if (more.length > 0) process.exitCode = 1;
 }
 
 function write(results: Results): void {
@@ -132,6 +142,7 @@ function readOptions() {
       rounds: { type: 'string', default: '5' },
       seconds: { type: 'string', default: '3' },
       quick: { type: 'boolean', default: false },
+      gate: { type: 'boolean', default: false },
       base: { type: 'string' },
       'ledger-rows': { type: 'string', default: '1000000' },
       companies: { type: 'string', default: '100000' },
@@ -144,17 +155,15 @@ function readOptions() {
     process.exit(0);
   }
   const { quick, report } = values;
-  const base = values.base && resolve(values.base);
-  for (const checkout of report ? [] : [CHECKOUT, base ?? CHECKOUT]) {
-    if (!existsSync(join(checkout, 'dist/main.js')))
-      throw new TypeError(`${checkout} has no dist/main.js: build it first`);
-  }
+  const base = values.base ?? (values.gate ? acceptedCommit() : undefined);
+  if (!report && !existsSync(join(CHECKOUT, 'dist/main.js')))
+    throw new TypeError(`${CHECKOUT} has no dist/main.js: build it first`);
   const number = (name: 'rounds' | 'seconds' | 'ledger-rows' | 'companies', whenQuick: number): number => {
     const value = Number(values[name]);
     if (!(value > 0)) throw new TypeError(`--${name} must be a number above 0`);
     return quick ? whenQuick : value;
   };
-  const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst']);
+  const only = values.only ?? (base === undefined ? Object.keys(SECTIONS) : ['requests', 'paced', 'burst', 'counts']);
   for (const name of only) if (!Object.hasOwn(ALL, name)) throw new TypeError(`there is no section ${name}`);
   // the first program meets a cold router and load generator, and V8 compiles it for that: a tenth of its CPU
   const targets: readonly TargetName[] =
@@ -165,7 +174,8 @@ function readOptions() {
     seconds: number('seconds', 0.2),
     quick,
     targets,
-    base,
+    base: base && checkoutOf(base),
+    gate: values.gate,
     ledgerRows: number('ledger-rows', 1000),
     companies: number('companies', 100),
     report,

@@ -47,6 +47,7 @@ export class Connection {
   readonly #address: Address;
   readonly #tally: Tally;
   readonly #bytesPerSecond: number;
+  readonly #readEveryMs: number;
   #socket: Socket | null = null;
   #state: State = 'idle';
   #rest: Buffer | null = null; // an incomplete head or line
@@ -64,8 +65,12 @@ export class Connection {
   #onEnd: ((whole: boolean) => void) | null = null;
   #request: Buffer | null = null; // kept until the first byte of the answer, on a connection used before
 
-  /** @param bytesPerSecond how fast it sends; default: as fast as the other side takes it */
-  constructor(address: Address, tally: Tally, bytesPerSecond = Number.POSITIVE_INFINITY) {
+  /**
+   * @param bytesPerSecond how fast it sends; default: as fast as the other side takes it
+   * @param readEveryMs how often it reads what has come; default: always
+   */
+  constructor(address: Address, tally: Tally, bytesPerSecond = Number.POSITIVE_INFINITY, readEveryMs = 0) {
+    this.#readEveryMs = readEveryMs;
     this.#address = address;
     this.#tally = tally;
     this.#bytesPerSecond = bytesPerSecond;
@@ -113,6 +118,12 @@ export class Connection {
     const socket: Socket = tls ? connectTls(secure) : connect({ host, port });
     socket.setNoDelay(true);
     socket.on('data', (data: Buffer) => this.#read(data));
+    if (this.#readEveryMs > 0) {
+      socket.on('data', () => {
+        socket.pause();
+        setTimeout(() => socket.resume(), this.#readEveryMs);
+      });
+    }
     socket.on('error', (error: NodeJS.ErrnoException) => this.#fail(error.code ?? error.message));
     socket.on('close', () => {
       if (this.#socket !== socket) return;

@@ -20,6 +20,8 @@ export interface Running {
  * Closed loop: keeps `connections` exchanges open at once, each followed by the next, a failed one after 50 ms.
  * @param request the bytes of the n-th request
  * @param bytesPerSecond how fast each connection sends; default: as fast as the other side takes it
+ * @param readEveryMs how often each reads what has come; default: always
+ * @param rampMs in which the connections begin, one after the other; default: at once
  */
 export function closedLoop(
   address: Address,
@@ -27,10 +29,12 @@ export function closedLoop(
   request: (n: number) => Buffer,
   tally: Tally,
   bytesPerSecond?: number,
+  readEveryMs?: number,
+  rampMs = 0,
 ): Running {
   let [sent, ended, stopped] = [0, 0, false];
   const all = Array.from({ length: connections }, (_, k) => {
-    const connection = new Connection(address, tally, bytesPerSecond);
+    const connection = new Connection(address, tally, bytesPerSecond, readEveryMs);
     const next = (): void => {
       if (stopped) return;
       connection.send(request(sent++), (whole) => {
@@ -40,8 +44,9 @@ export function closedLoop(
       });
     };
     // those that send at a pace begin one after the other, so that their requests do not end together
-    if (bytesPerSecond === undefined) next();
-    else setTimeout(next, (k / connections) * (request(0).length / bytesPerSecond) * 1000);
+    const ms = bytesPerSecond === undefined ? rampMs : (request(0).length / bytesPerSecond) * 1000;
+    if (ms === 0) next();
+    else setTimeout(next, (k / connections) * ms);
     return connection;
   });
   const drain = (): void => {

@@ -19,6 +19,10 @@ export interface Load extends Omit<BodyShape, 'model'> {
   readonly rate?: number;
   /** How fast each connection sends; default: as fast as the other side takes it. Without `rate`. */
   readonly bytesPerSecond?: number;
+  /** How often each connection reads what has come; default: always. Without `rate`. */
+  readonly readEveryMs?: number;
+  /** In which the connections begin, one after the other; default: at once. Without `rate`. */
+  readonly rampMs?: number;
   /** Requests take the keys of this many companies in turn, and are made one by one; all are the same when absent. */
   readonly keys?: number;
 }
@@ -40,7 +44,7 @@ function start(load: Load): void {
   tally = newTally();
   running = rate
     ? openLoop(address, { perSecond: rate, random: true }, request, tally, connections)
-    : closedLoop(address, connections, request, tally, load.bytesPerSecond);
+    : closedLoop(address, connections, request, tally, load.bytesPerSecond, load.readEveryMs, load.rampMs);
 }
 
 process.on('message', (order: Order) => {

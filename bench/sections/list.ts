@@ -1,9 +1,11 @@
 import type { Section } from '../run/rounds.ts';
 import { bodies } from './bodies.ts';
 import { burst } from './burst.ts';
+import { counts } from './counts.ts';
 import { distributed } from './distributed.ts';
 import { idle } from './idle.ts';
 import { latency } from './latency.ts';
+import { many } from './many.ts';
 import { metering } from './metering.ts';
 import { open } from './open.ts';
 import { paced } from './paced.ts';
@@ -24,7 +26,9 @@ export const SECTIONS: Readonly<Record<string, Section>> = {
   pauses,
   paced,
   burst,
+  counts,
   open,
+  many,
   bodies,
   uploads,
   metering,

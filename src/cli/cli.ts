@@ -9,7 +9,6 @@ import { BackupRefused } from '../store/schema/backup.ts';
 import { DistributionRefused } from '../store/schema/distribution.ts';
 import { MigrationRefused } from '../store/schema/migrate.ts';
 import { RestoreRefused, RestoreUnfinished } from '../store/schema/restore.ts';
-import { COMMANDS } from './commands.ts';
 import { ArgumentError, type Command, type Context, Failure, flag, optional, parseCommand } from './frame/command.ts';
 import { withDatabase } from './frame/database.ts';
 import { commandHelp, overview, serveNotes } from './frame/help.ts';
@@ -39,6 +38,9 @@ const SERVE = {
     return serveNotes();
   },
 };
+
+/** A command of the list, or the one that serves. */
+type AnyCommand = Command | typeof SERVE;
 
 /** The advice for things that were not found, or that exist already. */
 const HINTS: Readonly<Record<RefusedChange['reason'], Readonly<Partial<Record<Noun, string>>>>> = {
@@ -103,14 +105,17 @@ const EXPECTED = [
 export async function runCli(invocation: Invocation): Promise<number> {
   const { stdout, stderr } = invocation;
   const argv = invocation.argv[0] === 'help' ? [...invocation.argv.slice(1), '--help'] : invocation.argv;
-  const command = [SERVE, ...COMMANDS].find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
+  // loaded only where it is not the gateway that starts: the commands would add a tenth to what it takes at rest
+  const commands: readonly AnyCommand[] =
+    argv[0] === SERVE.name ? [SERVE] : [SERVE, ...(await import('./commands.ts')).COMMANDS];
+  const command = commands.find(({ name }) => name === argv.slice(0, name.split(' ').length).join(' '));
   // A reader may close the pipe early, as head does: write() below sees that error.
   const ignore = (): void => {};
   for (const stream of [stdout, stderr]) stream.on('error', ignore);
   try {
-    if (command === undefined) return await print(stdout, aboutProgram(argv));
+    if (command === undefined) return await print(stdout, aboutProgram(argv, commands));
     const parsed = parseCommand(command, argv.slice(command.name.split(' ').length));
-    if (parsed.help) return await print(stdout, helpOn(command, ...verbsOf(command.name)));
+    if (parsed.help) return await print(stdout, helpOn(command, ...verbsOf(command.name, commands)));
     const { workers = invocation.env.WORKERS } = parsed.values as { workers?: string };
     const config = readConfig({ ...invocation.env, WORKERS: workers }, parseDatabaseUrl);
     if ('run' in command) return await runCommand(command, parsed, config, invocation);
@@ -169,13 +174,13 @@ async function runServe({ json, values }: Parsed, config: Config, { stdout, serv
 }
 
 /** Help or version. @throws ArgumentError when the arguments name no command */
-function aboutProgram(argv: readonly string[]): string {
+function aboutProgram(argv: readonly string[], commands: readonly AnyCommand[]): string {
   const [noun, verb] = argv;
   if (noun === '--version') return `tollgate ${programVersion()}`;
-  if (noun === undefined || noun === '--help' || noun === '-h') return overview(programVersion(), [SERVE, ...COMMANDS]);
+  if (noun === undefined || noun === '--help' || noun === '-h') return overview(programVersion(), commands);
 
   if (noun.startsWith('-')) throw new ArgumentError(`unknown option ${noun}; options come after the command`);
-  const related = verbsOf(noun);
+  const related = verbsOf(noun, commands);
   if (related.length === 0) {
     throw new ArgumentError(`unknown command ${JSON.stringify(noun)}; "tollgate --help" lists all commands`);
   }
@@ -187,8 +192,8 @@ function aboutProgram(argv: readonly string[]): string {
 }
 
 /** The commands about a noun. */
-function verbsOf(noun: string): Command[] {
-  return COMMANDS.filter(({ name }) => name.startsWith(`${noun} `));
+function verbsOf(noun: string, commands: readonly AnyCommand[]): AnyCommand[] {
+  return commands.filter(({ name }) => name.startsWith(`${noun} `));
 }
 
 function helpOn(...commands: readonly Omit<Command, 'run'>[]): string {

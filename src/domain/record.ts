@@ -1,3 +1,4 @@
+import { CLOSE_BRACE } from '../json/bytes.ts';
 import { writeWhole } from '../json/decimal.ts';
 import type { UsageDetails } from '../json/usage.ts';
 import { IsoTime } from './iso.ts';
@@ -60,9 +61,11 @@ export class RecordWriter {
     next += end.length;
     this.#iso.write(bytes, next - TIME_END, admission.at);
     if (costCenter === '' && details === null) return next;
-    const told = details === null ? '' : detailsText(details, record.currency);
-    const label = costCenter === '' ? '' : COST_CENTER + asciiJson(costCenter);
-    return next - 1 + bytes.write(`${told}${label}}`, next - 1, 'latin1'); // over the closing brace
+    next--; // over the closing brace
+    if (details !== null) next = writeDetails(bytes, next, details, record.currency);
+    if (costCenter !== '') next += bytes.write(COST_CENTER + asciiJson(costCenter), next, 'latin1');
+    bytes[next] = CLOSE_BRACE;
+    return next + 1;
   }
 
   #sharedOf(model: Model): Shared {
@@ -97,20 +100,30 @@ const COST = Buffer.from(',"cost_eur":');
 const COST_CENTER = ',"cost_center":';
 const DIGITS = COMPLETION.length + COST.length + 80; // two counts and the cost, without the digits of the prices
 
+const CACHED = Buffer.from(',"cached_tokens":');
+const CACHE_WRITE = Buffer.from(',"cache_write_tokens":');
+const AUDIO_PROMPT = Buffer.from(',"audio_prompt_tokens":');
+const REASONING = Buffer.from(',"reasoning_tokens":');
+const AUDIO_COMPLETION = Buffer.from(',"audio_completion_tokens":');
+
 /** Five names and counts, and the cost with its currency. */
 const DETAILS_ROOM = 320;
 
-/** Members for what was told, each with a comma before it. */
-function detailsText(details: UsageDetails, currency: string): string {
+/** Writes the members for what was told, each with a comma before it. @returns the offset behind them */
+function writeDetails(bytes: Buffer, at: number, details: UsageDetails, currency: string): number {
   const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
-  let text = '';
-  if (cached !== null) text += `,"cached_tokens":${cached}`;
-  if (cacheWrite !== null) text += `,"cache_write_tokens":${cacheWrite}`;
-  if (audioPrompt !== null) text += `,"audio_prompt_tokens":${audioPrompt}`;
-  if (reasoning !== null) text += `,"reasoning_tokens":${reasoning}`;
-  if (audioCompletion !== null) text += `,"audio_completion_tokens":${audioCompletion}`;
-  if (cost !== null) text += `,"upstream_cost":${cost},"upstream_currency":"${currency}"`;
-  return text;
+  if (cached !== null) at = writeCount(bytes, at, CACHED, cached);
+  if (cacheWrite !== null) at = writeCount(bytes, at, CACHE_WRITE, cacheWrite);
+  if (audioPrompt !== null) at = writeCount(bytes, at, AUDIO_PROMPT, audioPrompt);
+  if (reasoning !== null) at = writeCount(bytes, at, REASONING, reasoning);
+  if (audioCompletion !== null) at = writeCount(bytes, at, AUDIO_COMPLETION, audioCompletion);
+  if (cost === null) return at;
+  return at + bytes.write(`,"upstream_cost":${cost},"upstream_currency":"${currency}"`, at, 'latin1');
+}
+
+function writeCount(bytes: Buffer, at: number, name: Buffer, count: number): number {
+  bytes.set(name, at);
+  return writeWhole(bytes, at + name.length, count);
 }
 
 function startOf({ starts }: Shared, { slug, upstream }: Model, endpoint: Endpoint): Buffer {

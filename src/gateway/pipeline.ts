@@ -185,7 +185,7 @@ class ApiRequest implements BodyListener, ReplyListener {
         memory,
         load: this.#load,
         limit,
-        isTextAlone: () => call.isTextAlone(),
+        request: call,
       });
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
@@ -245,7 +245,8 @@ class ApiRequest implements BodyListener, ReplyListener {
     if (key === null) throw new GatewayError('invalid_api_key');
     this.#summary.keyId = key.id;
     this.#summary.companyId = key.companyId;
-    if (key.expiresAt <= this.#services.clock()) {
+    // most keys never expire, and then nobody asks what time it is
+    if (key.expiresAt !== Number.POSITIVE_INFINITY && key.expiresAt <= this.#services.clock()) {
       throw new GatewayError('invalid_api_key').by(key.expiresAt === REVOKED ? 'key.revoked_at' : 'key.expires_at');
     }
     if (key.restriction !== null) this.#requireNetwork(key.restriction);

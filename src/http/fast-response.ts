@@ -4,7 +4,7 @@ import type { ClientResponse, ResponseListener, ResponseStream } from './exchang
 import type { FastRequest } from './fast-request.ts';
 import { FramedStream, type StreamedResponse } from './framed-stream.ts';
 import { lingerAfterAnswer } from './linger.ts';
-import { answerHead } from './response-head.ts';
+import { answerHead, answerText } from './response-head.ts';
 
 /** The fields that Node's own `writeHead` leaves set. */
 interface Internals {
@@ -32,7 +32,7 @@ export class FastResponse extends ServerResponse<FastRequest> implements ClientR
 
   send(status: number, headers: readonly string[], body: Buffer | string): void {
     this.#setHead(status, headers, false);
-    this.end(body, 'latin1');
+    this.end(answerText(body), 'latin1');
     this.listener?.onSent();
   }
 

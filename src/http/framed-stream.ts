@@ -4,7 +4,7 @@ import { BufferPool } from '../runtime/buffer-pool.ts';
 import type { ResponseListener, ResponseStream } from './exchange.ts';
 
 /** Nearly always holds what one read of the upstream's socket yields, 16 KiB, with the frame around it. */
-const BUFFER_BYTES = 20_480;
+export const STREAM_BUFFER = 20_480;
 /** Room for a chunk's head (seven hex digits, CR LF), and for CR LF and the last chunk behind its data. */
 const HEAD = 9;
 const TAIL = 7;
@@ -66,7 +66,7 @@ export class FramedStream implements ResponseStream {
     for (;;) {
       this.#buffer ??= this.#pool.take();
       const to = this.#to;
-      const length = Math.min(end - start, BUFFER_BYTES - TAIL - to);
+      const length = Math.min(end - start, STREAM_BUFFER - TAIL - to);
       this.#to = to + length;
       bytes.copy(this.#buffer, to, start, start + length);
       start += length;
@@ -144,7 +144,7 @@ export class FramedStream implements ResponseStream {
   }
 }
 
-/** The buffers that the streams of one server gather in. */
+/** The buffers that the streams of one server gather in, and in which small answers are put together. */
 export function streamBuffers(): BufferPool {
-  return new BufferPool(BUFFER_BYTES);
+  return new BufferPool(STREAM_BUFFER);
 }

@@ -13,6 +13,7 @@ import type {
 } from './exchange.ts';
 import { closeIdle, lingerAfterAnswer } from './linger.ts';
 import { RequestHead } from './request-head.ts';
+import { answerText } from './response-head.ts';
 
 const BODY_READ =
   'the body of the request was read before the gateway got it: mount the handler before any body parser';
@@ -133,8 +134,7 @@ export class PlainResponse implements ClientResponse {
 
   send(status: number, headers: readonly string[], body: Buffer | string): void {
     this.#res.writeHead(status, this.#complete(headers));
-    if (typeof body === 'string') this.#res.end(body, 'latin1');
-    else this.#res.end(body);
+    this.#res.end(answerText(body), 'latin1');
     this.#listener?.onSent();
   }
 

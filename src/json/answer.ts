@@ -2,8 +2,9 @@ import { CLOSE_BRACE, COLON, OPEN_BRACE, skipSpace } from './bytes.ts';
 import type { Hidden } from './hidden.ts';
 import type { MemberTable } from './member-table.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
+import { plainUsage } from './plain-usage.ts';
 import type { Edit } from './splice.ts';
-import { readUsage, type ToldUsage } from './usage.ts';
+import { readUsage, readUsageMembers, type ToldUsage, type UsageReader } from './usage.ts';
 
 const NOTHING = Buffer.alloc(0);
 const USAGE_NAME = Buffer.from('"usage"');
@@ -59,13 +60,18 @@ export function scanAnswer(
   }
   return {
     edits,
-    usage: walk.usageStart < 0 ? null : readUsage(body.toString('utf8', walk.usageStart, walk.usageEnd), table.usage),
+    usage: walk.usageStart < 0 ? null : usageAt(body, walk.usageStart, walk.usageEnd, table.usage),
     error: walk.errorStart >= 0,
     hasResult: walk.hasResult,
     generatedBytes: walk.generated,
     textStart: walk.textStart,
     textEnd: walk.textEnd,
   };
+}
+
+function usageAt(body: Buffer, start: number, end: number, reader: UsageReader): ToldUsage | null {
+  const plain = plainUsage(body, start, end);
+  return plain === null ? readUsage(body.toString('utf8', start, end), reader) : readUsageMembers(plain, reader);
 }
 
 /**

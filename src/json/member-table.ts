@@ -36,7 +36,7 @@ export interface NameTable {
   /** For each `slotOf` the index in `entries`; 0: none. */
   readonly slots: Uint8Array;
   readonly entries: readonly (readonly Entry[])[];
-  /** For each first byte of a key the index of the beginnings in `parts`, and of ends for each last byte; 0: none. */
+  /** For each `pairOf` the first two bytes of a key the index of the beginnings in `parts`, and of ends for the last two; 0: none. */
   readonly firsts: Uint8Array;
   readonly lasts: Uint8Array;
   readonly parts: readonly (readonly Entry[])[];
@@ -76,6 +76,7 @@ interface MemberNames {
 }
 
 const SLOTS = 1024;
+const PAIRS = 1024;
 const REST = '*';
 
 /** No member is anything: the inside of what is generated, and of what the caller wrote. */
@@ -108,7 +109,7 @@ function of(names: readonly string[], kind: number): Kinds {
 }
 
 /** @param kinds of two with the same name the last counts */
-function nameTable(kinds: Kinds): NameTable {
+export function nameTable(kinds: Kinds): NameTable {
   const slots = new Uint8Array(SLOTS);
   const entries: Entry[][] = [[]];
   for (const [name, kind] of new Map(kinds)) {
@@ -116,14 +117,15 @@ function nameTable(kinds: Kinds): NameTable {
     const bytes = Buffer.from(name);
     add(slots, slotOf(bytes, 0, bytes.length), entries, { bytes, kind });
   }
-  const firsts = new Uint8Array(256);
-  const lasts = new Uint8Array(256);
+  const firsts = new Uint8Array(PAIRS);
+  const lasts = new Uint8Array(PAIRS);
   const parts: Entry[][] = [[]];
   for (const [name, kind] of kinds) {
     if (!name.includes(REST)) continue;
     const bytes = Buffer.from(name.replace(REST, ''));
-    if (name.endsWith(REST)) add(firsts, bytes[0] as number, parts, { bytes, kind });
-    else add(lasts, bytes.at(-1) as number, parts, { bytes, kind });
+    if (bytes.length < 2) throw new RangeError(`a part of a name has two characters at least: ${name}`);
+    if (name.endsWith(REST)) add(firsts, pairOf(bytes, 0), parts, { bytes, kind });
+    else add(lasts, pairOf(bytes, bytes.length - 2), parts, { bytes, kind });
   }
   return { slots, entries, firsts, lasts, parts };
 }
@@ -137,6 +139,11 @@ function slotOf(b: Buffer, start: number, length: number): number {
   return (length * 37 + (b[start] as number) * 11 + (b[start + length - 1] as number) * 5) & (SLOTS - 1);
 }
 
+/** Of two bytes, because a single one is that of nearly every key: "content" begins like "cost" and ends like it. */
+function pairOf(b: Buffer, at: number): number {
+  return ((b[at] as number) * 31 + (b[at + 1] as number)) & (PAIRS - 1);
+}
+
 /** The kind of the entry whose name is written at `start`, without escapes; OTHER where there is none. */
 export function kindAmong(table: NameTable, b: Buffer, start: number, length: number): number {
   const slot = table.slots[slotOf(b, start, length)] as number;
@@ -147,8 +154,8 @@ export function kindAmong(table: NameTable, b: Buffer, start: number, length: nu
       if (equals(b, start, length, bytes)) return kind;
     }
   }
-  const first = table.firsts[b[start] as number] as number;
-  const last = table.lasts[b[start + length - 1] as number] as number;
+  const first = table.firsts[pairOf(b, start)] as number; // of a key of one byte, one is its quote
+  const last = table.lasts[pairOf(b, start + length - 2)] as number;
   return (first | last) === 0 ? OTHER : kindOfPart(table, first, last, b, start, length);
 }
 

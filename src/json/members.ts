@@ -128,9 +128,11 @@ export function setMember(object: Record<string, unknown>, name: string, value: 
  * @param governed names in lower case ASCII
  */
 export function ambiguous(members: Members, governed: readonly string[]): string | null {
+  const letters = governed.length > 2 ? firstLetters(governed) : null;
   for (let i = 0; i < members.length; i++) {
     const { name } = members[i] as Member;
-    const first = FOLDED[name.charCodeAt(0)];
+    const first = FOLDED[name.charCodeAt(0)] as number;
+    if (letters !== null && letters[first] !== 1) continue;
     for (const plain of governed) {
       if (plain.charCodeAt(0) !== first || !foldsTo(name, plain)) continue;
       if (name !== plain) return plain;
@@ -140,11 +142,25 @@ export function ambiguous(members: Members, governed: readonly string[]): string
   return null;
 }
 
+/** 1 for each character with which one of the names begins. Made once for each list: most members begin with none. */
+function firstLetters(governed: readonly string[]): Uint8Array {
+  let letters = FIRST_LETTERS.get(governed);
+  if (letters === undefined) {
+    letters = new Uint8Array(0x80);
+    for (const name of governed) letters[name.charCodeAt(0)] = 1;
+    FIRST_LETTERS.set(governed, letters);
+  }
+  return letters;
+}
+
+const FIRST_LETTERS = new WeakMap<readonly string[], Uint8Array>();
+
 /**
  * The lower-case letter that some parser could take a UTF-16 unit for: Go folds ſ and the Kelvin
  * sign, Java folds the dotless and the dotted i of Turkish. Other units stand for themselves.
  */
-export const FOLDED = Uint16Array.from({ length: 0x10000 }, (_, c) => (c >= 0x41 && c <= 0x5a ? c + 0x20 : c));
+export const FOLDED = new Uint16Array(0x10000);
+for (let c = 0; c < FOLDED.length; c++) FOLDED[c] = c >= 0x41 && c <= 0x5a ? c + 0x20 : c;
 FOLDED[0x17f] = 0x73; // s
 FOLDED[0x212a] = 0x6b; // k
 FOLDED[0x130] = 0x69; // i

@@ -30,7 +30,10 @@ export function pairSet(...pairs: readonly string[]): PairSet {
   const set = new Uint8Array(65_536);
   for (const [one = '', two = ''] of pairs) {
     const [before, last] = [letterSet(one), letterSet(two)];
-    for (let pair = 0; pair < set.length; pair++) if (before[pair >> 8] === 1 && last[pair & 255] === 1) set[pair] = 1;
+    for (let first = 0; first < 256; first++) {
+      if (before[first] === 0) continue;
+      for (let k = 0; k < 256; k++) if (last[k] === 1) set[first * 256 + k] = 1;
+    }
   }
   return set;
 }

@@ -5,9 +5,24 @@ export interface Edit {
   readonly bytes: Buffer;
 }
 
-/** The body with the edits made; all other bytes stay as they are. */
+/**
+ * A copy of the body with the edits made; all other bytes stay as they are.
+ * @param edits sorted by start, not overlapping
+ */
 export function splice(body: Buffer, edits: readonly Edit[]): Buffer {
-  return Buffer.concat(splicePieces([body], edits));
+  let { length } = body;
+  for (const { start, end, bytes } of edits) length += bytes.length - (end - start);
+  const out = Buffer.allocUnsafe(length);
+  let at = 0;
+  let from = 0;
+  for (const { start, end, bytes } of edits) {
+    at += body.copy(out, at, from, start);
+    out.set(bytes, at);
+    at += bytes.length;
+    from = end;
+  }
+  body.copy(out, at, from);
+  return out;
 }
 
 /**

@@ -174,7 +174,9 @@ function toldUsage(
 }
 
 function toldOrNull(details: UsageDetails): UsageDetails | null {
-  return Object.values(details).some((detail) => detail !== null) ? details : null;
+  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = details;
+  if (cached !== null || cacheWrite !== null || audioPrompt !== null) return details;
+  return reasoning !== null || audioCompletion !== null || cost !== null ? details : null;
 }
 
 const NONE: Members = {};

@@ -65,7 +65,8 @@ export abstract class DialectStream extends EventScanner {
 
   protected override readWhole(chunk: Buffer, i: number, room: number): number {
     let next = this.#pattern.match(chunk, i);
-    if (next === 0 || next - i > room) {
+    const isMatched = next !== 0 && next - i <= room;
+    if (!isMatched) {
       const { length } = chunk;
       const start = this.payloadOf(chunk, i);
       if (start < 0) return 0;
@@ -77,7 +78,9 @@ export abstract class DialectStream extends EventScanner {
       if (next === 0) return 0;
       if (this.isRepeated(chunk)) this.#pattern.learn(chunk, i, next);
     }
-    if (this.isSuspect && !isUtf8(chunk.subarray(i, next))) return 0;
+    if (!this.isKnownClean && !(isMatched && this.#pattern.isAscii(chunk))) {
+      if (this.isSuspect && !isUtf8(chunk.subarray(i, next))) return 0;
+    }
     this.note(chunk);
     this.#relayEdited(chunk, i, next);
     return next;

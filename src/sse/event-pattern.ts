@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer';
 import { LF, numberEnd, stringEnd } from '../json/bytes.ts';
 import { GENERATED, NUMBER, type ObjectWalk, TEXT } from '../json/object-walk.ts';
 
@@ -10,6 +11,9 @@ const PATIENCE = 2;
 const MAX_TRIES = 16;
 /** A pattern that matched more often than this makes MAX_TRIES new comparisons possible. */
 const WORTHWHILE = 32;
+
+/** Bytes of a gap that are looked at one by one. */
+const MOST_LOOKED_AT = 64;
 
 const NONE = Buffer.alloc(0);
 const NO_VIEW = new DataView(new ArrayBuffer(0));
@@ -38,6 +42,8 @@ export class EventPattern {
   #usage: Position | null = null;
   /** Bytes of generated text in the fixed parts. */
   #generated = 0;
+  /** Whether the fixed parts are ASCII; null: nobody asked. */
+  #isAscii: boolean | null = null;
   /** Events in a row that did not match. */
   #misses = 0;
   /** Events that matched since the pattern was learned. */
@@ -61,12 +67,7 @@ export class EventPattern {
     const gaps = this.#gaps;
     const parts = this.#parts;
     if (gaps.length === 0) return 0;
-    const memory = b.buffer;
-    if (memory !== this.#memory) {
-      this.#memory = memory;
-      this.#view = new DataView(memory);
-    }
-    const view = this.#view;
+    const view = this.#viewOf(b);
     const offset = b.byteOffset;
     const end = offset + b.length;
     let at = i;
@@ -111,6 +112,29 @@ export class EventPattern {
     return at;
   }
 
+  #viewOf({ buffer }: Buffer): DataView {
+    if (buffer !== this.#memory) {
+      this.#memory = buffer;
+      this.#view = new DataView(buffer);
+    }
+    return this.#view;
+  }
+
+  /** Whether the event that was matched last is ASCII. False also where that would take long to find out. */
+  isAscii(b: Buffer): boolean {
+    const parts = this.#parts;
+    this.#isAscii ??= parts.every(({ start, length }) => isAscii(b.subarray(start, start + length)));
+    if (!this.#isAscii) return false;
+    for (let k = 1; k < parts.length; k++) {
+      const before = parts[k - 1] as FixedPart;
+      const from = before.start + before.length;
+      const to = (parts[k] as FixedPart).start;
+      if (to - from > MOST_LOOKED_AT) return false;
+      for (let i = from; i < to; i++) if ((b[i] as number) >= 0x80) return false;
+    }
+    return true;
+  }
+
   /** Whether `learn` needs the values of an event that does not match. */
   get isLearning(): boolean {
     if (this.#gaps.length > 0 && this.#misses + 1 < PATIENCE) return false;
@@ -148,6 +172,7 @@ export class EventPattern {
     if (values.length !== others.length) return false;
     const gaps: number[] = [];
     const parts: FixedPart[] = [];
+    const view = this.#viewOf(b);
     let { generated } = this.#walk;
     let from = i; // of the fixed part
     let sampleFrom = 0;
@@ -162,12 +187,12 @@ export class EventPattern {
       if (gaps.length === MAX_GAPS || sample.compare(b, from, start, sampleFrom, sampleStart) !== 0) return false;
       if (kind === GENERATED) generated -= end - start;
       gaps.push(kind);
-      parts.push(new FixedPart(b, from, start));
+      parts.push(new FixedPart(view, b, from, start));
       from = end;
       sampleFrom = sampleEnd;
     }
     if (gaps.length === 0 || sample.compare(b, from, next, sampleFrom, sample.length) !== 0) return false;
-    parts.push(new FixedPart(b, from, next));
+    parts.push(new FixedPart(view, b, from, next));
 
     const { edits, editCount, usageStart, usageEnd } = this.#walk;
     const positions: Position[] = [];
@@ -184,6 +209,7 @@ export class EventPattern {
     this.#parts = parts;
     this.#gaps = gaps;
     this.#generated = generated;
+    this.#isAscii = null;
     return true;
   }
 }
@@ -198,15 +224,16 @@ class FixedPart {
   /** The bytes where there are fewer than eight. */
   readonly #bytes: Buffer;
 
-  constructor(b: Buffer, start: number, end: number) {
+  /** @param view of the memory in which the buffer lies */
+  constructor(view: DataView, b: Buffer, start: number, end: number) {
+    const length = end - start;
     this.start = start;
-    this.length = end - start;
-    this.#bytes = this.length < 8 ? Buffer.from(b.subarray(start, end)) : NONE;
-    const view = new DataView(b.buffer, b.byteOffset + start, end - start);
-    const count = this.length < 8 ? 0 : Math.ceil(this.length / 8);
-    this.#words = Float64Array.from({ length: count }, (_, k) =>
-      view.getFloat64(Math.min(k * 8, this.length - 8), true),
-    );
+    this.length = length;
+    this.#bytes = length < 8 ? Buffer.from(b.subarray(start, end)) : NONE;
+    const words = new Float64Array(length < 8 ? 0 : Math.ceil(length / 8));
+    const from = b.byteOffset + start;
+    for (let k = 0; k < words.length; k++) words[k] = view.getFloat64(from + Math.min(k * 8, length - 8), true);
+    this.#words = words;
   }
 
   /** Equal doubles are equal bytes here: the bytes of JSON make neither zeros nor NaNs. */

@@ -15,6 +15,8 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const GZIP = 0x1f; // its first byte, which no event stream begins with
 const COMMENT = Buffer.from(':\n\n');
 const LINE_FEED = Buffer.from('\n');
+/** A larger chunk is looked at for bytes that are not UTF-8 as a whole: it is of many events. */
+const MOST_UNASKED = 1024;
 /** Data lines of one event: each takes some 200 bytes, however short it is. */
 const MOST_LINES = 16_384;
 
@@ -51,11 +53,11 @@ export abstract class EventScanner {
   /** The name in that line. */
   protected name = '';
 
-  /**
-   * Whether the event being read may hold bytes that are not UTF-8. Chunks are looked at whole, which takes 0.1 µs: one
-   * that is no UTF-8 by itself has such bytes, or ends inside a character.
-   */
-  protected isSuspect = false;
+  /** Whether an earlier chunk, in which the event being read began, may hold bytes that are not UTF-8. */
+  #wasSuspect = false;
+  /** The chunk at hand, and whether it is UTF-8 by itself: else it has other bytes, or ends inside a character. null: nobody asked. */
+  #chunk: Buffer = NONE;
+  #isClean: boolean | null = true;
 
   readonly #sink: SpanSink;
   readonly #maxEventBytes: number;
@@ -107,8 +109,8 @@ export abstract class EventScanner {
     }
     const { length } = chunk;
     let i = 0;
-    const isClean = isUtf8(chunk);
-    if (!isClean) this.isSuspect = true;
+    this.#chunk = chunk;
+    this.#isClean = length > MOST_UNASKED ? isUtf8(chunk) : null;
     this.#nextLf = -1;
     this.#nextCr = -1;
     if (this.#afterCr !== NOTHING) i = this.#joinLf(chunk);
@@ -119,10 +121,28 @@ export abstract class EventScanner {
         i = next;
         if (i === length && chunk[i - 1] === CR) this.#afterCr = RELAY_LF;
       } else i = this.#readLine(chunk, i);
-      if (isClean && this.isSuspect && this.#isBetweenEvents()) this.isSuspect = false;
+      if (this.#wasSuspect && this.#isBetweenEvents()) this.#wasSuspect = false;
     }
+    if (!this.#isBetweenEvents()) this.#wasSuspect = this.isSuspect;
+    this.#chunk = NONE;
+    this.#isClean = true;
     this.lines.copyFrom(chunk);
     this.#flush();
+  }
+
+  /**
+   * Whether the event being read may hold bytes that are not UTF-8. Looking at a chunk takes 0.1 µs, which is much for
+   * one of a single event: there it is left out where a reader knows better.
+   */
+  protected get isSuspect(): boolean {
+    if (this.#wasSuspect) return true;
+    this.#isClean ??= isUtf8(this.#chunk);
+    return !this.#isClean;
+  }
+
+  /** Whether it is known, without looking, that nothing of the chunk at hand is suspect. */
+  protected get isKnownClean(): boolean {
+    return this.#isClean === true && !this.#wasSuspect;
   }
 
   /** The upstream closed the connection without an error. */

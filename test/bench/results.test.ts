@@ -1,5 +1,5 @@
 import t from 'tap';
-import { describeRatios, writeReport } from '../../bench/report.ts';
+import { describeRatios, exceeded, writeReport } from '../../bench/report.ts';
 import { compared, type Results, record, type SectionResults, spreadOf } from '../../bench/results.ts';
 import { SECTIONS } from '../../bench/sections/list.ts';
 
@@ -53,5 +53,25 @@ t.test('the report has a row per program, and shows what the fast path saves', a
 });
 
 t.test('two checkouts are compared by ratio, new ÷ old', async (t) => {
-  t.match(describeRatios(results()), /requests, autocannon +0\.950 +0\.950 +0\.950\n/);
+  t.match(describeRatios(results()), /requests, autocannon: CPU +0\.950 +0\.950 +0\.950\n/);
+});
+
+t.test('the gate tells what is above its bound, of CPU and of what is counted', async (t) => {
+  const [series] = Object.keys(results().sections.requests?.series ?? {}) as [string];
+  const counted = (gateway: Record<string, number[]>): Results => {
+    const all = results();
+    const base = { cpu: [100, 100, 100], allocated: [100, 100, 100] };
+    all.sections = { requests: { ...measured(), series: { [series]: { gateway, base } } } };
+    return all;
+  };
+  t.same(exceeded(counted({ cpu: [109, 100, 130], allocated: [103, 103, 103] })), []);
+  t.match(exceeded(counted({ cpu: [111, 112, 100], allocated: [103, 104, 104] })), [
+    /CPU: 1\.110 .* 1\.1 /,
+    /allocated.*: 1\.040 .* 1\.03 /,
+  ]);
+  t.equal(
+    exceeded(counted({ cpu: [Number.NaN, Number.NaN, Number.NaN] })).length,
+    1,
+    'what was not measured passes no gate',
+  );
 });

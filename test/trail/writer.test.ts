@@ -187,3 +187,46 @@ t.test('of requests without a company a number each second is kept, of the other
   t.equal(rows.filter(({ c }) => c !== undefined).length, 1200);
   t.equal(writer.dropped, 200 + 10 + 10);
 });
+
+t.test('a call that was answered whole leaves the members that any other leaves', async (t) => {
+  const { store, batches } = fakeStore();
+  const writer = new TrailWriter({ store, days: 3, log, gatherMs: 5 });
+  t.teardown(() => writer.close());
+  const meter = {
+    outcome: 'completed',
+    tokens: { prompt: 200, completion: 1e12 },
+    cost: '0.00025',
+    failure: null,
+  } as const;
+  const call = { endpoint: 'chat.completions', companyId: COMPANY, keyId: OTHER, asked: 'x', meter };
+  const calls = [
+    ended({ ...call, slug: 'small' }),
+    ended({ ...call, slug: 'größer "so"' }),
+    ended({ ...call, slug: 'small', endpoint: 'embeddings' }),
+    ended({ ...call, slug: 'small', meter: { ...meter, outcome: 'client_aborted' } }),
+    ended({ ...call, slug: 'small', meter: { ...meter, cost: null, tokens: null } }),
+  ];
+  for (const [n, each] of calls.entries()) writer.add(each, 12.6, 0.0634, n === 1 ? 0 : Number.NaN);
+  await until(() => batches.length > 0, 'a batch');
+  const members = {
+    t: '2026-11-22T23:59:59.999Z',
+    s: 200,
+    d: 13,
+    a: 63,
+    c: COMPANY,
+    k: OTHER,
+    n: 200,
+    g: 1e12,
+    v: 0.00025,
+  };
+  const chat = { ...members, e: 'chat.completions', m: 'small', o: 'completed' };
+  const { n: _n, g: _g, v: _v, ...unbooked } = chat;
+  const expected = [
+    chat,
+    { ...chat, m: 'größer "so"', f: 0 },
+    { ...chat, e: 'embeddings' },
+    { ...chat, o: 'client_aborted' },
+    unbooked,
+  ];
+  t.same(batches, [expected.map((each, n) => ({ i: calls[n]?.reply.requestId, ...each }))]);
+});

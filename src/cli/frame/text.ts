@@ -13,8 +13,8 @@ export const MOST_LISTED = 1000;
 /** Before each cell of a table until `fitted` draws it: a control character, which no cell has. */
 const CELL = '\u001f';
 
-/** One letter on a terminal, which may have several characters, and its width. */
-const LETTERS = new Intl.Segmenter('en');
+/** One letter on a terminal, which may have several characters. Made when first needed: 8 ms of a start. */
+let letters: Intl.Segmenter | null = null;
 const PLAIN = /^[ -~]*$/;
 const MARKS = /^[\p{M}\p{Cf}]+$/u;
 const WIDE =
@@ -153,6 +153,7 @@ function printable(cell: Cell): string {
 function width(text: string): number {
   if (PLAIN.test(text)) return text.length;
   let columns = 0;
-  for (const { segment } of LETTERS.segment(text)) columns += MARKS.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1;
+  for (const { segment } of (letters ??= new Intl.Segmenter('en')).segment(text))
+    columns += MARKS.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1;
   return columns;
 }

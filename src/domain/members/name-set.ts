@@ -7,14 +7,19 @@ const UNDERSCORE = 0x5f;
 const PLAIN = FOLDED.slice();
 PLAIN[DASH] = UNDERSCORE;
 
-/** One character of an entry. */
+/** One character of an entry. Most have one that follows: a map for each took two megabytes. */
 interface Node {
-  readonly next: Map<number, Node>;
+  readonly unit: number;
+  /** The first of the characters that follow, and the next one of those that follow where this one does. */
+  child: Node | null;
+  readonly sibling: Node | null;
   /** An entry ends here. */
   ends: boolean;
   /** The end that a name must have, for entries with a `*` here. */
-  readonly endings: string[];
+  endings: readonly string[];
 }
+
+const NONE: readonly string[] = [];
 
 /**
  * A set of member names. `*` in an entry stands for one or more characters. `apiBase`,
@@ -22,7 +27,9 @@ interface Node {
  * A name of any length takes as long as the longest entry, and nothing is allocated.
  */
 export class NameSet {
-  readonly #root: Node = node();
+  readonly #root: Node = node(-1, null);
+  /** The nodes of first characters, by their unit: there are many. */
+  readonly #firsts: (Node | undefined)[] = [];
   /** Ends of names, for entries that begin with a `*`, by their last character. */
   readonly #endings = new Map<number, string[]>();
 
@@ -43,16 +50,22 @@ export class NameSet {
       const unit = name.charCodeAt(i);
       let next = at;
       if (i > 0 && isUpper(unit) && isLower(name.charCodeAt(i - 1))) {
-        const gap = at.next.get(UNDERSCORE);
+        const gap = this.#after(at, UNDERSCORE);
         if (gap === undefined) return this.#hasEnding(name, end);
         if (gap.endings.length > 0 && gap.endings.some((ending) => endsWith(name, i, end, ending))) return true;
         next = gap;
       }
-      const found = next.next.get(PLAIN[unit] as number);
+      const found = this.#after(next, PLAIN[unit] as number);
       if (found === undefined) return this.#hasEnding(name, end);
       at = found;
     }
     return at.ends || this.#hasEnding(name, end);
+  }
+
+  #after(at: Node, unit: number): Node | undefined {
+    if (at === this.#root) return this.#firsts[unit];
+    for (let next = at.child; next !== null; next = next.sibling) if (next.unit === unit) return next;
+    return undefined;
   }
 
   #hasEnding(name: string, end: number): boolean {
@@ -66,26 +79,27 @@ export class NameSet {
     let at = this.#root;
     for (let i = 0; i < before.length; i++) {
       const unit = before.charCodeAt(i);
-      let next = at.next.get(unit);
+      let next = this.#after(at, unit);
       if (next === undefined) {
-        next = node();
-        at.next.set(unit, next);
+        next = node(unit, at.child);
+        at.child = next;
+        if (at === this.#root) this.#firsts[unit] = next;
       }
       at = next;
     }
     if (after === undefined) at.ends = true;
-    else at.endings.push(after);
+    else at.endings = [...at.endings, after];
   }
 
   #addEnding(ending: string): void {
     const last = ending === '' ? -1 : ending.charCodeAt(ending.length - 1);
-    if (last < 0) this.#root.endings.push('');
+    if (last < 0) this.#root.endings = [...this.#root.endings, ''];
     else this.#endings.set(last, [...(this.#endings.get(last) ?? []), ending]);
   }
 }
 
-function node(): Node {
-  return { next: new Map(), ends: false, endings: [] };
+function node(unit: number, sibling: Node | null): Node {
+  return { unit, child: null, sibling, ends: false, endings: NONE };
 }
 
 /** Whether [start, end) ends with `ending`, behind at least one other character. */

@@ -40,6 +40,9 @@ export interface Charge {
 export function chargeOf(bounds: CallBounds, told: ToldUsage | null, estimate: () => Estimate): Charge {
   const prompt = told === null ? null : promptWithin(bounds, told.prompt);
   const completion = told === null ? null : completionWithin(bounds, told.completion);
+  if (prompt !== null && completion !== null && bounds.reserved === null) {
+    return { tokens: { prompt, completion }, isPromptTold: true, isCompletionTold: true, isBeyond: false };
+  }
   const guess = prompt === null || completion === null ? estimate() : null;
   const tokens = withinReserved(bounds, {
     prompt: prompt ?? (guess as Estimate).prompt,

@@ -35,8 +35,8 @@ interface MeteredCall {
   readonly load: CompanyLoad;
   /** The most tokens that it lets the model generate; null: no limit. */
   readonly limit: number | null;
-  /** Whether its prompt is the text of the body alone; asked where the body is not kept. */
-  isTextAlone(): boolean;
+  /** Tells whether its prompt is the text of the body alone; asked where the body is not kept. */
+  readonly request: { isTextAlone(): boolean };
 }
 
 /** Turns one admitted call into its ledger record and its metrics. Its relay settles it exactly once. */
@@ -73,7 +73,7 @@ export class CallMeter {
     this.#memory = memory;
     this.#prompt = keepPrompt(sent);
     this.#limit = call.limit;
-    this.#isTextAlone = this.keepsSent ? null : call.isTextAlone();
+    this.#isTextAlone = this.keepsSent ? null : call.request.isTextAlone();
   }
 
   /** A quick estimate before the call runs: token limits reserve by it. */

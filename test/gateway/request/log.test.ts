@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { readBody as readRequestBody } from '../../../src/gateway/request/body.ts';
-import { RequestSummary } from '../../../src/gateway/request/log.ts';
+import { RequestLog, RequestSummary } from '../../../src/gateway/request/log.ts';
 import type { Reply } from '../../../src/gateway/request/reply.ts';
 import type { BodySink, ClientRequest } from '../../../src/http/exchange.ts';
+import { Metrics } from '../../../src/metrics.ts';
 import { BodyMemory } from '../../../src/runtime/body-memory.ts';
+import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { ask } from '../../support/client.ts';
 import { until } from '../../support/until.ts';
 import { scriptedUpstream } from '../../support/upstream.ts';
@@ -146,3 +148,34 @@ const PARTS = {
   limited: '',
   failing: '',
 };
+
+t.test('a line that is written in bytes is the one that is written as text', async (t) => {
+  const at = Date.parse('2026-11-22T23:59:59.009Z');
+  const lineOf = (slug: string, tokens: { prompt: number; completion: number }, inBytes: boolean): string => {
+    const buffer = Buffer.alloc(4096);
+    let text = '';
+    const write = (line: string): void => {
+      text = line;
+    };
+    const take = (end: number): void => write(buffer.toString('latin1', 7, end));
+    const reserved = { buffer, at: 7, take };
+    const sink = { write, ...(inBytes && { reserve: () => reserved }) };
+    const log = new RequestLog(sink, new Metrics(), () => at, null);
+    const reply = { requestId: newRequestId(), status: 200, failure: null, streamedAt: Number.NaN } as Reply;
+    const summary = new RequestSummary(reply, at);
+    const meter = { outcome: 'completed', tokens, cost: '0.1', failure: null } as const;
+    Object.assign(summary, { endpoint: 'embeddings', companyId: newRequestId(), keyId: newRequestId(), slug, meter });
+    log.ended(summary);
+    t.match(text, /"ms":\d+\.\d,.*\}\n$/s);
+    t.ok(JSON.parse(text), 'one JSON object');
+    return text.replace(/"ms":\d+\.\d/, '"ms":0.0').replaceAll(/[\da-f-]{36}/g, 'id');
+  };
+  for (const slug of ['small', 'größer "so"', 'x'.repeat(300)]) {
+    for (const tokens of [
+      { prompt: 0, completion: 0 },
+      { prompt: 1e12, completion: 7 },
+    ]) {
+      t.equal(lineOf(slug, tokens, true), lineOf(slug, tokens, false));
+    }
+  }
+});

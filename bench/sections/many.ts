@@ -1,0 +1,83 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../../test/support/until.ts';
+import { reading } from '../results.ts';
+import { cpuMicros, residentBytes } from '../run/process.ts';
+import { endStreams, loadOf, refuseErrors } from '../run/rig.ts';
+import { type Bench, type Section, startTargets } from '../run/rounds.ts';
+import { startGateway, type Target } from '../run/targets.ts';
+import { goal, medians, spreads, targetTables } from '../tables.ts';
+
+/** A stream takes two of a process's 20,000 open files, which is what many systems allow; some are for the rest. */
+const STREAMS = 9000;
+const INTERVAL_MS = 200;
+const SLOW_MS = 2000;
+const SETTLE_MS = 3000;
+const RAMP_MS = 4000; // at once, some connections would be reset
+
+/** As many streams as a process may have open, 5 events a second each; half of the clients read every two seconds. */
+export const many: Section = {
+  heading: '9,000 streams at once, half of the clients slow',
+  async start(bench) {
+    const others = await startTargets(bench, ['direct', 'proxy', 'nginx']);
+    return [
+      ...others,
+      await startGateway(bench, { env: { FAST_HTTP: 'on', MAX_REQUESTS: '40000', MAX_DELAY_MS: '60000' } }),
+    ];
+  },
+  steps: ({ rig }) => [
+    {
+      name: 'streams',
+      fresh: true,
+      async measure(target, seconds) {
+        const before = target.pids.length === 0 ? 0 : residentBytes(target);
+        await rig.mode({ mode: 'paced', interval: INTERVAL_MS });
+        const half = loadOf(target, STREAMS / 2, { stream: true, rampMs: RAMP_MS });
+        await rig.load(half);
+        await rig.hold({ ...half, readEveryMs: SLOW_MS });
+        await opened(rig, target);
+        await sleep(SETTLE_MS);
+        await rig.load('reset');
+        const first = [await rig.load('read'), await rig.hold('read')];
+        const cpu = cpuMicros(target.pids);
+        const began = performance.now();
+        await sleep(Math.max(seconds, 2 * (SLOW_MS / 1000)) * 1000);
+        const last = [await rig.load('read'), await rig.hold('read')];
+        const took = (performance.now() - began) / 1000;
+        const used = cpuMicros(target.pids) - cpu;
+        if (target.name === 'gateway') await target.probe('gc');
+        const memory = target.pids.length === 0 ? 0 : (residentBytes(target) - before) / STREAMS / 1024;
+        const events = last.reduce((sum, each, k) => sum + each.events - (first[k]?.events ?? 0), 0);
+        await Promise.all([endStreams(rig, rig.load), endStreams(rig, rig.hold)]);
+        const { gap } = last[0] as (typeof last)[number];
+        return { streams: { cpu: used / events, rate: events / took, memory, gap99: gap.p99, gapMost: gap.max } };
+      },
+    },
+  ],
+  note: () =>
+    `${STREAMS} streams of a connection each, an event every ${INTERVAL_MS} ms; half of the clients read for a moment every ${SLOW_MS} ms. ` +
+    'Gaps are those that the other clients see between two events of a stream. The load core cannot always send and read 45,000 events a second: then the rate is its limit, and the same for all. Memory of the gateway is after a collection.',
+  table: (results) =>
+    targetTables(results, () => 'event', {
+      'events a second': medians('rate'),
+      'KiB a stream': spreads('memory'),
+      'gap, p99 ms': medians('gap99'),
+      'longest gap, ms': medians('gapMost'),
+    }),
+  goals: (results) => [
+    goal('resident memory per stream, 9,000 streams', 40, 25, reading(results, 'streams', 'gateway', 'memory'), {
+      unit: 'KiB',
+    }),
+  ],
+};
+
+/** Waits until all streams have begun. @throws when one failed */
+async function opened({ load, hold }: Bench['rig'], { name }: Target): Promise<void> {
+  await until(
+    async () => [await load('read'), await hold('read')],
+    `${STREAMS} streams through ${name}`,
+    (both) => {
+      for (const each of both) refuseErrors(each);
+      return both.every(({ events, open }) => events >= STREAMS / 2 && open === STREAMS / 2);
+    },
+  );
+}
