@@ -153,7 +153,7 @@ function printable(cell: Cell): string {
 function width(text: string): number {
   if (PLAIN.test(text)) return text.length;
   let columns = 0;
-  for (const { segment } of (letters ??= new Intl.Segmenter('en')).segment(text))
-    columns += MARKS.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1;
+  letters ??= new Intl.Segmenter('en');
+  for (const { segment } of letters.segment(text)) columns += MARKS.test(segment) ? 0 : WIDE.test(segment) ? 2 : 1;
   return columns;
 }
