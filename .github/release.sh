@@ -1,5 +1,5 @@
 #!/bin/sh
-# The steps of a release, each by its name: check, package, image, publish. The workflow runs them one by one.
+# The steps of a release, each by its name: check, package, image, try_package, publish. The workflow runs them one by one.
 # `sh .github/release.sh dry-run [vX.Y.Z]` does all that publishes nothing, in a copy of HEAD, and says what it leaves out.
 set -eu
 step=${1:?check, package, image, publish or dry-run}
@@ -40,6 +40,18 @@ image() { # of this machine's processor: nothing is emulated
   docker save "tollgate:$version" | gzip > "$out/tollgate-$version-image-linux-$arch.tar.gz"
 }
 
+try_package() { # as somebody installs it, in an empty folder
+  app=$(mktemp -d)
+  echo '{ "type": "module" }' > "$app/package.json"
+  npm install --silent --prefix "$app" "./$out/tollgate-$version.tgz"
+  # NODES names more programs, such as "/opt/node22/bin/node /opt/node24/bin/node"
+  for node in node ${NODES:-}; do
+    (cd "$app" && "$node" node_modules/tollgate/dist/main.js --version &&
+      "$node" -e "import('tollgate').then(({ createGateway }) => console.log(process.version, typeof createGateway))")
+  done
+  rm -rf "$app"
+}
+
 publish() { # what cannot be taken back
   npm publish --provenance --access public "./$out/tollgate-$version.tgz"
   (cd "$out" && sha256sum tollgate-* > SHA256SUMS)
@@ -51,17 +63,18 @@ dry_run() {
   trap 'rm -rf "$copy"' EXIT
   git archive HEAD | tar -x -C "$copy"
   cd "$copy"
-  check
+  (check) || echo "a release would end here" >&2
   package
   if command -v docker > /dev/null && docker info > /dev/null 2>&1 && docker pull -q "$(sed -n 's/^ARG NODE_IMAGE=//p' Dockerfile | head -n 1)" > /dev/null 2>&1
   then image; else echo 'left out: the image, for want of docker or of its base'; fi
+  try_package
   npm publish --dry-run --access public "./$out/tollgate-$version.tgz"
   (cd "$out" && sha256sum tollgate-* > SHA256SUMS && cat SHA256SUMS)
   echo "left out: npm publish; gh release create $tag"
 }
 
 case $step in
-  check | package | image | publish) $step ;;
+  check | package | image | try_package | publish) $step ;;
   dry-run) dry_run ;;
   *) echo "no such step: $step" >&2; exit 64 ;;
 esac

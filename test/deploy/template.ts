@@ -110,16 +110,16 @@ function evaluate(code: string, scope: Scope, include: (name: string, dot: unkno
   let piped: unknown[] = [];
   for (const part of code.split(/\|(?=(?:[^"]*"[^"]*")*[^"]*$)/)) {
     const [head = '', ...rest] = part.match(TOKEN) ?? [];
-    const values = [...rest.map((token) => valueOf(token, scope)), ...piped];
+    const values = [...rest.map((token) => lookUp(token, scope)), ...piped];
     if (head === 'include') piped = [include(values[0] as string, values[1])];
     else if (Object.hasOwn(FUNCTIONS, head)) piped = [FUNCTIONS[head]?.(...(values as never[]))];
-    else if (values.length === 0) piped = [valueOf(head, scope)];
+    else if (values.length === 0) piped = [lookUp(head, scope)];
     else throw new Error(`not understood: ${code}`);
   }
   return piped[0];
 }
 
-function valueOf(token: string, { dot, variables }: Scope): unknown {
+function lookUp(token: string, { dot, variables }: Scope): unknown {
   if (/^["\d]/.test(token)) return JSON.parse(token);
   const [first = '', ...names] = token.split('.');
   if (first !== '' && !variables.has(first)) throw new Error(`not understood: ${token}`);
