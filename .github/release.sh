@@ -24,7 +24,12 @@ package() { # the tarball, what is in it, and the chart
   test -z "${GITHUB_REPOSITORY:-}" ||
     npm pkg set repository.type=git "repository.url=git+$GITHUB_SERVER_URL/$GITHUB_REPOSITORY.git"
   npm pack --pack-destination "$out"
-  npm sbom --package-lock-only --omit=dev --workspaces=false --sbom-format=cyclonedx > "$out/tollgate-$version.cdx.json"
+  bill=$(mktemp -d)
+  cp package.json package-lock.json .npmrc "$bill"
+  # npm lists no workspace whose folder begins with a point, and takes what is not installed for missing
+  (cd "$bill" && npm ci --silent --ignore-scripts --omit=dev && npm pkg delete workspaces devDependencies &&
+    npm sbom --omit=dev --sbom-format=cyclonedx) > "$out/tollgate-$version.cdx.json"
+  rm -rf "$bill"
   tar -czf "$out/tollgate-$version-chart.tgz" --transform='s,^chart,tollgate,' -C .deploy chart
 }
 
