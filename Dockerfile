@@ -2,7 +2,8 @@
 ARG NODE_IMAGE=node:26.10.0-slim
 
 FROM ${NODE_IMAGE} AS build
-WORKDIR /app
+# npm names the bill of materials after the folder
+WORKDIR /tollgate
 # without .platform npm installs neither the Node nor the Postgres of a checkout
 COPY package.json package-lock.json .npmrc tsconfig.json ./
 RUN npm ci --ignore-scripts
@@ -28,9 +29,9 @@ LABEL org.opencontainers.image.title="Tollgate" \
   org.opencontainers.image.source="${SOURCE}" \
   org.opencontainers.image.base.name="${NODE_IMAGE}"
 WORKDIR /app
-COPY --from=build /app/node_modules node_modules
-COPY --from=build /app/dist dist
-COPY --from=build /app/sbom.cdx.json ./
+COPY --from=build /tollgate/node_modules node_modules
+COPY --from=build /tollgate/dist dist
+COPY --from=build /tollgate/sbom.cdx.json ./
 COPY src/admin/assets src/admin/assets
 COPY sql sql
 COPY package.json LICENSE ./

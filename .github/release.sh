@@ -24,7 +24,8 @@ package() { # the tarball, what is in it, and the chart
   test -z "${GITHUB_REPOSITORY:-}" ||
     npm pkg set repository.type=git "repository.url=git+$GITHUB_SERVER_URL/$GITHUB_REPOSITORY.git"
   npm pack --pack-destination "$out"
-  bill=$(mktemp -d)
+  bill=$(mktemp -d)/tollgate # npm names it after the folder
+  mkdir "$bill"
   cp package.json package-lock.json .npmrc "$bill"
   # npm lists no workspace whose folder begins with a point, and takes what is not installed for missing
   (cd "$bill" && npm ci --silent --ignore-scripts --omit=dev && npm pkg delete workspaces devDependencies &&
