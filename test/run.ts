@@ -20,9 +20,9 @@ import { spentBy, spentIn } from './support/cpu.ts';
  * They are run by plain node. The command `tap` would load its own module loader into
  * each of them and into every Node process they start, which costs 0.3 to 0.9 s of CPU a file.
  */
-const { EDGE_HEAVY, FAULTS, FUZZ_RUNS, TAP_GREP } = process.env;
+const { EDGE_HEAVY, FAULTS, FUZZ_RUNS, IMAGE, TAP_GREP } = process.env;
 /** After which a file is taken for hung: far more than any takes on a busy machine, and than a long run of one. */
-const TIMEOUT_S = (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS) === undefined ? 300 : 7200;
+const TIMEOUT_S = (EDGE_HEAVY ?? FAULTS ?? FUZZ_RUNS ?? IMAGE) === undefined ? 300 : 7200;
 const DEAREST = 10;
 const GRACE_MS = 15_000; // a file that reaches its timeout reports it and ends within this time
 const BOTH_WAYS = /\btest\/(spec|edge|sdk)\//;

@@ -1,0 +1,86 @@
+#!/bin/sh
+# The steps of a release, each by its name: check, package, image, try_package, publish. The workflow runs them one by one.
+# `sh .github/release.sh dry-run [vX.Y.Z]` does all that publishes nothing, in a copy of HEAD, and says what it leaves out.
+set -eu
+step=${1:?check, package, image, publish or dry-run}
+version=$(node -p "require('./package.json').version")
+tag=${2:-${TAG:-v$version}}
+out=${RELEASE_DIR:-release}
+arch=$(node -p "({ x64: 'amd64' })[process.arch] ?? process.arch")
+
+check() { # the tag is the version, and the changelog has it
+  test "$tag" = "v$version" || { echo "the tag is $tag, the version $version" >&2; exit 1; }
+  grep -q "^appVersion: $version\$" .deploy/chart/Chart.yaml || { echo "the chart has another version" >&2; exit 1; }
+  mkdir -p "$out"
+  awk -v heading="## [$version]" 'index($0, heading) == 1 { on = 1; next } /^## / { on = 0 } on' \
+    .github/CHANGELOG.md > "$out/notes.md"
+  grep -q . "$out/notes.md" || { echo "the changelog has nothing below \"## [$version]\"" >&2; exit 1; }
+}
+
+package() { # the tarball, what is in it, and the chart
+  mkdir -p "$out"
+  npm ci --ignore-scripts --workspaces=false
+  # provenance holds only for the repository that package.json names
+  test -z "${GITHUB_REPOSITORY:-}" ||
+    npm pkg set repository.type=git "repository.url=git+$GITHUB_SERVER_URL/$GITHUB_REPOSITORY.git"
+  npm pack --pack-destination "$out"
+  bill=$(mktemp -d)/tollgate # npm names it after the folder
+  mkdir "$bill"
+  cp package.json package-lock.json .npmrc "$bill"
+  # npm lists no workspace whose folder begins with a point, and takes what is not installed for missing
+  (cd "$bill" && npm ci --silent --ignore-scripts --omit=dev && npm pkg delete workspaces devDependencies &&
+    npm sbom --omit=dev --sbom-format=cyclonedx) > "$out/tollgate-$version.cdx.json"
+  rm -rf "$bill"
+  tar -czf "$out/tollgate-$version-chart.tgz" --transform='s,^chart,tollgate,' -C .deploy chart
+}
+
+image() { # of this machine's processor: nothing is emulated
+  mkdir -p "$out"
+  base=$(sed -n 's/^ARG NODE_IMAGE=//p' Dockerfile | head -n 1)
+  docker pull "$base"
+  digest=$(docker image inspect --format '{{index .RepoDigests 0}}' "$base" | sed 's/.*@//')
+  docker build --build-arg "NODE_IMAGE=$base@$digest" --build-arg "VERSION=$version" \
+    --build-arg "REVISION=${GITHUB_SHA:-}" --build-arg "SOURCE=${GITHUB_SERVER_URL:-}/${GITHUB_REPOSITORY:-}" \
+    --tag "tollgate:$version" .
+  docker run --rm --read-only "tollgate:$version" --version
+  docker save "tollgate:$version" | gzip > "$out/tollgate-$version-image-linux-$arch.tar.gz"
+}
+
+try_package() { # as somebody installs it, in an empty folder
+  app=$(mktemp -d)
+  echo '{ "type": "module" }' > "$app/package.json"
+  npm install --silent --prefix "$app" "./$out/tollgate-$version.tgz"
+  # NODES names more programs, such as "/opt/node22/bin/node /opt/node24/bin/node"
+  for node in node ${NODES:-}; do
+    (cd "$app" && "$node" node_modules/tollgate/dist/main.js --version &&
+      "$node" -e "import('tollgate').then(({ createGateway }) => console.log(process.version, typeof createGateway))")
+  done
+  rm -rf "$app"
+}
+
+publish() { # what cannot be taken back
+  npm publish --provenance --access public "./$out/tollgate-$version.tgz"
+  (cd "$out" && sha256sum tollgate-* > SHA256SUMS)
+  gh release create "$tag" --verify-tag --title "$tag" --notes-file "$out/notes.md" "$out"/tollgate-* "$out/SHA256SUMS"
+}
+
+dry_run() {
+  copy=$(mktemp -d)
+  trap 'rm -rf "$copy"' EXIT
+  git archive HEAD | tar -x -C "$copy"
+  cd "$copy"
+  (check) || echo "a release would end here" >&2
+  package
+  if command -v docker > /dev/null && docker info > /dev/null 2>&1 && docker pull -q "$(sed -n 's/^ARG NODE_IMAGE=//p' Dockerfile | head -n 1)" > /dev/null 2>&1
+  then image; else echo 'left out: the image, for want of docker or of its base'; fi
+  try_package
+  npm publish --dry-run --access public "./$out/tollgate-$version.tgz"
+  (cd "$out" && sha256sum tollgate-* > SHA256SUMS && cat SHA256SUMS)
+  echo "left out: npm publish; gh release create $tag"
+}
+
+case $step in
+  check | package | image | try_package | publish) $step ;;
+  dry-run) dry_run ;;
+  *) echo "no such step: $step" >&2; exit 64 ;;
+esac
