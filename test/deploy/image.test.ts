@@ -147,7 +147,7 @@ function start(t: Test, root: string, config: ImageConfig, env: Record<string, s
 
 /** The address of a database by TCP: the socket of the tests' Postgres is for its own user alone. */
 async function reachable(t: Test, address: string): Promise<string> {
-  const url = new URL(address);
+  const url = new URL(address.replace('@/', '@localhost/')); // URL takes no address without a host
   const folder = url.searchParams.get('host');
   if (folder === null) return address;
   const path = `${folder}/.s.PGSQL.${url.searchParams.get('port') ?? (url.port || '5432')}`;
