@@ -1,6 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -92,8 +93,8 @@ interface ImageConfig {
   readonly Labels: Readonly<Record<string, string>>;
 }
 
-/** Starts the image by runc, in the network of this machine. @param args in place of its command */
-function start(t: Test, root: string, config: ImageConfig, env: Record<string, string>, args = config.Cmd) {
+/** Starts the image by runc, in the network of this machine.  */
+function start(t: Test, root: string, config: ImageConfig, env: Record<string, string>) {
   const bundle = mkdtempSync(join(tmpdir(), 'tollgate-bundle-'));
   const spool = join(bundle, 'spool');
   mkdirSync(spool);
@@ -103,7 +104,7 @@ function start(t: Test, root: string, config: ImageConfig, env: Record<string, s
     ociVersion: '1.0.2',
     process: {
       user: { uid, gid },
-      args: [...config.Entrypoint, ...args],
+      args: [...config.Entrypoint, ...config.Cmd],
       env: [...config.Env, ...Object.entries(env).map(([name, value]) => `${name}=${value}`)],
       cwd: config.WorkingDir,
       noNewPrivileges: true,
@@ -142,6 +143,23 @@ function start(t: Test, root: string, config: ImageConfig, env: Record<string, s
       ...command,
     );
   return { child, spool, execute, end: () => run('runc', 'kill', id, 'TERM') };
+}
+
+/** The address of a database by TCP: the socket of the tests' Postgres is for its own user alone. */
+async function reachable(t: Test, address: string): Promise<string> {
+  const url = new URL(address.replace('@/', '@localhost/')); // URL takes no address without a host
+  const folder = url.searchParams.get('host');
+  if (folder === null) return address;
+  const path = `${folder}/.s.PGSQL.${url.searchParams.get('port') ?? (url.port || '5432')}`;
+  const relay = createServer((client) => {
+    const server = connect(path);
+    client.on('error', () => server.destroy()).pipe(server);
+    server.on('error', () => client.destroy()).pipe(client);
+  });
+  relay.listen(0, '127.0.0.1');
+  await once(relay, 'listening');
+  t.teardown(() => relay.close());
+  return `postgres://${url.username || 'postgres'}@127.0.0.1:${(relay.address() as AddressInfo).port}${url.pathname}`;
 }
 
 async function exitOf(child: ChildProcess): Promise<number | null> {
@@ -208,7 +226,7 @@ t.test(
         PORT: port,
         ADMIN_HOST: '127.0.0.1',
         ADMIN_PORT: adminPort,
-        DATABASE_URL: world.databaseUrl,
+        DATABASE_URL: await reachable(t, world.databaseUrl),
         UPSTREAM_URL: world.upstream.url,
         UPSTREAM_API_KEY: MASTER_KEY,
         LOG_LEVEL: 'error',
@@ -220,7 +238,8 @@ t.test(
           ({ status }) => status === 200,
           () => false,
         );
-      await until(ready, 'the image is ready');
+      await until(() => child.exitCode !== null || ready(), 'the image is ready');
+      t.equal(child.exitCode, null, 'it runs');
       t.doesNotThrow(() => execute('node', '/app/dist/cli/health.js'), 'its health check');
       t.match(execute('tollgate', '--version'), /^tollgate \d/, 'the command is in PATH');
       t.throws(() => execute('node', '-e', "require('fs').writeFileSync('/app/x', '')"), /EROFS|read-only/i);
