@@ -35,13 +35,13 @@ in bench/.
                     (default 3)
   --quick           only shows that everything works: one round of 0.2 s without
                     warm-up; writes nothing
-  --base COMMIT     compares with another commit, or with a built checkout of it:
-                    prints the ratios of CPU and of what is counted, writes
-                    nothing. Sections: requests, paced, burst and counts, or what
-                    --only names
+  --base COMMIT     compares with another commit, or with a built checkout of
+                    it: prints the ratios of CPU and of what is counted, writes
+                    nothing. Sections: requests, paced, burst and counts, or
+                    what --only names
   --gate            exits with 1 when a ratio is above its bound; without --base
-                    it compares with the last release, or until there is one with
-                    the commit that bench/run/base.ts names
+                    it compares with the last release, or until there is one
+                    with the commit that bench/run/base.ts names
   --ledger-rows N   rows in the scale and pages sections (default 1000000; the
                     published tables have 10000000, some 5 and 20 GB of disk)
   --companies N     companies and keys in the scale section (default 100000);
