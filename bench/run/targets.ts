@@ -139,7 +139,7 @@ export async function startGateway(
       UPSTREAM_URL: `http://127.0.0.1:${around.routerPort}/v1`,
       UPSTREAM_API_KEY: 'sk-upstream-master',
       LOG_LEVEL: 'info',
-      ...(around.quick && PATIENT),
+      ...((around.quick || around.base !== undefined) && PATIENT),
       ...env,
     },
   });
