@@ -1,10 +1,13 @@
-import { actorName, minuteIn, NOUNS, nameIn } from '../../domain/text/change-text.ts';
+import { oneOf, readDay } from '../../domain/field.ts';
+import { actorName, memberWords, minuteIn, NOUNS, nameIn, verbOf } from '../../domain/text/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
+import { field, formState, select } from '../page/field.ts';
+import { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
-import { listQuery, listUrl, searchBar, toNext } from '../page/list.ts';
+import { filteredUrl, listQuery, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
@@ -15,13 +18,8 @@ export const auditRoutes: readonly Route[] = [
 const SORTS = { '-id': 'Newest first', id: 'Oldest first' };
 const MAX_VALUE = 300; // characters
 
-const ACTIONS = {
-  insert: ['good', 'created'],
-  update: ['plain', 'changed'],
-  delete: ['bad', 'removed'],
-  truncate: ['bad', 'emptied'],
-  erase: ['bad', 'erased persons'],
-} as const;
+const TONES = { insert: 'good', update: 'plain', delete: 'bad', truncate: 'bad', erase: 'bad' } as const;
+const FILTERS = ['q', 'subject', 'actor', 'from', 'to', 'sort'];
 
 async function auditPage(c: PageContext): Promise<Response> {
   const body = html`<h1>Audit log</h1>
@@ -39,45 +37,68 @@ ${await log(c, `/companies/${company.id}/audit`)}`;
 }
 
 /**
- * Search, entries and the link to the next page. Under a company's path it shows the entries that the owner may see.
+ * Filters, entries and the link to the next page. Under a company's path it shows the entries that the owner may see.
+ * The address takes, each of them optional: `q` words, `subject` a table, `actor`, `from` and `to` days, `sort`, and
+ * `after` the id behind which the page begins.
  */
 async function log(c: PageContext, path: string): Promise<Html> {
   const { format } = c.var;
   const company = companyOf(c);
-  const { search, sort, descending } = listQuery(c, SORTS);
-  const asked = c.req.query('from') ?? '';
+  const { search, descending } = listQuery(c, SORTS);
+  const asked = c.req.query('after') ?? '';
   const from = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
-  const found = await read(c, (sql) => pageOfAudit(sql, { search, newestFirst: descending, from, company }));
+  const form = new Form(new URL(c.req.url).searchParams, path);
+  const subject = form.optional('subject', oneOf(...Object.keys(NOUNS)));
+  const actor = form.optional('actor', (text) => text);
+  const [firstDay, lastDay] = [form.optional('from', readDay), form.optional('to', readDay)];
+  const isRight = form.messages.size === 0;
+  const query = { search, newestFirst: descending, from, company, subject, actor, firstDay, lastDay };
+  const found = isRight ? await read(c, (sql) => pageOfAudit(sql, query)) : { rows: [], next: null };
   const rows = company === null ? found.rows : found.rows.map(asOwnersSee);
   const whose = {
     Company: (row: AuditRow) => companyLink(row),
   };
   const cells = {
     When: ({ at }: AuditRow) => format.instant(at),
-    Who: who,
+    Who: (row: AuditRow) => who(row, filteredUrl(form, FILTERS, { actor: row.actor })),
     What: what,
     ...(company === null && whose),
     'Before and after': changes,
   };
+  const isFiltered = [search, subject, actor, firstDay, lastDay].some((each) => (each ?? '') !== '');
   const searched = found.next === null ? 'Nothing' : `None of ${format.count(AUDIT_WINDOW)} changes`;
-  const empty = search === '' ? 'Nothing has changed yet.' : `${searched} matches the search.`;
-  const more = { from: String(found.next) };
-  return html`${searchBar(path, SORTS, { search, sort, descending })}
-${rows.length === 0 ? emptyText(empty) : table('Changes', rows, { cells }, true)}
-${found.next === null ? '' : toNext(listUrl(path, { search, sort, descending }, more), `${descending ? 'Older' : 'Newer'} changes`)}`;
+  const empty = isFiltered ? `${searched} matches.` : 'Nothing has changed yet.';
+  return html`${filters(form, path, search, descending)}
+${rows.length > 0 ? table('Changes', rows, { cells }, true) : isRight ? emptyText(empty) : ''}
+${found.next === null ? '' : toNext(filteredUrl(form, [...FILTERS, 'after'], { after: String(found.next) }), `${descending ? 'Older' : 'Newer'} changes`)}`;
 }
 
-function who({ actor, db_role }: AuditRow): Html {
-  if (actor === db_role) return html`${actor}<br>${muted('by SQL')}`;
-  return html`${actorName(actor)}`;
+function filters(form: Form, path: string, search: string, descending: boolean): Html {
+  const state = formState(form, path);
+  const kinds = Object.entries(NOUNS).map(([table, noun]) => [table, noun] as const);
+  const sort = descending ? '-id' : 'id';
+  return html`<form method="get" action="${path}" class="filters" role="search" aria-label="Changes">
+${field(state, { name: 'q', label: 'What happened', value: search, hint: 'such as budget, price, revoked' })}
+${select(state, { name: 'subject', label: 'Kind', choices: [['', 'All'], ...kinds], value: '' })}
+${field(state, { name: 'actor', label: 'Who' })}
+${field(state, { name: 'from', label: 'From', type: 'date' })}
+${field(state, { name: 'to', label: 'To', type: 'date' })}
+${select(state, { name: 'sort', label: 'Order', choices: Object.entries(SORTS), value: sort })}
+<div class="actions"><button>Show</button> <a class="button quiet" href="${path}">All changes</a></div></form>`;
 }
 
-function what({ action, subject, subject_id, company_id, company_name, before, after }: AuditRow): Html {
-  const [tone, verb] = ACTIONS[action];
+/** @param own the address of the log with this person's changes alone */
+function who({ actor, db_role }: AuditRow, own: string): Html {
+  const name = html`<a href="${own}">${actorName(actor)}</a>`;
+  return actor === db_role ? html`${name}<br>${muted('by SQL')}` : name;
+}
+
+function what(row: AuditRow): Html {
+  const { action, subject, subject_id, company_id, company_name, before, after } = row;
   const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
   // of all audited things, only keys are almost never removed
   const isKept = subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
-  return html`${badge(tone, verb)} ${NOUNS[subject] ?? subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
+  return html`${badge(TONES[action], verbOf(row))} ${NOUNS[subject] ?? subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
 }
 
 /** The values that differ; all values of a row that was created or removed. */
@@ -87,7 +108,7 @@ function changes({ before, after }: AuditRow): Html {
   const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
-    (name) => html`<dt>${name}</dt><dd>${difference(name, before, after)}</dd>`,
+    (name) => html`<dt>${memberWords(name)}</dt><dd>${difference(name, before, after)}</dd>`,
   )}</dl>`;
   return before !== null && after !== null
     ? list

@@ -1,6 +1,8 @@
 import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { UUID } from '../../domain/field.ts';
+import { MAX_SEARCH } from '../../domain/text/search-pattern.ts';
 import { type Action, may } from '../../operations/permission.ts';
+import { searchable } from '../../operations/search.ts';
 import { ICON, SCRIPT, STYLE } from './assets.ts';
 import { budgetNotices } from './budget-notice.ts';
 import type { PageContext } from './context.ts';
@@ -67,18 +69,31 @@ const LOGO = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
 );
 
-/** Answers with a page for a user who is signed in. Its header has only the links that the user may open. */
-export async function page(c: PageContext, title: string, body: Html): Promise<Response> {
+const LENS = raw(
+  '<svg class="lens" viewBox="0 0 16 16" aria-hidden="true" focusable="false"><circle cx="7" cy="7" r="4.5"/><path d="m10.5 10.5 4 4"/></svg>',
+);
+
+/**
+ * Answers with a page for a user who is signed in. Its header has only the links that the user may open.
+ * @param searched the text in the search of the header
+ */
+export async function page(c: PageContext, title: string, body: Html, searched = ''): Promise<Response> {
   const { user } = c.var.session;
   const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
 <a class="brand" href="/">${LOGO} Tollgate</a>
+${searchable(user).length === 0 ? '' : searchForm(searched)}
 ${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text, text === 'Companies' ? BELOW[text] : []))}</nav>`}
 <div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">Sign out</button></form></div>
 `;
   const zone = html`<footer>Times, days and months are those of ${c.var.services.calendar.timeZone}.</footer>`;
   return c.html(document(c, title, header, body, zone));
+}
+
+/** The search for everything. The key "/" leads to it where JavaScript runs. */
+function searchForm(text: string): Html {
+  return html`<form method="get" action="/search" class="find" role="search" aria-label="Everything"><input id="find" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="Search" aria-label="Search everything" aria-keyshortcuts="/" value="${text}"><button class="quiet" aria-label="Search everything">${LENS}</button></form>`;
 }
 
 /** Answers with a page that needs no session: sign-in and errors. */

@@ -39,7 +39,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   invitations: 'invitation',
 };
 /** The names of columns for people, where the column's own name is not plain. */
-export const MEMBER_WORDS: Readonly<Record<string, string>> = {
+const MEMBER_WORDS: Readonly<Record<string, string>> = {
   cost_eur_per_1k_input: 'input price',
   cost_eur_per_1k_output: 'output price',
   allowed_cidrs: 'allowed networks',
@@ -47,6 +47,11 @@ export const MEMBER_WORDS: Readonly<Record<string, string>> = {
   password_hash: 'password',
   upstream_model: 'internal name',
 };
+/** The name of a column for people, such as "monthly budget" and "input price". */
+export function memberWords(column: string): string {
+  return MEMBER_WORDS[column] ?? column.replace(/_eur$/, '').replaceAll('_', ' ');
+}
+
 /** The columns of its own model that a company may see. The internal name is not among them. */
 export const OWN_MODEL_COLUMNS: readonly string[] = [
   'name',
@@ -74,7 +79,7 @@ export function describeChange(row: ChangedRow): RecentChange {
   const { at, actor, db_role, action, subject, company_name } = row;
   const [before, after] = [row.before ?? {}, row.after ?? {}];
   const name = nameIn(row.after ?? before);
-  const verb = action === 'update' ? (endOf(before, after) ?? VERBS.update) : VERBS[action];
+  const verb = verbOf(row);
   const noun = action === 'truncate' ? `all rows of ${subject}` : (NOUNS[subject] ?? subject);
   const whose = company_name === null || subject === 'companies' ? '' : ` of ${company_name}`;
   const members = verb === VERBS.update ? differences(before, after) : '';
@@ -88,6 +93,11 @@ export function describeChange(row: ChangedRow): RecentChange {
 /** The person or program that made a change, as pages name it. */
 export function actorName(actor: string | null): string {
   return actor === 'cli' ? 'the command line' : (actor ?? 'unknown');
+}
+
+/** What was done to the row: "changed", and "revoked", "closed" or "reopened" where that is what the change meant. */
+export function verbOf({ action, before, after }: ChangedRow): string {
+  return action === 'update' ? (endOf(before ?? {}, after ?? {}) ?? VERBS.update) : VERBS[action];
 }
 
 /** The word for the end of a company or key, or for its return; null for other changes. */
@@ -107,7 +117,7 @@ function differences(before: Row, after: Row): string {
   );
   if (names.length === 0) return '';
   const told = names.slice(0, MOST_MEMBERS).map((name) => {
-    const words = name.replace(/_eur$/, '').replaceAll('_', ' ');
+    const words = memberWords(name);
     if (SECRETS.includes(name)) return `${words} changed`;
     return `${words} ${shown(before[name])} → ${shown(after[name])}`;
   });
