@@ -49,3 +49,12 @@ insert into tenant_grants values
   ('select (oidc_group) on users'),
   ('select on oidc_groups');
 select raise_tenant_wall();
+
+-- the function as it is, but for the order of the tables
+do $do$
+begin
+  execute replace(pg_get_functiondef('erase_company(uuid, boolean)'::regprocedure),
+    'group by p.table_name, p.company order by p.table_name = ''companies'', p.table_name',
+    $order$group by p.table_name, p.company
+    order by p.table_name = 'companies', p.table_name = 'oidc_groups', p.table_name -- its rows would take users with them, uncounted$order$);
+end $do$;

@@ -182,7 +182,8 @@ begin
         when 'name' then 't.%1$I <> %2$L || left(t.id::text, 8)'
         when 'text' then 't.%1$I is not null' end, p.column_name, p.word || '-'), ' or ') filter (where p.kind <> 'row') as condition
     from personal_data p where p.table_name <> 'audit_log'
-    group by p.table_name, p.company order by p.table_name = 'companies', p.table_name
+    group by p.table_name, p.company
+    order by p.table_name = 'companies', p.table_name = 'oidc_groups', p.table_name -- its rows would take users with them, uncounted
   loop
     reached := erase_rows(item.table_name, case when not item.is_row then item.assignment end,
       case when item.is_row then item.company else format('(%s) and (%s)', item.company, item.condition) end, company, persons, dry);

@@ -79,7 +79,8 @@ export type SignedIn =
   | { readonly user: UserRow }
   | { readonly user: null; readonly told: string; readonly reason: string };
 
-const NO_ACCOUNT = 'The identity provider knows you, but there is no account for your verified e-mail address here';
+export const NO_ACCOUNT =
+  'The identity provider knows you, but there is no account for your verified e-mail address here';
 
 /**
  * Finds who signs in by the identity provider. An account that was made by hand stays as it is, whatever the groups. An

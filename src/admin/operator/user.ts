@@ -67,7 +67,7 @@ async function userPage(c: PageContext, form: Form): Promise<Response> {
   const state = formState(form, `${base}/password`);
   const password =
     user.oidc_group !== null
-      ? html`<p class="empty">This user has the role by the group <strong>${user.oidc_group}</strong> of the identity provider, and signs in there; there is no password to set.</p>`
+      ? html`${state.summary}<p class="empty">This user has the role by the group <strong>${user.oidc_group}</strong> of the identity provider, and signs in there; there is no password to set.</p>`
       : html`<section class="card"><h2>Set a new password</h2>${state.summary}
 <form method="post" action="${base}/password" class="stack">${csrfInput(c)}
 ${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' })}

@@ -1,9 +1,10 @@
 import { Hono } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { FieldError, readEmail } from '../../domain/field.ts';
 import { NO_OPERATOR } from '../../domain/text/overview.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
-import { signInByProvider } from '../../operations/group.ts';
+import { NO_ACCOUNT, signInByProvider } from '../../operations/group.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { acceptInvitation, findInvitation } from '../../store/people/invitation.ts';
 import { deleteSessionsOf } from '../../store/people/session.ts';
@@ -77,6 +78,8 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   };
   if (email === null) return nobody(lack, UNCONFIRMED);
   const present = await db.run(READ_MS, (sql) => findUser(sql, email));
+  if (present === null && !isAddress(email))
+    return nobody('no user has the address, and none can have it', `${NO_ACCOUNT}.`);
   const joining = present === null && invitation !== '' ? await join(c, email, invitation) : null;
   if (joining !== null) return joined(c, joining);
   try {
@@ -90,6 +93,16 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
     return nobody(error.message, error.message);
   }
   return c.redirect(localAddress(next), 303);
+}
+
+/** Whether an account can have an address. */
+function isAddress(email: string): boolean {
+  try {
+    return readEmail(email) === email;
+  } catch (error) {
+    if (error instanceof FieldError) return false;
+    throw error;
+  }
 }
 
 /** Where single sign-on ends in a tab of its own; see kept-form.ts. */

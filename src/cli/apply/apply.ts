@@ -381,10 +381,8 @@ class Application {
   async #groups(all: readonly WantedGroup[], owner: CompanyRow | null, at: string): Promise<void> {
     if (all.length === 0) return;
     this.#unique(all, ({ name }) => name, at);
-    const rows = await groupsNamed(
-      this.#sql,
-      all.map(({ name }) => name),
-    );
+    const names = all.map(({ name }) => name);
+    const rows = await groupsNamed(this.#sql, names);
     const company_id = owner?.id ?? null;
     for (const [n, { absent, name, role }] of all.entries()) {
       this.#at = `${at}/${n}`;
