@@ -1,5 +1,4 @@
-import { givenByGroups, type ToldGroups } from '../domain/group.ts';
-import { COMPANY_ROLES, type CompanyRole } from '../domain/user.ts';
+import { COMPANY_ROLES, type CompanyRole, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { groupsAfter } from '../store/people/cursor-lists.ts';
@@ -7,6 +6,7 @@ import {
   createGroup,
   createUserByGroup,
   findGroup,
+  type GivenByGroup,
   groupsNamed,
   removeGroup,
   removeUserByGroup,
@@ -72,6 +72,28 @@ export const groupOperations: readonly Operation[] = [
 async function find(sql: Sql, { params }: Call) {
   const { company_name: _, people: __, ...group } = await findGroup(sql, params.group as string);
   return group;
+}
+
+/** The groups that the identity provider tells of a person. */
+export interface ToldGroups {
+  /** null: nobody can know them, so they give nothing and take nothing away. */
+  readonly names: readonly string[] | null;
+  /** Why there are none, or none that can be known, for the log; empty where there are some. */
+  readonly lack: string;
+}
+
+/**
+ * What several groups give together: the highest role, which of equal ones the first name gives. Operators see all
+ * companies, so other groups of theirs add nothing.
+ * @returns null for no group; a list where they lead to several companies
+ */
+export function givenByGroups(groups: readonly GivenByGroup[]): GivenByGroup | readonly GivenByGroup[] | null {
+  const [best, ...others] = [...groups].sort(
+    (one, other) => ROLES.indexOf(one.role) - ROLES.indexOf(other.role) || (one.name < other.name ? -1 : 1),
+  );
+  if (best === undefined) return null;
+  const elsewhere = others.find(({ company_id }) => company_id !== best.company_id);
+  return elsewhere === undefined || best.role === 'operator' ? best : [best, elsewhere];
 }
 
 /** Who signs in; or nobody, with a sentence for the person, and the reason for the log. */

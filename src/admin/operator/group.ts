@@ -99,7 +99,7 @@ async function removePage(c: PageContext, form: Form): Promise<Response> {
   const group = await find(c);
   const action = `${BASE}/${group.id}/remove`;
   const text = html`${formState(form, action).summary}<p><strong>${group.name}</strong> gives the role ${group.role}${group.company_id === null ? '' : html` of ${companyLink(group, 'people')}`} to ${whoHas(c, group)}</p>
-<p>They are signed out at once, and lose it. Whoever is in another group that gives a role gets that at the next sign-in.</p>`;
+${group.people === 0 ? '' : html`<p>They are signed out at once, and lose it. Whoever is in another group that gives a role gets that at the next sign-in.</p>`}`;
   const body = html`<h1>Remove this group?</h1>
 ${confirmation(c, { action, button: 'Remove group', back: BASE, text })}`;
   return page(c, 'Remove a group', body);

@@ -2,10 +2,11 @@ import type { Context } from 'hono';
 import { deleteCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import * as client from 'openid-client';
-import { readGroups, type ToldGroups, tellsGroups } from '../../domain/group.ts';
 import { reasonOf } from '../../log.ts';
+import type { ToldGroups } from '../../operations/group.ts';
 import { cookieOptions } from '../page/session.ts';
 import type { OidcSettings } from '../process/settings.ts';
+import { readGroups, tellsGroups } from './group-claim.ts';
 
 const CALLBACK = '/sign-in/oidc/callback';
 const COOKIE = 'tollgate-oidc';

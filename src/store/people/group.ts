@@ -1,10 +1,17 @@
-import type { GivenByGroup } from '../../domain/group.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
-import type { CompanyRole } from '../../domain/user.ts';
+import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type UserRow, userColumns } from './user.ts';
+
+/** What a group of the identity provider gives: a role in a company; an operator has none. */
+export interface GivenByGroup {
+  /** As the provider's claim has it. */
+  readonly name: string;
+  readonly company_id: string | null;
+  readonly role: Role;
+}
 
 /** A group of the identity provider and what it gives. Members are columns of `oidc_groups`. */
 export interface GroupRow extends GivenByGroup {

@@ -1,20 +1,6 @@
-import { ROLES, type Role } from './user.ts';
+import type { ToldGroups } from '../../operations/group.ts';
 
-/** What a group of the identity provider gives: a role in a company; an operator has none. */
-export interface GivenByGroup {
-  /** As the provider's claim has it. */
-  readonly name: string;
-  readonly company_id: string | null;
-  readonly role: Role;
-}
-
-/** The groups that the identity provider tells of a person. */
-export interface ToldGroups {
-  /** null: nobody can know them, so they give nothing and take nothing away. */
-  readonly names: readonly string[] | null;
-  /** Why there are none, or none that can be known, for the log; empty where there are some. */
-  readonly lack: string;
-}
+/** The groups of a person in the claims of the identity provider. */
 
 /** UTF-16 units of the longest name that a group may have here, which has 200 characters. */
 const MOST_UNITS = 400;
@@ -69,18 +55,4 @@ function isOverage(claims: object, claim: string): boolean {
     (memberAt(claims, `_claim_names.${claim}`) !== undefined ||
       (claim === 'groups' && memberAt(claims, 'hasgroups') === true))
   );
-}
-
-/**
- * What several groups give together: the highest role, which of equal ones the first name gives. Operators see all
- * companies, so other groups of theirs add nothing.
- * @returns null for no group; a list where they lead to several companies
- */
-export function givenByGroups(groups: readonly GivenByGroup[]): GivenByGroup | readonly GivenByGroup[] | null {
-  const [best, ...others] = [...groups].sort(
-    (one, other) => ROLES.indexOf(one.role) - ROLES.indexOf(other.role) || (one.name < other.name ? -1 : 1),
-  );
-  if (best === undefined) return null;
-  const elsewhere = others.find(({ company_id }) => company_id !== best.company_id);
-  return elsewhere === undefined || best.role === 'operator' ? best : [best, elsewhere];
 }

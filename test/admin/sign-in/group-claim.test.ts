@@ -1,7 +1,7 @@
 import t from 'tap';
-import { givenByGroups, readGroups, tellsGroups } from '../../src/domain/group.ts';
+import { readGroups, tellsGroups } from '../../../src/admin/sign-in/group-claim.ts';
 
-/** Groups as providers tell them, and what several of them give together. */
+/** Groups as providers tell them. */
 
 const MISSING = 'the provider tells no groups in the claim groups';
 
@@ -79,23 +79,4 @@ t.test('Entra leaves groups out where there are too many, and says so', async (t
   t.same(readGroups({ ...overage, roles: ['Admin'] }, 'roles').names, ['Admin'], 'roles are told all the same');
   t.same(readGroups({ ...overage, groups: ['a'] }, 'groups').names, ['a']);
   t.same(readGroups({ hasgroups: 'true' }, 'groups').names, []);
-});
-
-t.test('of several groups of a company the highest role counts; operators need no other', async (t) => {
-  const [a, b] = ['a', 'b'].map((id) => ({ company_id: id }));
-  const member = { name: 'all', role: 'member', ...a } as const;
-  const admin = { name: 'admins', role: 'administrator', ...a } as const;
-  const also = { name: 'also admins', role: 'administrator', ...a } as const;
-  const owner = { name: 'owners', role: 'owner', ...b } as const;
-  const operator = { name: 'ops', role: 'operator', company_id: null } as const;
-  t.equal(givenByGroups([]), null);
-  t.equal(givenByGroups([member]), member);
-  t.equal(givenByGroups([member, admin]), admin);
-  for (const both of [
-    [also, admin],
-    [admin, also],
-  ] as const)
-    t.equal(givenByGroups(both), admin, 'whatever their order');
-  t.same(givenByGroups([member, admin, owner]), [owner, admin], 'two companies');
-  t.equal(givenByGroups([member, owner, operator]), operator);
 });
