@@ -331,22 +331,23 @@ t.test('an address that the provider does not confirm gets nothing by its groups
   }
 });
 
-t.test('two first sign-ins at once make one account', async (t) => {
-  claims = { email: 'twin@new.example', email_verified: true, groups: ['/staff'] };
-  const ways = await Promise.all(
-    [1, 2, 3].map(async () => {
-      const person = new Person(office.adminUrl);
-      const start = await person.get('/sign-in/oidc');
-      const back = await fetch(start.headers.get('location') as string, { redirect: 'manual' });
-      return [person, new URL(back.headers.get('location') as string)] as const;
-    }),
-  );
-  const answers = await Promise.all(ways.map(([person, { pathname, search }]) => person.get(pathname + search)));
-  t.same(
-    answers.map(({ status }) => status),
-    [303, 303, 303],
-  );
-  for (const [person] of ways) t.equal((await person.get('/account')).status, 200);
+t.test('of two first sign-ins at once the second waits, and both are signed in', async (t) => {
+  const email = 'twin@new.example';
+  const { promise: isOver, resolve: commit } = Promise.withResolvers<void>();
+  const first = sql.begin(async (sql) => {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`sign-in of ${email}`}, 0))`;
+    await sql`insert into users (email, role, company_id, oidc_group) values (${email}, 'member', ${company}, '/staff')`;
+    await isOver;
+  });
+  const second = signIn(email, ['/staff']);
+  const waiting = () =>
+    sql`select from pg_stat_activity where datname = current_database() and wait_event = 'advisory'`;
+  await until(waiting, 'the second waits', ({ length }) => length > 0);
+  commit();
+  await first;
+  const [twin, { status }] = await second;
+  t.equal(status, 303);
+  t.equal((await twin.get('/account')).status, 200);
 });
 
 t.test(
