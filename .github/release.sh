@@ -69,6 +69,7 @@ dry_run() {
   trap 'rm -rf "$copy"' EXIT
   git archive HEAD | tar -x -C "$copy"
   cd "$copy"
+  rm -rf node_modules # "npm ci" empties it, also where a link leads
   (check) || echo "a release would end here" >&2
   (cd "$repository" && kept) || echo "a release would end here" >&2
   package
