@@ -108,7 +108,7 @@ t.test('nothing of other companies, nor of what belongs to none, in pages of fif
 t.test('amounts keep all their digits, on the page and for programs', async (t) => {
   const amount = '123456789012.123456789012345';
   await sql`update companies set credit_limit_eur = null, monthly_budget_eur = ${amount} where id = ${customer.company}`;
-  t.match(await changes(), new RegExp(`monthly_budget_eur [\\d.]+ ${amount}`));
+  t.match(await changes(), new RegExp(`monthly budget [\\d.]+ ${amount}`));
   const { body } = await send(office, await newToken(office), ['GET', '/audit']);
   const { after } = body.data.find(({ subject }: { subject: string }) => subject === 'companies');
   t.match(after, { monthly_budget_eur: amount, credit_limit_eur: null, requests_per_minute: 60 });
