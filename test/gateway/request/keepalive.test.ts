@@ -408,6 +408,7 @@ t.test(
       },
       add(bytes, start, end) {
         out.written += bytes.toString('latin1', start, end);
+        reply.onStream();
         return true;
       },
       flush: () => true,
@@ -425,6 +426,7 @@ t.test(
       return out.written;
     };
     t.equal(beat(), 'due ');
+    t.notOk(reply.streamedAt > 0, 'it is no first event');
     out.isEmpty = false;
     t.equal(beat(), '', 'gathered, until the call is booked');
     out.isEmpty = true;
@@ -437,6 +439,8 @@ t.test(
     t.equal(beat(), 'due ');
     bytes = null;
     t.equal(beat(), '', 'the stream is over');
+    silent.add(Buffer.from('event'), 0, 5);
+    t.ok(reply.streamedAt > 0);
     silent.leave();
     t.equal(silent.slot, null);
   },
