@@ -7,6 +7,8 @@ import type { Reply } from './reply.ts';
 export interface KeepaliveSource {
   /** What a client may be sent between two events; null once the stream is over. */
   keepalive(): Buffer | null;
+  /** Does a part of the call that a timer begins; a failure ends the call alone. */
+  guarded(part: () => void): void;
 }
 
 /**
@@ -87,6 +89,10 @@ export class KeptStream implements ResponseStream, WheelMember {
   }
 
   onInactive(): void {
+    this.#source.guarded(() => this.#keepAlive());
+  }
+
+  #keepAlive(): void {
     const { res, streamedAt } = this.#reply;
     // the client has bytes to read, or will have: they wait for it, for the record, or for the answer before this one
     if (!this.#out.isEmpty || res.writableLength > 0 || res.socket === null) return;

@@ -419,7 +419,7 @@ t.test(
     const keepalive = new Keepalive(1000);
     t.teardown(() => keepalive.close());
     let bytes: Buffer | null = Buffer.from('due ');
-    const silent = keepalive.keep(stream, reply, { keepalive: () => bytes });
+    const silent = keepalive.keep(stream, reply, { keepalive: () => bytes, guarded: (part) => part() });
     const beat = (): string => {
       out.written = '';
       silent.onInactive();
