@@ -127,6 +127,8 @@ const TABLE = {
   firstByteMs: variable('FIRST_BYTE_SECONDS', '300', whole(1, 86_400, SECOND),
     'how long the upstream may take to begin its answer'),
   idleMs: variable('IDLE_SECONDS', '120', whole(1, 86_400, SECOND), 'how long the upstream may pause within its answer'),
+  streamKeepaliveMs: variable('STREAM_KEEPALIVE_SECONDS', '0', whole(0, 300, SECOND),
+    'after how long without a byte a stream gets a comment (a ping in messages), below the time after which a balancer before the gateway closes it; 0: never'),
   totalMs: variable('TOTAL_SECONDS', '3600', whole(1, 604_800, SECOND), 'how long a whole answer may take'),
   readOnMs: variable('READ_ON_SECONDS', '3,3600', twoTimes,
     'how long an answer is read on after its client left, streamed and whole: exact usage, or a free slot of the engine'),

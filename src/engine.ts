@@ -13,6 +13,7 @@ import { Estimator } from './domain/tokens/estimate.ts';
 import { EventSender } from './events/sender.ts';
 import { Deadlines } from './gateway/request/deadlines.ts';
 import { HeldMemory } from './gateway/request/held-memory.ts';
+import { Keepalive } from './gateway/request/keepalive.ts';
 import { RequestLog } from './gateway/request/log.ts';
 import { Names } from './gateway/request/model-names.ts';
 import { Overload } from './gateway/request/overload.ts';
@@ -129,6 +130,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
   const { trail, keeper } = openTrail(config, own ?? db, metrics, log);
   const { overload, heldMemory } = boundsOf(config, log);
   const deadlines = new Deadlines(config);
+  const keepalive = config.streamKeepaliveMs === 0 ? null : new Keepalive(config.streamKeepaliveMs);
   const gateways = gatewayStore(db, writer, name, programVersion());
   const heartbeat = heartbeatOf(gateways, spool, ledger, limiter, overload, { clock, log });
   measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter, heartbeat }, () => monthOf(clock()));
@@ -151,6 +153,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
       overload,
       heldMemory,
       deadlines,
+      keepalive,
       settings: config,
       estimator: new Estimator(),
       costCenters: new CostCenters((company) => log.warn({ company }, MANY_COST_CENTERS)),
@@ -164,6 +167,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
       await untilNoticed(overload);
       await upstream.destroy(); // before the ledger is closed: calls that it ends are booked
       deadlines.close();
+      keepalive?.close();
       overload.close();
       const closing = ledger.close(CLOSE_MS); // first: it ends answers, which trail and traces tell of
       const sources = [limiter, events, keeper, tracing?.exporter, feed, prices];

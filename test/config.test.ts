@@ -113,6 +113,15 @@ t.test('READ_ON_SECONDS has two times, of streamed and of whole answers', async 
   }
 });
 
+t.test('STREAM_KEEPALIVE_SECONDS is off, or up to five minutes', async (t) => {
+  t.equal(readConfig({}).streamKeepaliveMs, 0);
+  t.equal(readConfig({ STREAM_KEEPALIVE_SECONDS: '15' }).streamKeepaliveMs, 15_000);
+  for (const wrong of ['301', '-1', '0.5', 'off']) {
+    const rule = [/^STREAM_KEEPALIVE_SECONDS: must be a whole number from 0 to 300/];
+    t.match(mistakes({ STREAM_KEEPALIVE_SECONDS: wrong }), rule, wrong);
+  }
+});
+
 t.test('headers of upstream calls are decoded, with lowercase names', async (t) => {
   const config = readConfig({
     UPSTREAM_URL,
