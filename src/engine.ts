@@ -44,6 +44,7 @@ import { type Embedded, startEmbedded } from './store/schema/embedded.ts';
 import { migrate } from './store/schema/migrate.ts';
 import { TrailWriter } from './trail/writer.ts';
 import { openUpstream } from './upstream/open.ts';
+import type { Upstream } from './upstream/upstream.ts';
 
 /** A gateway without a server: everything that answers a request. */
 export interface Engine {
@@ -131,6 +132,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
   const deadlines = new Deadlines(config);
   const gateways = gatewayStore(db, writer, name, programVersion());
   const heartbeat = heartbeatOf(gateways, spool, ledger, limiter, overload, { clock, log });
+  measureUpstream(metrics, upstream);
   measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter, heartbeat }, () => monthOf(clock()));
 
   return {
@@ -209,11 +211,15 @@ function boundsOf(config: Config, log: Logger) {
 function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
   return openUpstream(
     {
-      url: config.upstreamUrl ?? new URL((demo as Demo).url),
+      urls: config.upstreamUrls ?? [new URL((demo as Demo).url)],
       apiKey: config.upstreamApiKey,
       headers: config.upstreamHeaders,
       idleMs: config.upstreamIdleMs,
       connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
+      onChange: ({ address, ip, reason }) =>
+        reason === null
+          ? log.info({ address, ip }, 'upstream: an address can be used again')
+          : log.warn({ address, ip, reason }, 'upstream: an address cannot be used'),
     },
     config.fastHttp,
     (reason) => log.warn(reason),
@@ -287,7 +293,7 @@ export async function openBase(
   try {
     await awaitStart(db, (line) => log.warn({}, line));
     await prepare?.(db);
-    if (config.upstreamUrl === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
+    if (config.upstreamUrls === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
     return { db, databaseUrl, embedded, demo, close };
   } catch (error) {
     await close();
@@ -398,6 +404,19 @@ function measure(metrics: Metrics, parts: Measured, monthNow: () => string): voi
   const most =
     'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
   metrics.gauge('tollgate_budget_overshoot_eur', most, () => metrics.overshoot(monthNow()), 'max');
+}
+
+function measureUpstream(metrics: Metrics, upstream: Upstream): void {
+  const help = "The share of an address' IPs that can be used, by its place in UPSTREAM_URL";
+  metrics.gauge(
+    'tollgate_upstream_address_up',
+    help,
+    (write) => {
+      for (const [at, share] of upstream.shares.entries()) write({ address: at + 1 }, share);
+      return undefined;
+    },
+    'min',
+  );
 }
 
 function measureLedger(metrics: Metrics, ledger: BatchLedger): void {

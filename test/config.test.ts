@@ -25,7 +25,7 @@ t.test('the defaults apply to an empty environment', async (t) => {
     adminPort: 8081,
     basePath: '/v1',
     databaseUrl: null,
-    upstreamUrl: null,
+    upstreamUrls: null,
     dataDir: './data',
     spoolDir: './data/spool',
     ownedBy: 'tollgate',

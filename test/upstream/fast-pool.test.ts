@@ -245,7 +245,7 @@ t.test('over TLS', { skip: !has('openssl', 'version') && 'no openssl to make a c
   server.listen(0, 'localhost');
   await once(server, 'listening');
   const url = new URL(`https://localhost:${(server.address() as AddressInfo).port}/v1`);
-  const stranger = open({ url, apiKey: null, idleMs: 30_000, connectMs: 2000 });
+  const stranger = open({ urls: [url], apiKey: null, idleMs: 30_000, connectMs: 2000 });
   t.teardown(() => {
     stranger.destroy();
     server.close();
@@ -253,7 +253,7 @@ t.test('over TLS', { skip: !has('openssl', 'version') && 'no openssl to make a c
   });
   await t.rejects(post(stranger).ended, /self-signed/);
   setDefaultCACertificates([cert]);
-  const upstream = open({ url, apiKey: null, idleMs: 30_000, connectMs: 2000 });
+  const upstream = open({ urls: [url], apiKey: null, idleMs: 30_000, connectMs: 2000 });
   t.teardown(() => upstream.destroy());
   for (const size of [10, 60_000, 500_000]) {
     const text = await post(upstream, [Buffer.alloc(size)]).ended;
