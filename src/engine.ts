@@ -43,8 +43,7 @@ import { trailStore } from './store/gateway/request-trail.ts';
 import { type Embedded, startEmbedded } from './store/schema/embedded.ts';
 import { migrate } from './store/schema/migrate.ts';
 import { TrailWriter } from './trail/writer.ts';
-import { openUpstream } from './upstream/open.ts';
-import type { Upstream } from './upstream/upstream.ts';
+import { measureUpstream, openUpstream } from './upstream/open.ts';
 
 /** A gateway without a server: everything that answers a request. */
 export interface Engine {
@@ -216,13 +215,9 @@ function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
       headers: config.upstreamHeaders,
       idleMs: config.upstreamIdleMs,
       connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
-      onChange: ({ address, ip, reason }) =>
-        reason === null
-          ? log.info({ address, ip }, 'upstream: an address can be used again')
-          : log.warn({ address, ip, reason }, 'upstream: an address cannot be used'),
     },
     config.fastHttp,
-    (reason) => log.warn(reason),
+    log,
   );
 }
 
@@ -404,19 +399,6 @@ function measure(metrics: Metrics, parts: Measured, monthNow: () => string): voi
   const most =
     'The most any company was found beyond its budget this month, in EUR; a budget lowered meanwhile shows too';
   metrics.gauge('tollgate_budget_overshoot_eur', most, () => metrics.overshoot(monthNow()), 'max');
-}
-
-function measureUpstream(metrics: Metrics, upstream: Upstream): void {
-  const help = "The share of an address' IPs that can be used, by its place in UPSTREAM_URL";
-  metrics.gauge(
-    'tollgate_upstream_address_up',
-    help,
-    (write) => {
-      for (const [at, share] of upstream.shares.entries()) write({ address: at + 1 }, share);
-      return undefined;
-    },
-    'min',
-  );
 }
 
 function measureLedger(metrics: Metrics, ledger: BatchLedger): void {

@@ -189,6 +189,7 @@ export class Addresses<L extends Lines> {
       address.settle();
       return this.#update();
     }
+    if (!this.isChoice) return this.#planTrial(peer); // requests try the only one themselves
     const error = await this.#answerOf(peer);
     if (this.#isClosed || peer.state === 'up' || !address.known.includes(peer)) return;
     if (error === null) this.#isUp(peer);

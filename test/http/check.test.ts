@@ -91,7 +91,7 @@ t.test('in a worker of node:cluster, the checks at start listen on no port that 
       const { openUpstream } = await import('${open}');
       const { failed } = await checkFastParts();
       const options = { urls: [new URL('http://127.0.0.1:1/v1')], apiKey: null, connectMs: 1000 };
-      const upstream = await openUpstream(options, true, (reason) => failed.push(reason));
+      const upstream = await openUpstream(options, true, { warn: (_fields, reason) => failed.push(reason) });
       upstream.destroy();
       process.exit(failed.length);
     }`;

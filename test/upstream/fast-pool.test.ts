@@ -160,8 +160,11 @@ t.test('requests of one turn of the event loop leave together, but for those tha
 
 t.test('however many free connections are too old, a request gets one', async (t) => {
   const { upstream } = await serve(t, (socket) => socket.write(OK));
+  const call = post(upstream);
+  await call.ended;
+  const { peer } = call.call as FastConnection;
   let closed = 0;
-  const old = { freeUntil: 0, close: () => closed++ } as unknown as FastConnection;
+  const old = { peer, freeUntil: 0, close: () => closed++ } as unknown as FastConnection;
   for (let n = 0; n < 20_000; n++) upstream.onFree(old);
   t.equal(await post(upstream).ended, 'ok');
   t.equal(closed, 20_000);
