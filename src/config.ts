@@ -388,7 +388,8 @@ function httpAddress(text: string, forbidden: RegExp, parts: string): URL {
 function routerAddresses(text: string): readonly [URL, ...URL[]] {
   const texts = text.split(',').map((each) => each.trim());
   must(!texts.includes(''), 'one address, or several with a comma between two of them; one is empty');
-  must(!texts.some((each) => /\s/.test(each)), 'addresses with commas between them, without spaces in an address');
+  must(!texts.some((each) => /[\s;]/.test(each)), 'addresses with commas between them, without spaces and semicolons');
+  must(!texts.some((each) => each.indexOf('://') !== each.lastIndexOf('://')), 'addresses with one scheme each');
   const urls = texts.map(address) as [URL, ...URL[]];
   const isSame = (part: (url: URL) => string): boolean => new Set(urls.map(part)).size === 1;
   must(
