@@ -212,7 +212,7 @@ export class Addresses<L extends Lines> {
         peer.heard = false;
         peer.silence = 0;
         peer.patience = PATIENCE;
-      } else if (++peer.silence === peer.patience && peer.state === 'up' && this.#taking.length > 1) {
+      } else if (++peer.silence >= peer.patience && peer.state === 'up' && this.#taking.length > 1) {
         void this.#checkLife(peer);
       }
     }
@@ -221,6 +221,7 @@ export class Addresses<L extends Lines> {
 
   /** Asks a peer whether it lives: models may think long, so silence alone shows nothing. */
   async #checkLife(peer: Peer<L>): Promise<void> {
+    peer.silence = Number.NEGATIVE_INFINITY; // it is asked once at a time
     const error = await this.#answerOf(peer);
     peer.silence = 0;
     peer.patience = Math.min(MOST_PATIENCE, 2 * peer.patience);

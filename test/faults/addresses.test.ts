@@ -147,7 +147,7 @@ for (const FAST_HTTP of ['on', 'off']) {
       },
     };
     await load.more(STEP, 'with both addresses');
-    do for (const fault of Object.values(faults)) await fault();
+    do for (const [name, fault] of Object.entries(faults)) { if (process.env.DBG) console.error(name, load.journal.length); await fault(); }
     while (load.journal.length < REQUESTS);
     const clients = await load.stop();
 
