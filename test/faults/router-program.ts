@@ -11,6 +11,7 @@ const [journal = '', port = '0'] = process.argv.slice(2);
 const PAUSE_MS = 5;
 
 const server = createServer(async (req, res) => {
+  if (!server.listening) res.setHeader('connection', 'close');
   if (req.method !== 'POST') return void res.end();
   appendFileSync(journal, `${req.headers['x-request-id']}\n`);
   const { stream } = JSON.parse(Buffer.concat(await req.toArray()).toString()) as { stream?: boolean };
@@ -43,6 +44,7 @@ async function streamed(res: ServerResponse): Promise<void> {
 
 const tell = (): void => console.log((server.address() as AddressInfo).port);
 server.listen(Number(port), '127.0.0.1', tell);
+setInterval(() => {}, 60_000); // it lives on while it refuses
 process.on('SIGUSR2', () => {
   if (server.listening) {
     server.close();
