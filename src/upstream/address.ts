@@ -72,6 +72,8 @@ export class Address<L extends Lines> {
   readonly #host: string;
   readonly #open: (url: URL, ip: string) => L;
   readonly #known = new Map<string, Peer<L>>();
+  /** Peers whose last answers are awaited: new requests go elsewhere. */
+  #leaving: readonly Peer<L>[] = [];
   #family = 0;
   #failures = 0;
   /** Monotonic milliseconds. */
@@ -97,6 +99,11 @@ export class Address<L extends Lines> {
   /** The peers of both families. */
   get known(): Peer<L>[] {
     return [...this.#known.values()];
+  }
+
+  /** All to whom there may be connections. */
+  get all(): Peer<L>[] {
+    return [...this.#known.values(), ...this.#leaving];
   }
 
   /** Whether the name has to be looked up before its IPs are used. */
@@ -137,6 +144,7 @@ export class Address<L extends Lines> {
     this.#answeredAt = now;
     this.#dueAt = now + FRESH_MS;
     for (const { address } of answer) this.#know(address).seenAt = now;
+    this.#leaving = this.#leaving.filter(({ lines }) => lines.busy > 0);
     for (const peer of this.known) if (peer.seenAt < now - KEPT_MS) this.#forget(peer);
     this.settle();
     return null;
@@ -153,6 +161,7 @@ export class Address<L extends Lines> {
 
   #forget(peer: Peer<L>): void {
     this.#known.delete(peer.ip);
+    this.#leaving = [...this.#leaving, peer];
     clearTimeout(peer.timer);
     peer.lines.retire();
   }

@@ -28,9 +28,9 @@ interface Search {
 
 interface AddressesOptions<L extends Lines> {
   readonly urls: readonly URL[];
-  /** Makes the place for the connections to an IP. */
+  /** Makes the place for connections to an IP. */
   readonly open: (url: URL, ip: string) => L;
-  /** Asks a peer for any answer, within so many milliseconds. @returns null, or why there is none */
+  /** Asks the router at an IP for any answer. @returns null, or why there is none */
   readonly ask: (url: URL, ip: string, signal: AbortSignal) => Promise<Error | null>;
   readonly onChange: (change: AddressChange) => void;
 }
@@ -65,9 +65,9 @@ export class Addresses<L extends Lines> {
     this.#update();
   }
 
-  /** The peers of both families. */
+  /** All to whom there may be connections. */
   get peers(): readonly Peer<L>[] {
-    return this.all.flatMap(({ known }) => known);
+    return this.all.flatMap(({ all }) => all);
   }
 
   /** Whether a request has the choice between peers. */
@@ -83,9 +83,13 @@ export class Addresses<L extends Lines> {
 
   /** The next peer to try for a request, among those that it has not tried; null: there is none. */
   next(tried: ReadonlySet<Peer<L>>): Peer<L> | null {
-    const now = performance.now();
-    const isOpen = (peer: Peer<L>): boolean => !tried.has(peer) && peer.address.isFresh(now);
-    return this.#fewest(this.#taking.filter(isOpen)) ?? this.#fewest(this.#peers.filter(isOpen));
+    const isUntried = untried(tried);
+    return this.#fewest(this.#taking.filter(isUntried)) ?? this.#fewest(this.#peers.filter(isUntried));
+  }
+
+  /** Whether there is a peer that a request has not tried, of any family. */
+  hasAnother(tried: ReadonlySet<Peer<L>>): boolean {
+    return this.all.some(({ known }) => known.some(untried(tried)));
   }
 
   #fewest(peers: readonly Peer<L>[]): Peer<L> | null {
@@ -189,7 +193,6 @@ export class Addresses<L extends Lines> {
       address.settle();
       return this.#update();
     }
-    if (!this.isChoice) return this.#planTrial(peer); // requests try the only one themselves
     const error = await this.#answerOf(peer);
     if (this.#isClosed || peer.state === 'up' || !address.known.includes(peer)) return;
     if (error === null) this.#isUp(peer);
@@ -227,6 +230,12 @@ export class Addresses<L extends Lines> {
     peer.patience = Math.min(MOST_PATIENCE, 2 * peer.patience);
     if (error !== null && !peer.heard) this.#isDown(peer, 'silent', new Error(SILENT));
   }
+}
+
+/** Judges whether a request may try a peer. */
+function untried<L extends Lines>(tried: ReadonlySet<Peer<L>>): (peer: Peer<L>) => boolean {
+  const now = performance.now();
+  return (peer) => !tried.has(peer) && peer.address.isFresh(now);
 }
 
 const SILENT = 'it has requests, sends nothing and does not answer HEAD /models';

@@ -85,7 +85,7 @@ export class Dial<L extends Lines> {
 
   /** Takes those that are slow for unreachable where there is another one. */
   #tryAnother(): void {
-    if (this.#addresses.next(this.#tried) === null) return;
+    if (!this.#addresses.hasAnother(this.#tried)) return;
     for (const peer of this.#opening) this.#addresses.failed(peer, new Error(SLOW));
     this.#next();
   }

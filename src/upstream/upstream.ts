@@ -125,6 +125,7 @@ export interface UpstreamOptions {
   readonly idleMs: number;
   /** How long an attempt to connect may take. The deadlines of the answer are kept by the gateway. */
   readonly connectMs: number;
+  /** Told when an address can no longer be used, and when it can again. */
   readonly onChange?: (change: AddressChange) => void;
 }
 

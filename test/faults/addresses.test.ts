@@ -99,9 +99,10 @@ for (const FAST_HTTP of ['on', 'off']) {
       workers: WORKERS,
       kinds: ['stream', 'plain'],
     });
-    const serves = async (router: Router, what: string): Promise<unknown> => {
+    const serves = async (router: Router, what: string): Promise<void> => {
       const { length } = router.ids;
-      return until(() => router.ids.length > length, `${what}: it gets requests again`);
+      await until(() => router.ids.length > length, `${what}: it gets requests again`);
+      await load.more(STEP, 'with both addresses');
     };
     let frozen = 0;
     /** When no address was there: from the first to the last instant. */

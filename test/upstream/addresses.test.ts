@@ -272,6 +272,24 @@ for (const [way, open] of WAYS) {
       t.ok(Math.abs((upstream.shares[0] as number) - 2 / 3) < 0.001);
     });
 
+    t.test('a call to an IP that its name no longer has goes on, and the next is sent elsewhere', async (t) => {
+      let ips = ['127.0.0.2'];
+      named(t, 'router.example', () => ips);
+      const first = await new Router().start(t, '127.0.0.2');
+      const second = await new Router().start(t, '127.0.0.3', first.port);
+      first.silent = 'thinks';
+      const { upstream } = serve(t, first.at('router.example'));
+      const call = post(upstream);
+      await until(() => first.requests.length, 'it is sent');
+      ips = ['127.0.0.3'];
+      const { now } = performance;
+      t.intercept(performance, 'now', { value: () => now.call(performance) + 40_000 });
+      for (let n = 0; n < 3; n++) t.equal(await post(upstream).ended, 'ok');
+      t.same([first.requests.length, second.requests.length], [1, 3]);
+      await upstream.destroy();
+      t.ok((await call.ended.catch((error: unknown) => error)) instanceof Stopped, 'it is known until its end');
+    });
+
     t.test('a name that moves to another IP is followed', async (t) => {
       let ips = ['127.0.0.2'];
       named(t, 'router.example', () => ips);
@@ -305,6 +323,15 @@ for (const [way, open] of WAYS) {
       );
       await router.start(t);
       t.equal(await post(upstream).ended, 'ok');
+    });
+
+    t.test('a family that is not reachable is left for the other one within a second or so', async (t) => {
+      named(t, 'router.example', () => ['::1', '127.0.0.1']);
+      const { port } = new URL(await blackHole(t, '::1'));
+      const router = await new Router().start(t, '127.0.0.1', Number(port));
+      const { upstream, changes } = serve(t, router.at('router.example'));
+      t.equal(await answers(upstream, 5), 5);
+      t.same([upstream.shares, changes], [[1], []]);
     });
 
     t.test('an IPv6 address', async (t) => {

@@ -6,6 +6,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setDefaultCACertificates } from 'node:tls';
 import t, { type Test } from 'tap';
 import connectorOf from 'undici/lib/core/connect.js';
+import type { AddressChange } from '../../src/upstream/addresses.ts';
 import type { FastConnection } from '../../src/upstream/fast-connection.ts';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { Stopped, type UpstreamOptions } from '../../src/upstream/upstream.ts';
@@ -263,6 +264,15 @@ t.test('over TLS', { skip: !has('openssl', 'version') && 'no openssl to make a c
     t.equal(text, `${size} ${'z'.repeat(100_000)}`);
   }
   t.equal(upstream.connections, 1);
+
+  const { server: plain } = await serve(t, (socket) => socket.write(OK));
+  const without = new URL(`https://127.0.0.1:${(plain.address() as AddressInfo).port}/v1`);
+  const changes: AddressChange[] = [];
+  const onChange = (change: AddressChange) => changes.push(change);
+  const both = open({ urls: [without, url], apiKey: null, idleMs: 30_000, connectMs: 2000, onChange });
+  t.teardown(() => both.destroy());
+  for (const call of [post(both), post(both)]) t.match(await call.ended, /^2 z/);
+  t.match(changes, [{ address: 1 }], 'a handshake that fails is a connection that cannot be made');
 });
 
 t.test('a large request that met a closed connection is told as not run: its memory may be in use again', async (t) => {
