@@ -18,6 +18,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
+import { comesBack, roleCell } from './role.ts';
 
 const BASE = '/companies/:company/people';
 const PERSON = `${BASE}/:user`;
@@ -55,12 +56,16 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format, session } = c.var;
   const cells = {
     'E-mail address': ({ email }: PersonRow) => email,
-    Role: ({ role }: PersonRow) => badge('plain', role),
+    Role: roleCell,
     'Last sign-in': ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted('not known') : format.ago(at)),
     Actions: (person: PersonRow) =>
       person.id === session.user.user_id || !mayNow(c, 'people.write')
         ? muted(person.id === session.user.user_id ? 'you' : 'none')
-        : html`<span class="row-actions"><a class="button quiet" href="${base}/${person.id}">Change role<span class="sr"> of ${person.email}</span></a>
+        : html`<span class="row-actions">${
+            person.oidc_group !== null
+              ? ''
+              : html`<a class="button quiet" href="${base}/${person.id}">Change role<span class="sr"> of ${person.email}</span></a>`
+          }
 <a class="button danger" href="${base}/${person.id}/remove">Remove<span class="sr"> ${person.email}</span></a></span>`,
   };
   const body = html`${companyHeading(c, company)}<h1>People</h1>
@@ -135,10 +140,14 @@ async function rolePage(c: PageContext, form: Form): Promise<Response> {
   const state = formState(form, `${base}/${person.id}`);
   const body = html`${companyHeading(c, company)}<h1>Role of ${person.email}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
+${
+  person.oidc_group !== null
+    ? html`<p>${person.email} is ${person.role} by the group <strong>${person.oidc_group}</strong> of the identity provider. The role changes there.</p><p><a class="button quiet" href="${base}">Back to people</a></p></section>`
+    : html`<form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
 ${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: person.role, hint: 'Holds from the next page on that this person opens. Tokens and open invitations that the person made stay as they are.' })}
 ${roles}
-<div class="actions"><button class="primary">Save role</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
+<div class="actions"><button class="primary">Save role</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`
+}`;
   return page(c, `Role of ${person.email}`, body);
 }
 
@@ -164,7 +173,7 @@ ${confirmation(c, {
   action,
   button: `Remove ${person.email}`,
   back: base,
-  text: html`<p>${person.email} is ${person.role} of ${company.name}, is signed out at once and cannot sign in again. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.</p>`,
+  text: html`<p>${person.email} is ${person.role} of ${company.name}, is signed out at once and ${comesBack(person)}. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.</p>`,
 })}`;
   return page(c, `Remove ${person.email}`, body);
 }

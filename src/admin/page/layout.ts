@@ -60,6 +60,7 @@ const COMPANY_TABS: Readonly<Record<string, Action>> = {
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   Companies: ['companies/statements'],
   Models: ['playground'],
+  Users: ['groups'],
   Settings: ['tokens', 'close'],
 };
 
@@ -73,7 +74,7 @@ export async function page(c: PageContext, title: string, body: Html): Promise<R
   const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
 <a class="brand" href="/">${LOGO} Tollgate</a>
-${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text, text === 'Companies' ? BELOW[text] : []))}</nav>`}
+${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text, BELOW[text]))}</nav>`}
 <div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">Sign out</button></form></div>
 `;

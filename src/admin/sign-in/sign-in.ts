@@ -1,9 +1,13 @@
 import { Hono } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { FieldError, readEmail } from '../../domain/field.ts';
 import { NO_OPERATOR } from '../../domain/text/overview.ts';
+import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { NO_ACCOUNT, signInByProvider } from '../../operations/group.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { acceptInvitation, findInvitation } from '../../store/people/invitation.ts';
+import { deleteSessionsOf } from '../../store/people/session.ts';
 import { findUser, hasOperator } from '../../store/people/user.ts';
 import type { PageContext, PageEnv, PageServices } from '../page/context.ts';
 import { field, formState } from '../page/field.ts';
@@ -17,7 +21,6 @@ import { passwordSignIn } from './sign-in-attempt.ts';
 const MAX_FORM_BYTES = 8192;
 const READ_MS = 2000;
 const WRITE_MS = 5000;
-const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
 const UNCONFIRMED =
   'The identity provider knows you, but confirms no e-mail address of yours. The log of this service says what it lacks.';
 
@@ -68,16 +71,38 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
     log.warn({ reason: await failureOf(error) }, 'admin: single sign-on failed');
     return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
   }
-  const { email, lack, next, invitation } = found;
-  const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
-  if (user === null) {
-    const joining = email === null || invitation === '' ? null : await join(c, email, invitation);
-    if (joining !== null) return joined(c, joining);
-    log.warn({ reason: lack || 'no user has the address' }, 'admin: single sign-on found no account');
-    return refuse(c, 403, email === null ? UNCONFIRMED : UNKNOWN, form);
+  const { email, lack, groups, next, invitation } = found;
+  const nobody = (reason: string, told: string) => {
+    log.warn({ reason }, 'admin: single sign-on found no account');
+    return refuse(c, 403, told, form);
+  };
+  if (email === null) return nobody(lack, UNCONFIRMED);
+  const present = await db.run(READ_MS, (sql) => findUser(sql, email));
+  if (present === null && !isAddress(email))
+    return nobody('no user has the address, and none can have it', `${NO_ACCOUNT}.`);
+  const joining = present === null && invitation !== '' ? await join(c, email, invitation) : null;
+  if (joining !== null) return joined(c, joining);
+  try {
+    const signedIn = await actingAs(db, email, WRITE_MS, (sql) => signInByProvider(sql, email, groups));
+    if (signedIn.user === null) return nobody(signedIn.reason, signedIn.told);
+    await sessions.begin(c, signedIn.user.id);
+  } catch (error) {
+    if (!(error instanceof RefusedChange)) throw error;
+    // what the groups say cannot be done, such as in a closed company: then they give nothing
+    if (present !== null) await db.run(READ_MS, (sql) => deleteSessionsOf(sql, present.id));
+    return nobody(error.message, error.message);
   }
-  await sessions.begin(c, user.id);
   return c.redirect(localAddress(next), 303);
+}
+
+/** Whether an account can have an address. */
+function isAddress(email: string): boolean {
+  try {
+    return readEmail(email) === email;
+  } catch (error) {
+    if (error instanceof FieldError) return false;
+    throw error;
+  }
 }
 
 /** Where single sign-on ends in a tab of its own; see kept-form.ts. */

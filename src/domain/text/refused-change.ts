@@ -6,6 +6,7 @@ export type Noun =
   | 'key'
   | 'assistant'
   | 'user'
+  | 'group'
   | 'invitation'
   | 'alert'
   | 'event'
