@@ -44,7 +44,7 @@ import { trailStore } from './store/gateway/request-trail.ts';
 import { type Embedded, startEmbedded } from './store/schema/embedded.ts';
 import { migrate } from './store/schema/migrate.ts';
 import { TrailWriter } from './trail/writer.ts';
-import { openUpstream } from './upstream/open.ts';
+import { measureUpstream, openUpstream } from './upstream/open.ts';
 
 /** A gateway without a server: everything that answers a request. */
 export interface Engine {
@@ -133,6 +133,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
   const keepalive = config.streamKeepaliveMs === 0 ? null : new Keepalive(config.streamKeepaliveMs);
   const gateways = gatewayStore(db, writer, name, programVersion());
   const heartbeat = heartbeatOf(gateways, spool, ledger, limiter, overload, { clock, log });
+  measureUpstream(metrics, upstream);
   measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter, heartbeat }, () => monthOf(clock()));
 
   return {
@@ -213,14 +214,14 @@ function boundsOf(config: Config, log: Logger) {
 function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
   return openUpstream(
     {
-      url: config.upstreamUrl ?? new URL((demo as Demo).url),
+      urls: config.upstreamUrls ?? [new URL((demo as Demo).url)],
       apiKey: config.upstreamApiKey,
       headers: config.upstreamHeaders,
       idleMs: config.upstreamIdleMs,
       connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
     },
     config.fastHttp,
-    (reason) => log.warn(reason),
+    log,
   );
 }
 
@@ -291,7 +292,7 @@ export async function openBase(
   try {
     await awaitStart(db, (line) => log.warn({}, line));
     await prepare?.(db);
-    if (config.upstreamUrl === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
+    if (config.upstreamUrls === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
     return { db, databaseUrl, embedded, demo, close };
   } catch (error) {
     await close();

@@ -43,7 +43,7 @@ export type Setting = (typeof SETTINGS)[number];
 export interface GatewayOptions {
   /** `postgres://user:password@host:port/database`, straight or behind PgBouncer. Takes three connections at most. */
   readonly database: string;
-  /** Base address of the model-routing proxy, up to and including its `/v1`. */
+  /** Base address of the model-routing proxy, up to and including its `/v1`; or several of one proxy, with commas between them. */
   readonly upstream: string | URL;
   /** The proxy's master key, sent to it as a bearer token; none is sent without. */
   readonly upstreamApiKey?: string | undefined;

@@ -25,7 +25,7 @@ t.test('the defaults apply to an empty environment', async (t) => {
     adminPort: 8081,
     basePath: '/v1',
     databaseUrl: null,
-    upstreamUrl: null,
+    upstreamUrls: null,
     dataDir: './data',
     spoolDir: './data/spool',
     ownedBy: 'tollgate',
@@ -73,6 +73,36 @@ t.test('a wrong value that may hold a secret is not repeated', async (t) => {
   });
   t.equal(found.length, 3);
   t.notMatch(found.join('\n'), secret);
+});
+
+t.test('UPSTREAM_URL names the addresses of one router', async (t) => {
+  const addresses = (text: string) => readConfig({ UPSTREAM_URL: text }).upstreamUrls?.map(({ href }) => href);
+  t.same(addresses('http://a:4000/v1'), ['http://a:4000/v1']);
+  t.same(addresses('http://a:4000/v1,http://b/v1/ , http://[::1]:80/v1'), [
+    'http://a:4000/v1',
+    'http://b/v1/',
+    'http://[::1]/v1',
+  ]);
+  for (const [text, mistake] of [
+    ['http://a/v1,', 'one is empty'],
+    [',http://a/v1', 'one is empty'],
+    ['http://a/v1,,http://b/v1', 'one is empty'],
+    [' ', 'one is empty'],
+    ['http://a/v1 http://b/v1', 'without spaces'],
+    ['http://a/v1;http://b/v1', 'commas between them'],
+    ['http://a/v1,b/v1', 'an http:// or https:// address'],
+    ['http://http://a/v1', 'one scheme'],
+    ['http://a/v1,ftp://b/v1', 'an http:// or https:// address'],
+    ['http://a/v1,https://b/v1', 'all begin with http:// or all with https://'],
+    ['http://a/v1,http://b', 'the same path'],
+    ['http://a/v1,http://A:80/v1', 'all different'],
+  ] as const) {
+    const found = mistakes({ UPSTREAM_URL: text });
+    t.equal(found.length, 1, text);
+    t.match(found[0], `UPSTREAM_URL: must be `);
+    t.match(found[0], mistake);
+  }
+  t.notMatch(mistakes({ UPSTREAM_URL: 'http://a/v1,http://user:hunter2@b/v1' })[0], 'hunter2');
 });
 
 t.test('the variables of OpenTelemetry have their standard meaning', async (t) => {
