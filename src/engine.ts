@@ -352,9 +352,9 @@ function openTrail({ requestTrailDays: days }: Config, db: Database, metrics: Me
 
 /** What sends an event is loaded only where it is set up. */
 async function openEvents(config: Config, db: Database, own: Database, holder: string, metrics: Metrics, log: Logger) {
-  const { alertWebhook, alertMail, adminUrl: pages } = config;
+  const { alertWebhook, alertMail, adminUrl: pages, brand } = config;
   const webhook = alertWebhook && (await import('./events/webhook.ts')).webhookSender(alertWebhook);
-  const email = alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages });
+  const email = alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages, brand });
   const channels = { ...(webhook && { webhook }), ...(email && { email }) };
   const operators = alertMail?.to ?? [];
   const sender = new EventSender({ store: eventStore(db, own), holder, channels, operators, log });

@@ -11,10 +11,12 @@ import { STEERING } from '../src/domain/request/steering.ts';
 const FLOORS: readonly (readonly string[])[] = [
   ['config-headers.ts'],
   ['json', 'runtime', 'log.ts', 'metrics.ts'],
+  ['config-brand.ts'],
   ['sse', 'http', 'config.ts'],
   ['domain/members'],
   ['domain'],
-  ['domain/text', 'domain/tokens'],
+  ['domain/language', 'domain/tokens'],
+  ['domain/text'],
   ['domain/request'],
   ['store/connection', 'ledger', 'limits', 'upstream', 'tracing', 'events', 'trail'],
   ['store/schema', 'store/gateway', 'store/events'],

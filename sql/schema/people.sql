@@ -8,9 +8,11 @@ create table users (
   password_hash   text,
   created_at      timestamptz not null default now(),
   last_sign_in_at timestamptz,
+  language        text constraint users_language check (language ~ '^[a-z]{2,3}$'),
   unique (email),
   check ((role = 'operator') = (company_id is null))
 );
+comment on column users.language is 'of pages and e-mails, as the person chose; null: that of the company';
 
 -- The browser holds a random token, this table its SHA-256 digest: a copy of the table signs nobody in.
 create table sessions (

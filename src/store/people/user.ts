@@ -1,3 +1,4 @@
+import { refusal } from '../../domain/refusal.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
@@ -61,6 +62,11 @@ export async function setPasswordHash(sql: Sql, id: string, hash: string, former
   if (count === 0) throwNotFound('user');
 }
 
+/** The language in which a person reads pages and e-mails. Not in the audit log, as signing in is not. */
+export async function setUserLanguage(sql: Sql, id: string, language: string): Promise<void> {
+  await sql`update users set language = ${language} where id = ${id}`;
+}
+
 /**
  * Removes a user and ends the user's sessions. To be called in a transaction.
  * @throws RefusedChange not_found; conflict for the last operator
@@ -104,8 +110,8 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
     select id from users where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`}
     order by id for update`;
   if (owners.length === 1 && owners[0]?.id === id) {
-    const [last, role] = company === null ? ['operator', 'operator'] : ['owner of the company', 'owner'];
-    throwConflict('user', `This is the last ${last}. Make somebody else an ${role} first.`);
+    const operator = 'This is the last operator. Make somebody else an operator first.';
+    throwConflict('user', company === null ? operator : refusal('lastOwner'));
   }
 }
 
