@@ -282,6 +282,7 @@ async function answerError(error: Error, c: PageContext, log: Logger): Promise<R
 async function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
   const { words } = c.var.format;
   const { title, text = '' } = errorTexts(words, status);
+  if (status === 404) c.set('pageAddress', '/'); // what is not there looks the same whatever was asked for
   if (status === 503) c.header('retry-after', '2');
   const again = status === 429 || status === 503 ? await sendFormAgain(c) : '';
   const body = html`<div class="narrow"><h1>${title}</h1><p>${message || text}</p>${again}<p><a href="/">${words.errors.toStart}</a></p></div>`;
