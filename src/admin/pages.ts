@@ -49,7 +49,7 @@ import { Form, FormRefused, readForm, readUpload } from './page/form.ts';
 import { type Format, formatFor } from './page/format.ts';
 import { html } from './page/html.ts';
 import { readerOfPage } from './page/language.ts';
-import { plainPage } from './page/layout.ts';
+import { asksExact, plainPage } from './page/layout.ts';
 import { Busy, Semaphore } from './page/semaphore.ts';
 import { Sessions } from './page/session.ts';
 import { attemptThrottles, changeThrottle, invitationThrottle, tooManyChanges } from './page/throttle.ts';
@@ -137,7 +137,11 @@ export function startPages(given: Given): RequestListener {
   // by reader: making one takes 1 ms
   const formats = new LRUCache<string, Format>({
     max: 100,
-    memoMethod: (reader) => formatFor(reader, services.calendar.timeZone, services.clock, given.brand.name),
+    memoMethod(asked) {
+      const [reader = '', exact] = asked.split(' ');
+      const { calendar, clock, brand } = services;
+      return formatFor(reader, calendar.timeZone, clock, brand.name, exact !== undefined);
+    },
   });
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
@@ -228,7 +232,8 @@ function requireSession(pages: Semaphore, formats: LRUCache<string, Format>): Mi
     const session = live ?? (c.req.method === 'POST' ? await signInWithForm(c) : toSignIn(c));
     if (session instanceof Response) return session;
     c.set('session', session);
-    c.set('format', formats.memo(readerOfPage(c, session, c.var.services.isSecure)));
+    const reader = readerOfPage(c, session, c.var.services.isSecure);
+    c.set('format', formats.memo(asksExact(c) ? `${reader} exact` : reader));
     return next();
   };
 }

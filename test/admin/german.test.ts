@@ -134,7 +134,15 @@ t.test('refused forms, and pages that are not there', async (t) => {
     .getByText('mona@customer.example ist bereits eingeladen. Erneuern Sie die Einladung oder ziehen Sie sie zurück.')
     .waitFor();
   t.same(await englishIn(page), []);
-  for (const path of ['/nowhere', `${base}/statements/month?month=${open}`, `${base}/requests?status=nie`, `${base}/usage?from=2026-02-30`, `/companies/${randomUUID()}/usage`, `${base}/access/${randomUUID()}`, '/companies']) {
+  for (const path of [
+    '/nowhere',
+    `${base}/statements/month?month=${open}`,
+    `${base}/requests?status=nie`,
+    `${base}/usage?from=2026-02-30`,
+    `/companies/${randomUUID()}/usage`,
+    `${base}/access/${randomUUID()}`,
+    '/companies',
+  ]) {
     await page.goto(path);
     t.same(await englishIn(page), [], path);
   }

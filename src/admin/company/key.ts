@@ -13,7 +13,7 @@ import { checkboxes, createCard, type FormState, field } from '../page/field.ts'
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
+import { badge, companyHeading, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
 import { usageCards } from '../usage/usage-cards.ts';
@@ -65,7 +65,7 @@ ${isWritable ? createForm(c, form, company, isNew || (life === 'active' && count
 ${list(c, keyList(c, life, base), query, keys)}
 ${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">${words.usageIn(format.month(usage.budget.month))}</h2>
 <a class="button quiet" href="/companies/${id}/usage">${words.details}</a></div>
-${usageCards(usage, format)}</section>`;
+${usageCards(usage, format)}<p class="muted">${exactSwitch(c)}</p></section>`;
   return page(c, words.of(company.name), body);
 }
 

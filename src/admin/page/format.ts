@@ -19,8 +19,15 @@ const MOST_PERCENT = 1_000_000;
  * @param language the reader, as locale.ts has it, such as "de-AT"
  * @param clock by which ages are told
  * @param brand the name of the service
+ * @param isExact amounts are shown with all their digits
  */
-export function formatFor(language: string, timeZone: string, clock: Clock = Date.now, brand = 'Tollgate') {
+export function formatFor(
+  language: string,
+  timeZone: string,
+  clock: Clock = Date.now,
+  brand = 'Tollgate',
+  isExact = false,
+) {
   const locale = pageLocale(language);
   const words = wordsOf(pageLanguage(language));
   return {
@@ -31,7 +38,8 @@ export function formatFor(language: string, timeZone: string, clock: Clock = Dat
     brand,
     /** The person or program that made something. */
     person: (actor: string | null): string => personText(actor, words.people),
-    ...amounts(locale),
+    isExact,
+    ...amounts(locale, isExact),
     ...numbers(locale, words.numbers.over),
     ...moments(locale, timeZone, clock),
     ...dates(locale),
@@ -42,15 +50,15 @@ export type Format = ReturnType<typeof formatFor>;
 
 // Each of these makes its formatters once: making one takes as long as 50 uses of it.
 
-function amounts(locale: string) {
+function amounts(locale: string, isExact: boolean) {
   const { shown, exact, exactParts } = eurIn(locale);
   const prices = euro(locale, 2, 12);
   const digits = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
   const cents = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   /** The text that is shown. Where the exact text differs, it is the tooltip, and screen readers say it. */
   const rounded = (text: string, exactText: string): Html =>
-    text === exactText
-      ? html`<span class="eur">${text}</span>`
+    isExact || text === exactText
+      ? html`<span class="eur">${exactText}</span>`
       : html`<span class="eur" title="${exactText}"><span aria-hidden="true">${text}</span><span class="sr">${exactText}</span></span>`;
   return {
     /** An EUR amount of two decimals. Where digits are left out, the exact amount is its tooltip, and what screen readers say. */

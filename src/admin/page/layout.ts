@@ -45,6 +45,9 @@ const BELOW: Readonly<Record<string, readonly string[]>> = {
   settings: ['tokens', 'close'],
 };
 
+/** The parameter of an address that asks for exact amounts. */
+const EXACT = 'exact';
+
 const GATE = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
 );
@@ -106,6 +109,20 @@ ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>
 <footer>${zone === '' ? '' : html`<p>${zone}</p>`}${brandLinks(c)}${languageSwitch(c)}</footer>
 </body>
 </html>`;
+}
+
+/** Whether the address asks for amounts with all their digits. */
+export function asksExact(c: PageContext): boolean {
+  return c.req.query(EXACT) === '1';
+}
+
+/** The way to the same page with exact amounts, and back: tooltips are for a mouse alone. */
+export function exactSwitch(c: PageContext): Html {
+  const { isExact, words } = c.var.format;
+  const query = new URL(c.req.url).searchParams;
+  if (isExact) query.delete(EXACT);
+  else query.set(EXACT, '1');
+  return html`<a href="?${query}">${isExact ? words.numbers.showRounded : words.numbers.showExact}</a>`;
 }
 
 /** Where the operator of the service can be reached and what the law asks for. */

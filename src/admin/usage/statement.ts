@@ -21,7 +21,7 @@ import {
 import { type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { CSV, nameFile } from '../page/download.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, brandMark, companyHeading, emptyText, muted, page, table } from '../page/layout.ts';
+import { badge, brandMark, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { csvLinks, spreadsheetOf } from '../page/spreadsheet.ts';
 import { figureCard } from './usage-cards.ts';
 import { othersText, sumCells } from './usage-tables.ts';
@@ -65,7 +65,7 @@ async function listPage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? html`<a class="button quiet" href="/companies/statements">${words.allCompanies}</a>` : ''}</div>
 ${statements.length === 0 ? emptyText(words.noMonth) : table(words.title, statements, { cells, figures }, true)}
 ${open.length === 0 ? '' : openCard(c, base, open, isCloser)}
-<p class="muted foot">${words.foot}</p>`;
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, words.of(company.name), body);
 }
 
@@ -131,13 +131,14 @@ ${sums(c, 'key', sumsBy(lines, 'key'), (id) => keyName(c, company.id, id, names)
 ${lines.some(({ cost_center }) => cost_center !== '') ? sums(c, 'cost_center', sumsBy(lines, 'cost_center'), (label) => label || muted(words.none)) : ''}
 ${corrections.map((correction) => correctionCard(c, correction))}
 ${stored === null ? '' : sealCard(c, statement, stored)}
-<p class="muted foot">${words.documentFoot}</p>`;
+<p class="muted foot">${words.documentFoot} ${exactSwitch(c)}</p>`;
   return page(c, words.titleOf({ title, company: company.name }), body);
 }
 
 /** Whose document it is, on paper, which has no header of the page. */
 function letterhead(c: PageContext): Html {
-  return html`<p class="letterhead">${brandMark(c)}</p>`;
+  const { imprint } = c.var.services.brand;
+  return html`<p class="letterhead">${brandMark(c)}${imprint === null ? '' : html` <small>${imprint}</small>`}</p>`;
 }
 
 /** The sums of a statement or a preview. */

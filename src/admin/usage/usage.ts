@@ -7,7 +7,7 @@ import { type Bar, costChart } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, emptyText, page } from '../page/layout.ts';
+import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
@@ -51,7 +51,7 @@ ${reasonsTable({ format, query, quality })}
 ${detailsTable(details, format)}
 ${exportCard(c, id, query)}
 ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
-<p class="muted foot">${words.foot}</p>`;
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (form.messages.size > 0) c.status(422);
   return page(c, words.of(usage.company_name), body);
 }

@@ -198,6 +198,8 @@ export const de: Words = {
     over: (percent) => `über ${percent}`,
     never: 'nie',
     unlimited: 'unbegrenzt',
+    showExact: 'Exakte Beträge anzeigen',
+    showRounded: 'Gerundete Beträge anzeigen',
   },
 
   errors: {
@@ -362,7 +364,7 @@ export const de: Words = {
   keys: {
     title: 'Zugang',
     of: (company) => `Zugang von ${company}`,
-    find: 'Geleakten Schlüssel suchen',
+    find: 'Offengelegten Schlüssel suchen',
     lead: (url) =>
       parts`Anwendungen erreichen die API unter ${url} mit einem dieser Schlüssel. Bewahren Sie sie auf Servern auf, wie Passwörter.`,
     views: 'Schlüssel',
@@ -466,7 +468,7 @@ export const de: Words = {
       replace: 'Schlüssel ersetzen',
     },
     find: {
-      title: 'Geleakten Schlüssel suchen',
+      title: 'Offengelegten Schlüssel suchen',
       lead: ({ ofAll, file }) =>
         parts`Fügen Sie einen Schlüssel ein oder einen Text, der Schlüssel enthält, zum Beispiel ein Log oder eine ${file}-Datei. Die Seite zeigt, ${
           ofAll ? 'wem sie gehören' : 'welche Ihrer Schlüssel es sind'

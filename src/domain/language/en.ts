@@ -168,6 +168,8 @@ export const en = {
     over: (percent: string) => `over ${percent}`,
     never: 'never',
     unlimited: 'unlimited',
+    showExact: 'Show exact amounts',
+    showRounded: 'Show rounded amounts',
   },
 
   errors: {
