@@ -1,7 +1,7 @@
 /**
  * Why something that people typed or asked for is refused: a code with its values, and the English sentence. Commands
  * and administration over HTTP show the sentence as it is; a page says the same in the language of its reader, from the
- * catalogue of that language (domain/language), which has a text for each code.
+ * word list of that language (domain/language), which has a text for each code.
  */
 
 /** The things that administrators manage. */
@@ -90,7 +90,7 @@ export class Refusal {
     this.text = this.in(ENGLISH);
   }
 
-  /** The text in the language of a catalogue. */
+  /** The text in the language of a word list. */
   in(texts: RefusalTexts): string {
     return (texts[this.#code] as (...values: readonly unknown[]) => string)(...this.#values);
   }

@@ -1,11 +1,11 @@
 import { en } from '../../src/domain/language/en.ts';
 import { LANGUAGES, wordsOf } from '../../src/domain/language/language.ts';
 
-/** All that a catalogue says, as texts whose values are a sign that no text has. */
+/** All that a word list says, as texts whose values are a sign that no text has. */
 
 export const VALUE = '◊';
 
-/** A value of whatever type a text of a catalogue asks for. */
+/** A value of whatever type a text of a word list asks for. */
 const anything: unknown = new Proxy(() => VALUE, {
   get: (_, name) => {
     if (name === Symbol.toPrimitive) return () => VALUE;
@@ -36,10 +36,10 @@ const VALUES: readonly unknown[] = [
   'owner',
 ];
 
-/** The texts of a catalogue by their places in it, such as "key.rotate.lead". */
-export function textsOf(catalogue: object, place = ''): Map<string, readonly string[]> {
+/** The texts of a word list by their places in it, such as "key.rotate.lead". */
+export function textsOf(wordList: object, place = ''): Map<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
-  for (const [name, value] of Object.entries(catalogue)) {
+  for (const [name, value] of Object.entries(wordList)) {
     const at = place === '' ? name : `${place}.${name}`;
     if (typeof value === 'string') found.set(at, [value]);
     else if (typeof value === 'function') found.set(at, said(value as (...values: readonly unknown[]) => unknown));
@@ -72,11 +72,11 @@ function said(text: (...values: readonly unknown[]) => unknown): string[] {
   return [...new Set(texts.filter((each) => !/undefined|\[object/.test(each)))];
 }
 
-/** Pieces of English texts between their values, which the other catalogues do not have: no page of theirs may show one. */
+/** Pieces of English texts between their values, which the other word lists do not have: no page of theirs may show one. */
 export function englishPieces(): { readonly whole: ReadonlySet<string>; readonly parts: readonly string[] } {
-  const piecesOf = (catalogue: object) =>
+  const piecesOf = (wordList: object) =>
     new Set(
-      [...textsOf(catalogue).values()]
+      [...textsOf(wordList).values()]
         .flat()
         .flatMap((text) => text.split(VALUE))
         .map((piece) => piece.trim()),

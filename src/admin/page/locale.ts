@@ -55,7 +55,7 @@ export function ownLanguage(reader: string): string {
 
 /**
  * The language of the page as it is written in the reader's region, such as "en-DE" for "de". Where the reader's own
- * language is another one, only English has forms for its region; where Intl has none for it, that of the catalogue is
+ * language is another one, only English has forms for its region; where Intl has none for it, that of the word list is
  * taken.
  */
 export function pageLocale(reader: string): string {

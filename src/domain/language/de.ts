@@ -320,8 +320,9 @@ export const de: Words = {
     aboveLimit: (amount) =>
       parts`Das Budget liegt über dem Kreditlimit, und dieses gilt: Ab ${amount} werden Aufrufe abgewiesen.`,
     language: 'Sprache',
-    languageHint: 'Für Seiten und E-Mails der Personen des Unternehmens, die selbst keine gewählt haben.',
-    ofReader: 'Die des jeweiligen Browsers; E-Mails auf Englisch',
+    languageHint:
+      'Für Seiten und E-Mails der Personen des Unternehmens, die selbst keine gewählt haben. Ohne sie richten sich Seiten nach dem Browser, und E-Mails sind auf Englisch.',
+    ofReader: 'Die des jeweiligen Browsers',
     save: 'Einstellungen speichern',
     usedUp: {
       title: 'Dieses Budget ist bereits aufgebraucht',

@@ -291,8 +291,9 @@ export const en = {
     aboveLimit: (amount: unknown) =>
       parts`The budget is above the credit limit, which holds: calls are refused from ${amount} on.`,
     language: 'Language',
-    languageHint: 'Of pages and e-mails for people of the company who chose none themselves.',
-    ofReader: 'That of each browser; e-mails in English',
+    languageHint:
+      'Of pages and e-mails for people of the company who chose none themselves. Without it pages follow each browser, and e-mails are in English.',
+    ofReader: 'That of each browser',
     save: 'Save settings',
     usedUp: {
       title: 'This budget is used up already',

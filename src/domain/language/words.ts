@@ -1,4 +1,4 @@
-/** What the catalogues of languages are written with. */
+/** What the word lists of languages are written with. */
 
 /** A text with values that are more than text, such as marked names on a page: its parts in their order. */
 export type Parts = readonly unknown[];

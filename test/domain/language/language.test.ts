@@ -31,11 +31,11 @@ const ROOM: readonly (readonly [place: RegExp, letters: number])[] = [
   [/(?:^|\.)title$/, 60],
 ];
 
-const catalogues = LANGUAGES.map((language) => [language, textsOf(wordsOf(language))] as const);
+const wordLists = LANGUAGES.map((language) => [language, textsOf(wordsOf(language))] as const);
 
-t.test('all catalogues have the same texts, and none is empty', async (t) => {
-  const [, english] = catalogues.find(([language]) => language === 'en') as (typeof catalogues)[number];
-  for (const [language, texts] of catalogues) {
+t.test('all word lists have the same texts, and none is empty', async (t) => {
+  const [, english] = wordLists.find(([language]) => language === 'en') as (typeof wordLists)[number];
+  for (const [language, texts] of wordLists) {
     t.same([...texts.keys()], [...english.keys()], language);
     for (const [place, said] of texts) {
       t.ok(said.length > 0, `${language} ${place} can be said`);
@@ -46,9 +46,9 @@ t.test('all catalogues have the same texts, and none is empty', async (t) => {
 });
 
 t.test('each text tells all values that the English one tells', async (t) => {
-  const [, english] = catalogues.find(([language]) => language === 'en') as (typeof catalogues)[number];
+  const [, english] = wordLists.find(([language]) => language === 'en') as (typeof wordLists)[number];
   const valuesIn = (texts: readonly string[]) => Math.max(...texts.map((text) => text.split(VALUE).length - 1));
-  for (const [language, texts] of catalogues) {
+  for (const [language, texts] of wordLists) {
     for (const [place, said] of texts) {
       if (OWN_WORDS.includes(place)) continue;
       t.ok(valuesIn(said) >= valuesIn(english.get(place) as string[]), `${language} ${place}: ${said[0]}`);
@@ -70,7 +70,7 @@ t.test('no text was left in English, and German speaks to people as Sie', async 
 });
 
 t.test('texts fit into their places', async (t) => {
-  for (const [language, texts] of catalogues) {
+  for (const [language, texts] of wordLists) {
     for (const [place, said] of texts) {
       const [, letters] = ROOM.find(([pattern]) => pattern.test(place)) ?? [];
       if (letters === undefined) continue;
