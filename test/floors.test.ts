@@ -13,7 +13,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['json', 'runtime', 'log.ts', 'metrics.ts'],
   ['config-brand.ts'],
   ['sse', 'http', 'config.ts'],
-  ['domain/members'],
+  ['domain/members', 'domain/input'],
   ['domain'],
   ['domain/language', 'domain/tokens'],
   ['domain/text'],

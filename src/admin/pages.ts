@@ -48,7 +48,6 @@ import {
 import { Form, FormRefused, readForm, readUpload } from './page/form.ts';
 import { type Format, formatFor } from './page/format.ts';
 import { html } from './page/html.ts';
-import { readerOfPage } from './page/language.ts';
 import { asksExact, plainPage } from './page/layout.ts';
 import { Busy, Semaphore } from './page/semaphore.ts';
 import { Sessions } from './page/session.ts';
@@ -57,7 +56,7 @@ import type { PagesSettings } from './process/settings.ts';
 import { sendFormAgain, signInWithForm, toSignIn } from './resume-after-sign-in.ts';
 import { accountRoutes } from './sign-in/account.ts';
 import { invitationRoutes, noReferrer } from './sign-in/invitation.ts';
-import { languageRoute } from './sign-in/language.ts';
+import { languageRoute, readerOfPage } from './sign-in/language.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
 import { requestRoutes } from './usage/request.ts';

@@ -1,8 +1,8 @@
 import type { Visibility } from './assistant.ts';
+import { type Refusal, refusal } from './input/refusal.ts';
+import { unseenIn, unseenInEmail } from './input/visible-text.ts';
 import type { ModelKind, TokenInput } from './model.ts';
-import { type Refusal, refusal } from './refusal.ts';
 import { SCOPES, type Scope } from './scope.ts';
-import { unseenIn, unseenInEmail } from './visible-text.ts';
 
 /**
  * Parses what people type on a command line or into a form: each reader returns the value of a text,

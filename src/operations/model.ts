@@ -1,4 +1,4 @@
-import { refusal } from '../domain/refusal.ts';
+import { refusal } from '../domain/input/refusal.ts';
 import {
   createModel,
   findModelById,

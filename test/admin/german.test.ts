@@ -10,11 +10,11 @@ import { addUsage } from '../support/usage.ts';
 import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
 import { englishPieces } from './english.ts';
 import { paint } from './paint.ts';
-import { Person, signedIn, startOffice } from './people.ts';
+import { Person, sendsNothing, signedIn, startOffice } from './people.ts';
 
 /** Every page of a customer in German: no word of English is left, and it is as accessible as in English. */
 
-const office = await startOffice(t);
+const office = await startOffice(t, {}, sendsNothing);
 const { sql, people } = office;
 const { company } = office.customer;
 const base = `/companies/${company}`;
@@ -170,8 +170,12 @@ t.test('the choice below each page is stored, and holds before and after signing
     /<html lang="(\w+)">/.exec((await person.get('/account', { 'accept-language': accept })).text)?.[1];
   t.equal(await langOf('de-AT,en;q=0.5'), 'de', 'what the browser asks for');
   t.equal(await langOf('fr'), 'en');
-  await sql`update companies set language = 'de' where id = ${company}`;
+  const chosen = await owner.send(`${base}/settings`, { budget: '', company_language: 'de' });
+  t.equal(chosen.headers.get('location'), `${base}/settings?done=saved`);
   t.equal(await langOf('en'), 'de', 'what the company chose');
+  t.equal((await owner.send(`${base}/settings`, { budget: '', company_language: 'fr' })).status, 422);
+  t.equal((await owner.send(`${base}/settings`, { budget: '' })).status, 303);
+  t.equal(await langOf('en'), 'de', 'a form without the field leaves it');
   const { status, headers } = await person.send('/language', { language: 'en', back: `${base}/usage?from=2026-01-01` });
   t.same([status, headers.get('location')], [303, `${base}/usage?from=2026-01-01`]);
   t.equal(await langOf('de'), 'en', 'what the person chose');

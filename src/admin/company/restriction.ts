@@ -1,10 +1,10 @@
 import { isLimited } from '../../domain/budget.ts';
 import { lines, readBudget, readSlug, wholeNumber } from '../../domain/field.ts';
 import { type Catalogue, listModels } from '../../domain/gate.ts';
+import { refusal } from '../../domain/input/refusal.ts';
 import type { RestrictionColumns } from '../../domain/key.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { eachLimit, LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
-import { refusal } from '../../domain/refusal.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import { unknownModels } from '../../operations/model.ts';
 import type { KeyRow } from '../../store/company/key.ts';

@@ -1,5 +1,5 @@
 import { oneOf, readName, readUuid } from '../../domain/field.ts';
-import { refusal } from '../../domain/refusal.ts';
+import { refusal } from '../../domain/input/refusal.ts';
 import { throwConflict } from '../../domain/text/refused-change.ts';
 import { may } from '../../operations/permission.ts';
 import { findCompany } from '../../store/company/company.ts';

@@ -1,5 +1,5 @@
 import { FieldError, readDay, readInstant } from '../../domain/field.ts';
-import { refusal } from '../../domain/refusal.ts';
+import { refusal } from '../../domain/input/refusal.ts';
 import { addDays } from '../../domain/text/day-range.ts';
 
 /** Times as people read and write them: in the billing time zone. */

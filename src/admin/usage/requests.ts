@@ -1,6 +1,6 @@
 import { FieldError, oneOf, readSlug, readUuid } from '../../domain/field.ts';
+import { refusal } from '../../domain/input/refusal.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { refusal } from '../../domain/refusal.ts';
 import { ENDPOINTS, endpointText } from '../../domain/text/endpoint.ts';
 import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/text/request-explanation.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';

@@ -1,6 +1,6 @@
 import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../../domain/field.ts';
+import { refusal } from '../../domain/input/refusal.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { refusal } from '../../domain/refusal.ts';
 import {
   addDays,
   addMonths,

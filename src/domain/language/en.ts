@@ -1,9 +1,9 @@
 import type { Visibility } from '../assistant.ts';
 import type { ErrorName, ErrorStatus } from '../errors.ts';
 import type { ModelState } from '../gate.ts';
+import { type Noun, REFUSALS } from '../input/refusal.ts';
 import { eachLimit, type LimitName } from '../limits.ts';
 import type { ModelKind } from '../model.ts';
-import { type Noun, REFUSALS } from '../refusal.ts';
 import type { Scope } from '../scope.ts';
 import type { BookedEndpoint, FREE_ENDPOINT, LookupEndpoint, Outcome, UsageSource } from '../usage.ts';
 import type { CompanyRole } from '../user.ts';

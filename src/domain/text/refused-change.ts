@@ -1,4 +1,4 @@
-import type { Noun, Refusal } from '../refusal.ts';
+import type { Noun, Refusal } from '../input/refusal.ts';
 
 /**
  * A valid operation that the present data do not allow. Nothing has changed. The message is one

@@ -1,6 +1,6 @@
+import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes, mintKey, type RestrictionColumns } from '../../domain/key.ts';
 import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
-import { refusal } from '../../domain/refusal.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import { CREATED_BY } from '../connection/actor.ts';

@@ -1,5 +1,5 @@
+import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes, mintKey } from '../../domain/key.ts';
-import { refusal } from '../../domain/refusal.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { throwConflict } from '../../domain/text/refused-change.ts';
 import type { Role } from '../../domain/user.ts';

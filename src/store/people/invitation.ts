@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes } from '../../domain/key.ts';
-import { refusal } from '../../domain/refusal.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import type { CompanyRole } from '../../domain/user.ts';
 import { CREATED_BY } from '../connection/actor.ts';
