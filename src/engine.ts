@@ -8,7 +8,7 @@ import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
 import { CostCenters, OTHERS } from './domain/request/cost-center.ts';
 import { refusedNames, SteeringFilter } from './domain/request/steering.ts';
-import { NO_TENANT_ROLE } from './domain/text/overview.ts';
+import { NO_TENANT_ROLE } from './domain/text/start-notice.ts';
 import { Estimator } from './domain/tokens/estimate.ts';
 import { EventSender } from './events/sender.ts';
 import { Deadlines } from './gateway/request/deadlines.ts';

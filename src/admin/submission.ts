@@ -1,5 +1,5 @@
 import { HTTPException } from 'hono/http-exception';
-import { changeText } from '../domain/text/refusal-text.ts';
+import { changeText } from '../domain/language/refusal-text.ts';
 import { RefusedChange } from '../domain/text/refused-change.ts';
 import { ConfirmationNeeded, confirmationPage } from './page/confirmation.ts';
 import type { PageContext, Route } from './page/context.ts';

@@ -3,7 +3,7 @@ import { json } from 'node:stream/consumers';
 import { stream } from 'hono/streaming';
 import type { Company } from '../../domain/company.ts';
 import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
-import { changeText } from '../../domain/text/refusal-text.ts';
+import { changeText } from '../../domain/language/refusal-text.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { allowPlayground, isPlaygroundRevoked, playgroundName } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';

@@ -5,7 +5,7 @@ import { FieldError, type Read } from '../../domain/field.ts';
 import { refusal } from '../../domain/input/refusal.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
-import { fieldText } from '../../domain/text/refusal-text.ts';
+import { fieldText } from '../../domain/language/refusal-text.ts';
 import type { Format } from './format.ts';
 import { FALLBACK, knownLanguage, pageLanguage } from './locale.ts';
 import { numeric } from './number-text.ts';

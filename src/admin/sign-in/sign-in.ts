@@ -1,7 +1,7 @@
 import { Hono } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { NO_OPERATOR } from '../../domain/text/overview.ts';
+import { NO_OPERATOR } from '../../domain/text/start-notice.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { acceptInvitation, findInvitation } from '../../store/people/invitation.ts';
 import { findUser, hasOperator } from '../../store/people/user.ts';

@@ -1,6 +1,7 @@
 import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../../domain/field.ts';
 import { refusal } from '../../domain/input/refusal.ts';
 import type { Words } from '../../domain/language/en.ts';
+import { fieldText } from '../../domain/language/refusal-text.ts';
 import {
   addDays,
   addMonths,
@@ -11,7 +12,6 @@ import {
   wholeMonth,
 } from '../../domain/text/day-range.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { fieldText } from '../../domain/text/refusal-text.ts';
 import type { UsageFilters } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
