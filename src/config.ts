@@ -154,6 +154,10 @@ const TABLE = {
     'OpenID Connect provider for signing in to the admin pages', ['OIDC_CLIENT_ID', 'ADMIN_URL']),
   oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider', ['OIDC_ISSUER']),
   oidcClientSecret: secret('OIDC_CLIENT_SECRET', 'none', asText, 'client secret, if the provider gave one', ['OIDC_ISSUER']),
+  oidcScope: variable('OIDC_SCOPE', 'openid email', oidcScope,
+    'what the provider is asked for; some tell groups only for a scope of their own'),
+  oidcGroupsClaim: optional('OIDC_GROUPS_CLAIM', 'none', asText,
+    'claim with the groups of whoever signs in, which may give a company and a role: its name, or a path such as realm_access.roles', ['OIDC_ISSUER']),
   webhookUrl: secret('ALERT_WEBHOOK_URL', 'no webhook', webhookAddress,
     'where events are posted to, budget alerts among them', ['ALERT_WEBHOOK_SECRET']),
   webhookSecret: secret('ALERT_WEBHOOK_SECRET', 'none', webhookSecret,
@@ -223,7 +227,8 @@ function missing(values: Values): string[] {
 
 /** What depends on several variables. A value that was a mistake is undefined here, not null. */
 function combine(values: Values) {
-  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...others } = values;
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...besides } = values;
+  const { oidcScope: scope, oidcGroupsClaim: groupsClaim, ...others } = besides;
   const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...further } = others;
   const { brandName: name, brandLogo: logo, brandColor: color, ...linked } = further;
   const { brandSupport: support, brandImprint: imprint, brandPrivacy: privacy, ...rest } = linked;
@@ -238,7 +243,7 @@ function combine(values: Values) {
     /** The most calls that are awaited though their clients left. */
     maxAbandoned: MAX_ABANDONED,
     /** null: people sign in with passwords only. */
-    oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret },
+    oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret, scope, groupsClaim },
     /** Where events are posted to; null: nowhere. */
     alertWebhook: webhookUrl === null || signingKey === null ? null : { url: webhookUrl, secret: signingKey },
     /** How budget alerts are sent by e-mail; null: not at all. */
@@ -307,6 +312,15 @@ function asText(text: string): string {
 /** Node 22 cuts a longer one off, and listens on another path. */
 function socketPath(text: string): string {
   must(Buffer.byteLength(text) <= SOCKET_PATH_BYTES, `a path of at most ${SOCKET_PATH_BYTES} bytes`);
+  return text;
+}
+
+/** Scopes as RFC 6749 writes them, with one space between. */
+function oidcScope(text: string): string {
+  must(
+    /^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/.test(text) && text.split(' ').includes('openid'),
+    'scopes with one space between them, openid among them',
+  );
   return text;
 }
 

@@ -30,6 +30,7 @@ import { tokenRoutes } from './company/token.ts';
 import { auditRoutes } from './operator/audit.ts';
 import { demoRoutes } from './operator/demo.ts';
 import { eventRoutes } from './operator/event.ts';
+import { groupRoutes } from './operator/group.ts';
 import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
@@ -87,6 +88,7 @@ export const ROUTES: readonly Route[] = [
   ...playgroundRoutes,
   ...peopleRoutes,
   ...userRoutes,
+  ...groupRoutes,
   ...auditRoutes,
   ...eventRoutes,
   ...tokenRoutes,

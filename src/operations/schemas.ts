@@ -202,4 +202,14 @@ export const email = written(
   'email',
 );
 export const role = oneOf(ROLES);
-export const user = object({ id, email, company_id: orNull(id), role, created_at: instant });
+export const user = object({
+  id,
+  email,
+  company_id: orNull(id),
+  role,
+  created_at: instant,
+  oidc_group: {
+    ...textOrNull,
+    description: 'the group of the identity provider that gives the role; null: given by hand',
+  },
+});

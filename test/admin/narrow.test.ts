@@ -20,6 +20,8 @@ await sql`
   insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
   select company_id, id, billing_month(now()), '100', monthly_budget_eur, 123456789012 from api_keys on conflict do nothing`;
 await sql`update users set email = ${`${LONG.toLowerCase()}@${'example'.repeat(9)}.com`} where role = 'member'`;
+await sql`insert into oidc_groups (name, company_id, role) values (${LONG}, ${company}, 'administrator')`;
+await sql`insert into users (email, company_id, role, oidc_group) values ('greta@customer.example', ${company}, 'administrator', ${LONG})`;
 await sql`update models set upstream_model = ${LONG}, cost_eur_per_1k_input = 123456.123456789012 where kind = 'chat'`;
 await sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
   values (${LONG}, ${LONG}, 'chat', true, 0.000000000001, 1)`;

@@ -18,6 +18,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
+import { comesBack, roleCell } from './role.ts';
 
 const BASE = '/companies/:company/people';
 const PERSON = `${BASE}/:user`;
@@ -59,12 +60,16 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { format, session } = c.var;
   const cells = {
     [words.email]: ({ email }: PersonRow) => email,
-    [words.role]: ({ role }: PersonRow) => badge('plain', roles[role]),
+    [words.role]: (person: PersonRow) => roleCell(person, format.words),
     [words.lastSignIn]: ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted(words.notKnown) : format.ago(at)),
     [frame.actions]: (person: PersonRow) =>
       person.id === session.user.user_id || !mayNow(c, 'people.write')
         ? muted(person.id === session.user.user_id ? format.words.people.you : frame.none)
-        : html`<span class="row-actions"><a class="button quiet" href="${base}/${person.id}">${words.changeRole}<span class="sr">${words.changeRoleOf(person.email)}</span></a>
+        : html`<span class="row-actions">${
+            person.oidc_group !== null
+              ? ''
+              : html`<a class="button quiet" href="${base}/${person.id}">${words.changeRole}<span class="sr">${words.changeRoleOf(person.email)}</span></a>`
+          }
 <a class="button danger" href="${base}/${person.id}/remove">${words.remove}<span class="sr"> ${person.email}</span></a></span>`,
   };
   const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
@@ -142,10 +147,14 @@ async function rolePage(c: PageContext, form: Form): Promise<Response> {
   const { members: words } = state.words;
   const body = html`${companyHeading(c, company)}<h1>${words.roleOf(person.email)}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
+${
+  person.oidc_group !== null
+    ? html`<p>${words.byGroup({ email: person.email, role: state.words.roles[person.role], group: html`<strong>${person.oidc_group}</strong>` })}</p><p><a class="button quiet" href="${base}">${words.backToPeople}</a></p></section>`
+    : html`<form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
 ${select(state, { name: 'role', label: words.role, choices: choicesOf(state.words), value: person.role, hint: words.roleHint })}
 ${rolesOf(state.words)}
-<div class="actions"><button class="primary">${words.saveRole}</button> <a class="button quiet" href="${base}">${state.words.form.cancel}</a></div></form></section>`;
+<div class="actions"><button class="primary">${words.saveRole}</button> <a class="button quiet" href="${base}">${state.words.form.cancel}</a></div></form></section>`
+}`;
   return page(c, words.roleOf(person.email), body);
 }
 
@@ -172,7 +181,7 @@ ${confirmation(c, {
   action,
   button: words.removeTitle(person.email),
   back: base,
-  text: html`<p>${words.removeText({ email: person.email, role: roles[person.role], company: company.name })}</p>`,
+  text: html`<p>${words.removeText({ email: person.email, role: roles[person.role], company: company.name, comesBack: comesBack(person, form.words) })}</p>`,
 })}`;
   return page(c, words.removeTitle(person.email), body);
 }

@@ -41,6 +41,7 @@ const COMPANY_TABS = {
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   '/companies': ['companies/statements'],
+  '/users': ['groups'],
   models: ['playground'],
   settings: ['tokens', 'close'],
 };

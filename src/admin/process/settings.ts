@@ -36,6 +36,10 @@ export interface OidcSettings {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string | null;
+  /** What is asked for, with spaces between; "openid" is among it. */
+  readonly scope: string;
+  /** The claim with a person's groups: its name, or a path with dots; null: groups are not read. */
+  readonly groupsClaim: string | null;
 }
 
 /** The messages of the pages' process to the gateway: the port it listens on, and lines of its log. */

@@ -1,9 +1,15 @@
 import { Hono } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { FieldError, readEmail } from '../../domain/field.ts';
+import { refusal } from '../../domain/input/refusal.ts';
+import { changeText } from '../../domain/language/refusal-text.ts';
+import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { NO_OPERATOR } from '../../domain/text/start-notice.ts';
+import { signInByProvider } from '../../operations/group.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { acceptInvitation, findInvitation } from '../../store/people/invitation.ts';
+import { deleteSessionsOf } from '../../store/people/session.ts';
 import { findUser, hasOperator } from '../../store/people/user.ts';
 import type { PageContext, PageEnv, PageServices } from '../page/context.ts';
 import { field, formState } from '../page/field.ts';
@@ -57,7 +63,8 @@ async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
 
 async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const { db, log, sessions } = c.var.services;
-  const { signIn } = c.var.format.words;
+  const { words } = c.var.format;
+  const { signIn } = words;
   const form = new Form(new URLSearchParams(), '/sign-in', c.var.format.language);
   let found: Awaited<ReturnType<Oidc['finish']>>;
   try {
@@ -66,16 +73,38 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
     log.warn({ reason: await failureOf(error) }, 'admin: single sign-on failed');
     return refuse(c, 401, signIn.failed, form);
   }
-  const { email, lack, next, invitation } = found;
-  const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
-  if (user === null) {
-    const joining = email === null || invitation === '' ? null : await join(c, email, invitation);
-    if (joining !== null) return joined(c, joining);
-    log.warn({ reason: lack || 'no user has the address' }, 'admin: single sign-on found no account');
-    return refuse(c, 403, email === null ? signIn.unconfirmed : signIn.unknown, form);
+  const { email, lack, groups, next, invitation } = found;
+  const nobody = (reason: string, told: string) => {
+    log.warn({ reason }, 'admin: single sign-on found no account');
+    return refuse(c, 403, told, form);
+  };
+  if (email === null) return nobody(lack, signIn.unconfirmed);
+  const present = await db.run(READ_MS, (sql) => findUser(sql, email));
+  if (present === null && !isAddress(email))
+    return nobody('no user has the address, and none can have it', refusal('noAccount').in(words.refusals));
+  const joining = present === null && invitation !== '' ? await join(c, email, invitation) : null;
+  if (joining !== null) return joined(c, joining);
+  try {
+    const signedIn = await actingAs(db, email, WRITE_MS, (sql) => signInByProvider(sql, email, groups));
+    if (signedIn.user === null) return nobody(signedIn.reason, signedIn.told.in(words.refusals));
+    await sessions.begin(c, signedIn.user.id);
+  } catch (error) {
+    if (!(error instanceof RefusedChange)) throw error;
+    // what the groups say cannot be done, such as in a closed company: then they give nothing
+    if (present !== null) await db.run(READ_MS, (sql) => deleteSessionsOf(sql, present.id));
+    return nobody(error.message, changeText(words, error));
   }
-  await sessions.begin(c, user.id);
   return c.redirect(localAddress(next), 303);
+}
+
+/** Whether an account can have an address. */
+function isAddress(email: string): boolean {
+  try {
+    return readEmail(email) === email;
+  } catch (error) {
+    if (error instanceof FieldError) return false;
+    throw error;
+  }
 }
 
 /** Where single sign-on ends in a tab of its own; see kept-form.ts. */

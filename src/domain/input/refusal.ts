@@ -12,6 +12,7 @@ export type Noun =
   | 'key'
   | 'assistant'
   | 'user'
+  | 'group'
   | 'invitation'
   | 'alert'
   | 'event'
@@ -67,6 +68,18 @@ const ENGLISH = {
   hasAccount: ({ email }: { email: string }) =>
     `${email} cannot be invited: the address has an account already. Choose another address.`,
   lastOwner: () => 'This is the last owner of the company. Make somebody else an owner first.',
+  roleByGroup: ({ group }: { group: string }) =>
+    `This user has the role by a group of the identity provider, “${group}”: change it there.`,
+  noAccount: () => 'The identity provider knows you, but there is no account for your verified e-mail address here.',
+  noAccountByGroups: () =>
+    'The identity provider knows you, but there is no account for your verified e-mail address here, and none of your groups gives you one.',
+  groupsNotRead: () =>
+    'Your account here comes from a group of the identity provider, and this service reads no groups now.',
+  groupsNotTold: () => 'The identity provider does not tell which groups you are in. The log of this service says why.',
+  groupsLost: () => 'None of your groups at the identity provider gives you an account here any more.',
+  groupsApart: ({ one, other }: { one: string; other: string }) =>
+    `Your groups “${one}” and “${other}” lead to different companies here, and an account belongs to one. Ask whoever manages your groups to take you out of the others.`,
+  accountJustNow: () => 'You got an account just now. Sign in again.',
   tokenSentTwice: ({ name }: { name: string }) =>
     `This form was sent twice. The token “${name}” was created the first time, and shown then: if nobody stored it, revoke it and send the form again.`,
 };

@@ -163,6 +163,20 @@ export const de: Words = {
     hasAccount: ({ email }) =>
       `${email} kann nicht eingeladen werden: Die Adresse hat bereits ein Konto. Wählen Sie eine andere Adresse.`,
     lastOwner: () => 'Dies ist der letzte Inhaber des Unternehmens. Machen Sie zuerst jemand anderen zum Inhaber.',
+    roleByGroup: ({ group }) =>
+      `Diese Person hat die Rolle durch eine Gruppe des Identitätsanbieters, „${group}“: Ändern Sie sie dort.`,
+    noAccount: () =>
+      'Der Identitätsanbieter kennt Sie, aber zu Ihrer bestätigten E-Mail-Adresse gibt es hier kein Konto.',
+    noAccountByGroups: () =>
+      'Der Identitätsanbieter kennt Sie, aber zu Ihrer bestätigten E-Mail-Adresse gibt es hier kein Konto, und keine Ihrer Gruppen gibt Ihnen eines.',
+    groupsNotRead: () =>
+      'Ihr Konto hier stammt aus einer Gruppe des Identitätsanbieters, und dieser Dienst liest derzeit keine Gruppen.',
+    groupsNotTold: () =>
+      'Der Identitätsanbieter teilt nicht mit, in welchen Gruppen Sie sind. Im Log dieses Dienstes steht der Grund.',
+    groupsLost: () => 'Keine Ihrer Gruppen beim Identitätsanbieter gibt Ihnen hier noch ein Konto.',
+    groupsApart: ({ one, other }) =>
+      `Ihre Gruppen „${one}“ und „${other}“ führen hier zu verschiedenen Unternehmen, und ein Konto gehört zu einem. Bitten Sie die Person, die Ihre Gruppen verwaltet, Sie aus den anderen zu nehmen.`,
+    accountJustNow: () => 'Sie haben gerade eben ein Konto bekommen. Melden Sie sich noch einmal an.',
     tokenSentTwice: ({ name }) =>
       `Dieses Formular wurde zweimal gesendet. Das Zugriffstoken „${name}“ wurde beim ersten Mal angelegt und angezeigt: Wenn niemand es gespeichert hat, widerrufen Sie es und senden Sie das Formular erneut.`,
   },
@@ -173,6 +187,7 @@ export const de: Words = {
     key: 'Diesen Schlüssel gibt es nicht.',
     assistant: 'Diesen Assistenten gibt es nicht.',
     user: 'Diese Person gibt es nicht.',
+    group: 'Diese Gruppe gibt es nicht.',
     invitation: 'Diese Einladung gibt es nicht.',
     alert: 'Diese Warnung gibt es nicht.',
     event: 'Dieses Ereignis gibt es nicht.',
@@ -254,7 +269,6 @@ export const de: Words = {
     wrong: 'Die E-Mail-Adresse oder das Passwort ist falsch.',
     tooMany: (wait) => `Zu viele Versuche. ${wait}`,
     busy: 'Es melden sich gerade zu viele Personen an. Versuchen Sie es gleich noch einmal.',
-    unknown: 'Der Identitätsanbieter kennt Sie, aber zu Ihrer bestätigten E-Mail-Adresse gibt es hier kein Konto.',
     unconfirmed:
       'Der Identitätsanbieter kennt Sie, bestätigt aber keine E-Mail-Adresse von Ihnen. Im Log dieses Dienstes steht, was fehlt.',
     providerAway:
@@ -664,8 +678,15 @@ export const de: Words = {
     ownRole: 'Ihre eigene Rolle können Sie nicht ändern. Bitten Sie einen anderen Inhaber.',
     removeHeading: (email) => `${email} entfernen?`,
     removeTitle: (email) => `${email} entfernen`,
-    removeText: ({ email, role, company }) =>
-      `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und kann sich nicht mehr anmelden. Schlüssel, Zugriffstoken und offene Einladungen, die diese Person angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
+    byGroup: ({ email, role, group }) =>
+      parts`${email} hat die Rolle ${role} durch die Gruppe ${group} des Identitätsanbieters. Die Rolle wird dort geändert.`,
+    byTheGroup: (group) => `durch die Gruppe ${group}`,
+    backToPeople: 'Zurück zu den Personen',
+    noReturn: 'kann sich nicht mehr anmelden',
+    returns: (group) =>
+      `kommt bei der nächsten Anmeldung zurück, wenn der Identitätsanbieter nicht vorher die Gruppe ${group} entzieht`,
+    removeText: ({ email, role, company, comesBack }) =>
+      `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und ${comesBack}. Schlüssel, Zugriffstoken und offene Einladungen, die diese Person angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
     oneself: 'Sich selbst können Sie nicht entfernen. Bitten Sie einen anderen Inhaber.',
     many: (wait) => `Dieses Unternehmen hat in kurzer Zeit viele Einladungen gesendet. ${wait}`,
     to: 'Zu den Personen des Unternehmens',

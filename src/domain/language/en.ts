@@ -143,6 +143,7 @@ export const en = {
     key: 'There is no such key.',
     assistant: 'There is no such assistant.',
     user: 'There is no such user.',
+    group: 'There is no such group.',
     invitation: 'There is no such invitation.',
     alert: 'There is no such alert.',
     event: 'There is no such event.',
@@ -228,7 +229,6 @@ export const en = {
     wrong: 'The e-mail address or the password is wrong.',
     tooMany: (wait: string) => `Too many attempts. ${wait}`,
     busy: 'Too many people are signing in. Try again in a moment.',
-    unknown: 'The identity provider knows you, but there is no account for your verified e-mail address here.',
     unconfirmed:
       'The identity provider knows you, but confirms no e-mail address of yours. The log of this service says what it lacks.',
     providerAway: 'The identity provider cannot be reached. Try again, or sign in with a password.',
@@ -634,8 +634,15 @@ export const en = {
     ownRole: 'You cannot change your own role. Ask another owner.',
     removeHeading: (email: string) => `Remove ${email}?`,
     removeTitle: (email: string) => `Remove ${email}`,
-    removeText: ({ email, role, company }: { email: string; role: string; company: string }) =>
-      `${email} is ${role} of ${company}, is signed out at once and cannot sign in again. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.`,
+    byGroup: ({ email, role, group }: { email: string; role: string; group: unknown }) =>
+      parts`${email} is ${role} by the group ${group} of the identity provider. The role changes there.`,
+    byTheGroup: (group: string) => `by the group ${group}`,
+    backToPeople: 'Back to people',
+    noReturn: 'cannot sign in again',
+    returns: (group: string) =>
+      `comes back at the next sign-in, unless the identity provider takes the group ${group} away first`,
+    removeText: ({ email, role, company, comesBack }: Record<'email' | 'role' | 'company' | 'comesBack', string>) =>
+      `${email} is ${role} of ${company}, is signed out at once and ${comesBack}. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.`,
     oneself: 'You cannot remove yourself. Ask another owner.',
     many: (wait: string) => `This company has sent many invitations in a short time. ${wait}`,
     to: 'To the people of the company',

@@ -37,9 +37,15 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'users',
     what: 'the people who may sign in to the administration pages, and their roles',
-    columns: words('id email company_id role created_at last_sign_in_at language'),
+    columns: words('id email company_id role created_at oidc_group last_sign_in_at language'),
     without: { password_hash: 'a secret: it could be used to guess the password' },
     order: 'email',
+  },
+  {
+    table: 'oidc_groups',
+    what: 'groups of the identity provider that give roles in the company',
+    columns: words('id name company_id role created_at'),
+    order: 'name',
   },
   {
     table: 'invitations',
