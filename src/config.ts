@@ -1,3 +1,4 @@
+import { brandColor, brandLogo, brandName, brandPage, brandSupport } from './config-brand.ts';
 import { headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
 
@@ -142,6 +143,15 @@ const TABLE = {
     'address of the admin pages as people reach them; https makes cookies Secure, as TLS_CERT does without it'),
   adminProxies: variable('ADMIN_PROXIES', '0', whole(0, 9),
     'number of reverse proxies in front of the admin listener that set X-Forwarded-For'),
+  brandName: variable('BRAND_NAME', 'Tollgate', brandName, 'name of the service on pages, in e-mails and on statements'),
+  brandLogo: optional('BRAND_LOGO', 'the gate', brandLogo,
+    'SVG or PNG file of at most 128 KiB that takes the place of the gate before the name, and of the icon'),
+  brandColor: optional('BRAND_COLOR', 'green', brandColor,
+    'colour of links and buttons such as #0a6b58; made darker or lighter where texts would be hard to read'),
+  brandSupport: optional('BRAND_SUPPORT', 'none', brandSupport,
+    'e-mail address or page of the support, below each page and e-mail'),
+  brandImprint: optional('BRAND_IMPRINT', 'none', brandPage, 'page with the imprint, below each page and e-mail'),
+  brandPrivacy: optional('BRAND_PRIVACY', 'none', brandPage, 'page of the privacy notice, below each page and e-mail'),
   oidcIssuer: optional('OIDC_ISSUER', 'none', encryptedAddress,
     'OpenID Connect provider for signing in to the admin pages', ['OIDC_CLIENT_ID', 'ADMIN_URL']),
   oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider', ['OIDC_ISSUER']),
@@ -221,13 +231,17 @@ function missing(values: Values): string[] {
 function combine(values: Values) {
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...besides } = values;
   const { oidcScope: scope, oidcGroupsClaim: groupsClaim, ...others } = besides;
-  const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...rest } = others;
+  const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...further } = others;
+  const { brandName: name, brandLogo: logo, brandColor: color, ...linked } = further;
+  const { brandSupport: support, brandImprint: imprint, brandPrivacy: privacy, ...rest } = linked;
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
     refusedParameters: rest.refusedParameters ?? '',
     upstreamHeaders: rest.upstreamHeaders ?? {},
     otlpHeaders: rest.otlpHeaders ?? {},
+    /** Whose service it is. The links are null where there are none. */
+    brand: { name, logo, color, support, imprint, privacy },
     /** The most calls that are awaited though their clients left. */
     maxAbandoned: MAX_ABANDONED,
     /** null: people sign in with passwords only. */

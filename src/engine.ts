@@ -8,7 +8,7 @@ import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
 import { CostCenters, OTHERS } from './domain/request/cost-center.ts';
 import { refusedNames, SteeringFilter } from './domain/request/steering.ts';
-import { NO_TENANT_ROLE } from './domain/text/overview.ts';
+import { NO_TENANT_ROLE } from './domain/text/start-notice.ts';
 import { Estimator } from './domain/tokens/estimate.ts';
 import { EventSender } from './events/sender.ts';
 import { Deadlines } from './gateway/request/deadlines.ts';
@@ -357,9 +357,9 @@ function openTrail({ requestTrailDays: days }: Config, db: Database, metrics: Me
 
 /** What sends an event is loaded only where it is set up. */
 async function openEvents(config: Config, db: Database, own: Database, holder: string, metrics: Metrics, log: Logger) {
-  const { alertWebhook, alertMail, adminUrl: pages } = config;
+  const { alertWebhook, alertMail, adminUrl: pages, brand } = config;
   const webhook = alertWebhook && (await import('./events/webhook.ts')).webhookSender(alertWebhook);
-  const email = alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages });
+  const email = alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages, brand });
   const channels = { ...(webhook && { webhook }), ...(email && { email }) };
   const operators = alertMail?.to ?? [];
   const sender = new EventSender({ store: eventStore(db, own), holder, channels, operators, log });

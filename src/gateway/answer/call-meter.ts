@@ -1,9 +1,9 @@
 import type { Bound } from '../../domain/budget.ts';
 import type { Company } from '../../domain/company.ts';
+import { isUpstreamsFailure } from '../../domain/errors.ts';
 import { formatEur } from '../../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../../domain/ports.ts';
 import { scrub } from '../../domain/request/redact.ts';
-import { isUpstreamsFailure } from '../../domain/text/request-explanation.ts';
 import { type Charge, chargeOf, detailsOf } from '../../domain/tokens/charged-tokens.ts';
 import type { Estimate, Generated } from '../../domain/tokens/estimate.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../../domain/tokens/prompt.ts';
