@@ -1,3 +1,4 @@
+import { brandColor, brandLogo, brandName, brandPage, brandSupport } from './config-brand.ts';
 import { headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
 
@@ -76,8 +77,8 @@ const TABLE = {
     'folder on local disk for usage records until they are in the database; empty: no spool'), emptyIsValue: true },
   spoolFsync: variable('SPOOL_FSYNC', 'off', onOff,
     'on: an answer ends only when its usage record is on disk, so a power failure loses none'),
-  upstreamUrl: optional('UPSTREAM_URL', 'demo upstream', address,
-    'base address of the model-routing proxy, including its /v1'),
+  upstreamUrls: optional('UPSTREAM_URL', 'demo upstream', routerAddresses,
+    'base address of the model-routing proxy, including its /v1; or several of one proxy, with commas between them'),
   upstreamApiKey: secret('UPSTREAM_API_KEY', 'none', bearerToken,
     'master key of that proxy, sent as a bearer token'),
   upstreamHeaders: secret('UPSTREAM_HEADERS', 'none', upstreamHeaders,
@@ -127,6 +128,8 @@ const TABLE = {
   firstByteMs: variable('FIRST_BYTE_SECONDS', '300', whole(1, 86_400, SECOND),
     'how long the upstream may take to begin its answer'),
   idleMs: variable('IDLE_SECONDS', '120', whole(1, 86_400, SECOND), 'how long the upstream may pause within its answer'),
+  streamKeepaliveMs: variable('STREAM_KEEPALIVE_SECONDS', '0', whole(0, 300, SECOND),
+    'after how long without a byte a stream gets a comment (a ping in messages), below the time after which a balancer before the gateway closes it; 0: never'),
   totalMs: variable('TOTAL_SECONDS', '3600', whole(1, 604_800, SECOND), 'how long a whole answer may take'),
   readOnMs: variable('READ_ON_SECONDS', '3,3600', twoTimes,
     'how long an answer is read on after its client left, streamed and whole: exact usage, or a free slot of the engine'),
@@ -140,6 +143,15 @@ const TABLE = {
     'address of the admin pages as people reach them; https makes cookies Secure, as TLS_CERT does without it'),
   adminProxies: variable('ADMIN_PROXIES', '0', whole(0, 9),
     'number of reverse proxies in front of the admin listener that set X-Forwarded-For'),
+  brandName: variable('BRAND_NAME', 'Tollgate', brandName, 'name of the service on pages, in e-mails and on statements'),
+  brandLogo: optional('BRAND_LOGO', 'the gate', brandLogo,
+    'SVG or PNG file of at most 128 KiB that takes the place of the gate before the name, and of the icon'),
+  brandColor: optional('BRAND_COLOR', 'green', brandColor,
+    'colour of links and buttons such as #0a6b58; made darker or lighter where texts would be hard to read'),
+  brandSupport: optional('BRAND_SUPPORT', 'none', brandSupport,
+    'e-mail address or page of the support, below each page and e-mail'),
+  brandImprint: optional('BRAND_IMPRINT', 'none', brandPage, 'page with the imprint, below each page and e-mail'),
+  brandPrivacy: optional('BRAND_PRIVACY', 'none', brandPage, 'page of the privacy notice, below each page and e-mail'),
   oidcIssuer: optional('OIDC_ISSUER', 'none', encryptedAddress,
     'OpenID Connect provider for signing in to the admin pages', ['OIDC_CLIENT_ID', 'ADMIN_URL']),
   oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider', ['OIDC_ISSUER']),
@@ -219,13 +231,17 @@ function missing(values: Values): string[] {
 function combine(values: Values) {
   const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...besides } = values;
   const { oidcScope: scope, oidcGroupsClaim: groupsClaim, ...others } = besides;
-  const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...rest } = others;
+  const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...further } = others;
+  const { brandName: name, brandLogo: logo, brandColor: color, ...linked } = further;
+  const { brandSupport: support, brandImprint: imprint, brandPrivacy: privacy, ...rest } = linked;
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
     refusedParameters: rest.refusedParameters ?? '',
     upstreamHeaders: rest.upstreamHeaders ?? {},
     otlpHeaders: rest.otlpHeaders ?? {},
+    /** Whose service it is. The links are null where there are none. */
+    brand: { name, logo, color, support, imprint, privacy },
     /** The most calls that are awaited though their clients left. */
     maxAbandoned: MAX_ABANDONED,
     /** null: people sign in with passwords only. */
@@ -396,6 +412,26 @@ function httpAddress(text: string, forbidden: RegExp, parts: string): URL {
   const isHttp = url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password;
   must(isHttp && !forbidden.test(text), `an http:// or https:// address without ${parts}`);
   return url as URL;
+}
+
+/** The replicas of one router: a list with another scheme would send the key unencrypted now and then. */
+function routerAddresses(text: string): readonly [URL, ...URL[]] {
+  const texts = text.split(',').map((each) => each.trim());
+  must(!texts.includes(''), 'one address, or several with a comma between two of them; one is empty');
+  must(!texts.some((each) => /[\s;]/.test(each)), 'addresses with commas between them, without spaces and semicolons');
+  must(!texts.some((each) => each.indexOf('://') !== each.lastIndexOf('://')), 'addresses with one scheme each');
+  const urls = texts.map(address) as [URL, ...URL[]];
+  const isSame = (part: (url: URL) => string): boolean => new Set(urls.map(part)).size === 1;
+  must(
+    isSame(({ protocol }) => protocol),
+    'addresses that all begin with http:// or all with https://',
+  );
+  must(
+    isSame(({ pathname }) => pathname.replace(/\/+$/, '')),
+    'addresses of one router, all with the same path',
+  );
+  must(new Set(urls.map(({ host }) => host)).size === urls.length, 'addresses that are all different');
+  return urls;
 }
 
 function addressWithoutPath(text: string): URL {

@@ -22,11 +22,13 @@ create table users (
   created_at      timestamptz not null default now(),
   last_sign_in_at timestamptz,
   oidc_group      text references oidc_groups (name) on update cascade on delete cascade,
+  language        text constraint users_language check (language ~ '^[a-z]{2,3}$'),
   unique (email),
   check ((role = 'operator') = (company_id is null)),
   -- a password would outlive the group
   constraint users_by_group check (oidc_group is null or password_hash is null)
 );
+comment on column users.language is 'of pages and e-mails, as the person chose; null: that of the company';
 comment on column users.oidc_group is 'the group of the identity provider that gives the role; null: somebody gave it by hand';
 create index users_oidc_group on users (oidc_group) where oidc_group is not null;
 

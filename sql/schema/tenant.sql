@@ -84,6 +84,8 @@ insert into tenant_grants (privilege) values
   ('insert on admin_tokens'),
   ('update (revoked_at) on admin_tokens'),
   ('insert on changes, audit_log'), -- what every change leaves behind
+  ('update (language) on companies'),
+  ('select (language) on users'),
   ('select, insert, update, delete on assistants'),
   -- not who changed a price
   ('select (id, slug, company_id, valid_from, input, output, applied) on model_prices'),

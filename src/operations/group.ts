@@ -1,3 +1,4 @@
+import { type Refusal, refusal } from '../domain/input/refusal.ts';
 import { COMPANY_ROLES, type CompanyRole, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
@@ -99,10 +100,7 @@ export function givenByGroups(groups: readonly GivenByGroup[]): GivenByGroup | r
 /** Who signs in; or nobody, with a sentence for the person, and the reason for the log. */
 export type SignedIn =
   | { readonly user: UserRow }
-  | { readonly user: null; readonly told: string; readonly reason: string };
-
-export const NO_ACCOUNT =
-  'The identity provider knows you, but there is no account for your verified e-mail address here';
+  | { readonly user: null; readonly told: Refusal; readonly reason: string };
 
 /**
  * Finds who signs in by the identity provider. An account that was made by hand stays as it is, whatever the groups. An
@@ -117,31 +115,22 @@ export async function signInByProvider(sql: Sql, email: string, told: ToldGroups
   const lost = user !== null;
   if (told === null) {
     return lost
-      ? nobody(
-          'Your account here comes from a group of the identity provider, and this service reads no groups now.',
-          'OIDC_GROUPS_CLAIM is not set, and the account is by group',
-        )
-      : nobody(`${NO_ACCOUNT}.`, 'no user has the address');
+      ? nobody(refusal('groupsNotRead'), 'OIDC_GROUPS_CLAIM is not set, and the account is by group')
+      : nobody(refusal('noAccount'), 'no user has the address');
   }
   const { names, lack } = told;
   if (names === null) {
-    return nobody(
-      'The identity provider does not tell which groups you are in. The log of this service says why.',
-      lack,
-    );
+    return nobody(refusal('groupsNotTold'), lack);
   }
   const given = givenByGroups(await groupsNamed(sql, names));
   if (given === null) {
     if (lost) await removeUserByGroup(sql, user.id);
     const reason = `${lost ? 'the groups that gave the account are gone' : 'no user has the address, and no group gives an account'}${lack === '' ? '' : `: ${lack}`}`;
-    return nobody(lost ? LOST : `${NO_ACCOUNT}, and none of your groups gives you one.`, reason);
+    return nobody(refusal(lost ? 'groupsLost' : 'noAccountByGroups'), reason);
   }
   if (!('name' in given)) {
-    const both = given.map(({ name }) => `“${name}”`).join(' and ');
-    return nobody(
-      `Your groups ${both} lead to different companies here, and an account belongs to one. Ask whoever manages your groups to take you out of the others.`,
-      `groups lead to several companies: ${both}`,
-    );
+    const [one = '', other = ''] = given.map(({ name }) => name);
+    return nobody(refusal('groupsApart', { one, other }), `groups lead to several companies: “${one}” and “${other}”`);
   }
   if (user === null) return { user: await createUserByGroup(sql, email, given) };
   if (user.company_id === given.company_id) {
@@ -152,8 +141,6 @@ export async function signInByProvider(sql: Sql, email: string, told: ToldGroups
   return { user: await createUserByGroup(sql, email, given) };
 }
 
-const LOST = 'None of your groups at the identity provider gives you an account here any more.';
-
-function nobody(told: string, reason: string): SignedIn {
+function nobody(told: Refusal, reason: string): SignedIn {
   return { user: null, told, reason };
 }

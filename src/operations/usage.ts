@@ -28,7 +28,7 @@ const query = schema.object(
     to: { ...schema.day, description: 'the last day' },
     model: schema.slug,
     key: schema.id,
-    endpoint: schema.oneOf(Object.keys(BOOKED_ENDPOINTS)),
+    endpoint: schema.oneOf(BOOKED_ENDPOINTS),
     cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
   },
   [],

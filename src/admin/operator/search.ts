@@ -10,41 +10,40 @@ export const searchRoutes: readonly Route[] = [
   { method: 'GET', path: '/search', action: 'account.use', handle: searchPage },
 ];
 
-const TITLES: Readonly<Record<Kind, string>> = {
-  company: 'Companies',
-  key: 'Keys',
-  person: 'People',
-  invitation: 'Invitations',
-  model: 'Models',
-  assistant: 'Assistants',
-  statement: 'Statements',
-  request: 'Requests',
-};
-
 async function searchPage(c: PageContext): Promise<Response> {
   const { services, session } = c.var;
   const text = readSearch(c.req.query('q') ?? '');
   const { found, isSecret, only } = await searchFor(services.db, session.user, text, services.keyPrefix);
   if (only !== null) return c.redirect(addressOf(c, only), 303);
-  const asked = isSecret ? 'a whole key' : `“${text}”`;
-  const body = html`<h1>Search</h1>
-${text === '' ? html`<p class="lead">Type a name, an e-mail address, the beginning of a key, an x-request-id, or a month such as 2026-10 into the field above.</p>` : html`<p class="lead" role="status">${found.length === 0 ? 'Nothing was found for' : 'Found for'} ${asked}.</p>`}
+  const { search: words } = c.var.format.words;
+  const asked = isSecret ? words.wholeKey : words.quoted(text);
+  const isFound = found.length > 0;
+  const lead =
+    text === ''
+      ? html`<p class="lead">${words.empty}</p>`
+      : html`<p class="lead" role="status">${isFound ? words.found(asked) : words.nothing(asked)}</p>`;
+  const body = html`<h1>${words.title}</h1>
+${lead}
 ${found.map((each) => group(c, each, text))}
-${text !== '' && found.length === 0 ? emptyText('Names, e-mail addresses, beginnings of keys, months of statements and x-request-ids are searched, whatever their case and accents.') : ''}`;
-  return page(c, 'Search', body, isSecret ? '' : text);
+${text !== '' && !isFound ? emptyText(words.searched) : ''}`;
+  return page(c, words.title, body, isSecret ? '' : text);
 }
 
 function group(c: PageContext, { kind, rows, hasMore }: Found, text: string): Html {
   const ofAll = c.var.session.user.company_id === null && kind !== 'company';
   const details = rows.some(({ detail }) => detail !== '');
+  const { words, count } = c.var.format;
+  const { [kind]: title } = words.search.kinds;
   const cells = {
-    [TITLES[kind]]: (row: Finding) => html`<a href="${addressOf(c, row)}">${nameOf(c, row)}</a>`,
-    ...(details && { Details: (row: Finding) => html`${row.detail}` }),
-    ...(ofAll && { Company: (row: Finding) => companyLink(row, 'usage', kind === 'person' ? 'operator' : 'all') }),
+    [title]: (row: Finding) => html`<a href="${addressOf(c, row)}">${nameOf(c, row)}</a>`,
+    ...(details && { [words.search.details]: (row: Finding) => html`${row.detail}` }),
+    ...(ofAll && {
+      [words.search.company]: (row: Finding) => companyLink(row, 'usage', kind === 'person' ? 'operator' : 'all'),
+    }),
   };
   const list = listOf(c, kind, text);
-  const all = list === null ? 'Type more of the name.' : html`<a href="${list}">All of them</a>`;
-  return html`<section><h2>${TITLES[kind]}</h2>${table(TITLES[kind], rows, { cells }, true)}${hasMore ? html`<p>The first ${MOST_OF_KIND} are shown. ${all}</p>` : ''}</section>`;
+  const all = list === null ? words.search.more : html`<a href="${list}">${words.search.all}</a>`;
+  return html`<section><h2>${title}</h2>${table(title, rows, { cells }, true)}${hasMore ? html`<p>${words.search.first(count(MOST_OF_KIND))} ${all}</p>` : ''}</section>`;
 }
 
 function nameOf(c: PageContext, { kind, name, id }: Finding): Html {

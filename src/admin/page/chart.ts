@@ -1,3 +1,4 @@
+import type { Words } from '../../domain/language/en.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import type { Format } from './format.ts';
 import { type Html, html } from './html.ts';
@@ -27,7 +28,6 @@ export interface Bar {
 
 /** Models with a colour of their own; the rest is stacked as one. */
 export const MAX_SERIES = 6;
-const OTHER = 'other models';
 /** Models that the text at a bar names; the rest is counted. */
 export const MAX_NAMED = 8;
 
@@ -47,7 +47,7 @@ const RIGHT = 14;
 /** A bar chart of costs, stacked by model. Each bar is a link with a name; a table has the same figures. */
 export function costChart(chart: CostChart, format: Format): Html {
   const named = chart.models.slice(0, MAX_SERIES);
-  const series = chart.models.length > named.length ? [...named, OTHER] : named;
+  const series = chart.models.length > named.length ? [...named, format.words.chart.otherModels] : named;
   const stacks = stack(chart, series);
   return html`${definitions(SERIES_TILES)}<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(paintOf(at), name))}</figcaption>
 ${SIZES.map((size) => draw(size, stacks, format, chart))}</figure>
@@ -143,7 +143,7 @@ function draw(size: (typeof SIZES)[number], stacks: readonly Stack[], format: Fo
   const y = (eur: number) => floor - (eur / scale.top) * (floor - top);
   const slot = (width - left - RIGHT) / stacks.length;
   const step = Math.ceil(stacks.length / labels);
-  const label = `${chart.title}, in EUR, stacked by model. The highest bar is ${format.eurText(formatEur(most))}. The table below has the figures.`;
+  const label = format.words.chart.label({ title: chart.title, highest: format.eurText(formatEur(most)) });
   return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">
 <g aria-hidden="true">${scale.ticks.map(
     (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
@@ -177,7 +177,7 @@ function costsOf({ name, costs, total }: Stack, format: Format): string {
   const dearest = exact.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
   const lines = dearest.map(({ model, eur }) => `${model}: ${format.eurText(formatEur(eur))}`);
   const more = costs.length - dearest.length;
-  if (more > 0) lines.push(`and ${format.count(more)} more`);
+  if (more > 0) lines.push(format.words.chart.more(format.count(more)));
   return [`${name}: ${format.eurText(formatEur(total))}`, ...lines].join('\n');
 }
 
@@ -189,9 +189,10 @@ function figures(stacks: readonly Stack[], series: readonly string[], format: Fo
       ? html`<td class="figure">–</td>`
       : html`<td class="figure" title="${format.eurText(exact)}">${format.eurFixed(exact)}</td>`;
   };
+  const words = format.words.chart;
   const heading = (text: string) => html`<th scope="col" class="figure">${text}</th>`;
-  return html`<details class="fold"><summary>Figures of the chart</summary><div class="scroll" role="region" aria-label="${chart.title}" tabindex="0">
-<table class="plain"><caption class="sr">${chart.title}, in EUR</caption><thead><tr><th scope="col">${chart.period}</th>${heading('All')}${series.map(heading)}</tr></thead>
+  return html`<details class="fold"><summary>${words.figures}</summary><div class="scroll" role="region" aria-label="${chart.title}" tabindex="0">
+<table class="plain"><caption class="sr">${words.inEur(chart.title)}</caption><thead><tr><th scope="col">${chart.period}</th>${heading(words.all)}${series.map(heading)}</tr></thead>
 <tbody>${stacks.map(
     ({ name, href, costs, total, sums }) =>
       html`<tr><th scope="row">${href === null || costs.length === 0 ? name : html`<a href="${href}">${name}</a>`}</th>${[total, ...sums].map(cell)}</tr>`,
@@ -207,12 +208,12 @@ function px(value: number): string {
  * the forecast. All in percent.
  * @param total spent by both
  */
-export function budgetBar(chat: number, total: number, forecast: number | null): Html {
+export function budgetBar(words: Words['usage'], chat: number, total: number, forecast: number | null): Html {
   const most = Math.max(100, total, forecast ?? 0);
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
   const part = (from: number, to: number, painted: Html) =>
     to <= from ? '' : html`<rect ${painted} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
-  const label = `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`;
+  const label = words.bar({ total, chat, forecast });
   const [byChat, byCalls, ahead] = [paint('chat', 'chat'), paint('spent'), paint('forecast', 'ahead')];
   const beyond = html`fill="url(#beyond)"`;
   return html`${definitions(BUDGET_TILES)}<svg class="budget" role="img" aria-label="${label}" width="100%" height="22">
@@ -223,7 +224,7 @@ ${part(0, Math.min(chat, total), byChat)}
 ${part(100, total, beyond)}
 <line class="limit" x1="${at(100)}" x2="${at(100)}" y1="0" y2="22"/>
 </svg>
-<p class="legend small">${legendEntry(byChat, 'In-app chat')}${legendEntry(byCalls, 'API')}${
-    total > 100 ? legendEntry(byCalls, 'Beyond the budget', beyond) : ''
-  }${forecast !== null && forecast > total ? legendEntry(ahead, 'Forecast') : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>Budget</span></p>`;
+<p class="legend small">${legendEntry(byChat, words.chat)}${legendEntry(byCalls, words.api)}${
+    total > 100 ? legendEntry(byCalls, words.beyond, beyond) : ''
+  }${forecast !== null && forecast > total ? legendEntry(ahead, words.ahead) : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>${words.budget}</span></p>`;
 }

@@ -81,7 +81,7 @@ export function describeChange(row: ChangedRow): RecentChange {
   const { at, actor, db_role, action, subject, company_name } = row;
   const [before, after] = [row.before ?? {}, row.after ?? {}];
   const name = nameIn(row.after ?? before);
-  const verb = verbOf(row);
+  const verb = action === 'update' ? (endOf(before, after) ?? VERBS.update) : VERBS[action];
   const noun = action === 'truncate' ? `all rows of ${subject}` : (NOUNS[subject] ?? subject);
   const whose = company_name === null || subject === 'companies' ? '' : ` of ${company_name}`;
   const members = verb === VERBS.update ? differences(before, after) : '';
@@ -97,13 +97,8 @@ export function actorName(actor: string | null): string {
   return actor === 'cli' ? 'the command line' : (actor ?? 'unknown');
 }
 
-/** What was done to the row: "changed", and "revoked", "closed" or "reopened" where that is what the change meant. */
-export function verbOf({ action, before, after }: ChangedRow): string {
-  return action === 'update' ? (endOf(before ?? {}, after ?? {}) ?? VERBS.update) : VERBS[action];
-}
-
 /** The word for the end of a company or key, or for its return; null for other changes. */
-function endOf(before: Row, after: Row): string | null {
+export function endOf(before: Row, after: Row): 'reopened' | 'closed' | 'revoked' | null {
   if ((before.closed_at ?? null) !== (after.closed_at ?? null)) return after.closed_at == null ? 'reopened' : 'closed';
   return before.revoked_at == null && after.revoked_at != null ? 'revoked' : null;
 }

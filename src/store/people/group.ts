@@ -1,3 +1,4 @@
+import { refusal } from '../../domain/input/refusal.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
@@ -79,7 +80,7 @@ export async function createUserByGroup(sql: Sql, email: string, { name, company
     sql<UserRow[]>`
       insert into users (email, company_id, role, oidc_group) values (${email}, ${company_id}, ${role}, ${name})
       returning ${userColumns(sql)}`,
-    { users_email_key: () => throwConflict('user', 'You got an account just now. Sign in again.') },
+    { users_email_key: () => throwConflict('user', refusal('accountJustNow')) },
   );
   return row as UserRow;
 }

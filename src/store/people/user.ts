@@ -1,3 +1,4 @@
+import { refusal } from '../../domain/input/refusal.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
@@ -69,6 +70,11 @@ export async function setPasswordHash(sql: Sql, id: string, hash: string, former
   if (count === 0) throwNotFound('user');
 }
 
+/** The language in which a person reads pages and e-mails. Not in the audit log, as signing in is not. */
+export async function setUserLanguage(sql: Sql, id: string, language: string): Promise<void> {
+  await sql`update users set language = ${language} where id = ${id}`;
+}
+
 /**
  * Removes a user and ends the user's sessions. To be called in a transaction.
  * @throws RefusedChange not_found; conflict for the last operator
@@ -112,8 +118,8 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
     select id from users where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`}
     order by id for update`;
   if (owners.length === 1 && owners[0]?.id === id) {
-    const [last, role] = company === null ? ['operator', 'operator'] : ['owner of the company', 'owner'];
-    throwConflict('user', `This is the last ${last}. Make somebody else an ${role} first.`);
+    const operator = 'This is the last operator. Make somebody else an operator first.';
+    throwConflict('user', company === null ? operator : refusal('lastOwner'));
   }
 }
 
@@ -123,7 +129,7 @@ export async function setRole(sql: Sql, company: string, id: string, role: Compa
     update users set role = ${role} where id = ${id} and company_id = ${company} and oidc_group is null`;
   if (count > 0) return;
   const { oidc_group } = await findPerson(sql, company, id);
-  throwConflict('user', `${BY_GROUP}, “${oidc_group}”: change it there.`);
+  throwConflict('user', refusal('roleByGroup', { group: oidc_group as string }));
 }
 
 /** Users of a company, or all of them, by company and address; operators first. */

@@ -82,7 +82,7 @@ t.test('the text at a bar names the dearest models of the day and counts the oth
 });
 
 t.test('the bar has room for more than the budget', async (t) => {
-  const bar = String(budgetBar(10, 250, null));
+  const bar = String(budgetBar(format.words.usage, 10, 250, null));
   t.match(bar, '<rect class="spent" x="0.00%" width="100.00%"');
   t.match(bar, '<rect fill="url(#beyond)" x="40.00%" width="60.00%"');
   t.match(bar, 'x1="40.00%"');
@@ -99,7 +99,7 @@ t.test('the legend of a budget has each part of its bar, in the same colour and 
     [0, 130, 130],
   ] as const) {
     const [, bar = '', legend = ''] =
-      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(chat, total, forecast))) ?? [];
+      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(format.words.usage, chat, total, forecast))) ?? [];
     const paints = (markup: string) =>
       [...markup.matchAll(/(?:class|fill)="(spent|forecast|limit|url\(#beyond\))"/g)].map(([, paint]) => paint);
     const isAhead = forecast !== null && forecast > total; // else it lies below what is spent

@@ -355,13 +355,13 @@ t.test('the audit log refuses every other change', async (t) => {
 
 t.test('every text of a company is erased, or holds no name', async (t) => {
   const nameless: Readonly<Record<string, string>> = {
-    companies: 'disabled_model_slugs budget_mode',
+    companies: 'disabled_model_slugs budget_mode language',
     models: 'slug upstream_model kind token_input',
     model_prices: 'slug',
     model_cost_prices: 'slug',
     api_keys: 'prefix scopes allowed_model_slugs purpose',
     assistants: 'model_slug visibility',
-    users: 'role password_hash',
+    users: 'role password_hash language',
     oidc_groups: 'role',
     invitations: 'role',
     admin_tokens: 'access',
