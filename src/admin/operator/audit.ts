@@ -1,6 +1,6 @@
 import { oneOf, readDay } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { endOf, minuteIn, nameIn } from '../../domain/text/change-text.ts';
+import { endOf, memberWords, minuteIn, nameIn } from '../../domain/text/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
@@ -122,11 +122,16 @@ function changes({ before, after }: AuditRow, words: Words): Html {
   const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
-    (name) => html`<dt>${words.audit.column(name)}</dt><dd>${difference(words, name, before, after)}</dd>`,
+    (name) => html`<dt>${columnIn(words, name)}</dt><dd>${difference(words, name, before, after)}</dd>`,
   )}</dl>`;
   return before !== null && after !== null
     ? list
     : html`<details><summary>${words.audit.values(differing.length)}</summary>${list}</details>`;
+}
+
+/** The name of a column for people; operators see more of them than a company. */
+function columnIn({ audit: { columns } }: Words, name: string): string {
+  return Object.hasOwn(columns, name) ? columns[name as keyof typeof columns] : memberWords(name);
 }
 
 /** For two lists the removed and the added values; otherwise the old value and the new one. */

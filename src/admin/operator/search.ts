@@ -15,6 +15,7 @@ async function searchPage(c: PageContext): Promise<Response> {
   const text = readSearch(c.req.query('q') ?? '');
   const { found, isSecret, only } = await searchFor(services.db, session.user, text, services.keyPrefix);
   if (only !== null) return c.redirect(addressOf(c, only), 303);
+  if (isSecret) c.set('pageAddress', '/search'); // the form for another language sends the address of its page
   const { search: words } = c.var.format.words;
   const asked = isSecret ? words.wholeKey : words.quoted(text);
   const isFound = found.length > 0;

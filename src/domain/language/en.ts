@@ -5,7 +5,6 @@ import { type Noun, REFUSALS } from '../input/refusal.ts';
 import { eachLimit, type LimitName } from '../limits.ts';
 import type { ModelKind } from '../model.ts';
 import type { Scope } from '../scope.ts';
-import { memberWords } from '../text/change-text.ts';
 import type { BookedEndpoint, FREE_ENDPOINT, LookupEndpoint, Outcome, UsageSource } from '../usage.ts';
 import type { CompanyRole } from '../user.ts';
 import { type Mark, parts, pluralIn } from './words.ts';
@@ -1275,8 +1274,53 @@ export const en = {
       show: 'Show',
       every: 'All changes',
     },
-    /** The name of a column of the log. */
-    column: memberWords,
+    /** Columns of the log that a company sees. */
+    columns: {
+      name: 'name',
+      email: 'email',
+      role: 'role',
+      password_hash: 'password',
+      oidc_group: 'group of the identity provider',
+      created_at: 'created at',
+      created_by: 'created by',
+      expires_at: 'expires at',
+      revoked_at: 'revoked at',
+      closed_at: 'closed at',
+      last_sign_in_at: 'last sign in at',
+      digest: 'secret',
+      prefix: 'prefix',
+      scopes: 'scopes',
+      access: 'access',
+      language: 'language',
+      monthly_budget_eur: 'monthly budget',
+      credit_limit_eur: 'credit limit',
+      budget_mode: 'budget mode',
+      allow_non_eu_models: 'allow non eu models',
+      eu_locked: 'eu locked',
+      disabled_model_slugs: 'disabled model slugs',
+      allowed_model_slugs: 'allowed model slugs',
+      allowed_cidrs: 'allowed networks',
+      requests_per_minute: 'requests per minute',
+      tokens_per_minute: 'tokens per minute',
+      max_concurrent: 'max concurrent',
+      rotated_from: 'rotated from',
+      purpose: 'purpose',
+      slug: 'slug',
+      kind: 'kind',
+      eu_hosted: 'eu hosted',
+      token_input: 'token input',
+      cost_eur_per_1k_input: 'input price',
+      cost_eur_per_1k_output: 'output price',
+      valid_from: 'valid from',
+      input: 'input',
+      output: 'output',
+      number: 'number',
+      system_prompt: 'system prompt',
+      model_slug: 'model slug',
+      temperature: 'temperature',
+      max_tokens: 'max tokens',
+      visibility: 'visibility',
+    },
     values: (count: number) => (count === 1 ? '1 value' : `${count} values`),
   },
 
