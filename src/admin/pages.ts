@@ -35,6 +35,7 @@ import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
 import { overviewRoutes } from './operator/overview.ts';
+import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
 import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
 import {
@@ -68,6 +69,7 @@ import { usageRoutes } from './usage/usage.ts';
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
   ...overviewRoutes,
+  ...searchRoutes,
   ...accountRoutes,
   ...companyRoutes,
   ...companyEndRoutes,
