@@ -108,7 +108,7 @@ t.test('the key "/" leads to the search, but not from a field', async (t) => {
   await page.keyboard.press('Enter');
   await page.getByRole('heading', { name: 'Search' }).waitFor();
   t.equal(new URL(page.url()).searchParams.get('q'), 'gruene/');
-  await page.getByLabel('Search everything').first().fill('lodzka');
+  await page.getByRole('searchbox', { name: 'Search everything' }).fill('lodzka');
   await page.getByRole('button', { name: 'Search everything' }).click();
   await page.getByRole('link', { name: 'Łódzka Grüne Müller' }).first().waitFor();
   t.same(await glance(page, 'search'), []);
