@@ -25,6 +25,7 @@ import { rotateRoutes } from './company/key-rotate.ts';
 import { peopleRoutes } from './company/people.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
+import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
 import { demoRoutes } from './operator/demo.ts';
 import { eventRoutes } from './operator/event.ts';
@@ -61,6 +62,7 @@ import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
 import { usageRoutes } from './usage/usage.ts';
+import { usageChangeRoutes } from './usage/usage-change.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
@@ -69,6 +71,8 @@ export const ROUTES: readonly Route[] = [
   ...companyRoutes,
   ...companyEndRoutes,
   ...usageRoutes,
+  ...usageChangeRoutes,
+  ...allUsageRoutes,
   ...statementRoutes,
   ...statementCloseRoutes,
   ...requestRoutes,

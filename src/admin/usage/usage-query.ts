@@ -5,6 +5,7 @@ import {
   type DayRange,
   daysIn,
   isMonth,
+  rangeBefore,
   readRange,
   wholeMonth,
 } from '../../domain/text/day-range.ts';
@@ -57,6 +58,34 @@ export function readUsageQuery(c: PageContext): UsageQuery {
   return { range, filters, form };
 }
 
+/**
+ * The query of a page that compares two times: `?from=`, `&to=` and filters as above, and `before_from`, `before_to`. By
+ * default the last seven days that are over; and the days before the others, or the month before a month.
+ */
+export function readTimes(c: PageContext): { readonly query: UsageQuery; readonly before: DayRange } {
+  const asked = readUsageQuery(c);
+  const { form } = asked;
+  const today = c.var.services.calendar.date(c.var.services.clock());
+  const names = Object.keys(c.req.query());
+  const isAsked = ['month', 'from', 'to'].some((name) => names.includes(name)) && form.messages.size === 0;
+  const query = isAsked ? asked : { ...asked, range: { from: addDays(today, -7), to: addDays(today, -1) } };
+  const before = readBefore(form);
+  return { query, before: before ?? rangeBefore(query.range) };
+}
+
+/** null: none is asked for, or it is wrong. */
+function readBefore(form: Form): DayRange | null {
+  const [from, to] = [form.optional('before_from', readDay), form.optional('before_to', readDay)];
+  if (form.messages.size > 0 || (from === null && to === null)) return null;
+  try {
+    return readRange(from ?? (to as string), to ?? (from as string));
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    form.refuse('before_to', `${error.message}.`);
+    return null;
+  }
+}
+
 /** The present month where no days are asked for, and after a mistake. */
 function rangeOf(form: Form, today: string): DayRange {
   const [from, to] = [form.optional('from', readDay), form.optional('to', readDay)];
@@ -100,6 +129,12 @@ export function requestsOf(query: UsageQuery, more: Partial<UsageFilters>, hour:
 /** The page of the requests of these days and filters that got an error. */
 export function requestsWith(query: UsageQuery, code: string): string {
   return `${requestsOf(query, {})}&code=${encodeURIComponent(code)}`;
+}
+
+/** A filter in words, where nothing more is known of it than the address tells. */
+export function filterName(name: FilterName, value: string): string {
+  if (name === 'endpoint') return BOOKED_ENDPOINTS[value] ?? value;
+  return value || 'none';
 }
 
 /** A filter as the URL and forms have it. */

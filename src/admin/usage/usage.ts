@@ -2,7 +2,7 @@ import { type DayRange, type Interval, intervalOf, intervalsIn, wholeMonth } fro
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
-import { type Bar, costChart } from '../page/chart.ts';
+import { amounts, type Bar, chart, chartTiles, stackedByModel } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
@@ -42,7 +42,7 @@ ${refusedText(quality, format)}
 <section class="card"><h2>Cost per ${intervalOf(range)}</h2>${
     usage.by_time.length === 0
       ? emptyText(`No API calls ${when}${isFiltered ? ' with these filters' : ''}.`)
-      : chart(usage, query, quality.hasTrail, format)
+      : costs(usage, query, quality.hasTrail, format)
   }</section>
 ${usageTables(usage, { format, query, quality })}
 ${reasonsTable({ format, query, quality })}
@@ -64,7 +64,7 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
 /** The title of the axis of time. */
 const PERIODS: Readonly<Record<Interval, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
 
-function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format) {
+function costs(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {
   const { range } = query;
   const interval = intervalOf(range);
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
@@ -72,23 +72,26 @@ function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format
     interval === 'hour'
       ? hoursOf(usage, query, hasTrail)
       : intervalsIn(range, interval).map((at) => barOf(at, interval, query, format));
-  const when = rangeText(range, format);
-  return costChart(
-    {
-      title: `Cost per ${interval} ${when}`,
-      axis:
-        interval === 'day' && wholeMonth(range.from).to >= range.to
-          ? `Day of ${format.month(range.from)}`
-          : PERIODS[interval],
-      period: PERIODS[interval],
-      bars: bars.map((bar) => ({ ...bar, costs: costs.get(bar.at) ?? [] })),
-      models: usage.by_model.lines.map(({ name }) => name),
-    },
+  const stack = stackedByModel(
+    usage.by_model.lines.map(({ name }) => name),
     format,
   );
+  const drawn = chart({
+    title: `Cost per ${interval} ${rangeText(range, format)}, in EUR, stacked by model`,
+    axis:
+      interval === 'day' && wholeMonth(range.from).to >= range.to
+        ? `Day of ${format.month(range.from)}`
+        : PERIODS[interval],
+    period: PERIODS[interval],
+    measure: amounts(format),
+    kind: 'stack',
+    series: stack.series,
+    bars: bars.map((bar) => ({ ...bar, ...stack.partsOf(costs.get(bar.at) ?? []) })),
+  });
+  return html`${chartTiles()}${drawn}`;
 }
 
-type Place = Omit<Bar, 'costs'> & { readonly at: string };
+type Place = Omit<Bar, 'values' | 'lines'> & { readonly at: string };
 
 /** A day leads to its hours, a month to its days. */
 function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format: Format): Place {
