@@ -27,6 +27,7 @@ import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
+import { companiesBesideRoutes } from './operator/companies-beside.ts';
 import { demoRoutes } from './operator/demo.ts';
 import { eventRoutes } from './operator/event.ts';
 import { marginRoutes } from './operator/margin.ts';
@@ -63,6 +64,7 @@ import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
 import { usageRoutes } from './usage/usage.ts';
 import { usageChangeRoutes } from './usage/usage-change.ts';
+import { usageGridRoutes } from './usage/usage-grid.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
@@ -72,7 +74,9 @@ export const ROUTES: readonly Route[] = [
   ...companyEndRoutes,
   ...usageRoutes,
   ...usageChangeRoutes,
+  ...usageGridRoutes,
   ...allUsageRoutes,
+  ...companiesBesideRoutes,
   ...statementRoutes,
   ...statementCloseRoutes,
   ...requestRoutes,

@@ -3,6 +3,7 @@ import { type DayRange, daysIn, intervalOf, intervalsIn, wholeMonth } from '../.
 import type { RequestDay } from '../../domain/text/overview.ts';
 import { type AllUsage, type CompanyCost, readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
 import { readRequestDays } from '../../store/usage/request-days.ts';
+import { ALL_GROUPS, readAllTable } from '../../store/usage/usage-table.ts';
 import { amounts, chart, chartTiles, stackedByModel } from '../page/chart.ts';
 import { type PageContext, type Route, read } from '../page/context.ts';
 import { field, formState } from '../page/field.ts';
@@ -22,13 +23,23 @@ import {
   timesBar,
   timesChart,
 } from '../usage/usage-change.ts';
-import { presets, queryOf, rangeText, readTimes, readUsageQuery, type UsageQuery } from '../usage/usage-query.ts';
+import { readGridQuery, showGrid } from '../usage/usage-grid.ts';
+import {
+  filterChips,
+  presets,
+  queryOf,
+  rangeText,
+  readTimes,
+  readUsageQuery,
+  type UsageQuery,
+} from '../usage/usage-query.ts';
 import { answeredChart, latencyChart, unansweredChart } from './overview-pictures.ts';
 
 /** Usage of all companies together, and why it changed. */
 export const allUsageRoutes: readonly Route[] = [
   { method: 'GET', path: '/usage', action: 'overview.read', handle: usagePage },
   { method: 'GET', path: '/usage/change', action: 'overview.read', handle: changePage },
+  { method: 'GET', path: '/usage/table', action: 'overview.read', handle: gridPage },
 ];
 
 const MOST_COMPANIES = 50;
@@ -45,7 +56,7 @@ async function usagePage(c: PageContext): Promise<Response> {
   const when = rangeText(range, format);
   const tokens = `${format.count(usage.prompt_tokens)} in · ${format.count(usage.completion_tokens)} out`;
   const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1>
-<a class="button quiet" href="/usage/change${queryOf(query)}">What changed</a> <a class="button quiet" href="/usage/beside${queryOf(query)}">Two companies</a></div>
+<p class="actions"><a class="button quiet" href="/usage/change${queryOf(query)}">What changed</a> <a class="button quiet" href="/usage/beside${queryOf(query)}">Two companies</a> <a class="button quiet" href="/usage/table${queryOf(query)}">By two groups</a></p></div>
 ${daysBar(c, query)}
 <div class="figures">${figureCard('Spent', format.amount(usage.cost_eur), 'API calls, without in-app chat')}
 ${figureCard('Requests', format.count(usage.requests), 'calls with usage in the ledger')}
@@ -175,10 +186,14 @@ async function changePage(c: PageContext): Promise<Response> {
   const { model } = query.filters;
   const change = await read(c, (sql) => readAllChange(sql, times, model));
   const beside = `&before_from=${before.from}&before_to=${before.to}`;
-  const all = html`<ul class="chips" aria-label="Filters"><li><a class="chip" href="${queryOf(query, { model: null })}${beside}" aria-label="${`Remove the filter Model: ${model}`}">Model: <strong>${model}</strong> <span aria-hidden="true">×</span></a></li></ul>`;
   const body = html`<div class="title-row"><h1>${CHANGE_WORDS.title}: all companies</h1><a class="button quiet" href="/usage${queryOf(query)}">Usage of all companies</a></div>
 <p class="lead">${CHANGE_WORDS.lead}</p>
-${timesBar(c, query, before, model === null ? '' : all)}
+${timesBar(
+  c,
+  query,
+  before,
+  filterChips(query, (more) => `${queryOf(query, more)}${beside}`),
+)}
 ${explanation(change.total, times, format)}
 ${
   isNothing(change.total)
@@ -200,4 +215,11 @@ ${modelTable(change.by_model, (slug) => `${queryOf(query, { model: slug })}${bes
 ${method()}`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, `${CHANGE_WORDS.title}: all companies`, body);
+}
+
+async function gridPage(c: PageContext): Promise<Response> {
+  const query = readUsageQuery(c);
+  const asked = readGridQuery(query, ALL_GROUPS, { rows: 'company', columns: 'model' });
+  const table = await read(c, (sql) => readAllTable(sql, asked));
+  return showGrid(c, { query, asked, table, groups: ALL_GROUPS, heading: '', of: 'all companies', ofCompany: false });
 }

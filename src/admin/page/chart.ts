@@ -360,44 +360,38 @@ function figures({ bars, series, measure, title, period, kind }: Chart): Html {
   )}</tbody></table></div></details>`;
 }
 
-/** One step from a value to another: a bar from one to the other, or from 0 where it is a whole. */
+/** One line of an explanation: a part, or what it leads from and to. */
 export interface Step {
   readonly name: string;
   /** What it means; empty: nothing is to be said. */
   readonly note: string;
-  readonly value: bigint;
-  readonly isWhole: boolean;
+  /** Above or below 0; null: not a part, and without a bar. */
+  readonly value: bigint | null;
   readonly text: Html | string;
 }
 
-/** How steps are painted: a whole, what makes it more, and what makes it less. */
-const STEP_LOOKS = { whole: 0, more: 5, less: 2 } as const;
+/** How parts are painted: what makes it more, and what makes it less. */
+const STEP_LOOKS = { more: 5, less: 2 } as const;
 
-/** A table of steps from a value to another, with a bar in each row: each begins where the one before it ended. */
+/** A table of parts, with a bar in each row that goes from the middle to the right for more, to the left for less. */
 export function stepsTable(caption: string, steps: readonly Step[], measure: Measure): Html {
-  let level = 0n;
-  const spans = steps.map(({ value, isWhole }) => {
-    const from = isWhole ? 0n : level;
-    level = from + value;
-    return { from, to: level };
-  });
-  const ends = spans.flatMap(({ from, to }) => [from, to]).map(measure.number);
-  const [least, most] = [Math.min(0, ...ends), Math.max(...ends)];
-  const at = (value: number) => `${(((value - least) / (most - least || 1)) * 100).toFixed(2)}%`;
-  const bar = ({ value, isWhole }: Step, index: number) => {
-    const span = spans[index] as (typeof spans)[number];
-    const [low, high] = [span.from, span.to].map(measure.number).sort((a, b) => a - b) as [number, number];
-    const look = isWhole ? STEP_LOOKS.whole : value > 0n ? STEP_LOOKS.more : STEP_LOOKS.less;
-    const width = `${(((high - low) / (most - least || 1)) * 100).toFixed(2)}%`;
+  const sizes = steps.map(({ value }) => Math.abs(measure.number(value ?? 0n)));
+  const most = Math.max(...sizes) || 1;
+  const bar = (value: bigint, size: number) => {
+    const width = (size / most) * 50;
+    const look = value > 0n ? STEP_LOOKS.more : STEP_LOOKS.less;
+    const x = value > 0n ? 50 : 50 - width;
     return html`<svg class="step" width="100%" height="18" aria-hidden="true">${
-      high === low ? '' : html`<rect ${paintOf(look)} x="${at(low)}" width="${width}" height="14" y="2" rx="2"/>`
-    }<line class="mark" x1="${at(measure.number(span.to))}" x2="${at(measure.number(span.to))}" y1="0" y2="18"/></svg>`;
+      value === 0n
+        ? ''
+        : html`<rect ${paintOf(look)} x="${x.toFixed(2)}%" width="${width.toFixed(2)}%" height="14" y="2"/>`
+    }<line class="mark" x1="50%" x2="50%" y1="0" y2="18"/></svg>`;
   };
   return html`<table role="table" class="steps"><caption class="sr">${caption}</caption><tbody role="rowgroup">${steps.map(
-    (step, index) =>
-      html`<tr role="row"${step.isWhole ? html` class="whole"` : ''}><th role="rowheader" scope="row">${step.name}${
-        step.note === '' ? '' : html`<br><span class="muted">${step.note}</span>`
-      }</th><td role="cell" class="bar">${bar(step, index)}</td><td role="cell" class="figure">${step.text}</td></tr>`,
+    ({ name, note, value, text }, at) =>
+      html`<tr role="row"${value === null ? html` class="whole"` : ''}><th role="rowheader" scope="row">${name}${
+        note === '' ? '' : html`<br><span class="muted">${note}</span>`
+      }</th><td role="cell" class="bar">${value === null ? '' : bar(value, sizes[at] as number)}</td><td role="cell" class="figure">${text}</td></tr>`,
   )}</tbody></table>`;
 }
 

@@ -32,6 +32,7 @@ const NOTICES = new Map([
 
 const OPERATOR_LINKS = {
   '/': 'Overview',
+  '/usage': 'Usage',
   '/companies': 'Companies',
   '/models': 'Models',
   '/margin': 'Margin',

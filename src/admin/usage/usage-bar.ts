@@ -1,11 +1,19 @@
 import { isMonth } from '../../domain/text/day-range.ts';
-import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { FILTERS, type FilterName, inQuery, presets, queryOf, type UsageQuery } from './usage-query.ts';
+import {
+  FILTERS,
+  type FilterName,
+  filterChips,
+  filterName,
+  inQuery,
+  presets,
+  queryOf,
+  type UsageQuery,
+} from './usage-query.ts';
 
 /** Above the figures: which days and calls are shown, and the ways to others. */
 export function usageBar(c: PageContext, path: string, query: UsageQuery, usage: CompanyUsage): Html {
@@ -32,14 +40,11 @@ export function usageBar(c: PageContext, path: string, query: UsageQuery, usage:
 ${field(state, { name: 'from', label: 'First day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'Last day', type: 'date', value: range.to })}
 ${(Object.keys(FILTERS) as FilterName[]).map((name) => (filters[name] === null ? filterPicker(state, name, usage) : ''))}
 <button>Apply</button></form>
-${
-  set.length === 0
-    ? ''
-    : html`<ul class="chips" aria-label="Filters">${set.map((name) => {
-        const text = filterText(name, filters[name] as string, usage);
-        return html`<li><a class="chip" href="${queryOf(query, { [name]: null })}" aria-label="${`Remove the filter ${FILTERS[name]}: ${text}`}">${FILTERS[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
-      })}</ul>`
-}</div>`;
+${filterChips(
+  query,
+  (more) => queryOf(query, more),
+  (name, value) => filterText(name, value, usage),
+)}</div>`;
 }
 
 /** The choice of one of the dearest; others are in the tables or the URL. */
@@ -56,8 +61,7 @@ function optionsOf(name: FilterName, usage: CompanyUsage): (readonly [string, st
 }
 
 function filterText(name: FilterName, value: string, { by_key }: CompanyUsage): string {
-  if (name === 'endpoint') return BOOKED_ENDPOINTS[value] ?? value;
-  if (name !== 'key') return value || 'none';
+  if (name !== 'key') return filterName(name, value);
   const key = by_key.lines.find(({ id }) => id === value);
   return keyText(value, key?.name ?? null, key?.prefix ?? null);
 }

@@ -10,6 +10,7 @@ import {
   rangeBefore,
   wholeMonth,
 } from '../../domain/text/day-range.ts';
+import { roundedCents } from '../../domain/text/eur-text.ts';
 import { type ExplainedChange, PARTS } from '../../domain/text/usage-change.ts';
 import {
   type ModelChange,
@@ -28,7 +29,16 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { type Columns, companyHeading, emptyText, muted, page, table } from '../page/layout.ts';
-import { FILTERS, type FilterName, filterName, inQuery, queryOf, readTimes, type UsageQuery } from './usage-query.ts';
+import {
+  FILTERS,
+  type FilterName,
+  filterChips,
+  filterName,
+  inQuery,
+  queryOf,
+  readTimes,
+  type UsageQuery,
+} from './usage-query.ts';
 
 /** Two times of a company beside each other, and why one cost more than the other. */
 export const usageChangeRoutes: readonly Route[] = [
@@ -39,11 +49,14 @@ export const usageChangeRoutes: readonly Route[] = [
 export const CHANGE_WORDS = {
   title: 'What changed, and why',
   lead: 'Two times beside each other. The difference is split to the last digit.',
-  none: 'There were no API calls in either time.',
-  same: 'Both times cost the same.',
-  more: (amount: Html, share: string) => html`<strong>${amount} more</strong> than before${share}.`,
-  less: (amount: Html, share: string) => html`<strong>${amount} less</strong> than before${share}.`,
+  none: 'There were no API calls in either.',
+  same: 'Both cost the same.',
+  more: (amount: Html, than: string, share: string) => html`<strong>${amount} more</strong> ${than}${share}.`,
+  less: (amount: Html, than: string, share: string) => html`<strong>${amount} less</strong> ${than}${share}.`,
   lengths: (before: number, after: number) => `The time before has ${before} days, the time after ${after}.`,
+  than: (name: string | null) => (name === null ? 'than before' : `than ${name}`),
+  both: 'Both',
+  difference: 'Difference',
   before: 'Before',
   after: 'After',
   parts: {
@@ -51,7 +64,7 @@ export const CHANGE_WORDS = {
       up: 'More calls',
       down: 'Fewer calls',
       none: 'Number of calls',
-      note: 'the calls of before, as many as now',
+      note: 'how many calls, of the same models and lengths',
     },
     longer_calls_eur: {
       up: 'Longer calls',
@@ -63,13 +76,13 @@ export const CHANGE_WORDS = {
       up: 'Dearer models',
       down: 'Cheaper models',
       none: 'Choice of models',
-      note: 'other models than before',
+      note: 'which models get the calls',
     },
     changed_prices_eur: {
       up: 'Higher prices',
       down: 'Lower prices',
       none: 'Prices',
-      note: 'against the price at the end of the time before',
+      note: 'what the same tokens cost',
     },
   },
   method: [
@@ -102,7 +115,7 @@ ${timesBar(
   c,
   query,
   before,
-  chips(query, before, (name, value) => nameOf(change, name, value)),
+  filterChips(query, to, (name, value) => nameOf(change, name, value)),
 )}
 ${explanation(change.total, times, format)}
 ${
@@ -170,35 +183,18 @@ ${field(state, { name: 'from', label: 'After: first day', type: 'date', value: r
 <button>Compare</button></form>${filters}</div>`;
 }
 
-/** The filters that are set, each with a link that removes it. */
-function chips(
-  query: UsageQuery,
-  before: DayRange,
-  textOf: (name: FilterName, value: string) => string,
-): Html | string {
-  const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => query.filters[name] !== null);
-  if (set.length === 0) return '';
-  return html`<ul class="chips" aria-label="Filters">${set.map((name) => {
-    const text = textOf(name, query.filters[name] as string);
-    return html`<li><a class="chip" href="${changeQuery(query, before, { [name]: null })}" aria-label="${`Remove the filter ${FILTERS[name]}: ${text}`}">${FILTERS[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
-  })}</ul>`;
-}
-
-/** The difference in a sentence, its parts as a picture, and the sums of both times. @param names of both, instead of their days */
+/** The difference in a sentence, its parts as a picture, and the sums of both. @param companies their names, where two are compared in the same days */
 export function explanation(
   total: ExplainedChange,
   { before, after }: Times,
   format: Format,
-  names: readonly [string, string] = [format.range(before.from, before.to), format.range(after.from, after.to)],
+  companies: readonly [string, string] | null = null,
 ): Html {
   if (isNothing(total)) return emptyText(CHANGE_WORDS.none);
-  const whole = (name: string, value: string): Step => ({
-    name,
-    note: '',
-    value: parseEur(value),
-    isWhole: true,
-    text: format.amount(value),
-  });
+  const days = [before, after].map(({ from, to }) => format.range(from, to)) as [string, string];
+  const names = companies ?? days;
+  const than = CHANGE_WORDS.than(companies?.[0] ?? null);
+  const whole = (name: string, value: string): Step => ({ name, note: '', value: null, text: format.amount(value) });
   const steps = [
     whole(names[0], total.before.cost_eur),
     ...PARTS.map((part): Step => {
@@ -208,24 +204,29 @@ export function explanation(
         name: value > 0n ? up : value < 0n ? down : none,
         note,
         value,
-        isWhole: false,
         text: signed(total[part], format),
       };
     }),
+    {
+      name: CHANGE_WORDS.difference,
+      note: '',
+      value: parseEur(total.difference_eur),
+      text: signed(total.difference_eur, format),
+    },
     whole(names[1], total.after.cost_eur),
   ];
-  return html`${chartTiles()}<section class="card"><h2>${differenceText(total, format)}</h2>${lengthText({ before, after })}
+  return html`${chartTiles()}<section class="card"><h2>${differenceText(total, than, format)}</h2>${lengthText({ before, after })}
 ${stepsTable(`${CHANGE_WORDS.title}: ${names.join(', ')}`, steps, amounts(format))}</section>
 ${sumsTable(total, names, format)}`;
 }
 
-function differenceText({ before, difference_eur }: ExplainedChange, format: Format): Html | string {
+function differenceText({ before, difference_eur }: ExplainedChange, than: string, format: Format): Html | string {
   const difference = parseEur(difference_eur);
   if (difference === 0n) return CHANGE_WORDS.same;
   const [was, percent] = [Number(before.cost_eur), (Number(difference_eur) / Number(before.cost_eur)) * 100];
   const share = was > 0 ? ` (${format.percent(Math.abs(percent))})` : '';
   const amount = format.amount(difference_eur.replace('-', ''));
-  return difference > 0n ? CHANGE_WORDS.more(amount, share) : CHANGE_WORDS.less(amount, share);
+  return difference > 0n ? CHANGE_WORDS.more(amount, than, share) : CHANGE_WORDS.less(amount, than, share);
 }
 
 /** Times of different lengths are compared as they are. */
@@ -236,7 +237,8 @@ function lengthText({ before, after }: Times): Html | string {
 
 /** An amount with its sign, where it is more than nothing. */
 export function signed(amount: string, format: Format): Html {
-  return html`${/^[^-]*[1-9]/.test(amount) && !amount.startsWith('-') ? '+' : ''}${format.amount(amount)}`;
+  const isMore = parseEur(amount) > 0n && roundedCents(amount).sign === ''; // "< €0.01" has a sign already
+  return html`${isMore ? '+' : ''}${format.amount(amount)}`;
 }
 
 /** A count with its sign. */
@@ -271,7 +273,7 @@ function sumsTable(
     [second]: (line) => line.cells[1] as Html,
     Difference: (line) => line.cells[2] as Html,
   };
-  return table('Both times', lines, { cells, figures: [first, second, 'Difference'] });
+  return table(CHANGE_WORDS.both, lines, { cells, figures: [first, second, 'Difference'] });
 }
 
 /** Both times beside each other by the day, or by the month; nothing for single days. */

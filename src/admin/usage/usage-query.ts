@@ -14,6 +14,7 @@ import type { UsageFilters } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
 
 /** The query in the URL of a usage page: `?from=`, `&to=` or `?month=`, and filters. */
 export interface UsageQuery {
@@ -135,6 +136,20 @@ export function requestsWith(query: UsageQuery, code: string): string {
 export function filterName(name: FilterName, value: string): string {
   if (name === 'endpoint') return BOOKED_ENDPOINTS[value] ?? value;
   return value || 'none';
+}
+
+/** The filters that are set, each with a link that removes it. @param addressOf the page with other filters */
+export function filterChips(
+  { filters }: UsageQuery,
+  addressOf: (more: Partial<UsageFilters>) => string,
+  textOf: (name: FilterName, value: string) => string = filterName,
+): Html | string {
+  const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
+  if (set.length === 0) return '';
+  return html`<ul class="chips" aria-label="Filters">${set.map((name) => {
+    const text = textOf(name, filters[name] as string);
+    return html`<li><a class="chip" href="${addressOf({ [name]: null })}" aria-label="${`Remove the filter ${FILTERS[name]}: ${text}`}">${FILTERS[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
+  })}</ul>`;
 }
 
 /** A filter as the URL and forms have it. */

@@ -35,7 +35,7 @@ async function usagePage(c: PageContext): Promise<Response> {
   const isFiltered = Object.values(filters).some((filter) => filter !== null);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>Usage ${when}</h1>
-<a class="button quiet" href="#export">Export</a></div>
+<p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">What changed</a> <a class="button quiet" href="usage/table${queryOf(query)}">By two groups</a> <a class="button quiet" href="#export">Export</a></p></div>
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}

@@ -299,7 +299,7 @@ export function dailyRows(sql: Sql, range: DayRange, table: Fragment) {
 }
 
 /** Rows of whole months, and of days that are added to them or taken from them: `where` of each goes on with its days. */
-function monthlyRows(sql: Sql, range: DayRange, from: Readonly<Record<'months' | 'added' | 'taken', Fragment>>) {
+export function monthlyRows(sql: Sql, range: DayRange, from: Readonly<Record<'months' | 'added' | 'taken', Fragment>>) {
   const { months, added, taken } = monthsLessDays(range);
   let rows = sql`${from.months} and billing_month = any(${months}::date[])`;
   for (const part of added) rows = sql`${rows} union all ${from.added} and ${isOf(sql, part)}`;
