@@ -11,15 +11,15 @@ create table request_totals (
 );
 comment on table request_totals is 'request_hours of all companies together, a quarter of an hour later; what comes two days later still is not in it';
 
--- Sums up the hours of the last two days that have changed since. Reads each of their rows once an hour or so, for two
--- microseconds, and ten more where the hour has changed. One gateway at a time does it for all, whenever it takes a mark.
-create function sum_request_hours() returns void language plpgsql set search_path from current as $$
+-- Sums up the hours of the last two days that have changed since. One gateway at a time does it for all, whenever it takes a
+-- mark, four times an hour.
+create function sum_request_hours(since interval default interval '2 days') returns void language plpgsql set search_path from current as $$
 declare
   changed timestamptz[];
 begin
   if not pg_try_advisory_xact_lock(hashtext('tollgate request_totals')) then return; end if;
   with present as materialized (
-    select hour, sum(requests) as requests from request_hours where hour > now() - interval '2 days' group by hour
+    select hour, sum(requests) as requests from request_hours where hour > now() - since group by hour
   )
   select array_agg(p.hour) into changed from present p left join request_totals t on t.hour = p.hour
   where t.requests is distinct from p.requests;
@@ -49,19 +49,6 @@ begin
 end $$;
 
 -- what is there already; from now on gateways do so
-insert into request_totals (hour, requests, refused, failed, duration_buckets, reasons)
-select hour, requests, refused, failed, duration_buckets, coalesce(reasons, '{}')
-from (select hour, sum(requests)::bigint as requests, sum(refused)::bigint as refused, sum(failed)::bigint as failed
-  from request_hours group by 1) counted
-join (
-  select hour, array_agg(requests order by bucket) as duration_buckets from (
-    select hour, bucket, sum(count)::bigint as requests
-    from request_hours, unnest(duration_buckets) with ordinality as b (count, bucket) group by 1, 2) each
-  group by 1) buckets using (hour)
-left join (
-  select hour, jsonb_object_agg(code, requests) as reasons from (
-    select hour, key as code, sum(value::bigint) as requests from request_hours, jsonb_each_text(reasons)
-    where reasons <> '{}' group by 1, 2) each
-  group by 1) reasoned using (hour);
+select sum_request_hours(interval '190 days');
 
 create index usage_key_months_month on usage_key_months using brin (billing_month) with (pages_per_range = 32);

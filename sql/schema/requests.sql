@@ -84,15 +84,15 @@ create table request_totals (
 );
 comment on table request_totals is 'request_hours of all companies together, a quarter of an hour later; what comes two days later still is not in it';
 
--- Sums up the hours of the last two days that have changed since. Reads each of their rows once an hour or so, for two
--- microseconds, and ten more where the hour has changed. One gateway at a time does it for all, whenever it takes a mark.
-create function sum_request_hours() returns void language plpgsql set search_path from current as $$
+-- Sums up the hours of the last two days that have changed since. One gateway at a time does it for all, whenever it takes a
+-- mark, four times an hour.
+create function sum_request_hours(since interval default interval '2 days') returns void language plpgsql set search_path from current as $$
 declare
   changed timestamptz[];
 begin
   if not pg_try_advisory_xact_lock(hashtext('tollgate request_totals')) then return; end if;
   with present as materialized (
-    select hour, sum(requests) as requests from request_hours where hour > now() - interval '2 days' group by hour
+    select hour, sum(requests) as requests from request_hours where hour > now() - since group by hour
   )
   select array_agg(p.hour) into changed from present p left join request_totals t on t.hour = p.hour
   where t.requests is distinct from p.requests;

@@ -48,6 +48,12 @@ const tokenOfCompany = await idOf(sql`select id from admin_tokens where company_
 /** What follows the address of a route. */
 const queries: Record<string, string> = {
   '/companies/:company/usage': `?from=${open}-08&to=${open}-11`, // each bar of its chart has a row and a picture
+  '/companies/:company/usage/change': `?from=${open}-08&to=${open}-11`,
+  '/companies/:company/usage/table': `?from=${open}-08&to=${open}-11`,
+  '/usage': `?from=${open}-08&to=${open}-11`,
+  '/usage/change': `?from=${open}-08&to=${open}-11`,
+  '/usage/table': `?from=${open}-08&to=${open}-11`,
+  '/usage/beside': `?company=${company}&with=${company}&from=${open}-08&to=${open}-11`,
   '/companies/:company/statements/month': `?month=${closed}`,
   '/companies/:company/statements/close': `?month=${open}`,
   '/companies/statements/month': `?month=${open}`,
@@ -103,7 +109,16 @@ t.test('what is no page', async (t) => {
 
 t.test('every page of a customer that differs from that of the operator', async (t) => {
   const { page, complaints } = await signedInTab(t, office, people.owner);
-  for (const path of ['/usage', '/access', '/settings', '/models', '/requests', `/requests/${request}`]) {
+  for (const path of [
+    '/usage',
+    '/usage/change',
+    '/usage/table',
+    '/access',
+    '/settings',
+    '/models',
+    '/requests',
+    `/requests/${request}`,
+  ]) {
     await page.goto(base + path);
     t.same(await examine(page, `owner${path.replace(request, 'request')}`), [], path);
   }

@@ -153,7 +153,7 @@ export function budgetCalls(
 ): Html {
   const cells = {
     Budget: ({ company, key }: NearBudget) =>
-      html`<a href="/companies/${company.id}/usage?month=${month.begins.slice(0, 7)}${key === null ? '' : `&key=${key.id}`}">${company.name}</a>${
+      html`<a href="/companies/${company.id}/usage${key === null ? '' : `?key=${key.id}`}">${company.name}</a>${
         key === null ? '' : html`, key ${key.name} <code>${key.prefix}…</code>`
       }`,
     Ends: ({ reached_on, percent }: NearBudget) =>

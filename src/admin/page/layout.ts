@@ -32,7 +32,6 @@ const NOTICES = new Map([
 
 const OPERATOR_LINKS = {
   '/': 'Overview',
-  '/usage': 'Usage',
   '/companies': 'Companies',
   '/models': 'Models',
   '/margin': 'Margin',
@@ -59,6 +58,7 @@ const COMPANY_TABS: Readonly<Record<string, Action>> = {
 
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
+  Overview: ['usage'],
   Companies: ['companies/statements'],
   Models: ['playground'],
   Settings: ['tokens', 'close'],
@@ -146,7 +146,7 @@ function tab(c: PageContext, href: string, text: string, below: readonly string[
   const isAt = (address: string) => path === address || path.startsWith(`${address}/`);
   // a company's pages are not below the list of companies
   const current =
-    path === href || (isAt(href) && href !== '/companies') || below.some((part) => isAt(href.replace(/[^/]+$/, part)));
+    path === href || (isAt(href) && href !== '/companies') || below.some((part) => isAt(href.replace(/[^/]*$/, part)));
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 
