@@ -6,7 +6,7 @@ import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
-import { paint } from './paint.ts';
+import { paint, paintOthers } from './paint.ts';
 import { signedIn, startOffice } from './people.ts';
 
 /** Every page there is, with something on it: axe-core judges it once on each window and in each colour scheme. */
@@ -17,6 +17,7 @@ const { company } = office.customer;
 const base = `/companies/${company}`;
 
 await paint(sql, company);
+await paintOthers(sql, company);
 const { headers } = await office.customer.chat();
 const request = headers.get('x-request-id') as string;
 await until(async () => (await sql`select from request_trail where request_id = ${request}`).length > 0, 'its row');

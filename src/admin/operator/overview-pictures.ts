@@ -34,16 +34,16 @@ const UNKNOWN = 'No requests are known: there were none, or the request trail is
 /** Four pictures of the last thirty days: spend, answered requests, the others by reason, and latency. */
 export function pictures({ spend, request_days }: Overview, today: string, format: Format): Html {
   const range = { from: addDays(today, -29), to: today };
-  const card = (title: string, body: Html, note: Html | string = '') =>
-    html`<section class="card"><h2>${title}</h2>${body}${note}</section>`;
+  const card = (title: string, body: Html) => html`<section class="card"><h2>${title}</h2>${body}</section>`;
   const known = request_days.length > 0;
   const all = html`<p class="more"><a href="/usage?from=${range.from}&amp;to=${range.to}">All companies in these days</a> <a href="/usage/change">What changed, and why</a></p>`;
   return html`${chartTiles()}<div class="pictures">
-${card('Spend, 30 days', chart({ ...spendChart(spend, range, format), half: true }), all)}
+${card('Spend, 30 days', chart({ ...spendChart(spend, range, format), half: true }))}
 ${card('Requests without an answer', known ? chart({ ...unansweredChart(request_days, format), half: true }) : emptyText(UNKNOWN))}
 ${card('Answered requests', known ? chart({ ...answeredChart(request_days, format), half: true }) : emptyText(UNKNOWN))}
 ${card('Latency', known ? chart({ ...latencyChart(request_days, format), half: true }) : emptyText(UNKNOWN))}
-</div>`;
+</div>
+${all}`;
 }
 
 /** The day of a bar, which leads to all that is known of it. */
@@ -84,7 +84,7 @@ export function unansweredChart(days: readonly RequestDay[], format: Format): Ch
   return {
     ...ofDays(days, format, (day) => UNANSWERED.map((fate) => fatesOf(day)[fate])),
     title: `Refused and failed requests on each of ${days.length} days, stacked by reason`,
-    measure: counts(format, 'requests'),
+    measure: counts(format),
     kind: 'stack',
     series: UNANSWERED.map((fate) => FATE_TEXTS[fate]),
     looks: [1, 2, 3, 4, 6, 5],
@@ -95,7 +95,7 @@ export function answeredChart(days: readonly RequestDay[], format: Format): Char
   return {
     ...ofDays(days, format, (day) => [fatesOf(day).answered]),
     title: `Answered requests on each of ${days.length} days, with those whose client left`,
-    measure: counts(format, 'requests'),
+    measure: counts(format),
     kind: 'stack',
     series: [FATE_TEXTS.answered],
   };

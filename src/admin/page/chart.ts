@@ -9,8 +9,6 @@ import { type Html, html } from './html.ts';
 
 /** How values are written. They are whole numbers of a small unit, so that sums are exact. */
 export interface Measure {
-  /** For axes and labels: "EUR". */
-  readonly unit: string;
   /** For pixels. */
   number(value: bigint): number;
   /** With all digits, for texts. */
@@ -58,7 +56,6 @@ export interface Bar {
 /** Amounts in femto-EUR. */
 export function amounts(format: Format): Measure {
   return {
-    unit: 'EUR',
     number: (value) => Number(formatEur(value)),
     exact: (value) => format.eurText(formatEur(value)),
     short: (value) => format.eurFixed(formatEur(value)),
@@ -66,16 +63,18 @@ export function amounts(format: Format): Measure {
   };
 }
 
-/** Counts, such as requests. @param unit what is counted, in the plural */
-export function counts(format: Format, unit: string): Measure {
+/** Counts, such as requests. */
+export function counts(format: Format): Measure {
   const text = (value: bigint) => format.count(Number(value));
-  return { unit, number: Number, exact: text, short: text, axis: (value) => format.count(value) };
+  return { number: Number, exact: text, short: text, axis: (value) => format.count(value) };
 }
 
 /** Milliseconds. */
 export function durations(format: Format): Measure {
   const text = (value: bigint) => format.duration(Number(value));
-  return { unit: 'time', number: Number, exact: text, short: text, axis: (value) => format.duration(value) };
+  // ticks are round, and exact: not "1.3 s" for 1,250 ms
+  const axis = (value: number) => (value < 1000 ? `${format.count(value)} ms` : `${format.count(value / 1000)} s`);
+  return { number: Number, exact: text, short: text, axis };
 }
 
 /** Series with a look of their own; the rest is stacked as one. */
@@ -391,7 +390,7 @@ export function stepsTable(caption: string, steps: readonly Step[], measure: Mea
     ({ name, note, value, text }, at) =>
       html`<tr role="row"${value === null ? html` class="whole"` : ''}><th role="rowheader" scope="row">${name}${
         note === '' ? '' : html`<br><span class="muted">${note}</span>`
-      }</th><td role="cell" class="bar">${value === null ? '' : bar(value, sizes[at] as number)}</td><td role="cell" class="figure">${text}</td></tr>`,
+      }</th><td role="cell" class="bar">${value === null ? '' : bar(value, sizes[at] as number)}</td><td role="cell" class="figure"><span>${text}</span></td></tr>`,
   )}</tbody></table>`;
 }
 

@@ -32,8 +32,8 @@ const filters = {
 };
 const MOST_MOVERS = 20;
 const MOST_CELLS = { rows: 200, columns: 50 };
-const METHOD =
-  'MORE CALLS: the calls of before, as many as now. LONGER CALLS: tokens per call of the same model. DEARER MODELS: the calls go to other models. CHANGED PRICES: what is left. They add up to the difference to the last digit; .deploy/usage.md has the definition.';
+const METHOD = `The difference is the sum of its four parts, to the last digit. "more calls": there are more calls than before, each model with the same share of them. "longer calls": those of the same model have more tokens. "dearer models": other models get the calls. "changed prices": what was paid beside the price that held when the time before ended.
+EUR amounts are exact. In-app chat is not among them.`;
 
 const changeCommand = command({
   name: 'usage change',

@@ -179,7 +179,7 @@ const DAYS = { title: 'Of days', axis: 'Day', period: 'Day' };
 /** A small chart with two values a day. */
 function twoValues(kind: Chart['kind'], values: readonly (readonly [bigint | null, bigint | null])[]): string {
   const bars = values.map((each, at) => ({ label: `${at}`, name: `day ${at}`, href: `?day=${at}`, values: each }));
-  const measure = kind === 'line' ? durations(format) : counts(format, 'requests');
+  const measure = kind === 'line' ? durations(format) : counts(format);
   return String(chart({ ...DAYS, measure, kind, half: true, series: ['first', 'second'], bars }));
 }
 
@@ -220,7 +220,7 @@ t.test(
   async (t) => {
     const steps = [3n, -1n, 0n].map((value) => ({ name: `part ${value}`, note: '', value, text: `${value}` }));
     const whole = { name: 'All', note: '', value: null, text: 'all' };
-    const markup = String(stepsTable('Why', [whole, ...steps], counts(format, 'things')));
+    const markup = String(stepsTable('Why', [whole, ...steps], counts(format)));
     const rects = [...markup.matchAll(/<rect [^>]*x="([\d.]+)%" width="([\d.]+)%"/g)].map(([, x, width]) => [
       Number(x),
       Number(width),
