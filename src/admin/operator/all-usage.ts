@@ -96,7 +96,8 @@ function costCard({ by_time, by_model }: AllUsage, query: UsageQuery, format: Fo
     format,
   );
   return html`<section class="card"><h2>Cost per ${interval}</h2>${chartTiles()}${chart({
-    title: `Cost of all companies per ${interval} ${rangeText(range, format)}, in EUR, stacked by model`,
+    title: `Cost of all companies per ${interval} ${rangeText(range, format)}`,
+    how: 'in EUR, stacked by model',
     axis: interval === 'month' ? 'Month' : 'Day',
     period: interval === 'month' ? 'Month' : 'Day',
     measure: amounts(format),

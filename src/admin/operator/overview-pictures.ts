@@ -66,7 +66,8 @@ export function spendChart(spend: readonly DaySpend[], range: DayRange, format: 
   );
   const costs = Map.groupBy(spend, ({ day }) => day);
   return {
-    title: `Spend of all companies on each of ${daysIn(range)} days, in EUR, stacked by model`,
+    title: `Spend of all companies on each of ${daysIn(range)} days`,
+    how: 'in EUR, stacked by model',
     axis: 'Day',
     period: 'Day',
     measure: amounts(format),
@@ -83,7 +84,8 @@ export function spendChart(spend: readonly DaySpend[], range: DayRange, format: 
 export function unansweredChart(days: readonly RequestDay[], format: Format): Chart {
   return {
     ...ofDays(days, format, (day) => UNANSWERED.map((fate) => fatesOf(day)[fate])),
-    title: `Refused and failed requests on each of ${days.length} days, stacked by reason`,
+    title: `Refused and failed requests on each of ${days.length} days`,
+    how: 'stacked by reason',
     measure: counts(format),
     kind: 'stack',
     series: UNANSWERED.map((fate) => FATE_TEXTS[fate]),
@@ -94,7 +96,8 @@ export function unansweredChart(days: readonly RequestDay[], format: Format): Ch
 export function answeredChart(days: readonly RequestDay[], format: Format): Chart {
   return {
     ...ofDays(days, format, (day) => [fatesOf(day).answered]),
-    title: `Answered requests on each of ${days.length} days, with those whose client left`,
+    title: `Answered requests on each of ${days.length} days`,
+    how: 'with those whose client left',
     measure: counts(format),
     kind: 'stack',
     series: [FATE_TEXTS.answered],
@@ -104,7 +107,8 @@ export function answeredChart(days: readonly RequestDay[], format: Format): Char
 export function latencyChart(days: readonly RequestDay[], format: Format): Chart {
   return {
     ...ofDays(days, format, ({ p50, p95 }) => [p50, p95]),
-    title: `Time of requests that were not refused on each of ${days.length} days: half are faster than p50, 95% than p95`,
+    title: `Time of requests that were not refused on each of ${days.length} days`,
+    how: 'half are faster than p50, 95% than p95',
     measure: durations(format),
     kind: 'line',
     series: ['p50', 'p95'],

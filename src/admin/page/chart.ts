@@ -20,8 +20,10 @@ export interface Measure {
 }
 
 export interface Chart {
-  /** The title of the chart, such as "Cost per day in November 2026, stacked by model". */
+  /** The title of the chart, such as "Cost per day in November 2026". */
   readonly title: string;
+  /** How it is to be read, such as "in EUR, stacked by model". */
+  readonly how: string;
   /** Names the axis of time. */
   readonly axis: string;
   /** Heading of the periods in the table. */
@@ -246,7 +248,7 @@ interface Plot {
 
 function draw(size: Size, spec: Chart): Html {
   const { width, height, left, bottom, top, labels, className } = size;
-  const { bars, measure, kind, axis, title } = spec;
+  const { bars, measure, kind, axis, title, how } = spec;
   const most = bars.map((bar) => heightOf(bar, kind)).reduce((a, b) => (b > a ? b : a), 0n);
   const scale = scaleFor(measure.number(most));
   const floor = height - bottom;
@@ -254,7 +256,7 @@ function draw(size: Size, spec: Chart): Html {
   const slot = (width - left - RIGHT) / bars.length;
   const plot: Plot = { size, floor, slot, y, x: (at) => left + at * slot };
   const step = Math.ceil(bars.length / labels);
-  const label = `${title}. The highest is ${measure.exact(most)}. The table below has the figures.`;
+  const label = `${title}, ${how}. The highest is ${measure.exact(most)}. The table below has the figures.`;
   const ticks = scale.ticks.map(
     (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
 <text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${measure.axis(tick, scale.decimals)}</text>`,

@@ -98,7 +98,8 @@ export const CHANGE_WORDS = {
   others: (shown: string, all: string) => `The first ${shown} of ${all}.`,
   deletedKey: 'a deleted key',
   noCenter: 'none',
-  chart: 'Cost of both times, in EUR, beside each other',
+  chart: 'Cost of both times',
+  chartHow: 'in EUR, beside each other',
 };
 
 async function changePage(c: PageContext): Promise<Response> {
@@ -303,6 +304,7 @@ export function timesChart(
   });
   return html`<section class="card"><h2>Cost per ${interval}</h2>${chart({
     title: CHANGE_WORDS.chart,
+    how: CHANGE_WORDS.chartHow,
     axis: interval === 'month' ? 'Month' : 'Day',
     period: interval === 'month' ? 'Month' : 'Day',
     measure: amounts(format),

@@ -77,7 +77,8 @@ function costs(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format
     format,
   );
   const drawn = chart({
-    title: `Cost per ${interval} ${rangeText(range, format)}, in EUR, stacked by model`,
+    title: `Cost per ${interval} ${rangeText(range, format)}`,
+    how: 'in EUR, stacked by model',
     axis:
       interval === 'day' && wholeMonth(range.from).to >= range.to
         ? `Day of ${format.month(range.from)}`

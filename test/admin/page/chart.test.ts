@@ -34,7 +34,7 @@ function monthChart(days: number, cells: readonly Cell[], models: readonly strin
     href: `?from=${at + 1}&to=${at + 1}`,
     ...stack.partsOf(cells.filter(({ day }) => day === at + 1)),
   }));
-  const names = { title: `Cost per day in ${month}`, axis: 'Day', period: 'Day' };
+  const names = { title: `Cost per day in ${month}`, how: 'in EUR', axis: 'Day', period: 'Day' };
   return `${chartTiles()}${chart({ ...names, measure: amounts(format), kind: 'stack', series: stack.series, bars })}`;
 }
 
@@ -174,7 +174,7 @@ t.test('a chart of any length names some of its bars', async (t) => {
   }
 });
 
-const DAYS = { title: 'Of days', axis: 'Day', period: 'Day' };
+const DAYS = { title: 'Of days', how: 'as told', axis: 'Day', period: 'Day' };
 
 /** A small chart with two values a day. */
 function twoValues(kind: Chart['kind'], values: readonly (readonly [bigint | null, bigint | null])[]): string {
