@@ -23,9 +23,9 @@ const FATE_TEXTS: Readonly<Record<Fate, string>> = {
   answered: 'Answered',
   402: '402 budget',
   429: '429 limit',
-  403: '403 scope, EU',
+  403: '403 denied',
   401: '401 key',
-  refused: 'Other refused',
+  refused: 'Other 4xx',
   failed: 'Failed',
 };
 const UNANSWERED = FATES.filter((fate) => fate !== 'answered');
