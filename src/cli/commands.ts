@@ -9,6 +9,7 @@ import { demoCommand } from './nouns/demo.ts';
 import { distributionCommand } from './nouns/distribution.ts';
 import { eventCommands } from './nouns/event.ts';
 import { gatewayForgetCommand } from './nouns/gateway.ts';
+import { groupCommands } from './nouns/group.ts';
 import { keyCommands } from './nouns/key.ts';
 import { ledgerCommands } from './nouns/ledger.ts';
 import { marginCommand } from './nouns/margin.ts';
@@ -49,6 +50,7 @@ export const COMMANDS: readonly Command[] = [
   ...keyCommands,
   ...assistantCommands,
   ...userCommands,
+  ...groupCommands,
   usageCommand,
   ...usageChangeCommands,
   marginCommand,

@@ -25,7 +25,7 @@ const by = (members: Readonly<Record<string, Schema>>) => schema.array(schema.ob
 export const usageFilters = {
   model: schema.slug,
   key: schema.id,
-  endpoint: schema.oneOf(Object.keys(BOOKED_ENDPOINTS)),
+  endpoint: schema.oneOf(BOOKED_ENDPOINTS),
   cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
 };
 export type AskedFilters = Partial<{ readonly [K in keyof UsageFilters]: string }>;

@@ -28,6 +28,10 @@ const db = openDatabase({ url: office.databaseUrl });
 await closeStatement(db, company, `${closed}-01`);
 await db.close();
 await sql`insert into model_cost_prices (slug, valid_from, input, output) values ('aurora-swift', '2026-01-01', 0.00007, 0.0009)`;
+await sql`insert into oidc_groups (name, company_id, role) values
+  ('/nordlicht/editors', ${company}, 'administrator'), ('platform-operators', null, 'operator')`;
+await sql`insert into users (email, company_id, role, oidc_group, last_sign_in_at)
+  values ('greta@customer.example', ${company}, 'administrator', '/nordlicht/editors', now())`;
 const operator = await signedIn(office, 'operator');
 
 for (const place of ['', base]) await operator.post(`${place}/tokens`, { name: 'Deploy', access: 'write' });
@@ -43,8 +47,10 @@ const ids: Record<string, string> = {
   cost: await idOf(sql`select id from model_cost_prices`),
   assistant: await idOf(sql`select id from assistants where name = 'Headline coach'`),
   user: await idOf(sql`select id from users where role = 'member'`),
+  group: await idOf(sql`select id from oidc_groups where company_id is not null`),
   token: await idOf(sql`select id from admin_tokens where company_id is null`),
 };
+const byGroup = await idOf(sql`select id from users where oidc_group is not null`);
 const tokenOfCompany = await idOf(sql`select id from admin_tokens where company_id is not null`);
 /** What follows the address of a route. */
 const queries: Record<string, string> = {
@@ -119,9 +125,12 @@ t.test('every page of a customer that differs from that of the operator', async 
     '/models',
     '/requests',
     `/requests/${request}`,
+    '/people',
+    `/people/${byGroup}`,
+    `/people/${byGroup}/remove`,
   ]) {
     await page.goto(base + path);
-    t.same(await examine(page, `owner${path.replace(request, 'request')}`), [], path);
+    t.same(await examine(page, `owner${path.replace(request, 'request').replace(byGroup, 'by-group')}`), [], path);
   }
   t.same(complaints, []);
 });

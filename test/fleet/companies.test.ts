@@ -239,6 +239,8 @@ t.test(
       'model_prices (slug, valid_from)',
       'models (id)',
       'models (slug)',
+      'oidc_groups (id)',
+      'oidc_groups (name)',
       'users (email)',
       'users (id)',
     ]);

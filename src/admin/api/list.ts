@@ -3,6 +3,7 @@ import { auditOperations } from '../../operations/audit.ts';
 import { companyOperations } from '../../operations/company.ts';
 import { companyEndOperations } from '../../operations/company-end.ts';
 import { eventOperations } from '../../operations/event.ts';
+import { groupOperations } from '../../operations/group.ts';
 import { keyOperations } from '../../operations/key.ts';
 import { modelOperations } from '../../operations/model.ts';
 import type { Operation } from '../../operations/operation.ts';
@@ -26,6 +27,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...assistantOperations,
   ...peopleOperations,
   ...userOperations,
+  ...groupOperations,
   ...usageOperations,
   ...usageChangeOperations,
   ...requestOperations,

@@ -14,7 +14,6 @@ import { companyLink, emptyText, page, table } from '../page/layout.ts';
 import { reasonCells } from '../page/reason.ts';
 import { figureCard } from '../usage/usage-cards.ts';
 import {
-  CHANGE_WORDS,
   explanation,
   isNothing,
   method,
@@ -70,9 +69,9 @@ ${requestsSection(days, range, isDrawn, format)}
 
 /** Which days are shown, and the ways to others. */
 export function daysBar(c: PageContext, query: UsageQuery, more: Html | string = ''): Html {
-  const { services } = c.var;
+  const { services, format } = c.var;
   const { range, form } = query;
-  const state = formState(form.messages.size > 0 ? form : new Form(), c.req.path);
+  const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), c.req.path);
   const kept = new URLSearchParams(c.req.query());
   const link = ([text, { from, to }]: ReturnType<typeof presets>[number]) => {
     for (const [name, value] of Object.entries({ from, to })) kept.set(name, value);
@@ -80,7 +79,7 @@ export function daysBar(c: PageContext, query: UsageQuery, more: Html | string =
     return html`<a href="?${kept}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
   };
   return html`<div class="usage-bar">
-<nav class="presets" aria-label="Days">${presets(services.calendar.date(services.clock())).map(link)}</nav>
+<nav class="presets" aria-label="Days">${presets(format.words.usage.presets, services.calendar.date(services.clock())).map(link)}</nav>
 <form method="get" action="${c.req.path}" class="filters">${more}
 ${field(state, { name: 'from', label: 'First day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'Last day', type: 'date', value: range.to })}
 <button>Show</button></form></div>`;
@@ -95,21 +94,24 @@ function costCard({ by_time, by_model }: AllUsage, query: UsageQuery, format: Fo
     by_model.map(({ model }) => model),
     format,
   );
-  return html`<section class="card"><h2>Cost per ${interval}</h2>${chartTiles()}${chart({
-    title: `Cost of all companies per ${interval} ${rangeText(range, format)}`,
-    how: 'in EUR, stacked by model',
-    axis: interval === 'month' ? 'Month' : 'Day',
-    period: interval === 'month' ? 'Month' : 'Day',
-    measure: amounts(format),
-    kind: 'stack',
-    series: stack.series,
-    bars: intervalsIn(range, interval).map((at) => ({
-      label: interval === 'month' ? format.shortMonth(at) : format.shortDay(at),
-      name: interval === 'month' ? format.month(at) : format.range(at, at),
-      href: `/usage${queryOf(query, interval === 'month' ? wholeMonth(at) : { from: at, to: at })}`,
-      ...stack.partsOf(costs.get(at) ?? []),
-    })),
-  })}</section>`;
+  return html`<section class="card"><h2>Cost per ${interval}</h2>${chartTiles()}${chart(
+    {
+      title: `Cost of all companies per ${interval} ${rangeText(range, format)}`,
+      how: format.words.chart.byModel,
+      axis: interval === 'month' ? 'Month' : 'Day',
+      period: interval === 'month' ? 'Month' : 'Day',
+      measure: amounts(format),
+      kind: 'stack',
+      series: stack.series,
+      bars: intervalsIn(range, interval).map((at) => ({
+        label: interval === 'month' ? format.shortMonth(at) : format.shortDay(at),
+        name: interval === 'month' ? format.month(at) : format.range(at, at),
+        href: `/usage${queryOf(query, interval === 'month' ? wholeMonth(at) : { from: at, to: at })}`,
+        ...stack.partsOf(costs.get(at) ?? []),
+      })),
+    },
+    format.words.chart,
+  )}</section>`;
 }
 
 function modelsTable({ by_model, cost_eur }: AllUsage, format: Format): Html {
@@ -166,9 +168,9 @@ function requestsSection(days: readonly RequestDay[], range: DayRange, isDrawn: 
     daysIn(range) === 1
       ? ''
       : html`<div class="pictures">
-<section class="card"><h3>Without an answer</h3>${chart({ ...unansweredChart(days, format), half: true })}</section>
-<section class="card"><h3>Answered</h3>${chart({ ...answeredChart(days, format), half: true })}</section>
-<section class="card"><h3>Latency</h3>${chart({ ...latencyChart(days, format), half: true })}</section></div>`;
+<section class="card"><h3>Without an answer</h3>${chart({ ...unansweredChart(days, format), half: true }, format.words.chart)}</section>
+<section class="card"><h3>Answered</h3>${chart({ ...answeredChart(days, format), half: true }, format.words.chart)}</section>
+<section class="card"><h3>Latency</h3>${chart({ ...latencyChart(days, format), half: true }, format.words.chart)}</section></div>`;
   const [p50, p95] = [days[0]?.p50 ?? null, days[0]?.p95 ?? null];
   const latency =
     daysIn(range) > 1 || p50 === null || p95 === null
@@ -187,13 +189,13 @@ async function changePage(c: PageContext): Promise<Response> {
   const { model } = query.filters;
   const change = await read(c, (sql) => readAllChange(sql, times, model));
   const beside = `&before_from=${before.from}&before_to=${before.to}`;
-  const body = html`<div class="title-row"><h1>${CHANGE_WORDS.title}: all companies</h1><a class="button quiet" href="/usage${queryOf(query)}">Usage of all companies</a></div>
-<p class="lead">${CHANGE_WORDS.lead}</p>
+  const body = html`<div class="title-row"><h1>${format.words.change.title}: all companies</h1><a class="button quiet" href="/usage${queryOf(query)}">Usage of all companies</a></div>
+<p class="lead">${format.words.change.lead}</p>
 ${timesBar(
   c,
   query,
   before,
-  filterChips(query, (more) => `${queryOf(query, more)}${beside}`),
+  filterChips(query, format.words, (more) => `${queryOf(query, more)}${beside}`),
 )}
 ${explanation(change.total, times, format)}
 ${
@@ -213,9 +215,9 @@ ${
 }
 ${modelTable(change.by_model, (slug) => `${queryOf(query, { model: slug })}${beside}`, format)}`
 }
-${method()}`;
+${method(format)}`;
   if (query.form.messages.size > 0) c.status(422);
-  return page(c, `${CHANGE_WORDS.title}: all companies`, body);
+  return page(c, `${format.words.change.title}: all companies`, body);
 }
 
 async function gridPage(c: PageContext): Promise<Response> {

@@ -64,7 +64,7 @@ ${
 ${modelTable(both.by_model, () => null, format)}
 <p class="muted">Before is ${names[0]}, after is ${names[1]}. Prices are compared with those of ${names[0]} at the end of these days.</p>`
 }
-${method()}`;
+${method(format)}`;
 }
 
 /** What became of the requests of both, and ways to each of them. */

@@ -36,12 +36,13 @@ export function pictures({ spend, request_days }: Overview, today: string, forma
   const range = { from: addDays(today, -29), to: today };
   const card = (title: string, body: Html) => html`<section class="card"><h2>${title}</h2>${body}</section>`;
   const known = request_days.length > 0;
+  const { chart: words } = format.words;
   const all = html`<p class="more"><a href="/usage?from=${range.from}&amp;to=${range.to}">All companies in these days</a> <a href="/usage/change">What changed, and why</a></p>`;
   return html`${chartTiles()}<div class="pictures">
-${card('Spend, 30 days', chart({ ...spendChart(spend, range, format), half: true }))}
-${card('Requests without an answer', known ? chart({ ...unansweredChart(request_days, format), half: true }) : emptyText(UNKNOWN))}
-${card('Answered requests', known ? chart({ ...answeredChart(request_days, format), half: true }) : emptyText(UNKNOWN))}
-${card('Latency', known ? chart({ ...latencyChart(request_days, format), half: true }) : emptyText(UNKNOWN))}
+${card('Spend, 30 days', chart({ ...spendChart(spend, range, format), half: true }, words))}
+${card('Requests without an answer', known ? chart({ ...unansweredChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
+${card('Answered requests', known ? chart({ ...answeredChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
+${card('Latency', known ? chart({ ...latencyChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
 </div>
 ${all}`;
 }
@@ -67,7 +68,7 @@ export function spendChart(spend: readonly DaySpend[], range: DayRange, format: 
   const costs = Map.groupBy(spend, ({ day }) => day);
   return {
     title: `Spend of all companies on each of ${daysIn(range)} days`,
-    how: 'in EUR, stacked by model',
+    how: format.words.chart.byModel,
     axis: 'Day',
     period: 'Day',
     measure: amounts(format),

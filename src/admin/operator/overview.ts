@@ -1,5 +1,4 @@
 import {
-  duration,
   firstHour,
   type GatewayRow,
   type LastDay,
@@ -12,6 +11,7 @@ import {
   type Spender,
   wellText,
 } from '../../domain/text/overview.ts';
+import { duration } from '../../domain/text/start-notice.ts';
 import { may } from '../../operations/permission.ts';
 import { readBeginnings, readOverview } from '../../store/usage/overview.ts';
 import { type PageContext, type Route, read } from '../page/context.ts';

@@ -1,3 +1,4 @@
+import type { Words } from '../../domain/language/en.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import type { Format } from './format.ts';
 import { type Html, html } from './html.ts';
@@ -81,7 +82,6 @@ export function durations(format: Format): Measure {
 
 /** Series with a look of their own; the rest is stacked as one. */
 export const MAX_SERIES = 6;
-const OTHER = 'other models';
 /** Lines of the text at a bar; the rest is counted. */
 export const MAX_NAMED = 8;
 
@@ -94,7 +94,7 @@ export interface ModelCost {
 /** Costs stacked by model. @param models in the order in which they are stacked from the bottom */
 export function stackedByModel(models: readonly string[], format: Format) {
   const named = models.slice(0, MAX_SERIES);
-  const series = models.length > named.length ? [...named, OTHER] : named;
+  const series = models.length > named.length ? [...named, format.words.chart.otherModels] : named;
   const partsOf = (costs: readonly ModelCost[]): Pick<Bar, 'values' | 'lines'> => {
     const values = series.map(() => 0n);
     for (const { model, cost_eur } of costs) {
@@ -113,7 +113,7 @@ function costLines(costs: readonly ModelCost[], format: Format): string[] {
   const dearest = exact.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
   const lines = dearest.map(({ model, eur }) => `${model}: ${format.eurText(formatEur(eur))}`);
   const more = costs.length - dearest.length;
-  return more > 0 ? [...lines, `and ${format.count(more)} more`] : lines;
+  return more > 0 ? [...lines, format.words.chart.more(format.count(more))] : lines;
 }
 
 /**
@@ -133,14 +133,17 @@ type Size = (typeof WIDE)[number];
 /** Room for the half of the last label that is beyond its bar. */
 const RIGHT = 14;
 
+/** The texts of charts in the language of their page. */
+type ChartWords = Words['chart'];
+
 /** A chart, its legend, and the table of its figures. */
-export function chart(spec: Chart): Html {
+export function chart(spec: Chart, words: ChartWords): Html {
   const sizes = spec.half ? HALF : WIDE;
   const entry = (name: string, at: number) =>
     spec.kind === 'line' ? lineEntry(spec, at, name) : legendEntry(paintOf(lookOf(spec, at)), name);
   return html`<figure class="chart-frame"><figcaption class="legend">${spec.series.map(entry)}</figcaption>
-${sizes.map((size) => draw(size, spec))}</figure>
-${figures(spec)}`;
+${sizes.map((size) => draw(size, spec, words))}</figure>
+${figures(spec, words)}`;
 }
 
 /**
@@ -246,7 +249,7 @@ interface Plot {
   x(at: number): number;
 }
 
-function draw(size: Size, spec: Chart): Html {
+function draw(size: Size, spec: Chart, words: ChartWords): Html {
   const { width, height, left, bottom, top, labels, className } = size;
   const { bars, measure, kind, axis, title, how } = spec;
   const most = bars.map((bar) => heightOf(bar, kind)).reduce((a, b) => (b > a ? b : a), 0n);
@@ -256,7 +259,7 @@ function draw(size: Size, spec: Chart): Html {
   const slot = (width - left - RIGHT) / bars.length;
   const plot: Plot = { size, floor, slot, y, x: (at) => left + at * slot };
   const step = Math.ceil(bars.length / labels);
-  const label = `${title}, ${how}. The highest is ${measure.exact(most)}. The table below has the figures.`;
+  const label = words.label({ title, how, highest: measure.exact(most) });
   const ticks = scale.ticks.map(
     (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
 <text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${measure.axis(tick, scale.decimals)}</text>`,
@@ -269,22 +272,22 @@ function draw(size: Size, spec: Chart): Html {
   const name = html`<text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">${axis}</text>`;
   return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">
 <g aria-hidden="true">${ticks}${times}${spec.half ? '' : name}${kind === 'line' ? lines(plot, spec) : ''}</g>
-${bars.map((bar, at) => drawBar(plot, spec, bar, at))}
+${bars.map((bar, at) => drawBar(plot, spec, bar, at, words))}
 </svg>`;
 }
 
-function drawBar(plot: Plot, spec: Chart, bar: Bar, at: number): Html {
+function drawBar(plot: Plot, spec: Chart, bar: Bar, at: number, words: ChartWords): Html {
   const { size, floor, slot } = plot;
   const parts = { stack: stacked, pair: paired, line: points }[spec.kind](plot, spec, bar, at);
-  const inside = html`${size.hasTips ? html`<title>${textAt(bar, spec)}</title>` : ''}<rect class="hit" x="${px(plot.x(at))}" y="${size.top}" width="${px(slot)}" height="${floor - size.top}"/>${parts}`;
+  const inside = html`${size.hasTips ? html`<title>${textAt(bar, spec, words)}</title>` : ''}<rect class="hit" x="${px(plot.x(at))}" y="${size.top}" width="${px(slot)}" height="${floor - size.top}"/>${parts}`;
   if (bar.href === null || isEmpty(bar)) return html`<g class="bar">${inside}</g>`;
-  return html`<a class="bar" href="${bar.href}" aria-label="${nameOf(bar, spec)}">${inside}</a>`;
+  return html`<a class="bar" href="${bar.href}" aria-label="${nameOf(bar, spec, words)}">${inside}</a>`;
 }
 
 /** "21 November 2026: €7.10"; of values that are not added up, each by its name. */
-function nameOf(bar: Bar, { kind, measure, series }: Chart): string {
+function nameOf(bar: Bar, { kind, measure, series }: Chart, words: ChartWords): string {
   if (kind === 'stack') return `${bar.name}: ${measure.exact(totalOf(bar))}`;
-  return `${bar.name}: ${bar.values.map((value, at) => `${series[at]} ${value === null ? 'unknown' : measure.exact(value)}`).join(', ')}`;
+  return `${bar.name}: ${bar.values.map((value, at) => `${series[at]} ${value === null ? words.unknown : measure.exact(value)}`).join(', ')}`;
 }
 
 function stacked({ y, slot, x }: Plot, spec: Chart, { values }: Bar, at: number): Html[] {
@@ -334,27 +337,27 @@ function lines({ y, slot, x }: Plot, spec: Chart): Html[] {
 }
 
 /** The text at a bar: the sum, and a line for each of its highest values. */
-function textAt(bar: Bar, spec: Chart): string {
+function textAt(bar: Bar, spec: Chart, words: ChartWords): string {
   const { measure, series, kind } = spec;
   const named = bar.values
     .map((value, at) => ({ name: series[at] as string, value }))
     .filter(({ value }) => value !== null && (kind !== 'stack' || value !== 0n)) as { name: string; value: bigint }[];
   if (kind === 'stack') named.sort((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : 0));
   const lines = bar.lines ?? named.map(({ name, value }) => `${name}: ${measure.exact(value)}`);
-  const head = kind === 'stack' ? nameOf(bar, spec) : bar.name;
+  const head = kind === 'stack' ? nameOf(bar, spec, words) : bar.name;
   return [head, ...lines].join('\n');
 }
 
 /** The figures of the chart as a table. */
-function figures({ bars, series, measure, title, period, kind }: Chart): Html {
+function figures({ bars, series, measure, title, period, kind }: Chart, words: ChartWords): Html {
   const cell = (value: bigint | null) =>
     value === null || value === 0n
       ? html`<td class="figure">–</td>`
       : html`<td class="figure" title="${measure.exact(value)}">${measure.short(value)}</td>`;
   const heading = (text: string) => html`<th scope="col" class="figure">${text}</th>`;
   const sum = kind === 'stack' && series.length > 1;
-  return html`<details class="fold"><summary>Figures of the chart<span class="sr"> ${title}</span></summary><div class="scroll" role="region" aria-label="${title}" tabindex="0">
-<table class="plain"><caption class="sr">${title}</caption><thead><tr><th scope="col">${period}</th>${sum ? heading('All') : ''}${series.map(heading)}</tr></thead>
+  return html`<details class="fold"><summary>${words.figures}<span class="sr"> ${title}</span></summary><div class="scroll" role="region" aria-label="${title}" tabindex="0">
+<table class="plain"><caption class="sr">${title}</caption><thead><tr><th scope="col">${period}</th>${sum ? heading(words.all) : ''}${series.map(heading)}</tr></thead>
 <tbody>${bars.map(
     (bar) =>
       html`<tr><th scope="row">${bar.href === null || isEmpty(bar) ? bar.name : html`<a href="${bar.href}">${bar.name}</a>`}</th>${[...(sum ? [totalOf(bar)] : []), ...bar.values].map(cell)}</tr>`,
@@ -405,12 +408,12 @@ function px(value: number): string {
  * the forecast. All in percent.
  * @param total spent by both
  */
-export function budgetBar(chat: number, total: number, forecast: number | null): Html {
+export function budgetBar(words: Words['usage'], chat: number, total: number, forecast: number | null): Html {
   const most = Math.max(100, total, forecast ?? 0);
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
   const part = (from: number, to: number, painted: Html) =>
     to <= from ? '' : html`<rect ${painted} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
-  const label = `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`;
+  const label = words.bar({ total, chat, forecast });
   const [byChat, byCalls, ahead] = [paint('chat', 'chat'), paint('spent'), paint('forecast', 'ahead')];
   const beyond = html`fill="url(#beyond)"`;
   return html`${definitions(BUDGET_TILES)}<svg class="budget" role="img" aria-label="${label}" width="100%" height="22">
@@ -421,7 +424,7 @@ ${part(0, Math.min(chat, total), byChat)}
 ${part(100, total, beyond)}
 <line class="limit" x1="${at(100)}" x2="${at(100)}" y1="0" y2="22"/>
 </svg>
-<p class="legend small">${legendEntry(byChat, 'In-app chat')}${legendEntry(byCalls, 'API')}${
-    total > 100 ? legendEntry(byCalls, 'Beyond the budget', beyond) : ''
-  }${forecast !== null && forecast > total ? legendEntry(ahead, 'Forecast') : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>Budget</span></p>`;
+<p class="legend small">${legendEntry(byChat, words.chat)}${legendEntry(byCalls, words.api)}${
+    total > 100 ? legendEntry(byCalls, words.beyond, beyond) : ''
+  }${forecast !== null && forecast > total ? legendEntry(ahead, words.ahead) : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>${words.budget}</span></p>`;
 }

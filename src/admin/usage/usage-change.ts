@@ -1,3 +1,4 @@
+import type { Words } from '../../domain/language/en.ts';
 import { parseEur } from '../../domain/money.ts';
 import {
   addDays,
@@ -28,7 +29,7 @@ import { field, formState } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { type Columns, companyHeading, emptyText, muted, page, table } from '../page/layout.ts';
+import { type Columns, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
 import {
   FILTERS,
   type FilterName,
@@ -45,78 +46,22 @@ export const usageChangeRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage/change', action: 'usage.read', handle: changePage },
 ];
 
-/** All sentences of this page, and of those of operators that show the same. */
-export const CHANGE_WORDS = {
-  title: 'What changed, and why',
-  lead: 'Two times beside each other. The difference is split to the last digit.',
-  none: 'There were no API calls in either.',
-  same: 'Both cost the same.',
-  more: (amount: Html, than: string, share: string) => html`<strong>${amount} more</strong> ${than}${share}.`,
-  less: (amount: Html, than: string, share: string) => html`<strong>${amount} less</strong> ${than}${share}.`,
-  lengths: (before: number, after: number) => `The time before has ${before} days, the time after ${after}.`,
-  than: (name: string | null) => (name === null ? 'than before' : `than ${name}`),
-  both: 'Both',
-  difference: 'Difference',
-  before: 'Before',
-  after: 'After',
-  parts: {
-    more_calls_eur: {
-      up: 'More calls',
-      down: 'Fewer calls',
-      none: 'Number of calls',
-      note: 'how many calls, of the same models and lengths',
-    },
-    longer_calls_eur: {
-      up: 'Longer calls',
-      down: 'Shorter calls',
-      none: 'Length of calls',
-      note: 'tokens per call of the same model',
-    },
-    dearer_models_eur: {
-      up: 'Dearer models',
-      down: 'Cheaper models',
-      none: 'Choice of models',
-      note: 'which models get the calls',
-    },
-    changed_prices_eur: {
-      up: 'Higher prices',
-      down: 'Lower prices',
-      none: 'Prices',
-      note: 'what the same tokens cost',
-    },
-  },
-  method: [
-    'More calls: what the calls of before would cost if there were as many as now, each model with the same share of them.',
-    'Dearer models: what it adds that the calls go to other models than before, each call as long as before. A model without calls before is here as a whole.',
-    'Longer calls: what it adds that calls of the same model have more tokens, or more of the dearer kind.',
-    'These three are counted at one price for each model: the one that held when the time before ended, or the first one after it. Changed prices: what was paid beside that, now less before; nothing where no price changed.',
-    'Amounts are exact. Each step is rounded to 15 decimals, and a part is the difference of two steps: so the parts add up to the difference to the last digit. In-app chat is not in it.',
-  ],
-  methodTitle: 'How this is counted',
-  byModel: 'By model',
-  movers: { key: 'Keys that changed most', cost_center: 'Cost centres that changed most' },
-  others: (shown: string, all: string) => `The first ${shown} of ${all}.`,
-  deletedKey: 'a deleted key',
-  noCenter: 'none',
-  chart: 'Cost of both times',
-  chartHow: 'in EUR, beside each other',
-};
-
 async function changePage(c: PageContext): Promise<Response> {
   const { format } = c.var;
+  const { change: words } = format.words;
   const id = param(c, 'company');
   const { query, before } = readTimes(c);
   const times = { before, after: query.range };
   const change = await read(c, (sql) => readUsageChange(sql, id, times, query.filters));
   const to = (more: Partial<UsageFilters>) => changeQuery(query, before, more);
   const body = html`${companyHeading(c, { id, name: change.company_name })}
-<div class="title-row"><h1>${CHANGE_WORDS.title}</h1><a class="button quiet" href="../usage${queryOf(query)}">Usage</a></div>
-<p class="lead">${CHANGE_WORDS.lead}</p>
+<div class="title-row"><h1>${words.title}</h1><a class="button quiet" href="../usage${queryOf(query)}">${words.usage}</a></div>
+<p class="lead">${words.lead}</p>
 ${timesBar(
   c,
   query,
   before,
-  filterChips(query, to, (name, value) => nameOf(change, name, value)),
+  filterChips(query, format.words, to, (name, value) => nameOf(change, format, name, value)),
 )}
 ${explanation(change.total, times, format)}
 ${
@@ -124,18 +69,19 @@ ${
     ? ''
     : html`${timesChart(change.by_time, times, format)}
 ${modelTable(change.by_model, (model) => to({ model }), format)}
-${moversTable(CHANGE_WORDS.movers.key, 'Key', change.by_key, ({ id: key, name, prefix }) => html`<a href="${to({ key })}">${name ?? muted(CHANGE_WORDS.deletedKey)}</a>${prefix === null ? '' : html` <code>${prefix}…</code>`}`, format)}
-${isLabelled(change.by_cost_center.lines) ? moversTable(CHANGE_WORDS.movers.cost_center, 'Cost centre', change.by_cost_center, ({ cost_center }) => html`<a href="${to({ cost_center })}">${cost_center || muted(CHANGE_WORDS.noCenter)}</a>`, format) : ''}`
+${moversTable(words.keys, words.key, change.by_key, ({ id: key, name, prefix }) => html`<a href="${to({ key })}">${name ?? muted(format.words.tables.deletedKey)}</a>${prefix === null ? '' : html` <code>${prefix}…</code>`}`, format)}
+${isLabelled(change.by_cost_center.lines) ? moversTable(words.costCenters, words.costCenter, change.by_cost_center, ({ cost_center }) => html`<a href="${to({ cost_center })}">${cost_center || muted(format.words.usage.noCostCenter)}</a>`, format) : ''}`
 }
-${method()}`;
+${method(format)}
+<p class="muted foot">${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);
-  return page(c, `${CHANGE_WORDS.title}: ${change.company_name}`, body);
+  return page(c, `${words.title}: ${change.company_name}`, body);
 }
 
 /** A filter in words. */
-function nameOf({ by_key }: UsageChange, name: FilterName, value: string): string {
+function nameOf({ by_key }: UsageChange, { words }: Format, name: FilterName, value: string): string {
   const key = name === 'key' ? by_key.lines.find(({ id }) => id === value) : undefined;
-  return key?.name == null ? filterName(name, value) : `${key.name} (${key.prefix}…)`;
+  return key?.name == null ? filterName(words, name, value) : `${key.name} (${key.prefix}…)`;
 }
 
 function isLabelled(lines: readonly { readonly cost_center: string }[]): boolean {
@@ -152,36 +98,39 @@ function changeQuery(query: UsageQuery, before: DayRange, more: Partial<DayRange
 }
 
 /** Times that people compare often. */
-function presets(today: string): readonly (readonly [string, Times])[] {
+function presets(words: Words['change']['presets'], today: string): readonly (readonly [string, Times])[] {
   const yesterday = addDays(today, -1);
   const day = { from: yesterday, to: yesterday };
   const week = { from: addDays(today, -7), to: yesterday };
   const last = wholeMonth(addMonths(today, -1));
   return [
-    ['Day: yesterday and a week before', { after: day, before: { from: addDays(today, -8), to: addDays(today, -8) } }],
-    ['Week: last 7 days', { after: week, before: rangeBefore(week) }],
-    ['This month so far', monthSoFar(today)],
-    ['Last month', { after: last, before: rangeBefore(last) }],
+    [words.day, { after: day, before: { from: addDays(today, -8), to: addDays(today, -8) } }],
+    [words.week, { after: week, before: rangeBefore(week) }],
+    [words.month, monthSoFar(today)],
+    [words.lastMonth, { after: last, before: rangeBefore(last) }],
   ];
 }
 
 /** Above the figures: the two times, and ways to others. @param filters the chips of what is chosen */
 export function timesBar(c: PageContext, query: UsageQuery, before: DayRange, filters: Html | string = ''): Html {
-  const { services } = c.var;
+  const { services, format } = c.var;
+  const { change: words } = format.words;
   const today = services.calendar.date(services.clock());
   const { range, form } = query;
-  const state = formState(form.messages.size > 0 ? form : new Form(), c.req.path);
+  const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), c.req.path);
+  const day = (name: keyof typeof words.fields, value: string) =>
+    field(state, { name, label: words.fields[name], type: 'date', value });
   const isShown = ({ after, before: other }: Times) =>
     after.from === range.from && after.to === range.to && other.from === before.from && other.to === before.to;
   const link = ([text, times]: readonly [string, Times]) =>
     html`<a href="${changeQuery({ ...query, range: times.after }, times.before)}"${isShown(times) ? raw(' aria-current="page"') : ''}>${text}</a>`;
-  const kept = (Object.keys(FILTERS) as FilterName[]).filter((name) => query.filters[name] !== null);
+  const kept = FILTERS.filter((name) => query.filters[name] !== null);
   return html`<div class="usage-bar">
-<nav class="presets" aria-label="Times">${presets(today).map(link)}</nav>
+<nav class="presets" aria-label="${words.times}">${presets(words.presets, today).map(link)}</nav>
 <form method="get" action="${c.req.path}" class="filters">${kept.map((name) => html`<input type="hidden" name="${name}" value="${inQuery(query.filters[name] as string)}">`)}
-${field(state, { name: 'before_from', label: 'Before: first day', type: 'date', value: before.from })}${field(state, { name: 'before_to', label: 'Before: last day', type: 'date', value: before.to })}
-${field(state, { name: 'from', label: 'After: first day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'After: last day', type: 'date', value: range.to })}
-<button>Compare</button></form>${filters}</div>`;
+${day('before_from', before.from)}${day('before_to', before.to)}
+${day('from', range.from)}${day('to', range.to)}
+<button>${words.compare}</button></form>${filters}</div>`;
 }
 
 /** The difference in a sentence, its parts as a picture, and the sums of both. @param companies their names, where two are compared in the same days */
@@ -191,16 +140,17 @@ export function explanation(
   format: Format,
   companies: readonly [string, string] | null = null,
 ): Html {
-  if (isNothing(total)) return emptyText(CHANGE_WORDS.none);
+  const { change: words } = format.words;
+  if (isNothing(total)) return emptyText(words.none);
   const days = [before, after].map(({ from, to }) => format.range(from, to)) as [string, string];
   const names = companies ?? days;
-  const than = CHANGE_WORDS.than(companies?.[0] ?? null);
+  const than = words.than(companies?.[0] ?? null);
   const whole = (name: string, value: string): Step => ({ name, note: '', value: null, text: format.amount(value) });
   const steps = [
     whole(names[0], total.before.cost_eur),
     ...PARTS.map((part): Step => {
       const value = parseEur(total[part]);
-      const { up, down, none, note } = CHANGE_WORDS.parts[part];
+      const { up, down, none, note } = words.parts[part];
       return {
         name: value > 0n ? up : value < 0n ? down : none,
         note,
@@ -209,31 +159,32 @@ export function explanation(
       };
     }),
     {
-      name: CHANGE_WORDS.difference,
+      name: words.difference,
       note: '',
       value: parseEur(total.difference_eur),
       text: signed(total.difference_eur, format),
     },
     whole(names[1], total.after.cost_eur),
   ];
-  return html`${chartTiles()}<section class="card"><h2>${differenceText(total, than, format)}</h2>${lengthText({ before, after })}
-${stepsTable(`${CHANGE_WORDS.title}: ${names.join(', ')}`, steps, amounts(format))}</section>
+  return html`${chartTiles()}<section class="card"><h2>${differenceText(total, than, format)}</h2>${lengthText({ before, after }, format)}
+${stepsTable(`${words.title}: ${names.join(', ')}`, steps, amounts(format))}</section>
 ${sumsTable(total, names, format)}`;
 }
 
-function differenceText({ before, difference_eur }: ExplainedChange, than: string, format: Format): Html | string {
+function differenceText({ before, difference_eur }: ExplainedChange, than: string, format: Format): unknown {
+  const { change: words } = format.words;
   const difference = parseEur(difference_eur);
-  if (difference === 0n) return CHANGE_WORDS.same;
+  if (difference === 0n) return words.same;
   const [was, percent] = [Number(before.cost_eur), (Number(difference_eur) / Number(before.cost_eur)) * 100];
   const share = was > 0 ? ` (${format.percent(Math.abs(percent))})` : '';
-  const amount = format.amount(difference_eur.replace('-', ''));
-  return difference > 0n ? CHANGE_WORDS.more(amount, than, share) : CHANGE_WORDS.less(amount, than, share);
+  const amount = html`<strong>${format.amount(difference_eur.replace('-', ''))}</strong>`;
+  return difference > 0n ? words.more({ amount, than, share }) : words.less({ amount, than, share });
 }
 
 /** Times of different lengths are compared as they are. */
-function lengthText({ before, after }: Times): Html | string {
-  const [was, is] = [daysIn(before), daysIn(after)];
-  return was === is ? '' : html`<p class="muted">${CHANGE_WORDS.lengths(was, is)}</p>`;
+function lengthText({ before, after }: Times, { words }: Format): Html | string {
+  const days = { before: daysIn(before), after: daysIn(after) };
+  return days.before === days.after ? '' : html`<p class="muted">${words.change.lengths(days)}</p>`;
 }
 
 /** An amount with its sign, where it is more than nothing. */
@@ -252,6 +203,7 @@ function sumsTable(
   names: readonly [string, string],
   format: Format,
 ): Html {
+  const { change: words } = format.words;
   type Line = { readonly name: string; readonly cells: readonly (Html | string)[] };
   const counted = (name: string, of: 'requests' | 'prompt_tokens' | 'completion_tokens'): Line => ({
     name,
@@ -259,22 +211,22 @@ function sumsTable(
   });
   const lines: Line[] = [
     {
-      name: 'Cost',
+      name: words.cost,
       cells: [format.amount(before.cost_eur), format.amount(after.cost_eur), signed(difference_eur, format)],
     },
-    counted('Requests', 'requests'),
-    counted('Prompt tokens', 'prompt_tokens'),
-    counted('Completion tokens', 'completion_tokens'),
+    counted(words.requests, 'requests'),
+    counted(words.promptTokens, 'prompt_tokens'),
+    counted(words.completionTokens, 'completion_tokens'),
   ];
   // two names that are alike would be one column
   const [first, second] = names[0] === names[1] ? [`${names[0]} (1)`, `${names[1]} (2)`] : names;
   const cells: Columns<Line>['cells'] = {
-    Sum: ({ name }) => name,
+    [words.sum]: ({ name }) => name,
     [first]: (line) => line.cells[0] as Html,
     [second]: (line) => line.cells[1] as Html,
-    Difference: (line) => line.cells[2] as Html,
+    [words.difference]: (line) => line.cells[2] as Html,
   };
-  return table(CHANGE_WORDS.both, lines, { cells, figures: [first, second, 'Difference'] });
+  return table(words.both, lines, { cells, figures: [first, second, words.difference] });
 }
 
 /** Both times beside each other by the day, or by the month; nothing for single days. */
@@ -282,8 +234,9 @@ export function timesChart(
   costs: readonly TimeCost[],
   { before, after }: Times,
   format: Format,
-  names: readonly [string, string] = [CHANGE_WORDS.before, CHANGE_WORDS.after],
+  companies: readonly [string, string] | null = null,
 ): Html | string {
+  const { change: words, usage } = format.words;
   const interval = [before, after].some((range) => intervalOf(range) === 'month') ? 'month' : 'day';
   const [first, second] = [intervalsIn(before, interval), intervalsIn(after, interval)];
   const most = Math.max(first.length, second.length);
@@ -302,17 +255,18 @@ export function timesChart(
       values: [costOf('before', was), costOf('after', is)],
     };
   });
-  return html`<section class="card"><h2>Cost per ${interval}</h2>${chart({
-    title: CHANGE_WORDS.chart,
-    how: CHANGE_WORDS.chartHow,
-    axis: interval === 'month' ? 'Month' : 'Day',
-    period: interval === 'month' ? 'Month' : 'Day',
+  const spec = {
+    title: words.chart,
+    how: words.chartHow,
+    axis: usage.periods[interval],
+    period: usage.periods[interval],
     measure: amounts(format),
-    kind: 'pair',
-    series: names,
+    kind: 'pair' as const,
+    series: companies ?? [words.before, words.after],
     looks: [1, 0],
     bars,
-  })}</section>`;
+  };
+  return html`<section class="card"><h2>${usage.costPer[interval]}</h2>${chart(spec, format.words.chart)}</section>`;
 }
 
 /** The parts of each model. @param hrefOf the page of one; null: there is none */
@@ -321,22 +275,21 @@ export function modelTable(
   hrefOf: (model: string) => string | null,
   format: Format,
 ): Html {
-  const amount = (of: (line: ModelChange) => string) => (line: ModelChange) => signed(of(line), format);
+  const { change: words } = format.words;
   const cells: Columns<ModelChange>['cells'] = {
-    Model: ({ model }) => {
+    [words.model]: ({ model }) => {
       const href = hrefOf(model);
       return href === null ? html`<code>${model}</code>` : html`<a href="${href}"><code>${model}</code></a>`;
     },
-    Before: ({ before }) => format.amount(before.cost_eur),
-    After: ({ after }) => format.amount(after.cost_eur),
-    Difference: amount(({ difference_eur }) => difference_eur),
-    Calls: amount(({ more_calls_eur }) => more_calls_eur),
-    Length: amount(({ longer_calls_eur }) => longer_calls_eur),
-    Choice: amount(({ dearer_models_eur }) => dearer_models_eur),
-    Prices: amount(({ changed_prices_eur }) => changed_prices_eur),
+    [words.before]: ({ before }) => format.amount(before.cost_eur),
+    [words.after]: ({ after }) => format.amount(after.cost_eur),
+    [words.difference]: ({ difference_eur }) => signed(difference_eur, format),
+    ...Object.fromEntries(
+      PARTS.map((part) => [words.columns[part], (line: ModelChange) => signed(line[part], format)]),
+    ),
   };
   const figures = Object.keys(cells).slice(1);
-  return table(CHANGE_WORDS.byModel, lines.slice(0, MOST_MODELS), { cells, figures });
+  return table(words.byModel, lines.slice(0, MOST_MODELS), { cells, figures });
 }
 
 const MOST_MODELS = 50;
@@ -350,20 +303,19 @@ export function moversTable<T>(
   format: Format,
 ): Html | string {
   if (lines.length === 0) return '';
+  const { change: words } = format.words;
   const cells: Columns<Mover & T>['cells'] = {
     [heading]: nameOf,
-    Before: ({ before_eur }) => format.amount(before_eur),
-    After: ({ after_eur }) => format.amount(after_eur),
-    Difference: ({ difference_eur }) => signed(difference_eur, format),
+    [words.before]: ({ before_eur }) => format.amount(before_eur),
+    [words.after]: ({ after_eur }) => format.amount(after_eur),
+    [words.difference]: ({ difference_eur }) => signed(difference_eur, format),
   };
-  const rest =
-    count > lines.length
-      ? html`<p class="muted">${CHANGE_WORDS.others(format.count(lines.length), format.count(count))}</p>`
-      : '';
-  return html`${table(title, lines, { cells, figures: ['Before', 'After', 'Difference'] })}${rest}`;
+  const shown = { shown: format.count(lines.length), all: format.count(count) };
+  const rest = count > lines.length ? html`<p class="muted">${words.first(shown)}</p>` : '';
+  return html`${table(title, lines, { cells, figures: [words.before, words.after, words.difference] })}${rest}`;
 }
 
 /** The definition of the parts. */
-export function method(): Html {
-  return html`<details class="fold"><summary>${CHANGE_WORDS.methodTitle}</summary><ul>${CHANGE_WORDS.method.map((sentence) => html`<li>${sentence}</li>`)}</ul></details>`;
+export function method({ words: { change } }: Format): Html {
+  return html`<details class="fold"><summary>${change.method}</summary><ul>${change.rules.map((rule) => html`<li>${rule}</li>`)}</ul></details>`;
 }

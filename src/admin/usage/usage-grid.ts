@@ -1,5 +1,6 @@
 import { FieldError, oneOf } from '../../domain/field.ts';
-import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
+import { fieldText } from '../../domain/language/refusal-text.ts';
+import { endpointText } from '../../domain/text/endpoint.ts';
 import {
   COMPANY_GROUPS,
   checkGroups,
@@ -17,7 +18,7 @@ import { field, formState, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, emptyText, muted, page } from '../page/layout.ts';
+import { companyHeading, emptyText, exactSwitch, muted, page } from '../page/layout.ts';
 import {
   FILTERS,
   type FilterName,
@@ -36,44 +37,6 @@ export const usageGridRoutes: readonly Route[] = [
 
 /** Columns beside each other on a page; more are one. */
 const MOST = { rows: 50, columns: 12 };
-
-/** All words of this page, and of that of operators. */
-export const GRID_WORDS = {
-  groups: {
-    company: 'company',
-    model: 'model',
-    key: 'key',
-    endpoint: 'endpoint',
-    cost_center: 'cost centre',
-    outcome: 'ending',
-    day: 'day',
-    month: 'month',
-  } satisfies Record<Group, string>,
-  metrics: {
-    cost_eur: 'Cost',
-    requests: 'Requests',
-    prompt_tokens: 'Prompt tokens',
-    completion_tokens: 'Completion tokens',
-  } satisfies Record<Metric, string>,
-  outcomes: {
-    completed: 'completed',
-    client_aborted: 'cancelled by the client',
-    upstream_failed: 'failed before its end',
-  } as Readonly<Record<string, string>>,
-  title: (metric: string, rows: string, columns: string) => `${metric} by ${rows} and ${columns}`,
-  rows: 'Rows',
-  columns: 'Columns',
-  figure: 'Figure',
-  firstDay: 'First day',
-  lastDay: 'Last day',
-  show: 'Show',
-  all: 'All',
-  none: 'none',
-  gone: 'deleted',
-  others: (count: string) => `${count} others`,
-  empty: (when: string) => `No API calls ${when}.`,
-  foot: 'Exact sums of the ledger: lines and columns add up to the totals. The dearest are shown, and the others are one line or column. The darker a field, the nearer it is to the largest one.',
-};
 
 async function gridPage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
@@ -104,7 +67,7 @@ export function readGridQuery(
     checkGroups(query);
   } catch (error) {
     if (!(error instanceof FieldError)) throw error;
-    form.refuse('columns', `${error.message}.`);
+    form.refuse('columns', `${fieldText(form.words, error)}.`);
     return { ...query, ...fallback };
   }
   return query;
@@ -126,30 +89,37 @@ interface Shown {
 export async function showGrid(c: PageContext, shown: Shown): Promise<Response> {
   const { query, asked, table, heading, of } = shown;
   const { format } = c.var;
-  const { groups, metrics, title } = GRID_WORDS;
+  const { grid: words, change, usage } = format.words;
   const when = rangeText(query.range, format);
-  const name = title(metrics[asked.metric], groups[asked.rows], groups[asked.columns]);
-  const body = html`${heading}<div class="title-row"><h1>${name} ${when}</h1><a class="button quiet" href="../usage${queryOf(query)}">Usage</a></div>
+  const { rows, columns, metric } = asked;
+  const name = words.title({
+    metric: words.metrics[metric],
+    rows: words.groups[rows],
+    columns: words.groups[columns],
+    when,
+  });
+  const body = html`${heading}<div class="title-row"><h1>${name}</h1><a class="button quiet" href="../usage${queryOf(query)}">${change.usage}</a></div>
 ${choices(c, shown)}
-${table.rows.length === 0 ? emptyText(GRID_WORDS.empty(when)) : grid(name, shown, format)}
-<p class="muted foot">${GRID_WORDS.foot}</p>`;
+${table.rows.length === 0 ? emptyText(usage.noCalls({ when, isFiltered: FILTERS.some((each) => query.filters[each] !== null) })) : grid(name, shown, format)}
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, `${name}: ${of}`, body);
 }
 
 function choices(c: PageContext, { query, asked, groups }: Shown): Html {
   const { range, form, filters } = query;
-  const state = formState(form.messages.size > 0 ? form : new Form(), c.req.path);
-  const texts = groups.map((group) => [group, GRID_WORDS.groups[group]] as const);
-  const kept = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
+  const { grid: words, usage } = c.var.format.words;
+  const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), c.req.path);
+  const texts = groups.map((group) => [group, words.groups[group]] as const);
+  const kept = FILTERS.filter((name) => filters[name] !== null);
   return html`<div class="usage-bar"><form method="get" action="${c.req.path}" class="filters">
 ${kept.map((name) => html`<input type="hidden" name="${name}" value="${inQuery(filters[name] as string)}">`)}
-${select(state, { name: 'metric', label: GRID_WORDS.figure, choices: Object.entries(GRID_WORDS.metrics), value: asked.metric })}
-${select(state, { name: 'rows', label: GRID_WORDS.rows, choices: texts, value: asked.rows })}
-${select(state, { name: 'columns', label: GRID_WORDS.columns, choices: texts, value: asked.columns })}
-${field(state, { name: 'from', label: GRID_WORDS.firstDay, type: 'date', value: range.from })}${field(state, { name: 'to', label: GRID_WORDS.lastDay, type: 'date', value: range.to })}
-<button>${GRID_WORDS.show}</button></form>
-${filterChips(query, (more) => gridAddress(query, asked, more))}</div>`;
+${select(state, { name: 'metric', label: words.figure, choices: Object.entries(words.metrics), value: asked.metric })}
+${select(state, { name: 'rows', label: words.rows, choices: texts, value: asked.rows })}
+${select(state, { name: 'columns', label: words.columns, choices: texts, value: asked.columns })}
+${field(state, { name: 'from', label: usage.firstDay, type: 'date', value: range.from })}${field(state, { name: 'to', label: usage.lastDay, type: 'date', value: range.to })}
+<button>${usage.show}</button></form>
+${filterChips(query, c.var.format.words, (more) => gridAddress(query, asked, more))}</div>`;
 }
 
 /** The address of a table, relative to the page. */
@@ -167,6 +137,7 @@ const SHADES = 4;
 function grid(title: string, shown: Shown, format: Format): Html {
   const { asked, table } = shown;
   const { rows, columns, metric } = asked;
+  const { grid: words, tables } = format.words;
   const highest = Math.max(...table.cells.flat().map(Number));
   const cell = (value: string, isTotal: boolean) => {
     const shade = isTotal || highest <= 0 ? 0 : Math.ceil((Math.max(0, Number(value)) / highest) * SHADES);
@@ -190,10 +161,10 @@ function grid(title: string, shown: Shown, format: Format): Html {
   );
   const head = (heading: Heading) => html`<th scope="col" class="figure">${nameOf(columns, heading, format)}</th>`;
   return html`<div class="scroll" role="region" aria-label="${title}" tabindex="0"><table class="plain grid"><caption class="sr">${title}</caption>
-<thead><tr><th scope="col">${GRID_WORDS.groups[rows]}</th><th scope="col" class="figure">${GRID_WORDS.all}</th>${table.columns.map(head)}${table.other_columns > 0 ? html`<th scope="col" class="figure">${GRID_WORDS.others(format.count(table.other_columns))}</th>` : ''}</tr></thead>
-<tbody>${line(GRID_WORDS.all, table.total, totals, true)}${table.rows.map((heading, at) =>
+<thead><tr><th scope="col">${words.groups[rows]}</th><th scope="col" class="figure">${words.all}</th>${table.columns.map(head)}${table.other_columns > 0 ? html`<th scope="col" class="figure">${tables.others(table.other_columns, format.count(table.other_columns))}</th>` : ''}</tr></thead>
+<tbody>${line(words.all, table.total, totals, true)}${table.rows.map((heading, at) =>
     line(linkOf(rows, heading, shown, format), heading.total, table.cells[at] as readonly string[]),
-  )}${table.other_rows > 0 ? line(muted(GRID_WORDS.others(format.count(table.other_rows))), otherTotal, others) : ''}</tbody></table></div>`;
+  )}${table.other_rows > 0 ? line(muted(tables.others(table.other_rows, format.count(table.other_rows))), otherTotal, others) : ''}</tbody></table></div>`;
 }
 
 /** A line leads to the usage that it counts, in the same days, where there is a page of it. */
@@ -208,7 +179,7 @@ function linkOf(
   if (group === 'company' && name !== null)
     return html`<a href="/companies/${value}/usage${queryOf(query)}">${text}</a>`;
   if (group === 'day') return html`<a href="../usage${queryOf(query, { from: value, to: value })}">${text}</a>`;
-  const isFilter = group in FILTERS && ofCompany;
+  const isFilter = (FILTERS as readonly string[]).includes(group) && ofCompany;
   return isFilter ? html`<a href="../usage${queryOf(query, { [group]: value })}">${text}</a>` : html`${text}`;
 }
 
@@ -216,16 +187,16 @@ function nameOf(group: Group, { value, name }: Heading, format: Format): Html | 
   switch (group) {
     case 'company':
     case 'key':
-      return name ?? muted(`${GRID_WORDS.gone}: ${value.slice(0, 8)}`);
+      return name ?? muted(format.words.grid.gone(value.slice(0, 8)));
     case 'endpoint':
-      return BOOKED_ENDPOINTS[value] ?? value;
+      return endpointText(format.words.endpoints, value);
     case 'outcome':
-      return GRID_WORDS.outcomes[value] ?? value;
+      return (format.words.tables.outcomes as Readonly<Record<string, string>>)[value] ?? value;
     case 'day':
       return format.shortDay(value);
     case 'month':
       return format.month(value);
     default:
-      return value || muted(GRID_WORDS.none);
+      return value || muted(format.words.grid.none);
   }
 }

@@ -1,13 +1,6 @@
-import {
-  duration,
-  type GatewayRow,
-  NO_OPERATOR,
-  type Overview,
-  type Period,
-  problemsOf,
-  wellText,
-} from '../../domain/text/overview.ts';
+import { type GatewayRow, type Overview, type Period, problemsOf, wellText } from '../../domain/text/overview.ts';
 import { reasonOfCode } from '../../domain/text/request-explanation.ts';
+import { duration, NO_OPERATOR } from '../../domain/text/start-notice.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { command } from '../frame/command.ts';
 import { listing, minute, yesNo } from '../frame/text.ts';

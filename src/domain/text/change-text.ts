@@ -35,6 +35,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   statements: 'statement',
   gateways: 'gateway',
   users: 'user',
+  oidc_groups: 'group of the identity provider',
   admin_tokens: 'token',
   invitations: 'invitation',
 };
@@ -45,6 +46,7 @@ export const MEMBER_WORDS: Readonly<Record<string, string>> = {
   allowed_cidrs: 'allowed networks',
   digest: 'secret',
   password_hash: 'password',
+  oidc_group: 'group of the identity provider',
   upstream_model: 'internal name',
 };
 /** The columns of its own model that a company may see. The internal name is not among them. */

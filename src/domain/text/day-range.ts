@@ -1,4 +1,5 @@
 import { FieldError } from '../field.ts';
+import { refusal } from '../input/refusal.ts';
 import { dayOf } from '../iso.ts';
 
 /** Ranges of calendar days, "2026-11-21", both ends in them. */
@@ -18,8 +19,8 @@ const MAX_DAYS = 1827;
 
 /** @throws FieldError about the last day */
 export function readRange(from: string, to: string): DayRange {
-  if (to < from) throw new FieldError('must not be before the first day');
-  if (daysIn({ from, to }) > MAX_DAYS) throw new FieldError('must be within five years of the first day');
+  if (to < from) throw new FieldError(refusal('lastDay'));
+  if (daysIn({ from, to }) > MAX_DAYS) throw new FieldError(refusal('fiveYears'));
   return { from, to };
 }
 

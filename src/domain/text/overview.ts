@@ -1,5 +1,6 @@
 import type { RecentChange } from './change-text.ts';
 import { isRefusal, type ReasonCount, reasonOfCode } from './request-explanation.ts';
+import { duration, NO_TENANT_ROLE } from './start-notice.ts';
 
 /** The state of a whole installation, for operators, and the problems in it. EUR amounts are exact decimal text. */
 
@@ -189,7 +190,6 @@ export interface OverviewProblem {
 
 const MAX_LAG_SECONDS = 60;
 const HOUR_MS = 3_600_000;
-const DECADE_SECONDS = 315_360_000;
 /** A model with fewer requests says nothing. */
 const LEAST_REQUESTS = 20;
 const MAX_FAILED_SHARE = 0.05;
@@ -206,17 +206,6 @@ export function problemsOf(overview: Overview): OverviewProblem[] {
     ...ofDeliveries(overview),
   ];
 }
-
-/** Nothing is wrong where programs alone administer; but nobody would look for the command. */
-export const NO_OPERATOR = {
-  text: 'There is no operator: nobody can sign in to see all companies.',
-  command: 'tollgate user create --role operator --email YOU@EXAMPLE.COM',
-};
-
-export const NO_TENANT_ROLE = {
-  text: 'Row-level security between companies is off: the database user may not take the role tollgate_tenant.',
-  remedy: (advice: string) => `Let an administrator of the server run "${advice}", then restart a gateway.`,
-};
 
 function ofRecords(running: readonly GatewayRow[], setAside: number): OverviewProblem[] {
   const problems: OverviewProblem[] = [];
@@ -340,11 +329,4 @@ function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Ov
 
 function records(count: number): string {
   return count === 1 ? '1 usage record' : `${count} usage records`;
-}
-
-/** "90 seconds", "12 minutes", "5 hours". Records in a file that cannot be read have waited since the epoch. */
-export function duration(seconds: number): string {
-  if (seconds < 120) return `${Math.round(seconds)} seconds`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} minutes`;
-  return seconds < DECADE_SECONDS ? `${Math.round(seconds / 3600)} hours` : 'an unknown time';
 }

@@ -1,4 +1,5 @@
 import { FieldError } from '../../domain/field.ts';
+import { refusal } from '../../domain/input/refusal.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
@@ -126,9 +127,9 @@ export async function readAllTable(sql: Sql, query: TableQuery): Promise<UsageTa
 
 /** Refuses groups that cannot be together. @throws FieldError about the columns */
 export function checkGroups({ rows, columns, range }: Pick<TableQuery, 'rows' | 'columns' | 'range'>): void {
-  if (rows === columns) throw new FieldError('must be another group than the rows');
+  if (rows === columns) throw new FieldError(refusal('sameGroup'));
   if ((rows === 'day' || columns === 'day') && intervalOf(range) === 'month')
-    throw new FieldError('and rows can be days for up to 62 days');
+    throw new FieldError(refusal('tooManyDays'));
 }
 
 interface Row {

@@ -120,6 +120,12 @@ t.test('assistants, users, people and invitations', async (t) => {
   await call('removePerson', { ...at, user: person.id });
   await call('removeUser', { user: user.id });
 
+  const group = await call('createGroup', null, { name: '/south/staff', company_id: company.id, role: 'member' });
+  t.equal((await call('changeGroup', { group: group.id }, { role: 'owner' })).role, 'owner');
+  t.match(await call('getGroup', { group: group.id }), { name: '/south/staff', company_id: company.id, role: 'owner' });
+  t.match(await call('listGroups', { company_id: company.id }), { data: [{ id: group.id }], next_cursor: null });
+  await call('removeGroup', { group: group.id });
+
   const invited = await call('createInvitation', at, { email: 'Ina@south.example', role: 'owner' });
   const opened = await ask(invited.link);
   t.match(opened, { status: 200, text: /ina@south\.example/ }, 'the link works');

@@ -35,7 +35,7 @@ function monthChart(days: number, cells: readonly Cell[], models: readonly strin
     ...stack.partsOf(cells.filter(({ day }) => day === at + 1)),
   }));
   const names = { title: `Cost per day in ${month}`, how: 'in EUR', axis: 'Day', period: 'Day' };
-  return `${chartTiles()}${chart({ ...names, measure: amounts(format), kind: 'stack', series: stack.series, bars })}`;
+  return `${chartTiles()}${chart({ ...names, measure: amounts(format), kind: 'stack', series: stack.series, bars }, format.words.chart)}`;
 }
 
 function bars(svg: string, series: number): number[] {
@@ -96,7 +96,7 @@ t.test('the text at a bar names the dearest models of the day and counts the oth
 });
 
 t.test('the bar has room for more than the budget', async (t) => {
-  const bar = String(budgetBar(10, 250, null));
+  const bar = String(budgetBar(format.words.usage, 10, 250, null));
   t.match(bar, '<rect class="spent" x="0.00%" width="100.00%"');
   t.match(bar, '<rect fill="url(#beyond)" x="40.00%" width="60.00%"');
   t.match(bar, 'x1="40.00%"');
@@ -113,7 +113,7 @@ t.test('the legend of a budget has each part of its bar, in the same colour and 
     [0, 130, 130],
   ] as const) {
     const [, bar = '', legend = ''] =
-      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(chat, total, forecast))) ?? [];
+      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(format.words.usage, chat, total, forecast))) ?? [];
     const paints = (markup: string) =>
       [...markup.matchAll(/(?:class|fill)="(spent|forecast|limit|url\(#beyond\))"/g)].map(([, paint]) => paint);
     const isAhead = forecast !== null && forecast > total; // else it lies below what is spent
@@ -180,7 +180,7 @@ const DAYS = { title: 'Of days', how: 'as told', axis: 'Day', period: 'Day' };
 function twoValues(kind: Chart['kind'], values: readonly (readonly [bigint | null, bigint | null])[]): string {
   const bars = values.map((each, at) => ({ label: `${at}`, name: `day ${at}`, href: `?day=${at}`, values: each }));
   const measure = kind === 'line' ? durations(format) : counts(format);
-  return String(chart({ ...DAYS, measure, kind, half: true, series: ['first', 'second'], bars }));
+  return String(chart({ ...DAYS, measure, kind, half: true, series: ['first', 'second'], bars }, format.words.chart));
 }
 
 t.test('values in pairs stand beside each other from the floor, each in proportion', async (t) => {
