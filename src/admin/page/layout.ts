@@ -42,6 +42,7 @@ const COMPANY_TABS = {
 
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
+  '/': ['usage'],
   '/companies': ['companies/statements'],
   '/users': ['groups'],
   models: ['playground'],
@@ -202,7 +203,7 @@ function tab(c: PageContext, href: string, text: string, below: readonly string[
   const isAt = (address: string) => path === address || path.startsWith(`${address}/`);
   // a company's pages are not below the list of companies
   const current =
-    path === href || (isAt(href) && href !== '/companies') || below.some((part) => isAt(href.replace(/[^/]+$/, part)));
+    path === href || (isAt(href) && href !== '/companies') || below.some((part) => isAt(href.replace(/[^/]*$/, part)));
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
 
