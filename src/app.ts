@@ -3,6 +3,7 @@ import { lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, type ListenOptions, Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
+import { adjustedColor, brandSettings } from './admin/process/brand.ts';
 import type { PagesOrigin } from './admin/process/forward.ts';
 import { createAdminListener, type Health } from './admin/process/listener.ts';
 import { type Config, ConfigError } from './config.ts';
@@ -166,6 +167,8 @@ export function openAdmin(
   const { adminHost, adminPort } = config;
   if (adminPort === null) return null;
   const { log } = health;
+  const adjusted = adjustedColor(config);
+  if (adjusted !== null) log.info({}, adjusted);
   const pages = (): PagesOrigin => {
     const settings = pagesSettings(config, addresses(), log.level);
     return { log, clock, proxies: config.adminProxies, settings };
@@ -254,6 +257,7 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLe
     requestTrailDays: config.requestTrailDays,
     mail: alertMail === null ? null : { url: alertMail.url, from: alertMail.from },
     oidc: oidc === null ? null : { ...oidc, issuer: oidc.issuer.href },
+    brand: brandSettings(config),
   };
 }
 

@@ -11,7 +11,6 @@ import { passwordSignIn } from './sign-in/sign-in-attempt.ts';
 
 const MAX_FORM_BYTES = 1 << 20;
 const MAX_ADDRESS = 2000; // characters
-const ENDED = 'Your session ended. Sign in to go on; what you typed is kept.';
 
 /** To the sign-in page, which leads back to the address of a page. */
 export function toSignIn(c: PageContext): Response {
@@ -49,19 +48,20 @@ function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Pr
   const state = formState(form, c.req.path);
   const email = 'sign-in.email';
   const password = 'sign-in.password';
-  const body = html`<div class="narrow"><h1>Sign in</h1>
-${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${ENDED}</p>` : state.summary}
+  const { signIn } = form.words;
+  const body = html`<div class="narrow"><h1>${signIn.title}</h1>
+${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${signIn.ended}</p>` : state.summary}
 <form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${hiddenInputs(form)}
-${field(state, { name: email, label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
-${field(state, { name: password, label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
-<button class="primary">Sign in</button>
+${field(state, { name: email, label: signIn.email, type: 'email', required: true, autocomplete: 'username' })}
+${field(state, { name: password, label: signIn.password, type: 'password', required: true, autocomplete: 'current-password' })}
+<button class="primary">${signIn.button}</button>
 ${
   oidc !== null
-    ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?next=/sign-in/done" target="_blank" rel="noopener">Sign in with your organisation <span class="muted">(in a new tab)</span></a></p>
-<p>Then come back to this tab:</p><button formnovalidate>Go on with what I typed</button>`
+    ? html`<p class="or">${signIn.or}</p><p><a class="button wide" href="/sign-in/oidc?next=/sign-in/done" target="_blank" rel="noopener">${signIn.withOrganisation} <span class="muted">${signIn.inNewTab}</span></a></p>
+<p>${signIn.comeBack}</p><button formnovalidate>${signIn.goOn}</button>`
     : ''
 }</form></div>`;
-  return plainPage(c, 'Sign in', body, status);
+  return plainPage(c, signIn.title, body, status);
 }
 
 /** Keeps a form that was sent while something was away, to be sent once more as it was; empty for other requests. */
@@ -69,7 +69,7 @@ export async function sendFormAgain(c: PageContext): Promise<Html | string> {
   const form = c.req.method === 'POST' ? await readSent(c).catch(() => null) : null;
   if (!form?.values.has('user')) return ''; // not from a page of ours
   return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${hiddenInputs(form)}
-<p>What you typed is kept.</p><p><button class="primary">Send it again</button></p></form>`;
+<p>${form.words.errors.kept}</p><p><button class="primary">${form.words.errors.sendAgain}</button></p></form>`;
 }
 
 async function readSent(c: PageContext): Promise<Form> {

@@ -23,6 +23,8 @@ export interface Delivery {
   readonly channel: Channel;
   /** An e-mail address; empty for the webhook. */
   readonly recipient: string;
+  /** Of the receiver: the person's, else the company's; null: neither is set, or the receiver is no person of it. */
+  readonly language: string | null;
   /** Attempts that failed so far. */
   readonly attempts: number;
 }

@@ -48,6 +48,8 @@ export const PERMISSIONS = {
   'cost.write': OPERATOR,
   'user.read': OPERATOR,
   'user.write': OPERATOR,
+  'group.read': OPERATOR,
+  'group.write': OPERATOR,
   'audit.read': OPERATOR,
   'request.read': MANAGERS,
   'request.all': OPERATOR,

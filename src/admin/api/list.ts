@@ -3,6 +3,7 @@ import { auditOperations } from '../../operations/audit.ts';
 import { companyOperations } from '../../operations/company.ts';
 import { companyEndOperations } from '../../operations/company-end.ts';
 import { eventOperations } from '../../operations/event.ts';
+import { groupOperations } from '../../operations/group.ts';
 import { keyOperations } from '../../operations/key.ts';
 import { modelOperations } from '../../operations/model.ts';
 import type { Operation } from '../../operations/operation.ts';
@@ -13,6 +14,7 @@ import { requestOperations } from '../../operations/request.ts';
 import { statementOperations } from '../../operations/statement.ts';
 import { tokenOperations } from '../../operations/token.ts';
 import { usageOperations } from '../../operations/usage.ts';
+import { usageChangeOperations } from '../../operations/usage-change.ts';
 import { userOperations } from '../../operations/user.ts';
 
 /** Every operation of administration over HTTP. The routes, the checks of bodies and openapi.json are made from it. */
@@ -25,7 +27,9 @@ export const OPERATIONS: readonly Operation[] = [
   ...assistantOperations,
   ...peopleOperations,
   ...userOperations,
+  ...groupOperations,
   ...usageOperations,
+  ...usageChangeOperations,
   ...requestOperations,
   ...auditOperations,
   ...overviewOperations,

@@ -1,3 +1,5 @@
+import type { BrandSettings } from './brand.ts';
+
 /** The settings that the gateway sends to the pages' process: plain JSON over their private channel. */
 export interface PagesSettings {
   /** Known to these two processes; every request that the gateway forwards carries it. */
@@ -25,6 +27,7 @@ export interface PagesSettings {
   /** The pages are reached by https: as ADMIN_URL says, or because the listener speaks TLS. */
   readonly isSecure: boolean;
   readonly oidc: OidcSettings | null;
+  readonly brand: BrandSettings;
   /** How invitations are sent by e-mail; null: links are copied only. */
   readonly mail: { readonly url: string; readonly from: string } | null;
 }
@@ -33,6 +36,10 @@ export interface OidcSettings {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string | null;
+  /** What is asked for, with spaces between; "openid" is among it. */
+  readonly scope: string;
+  /** The claim with a person's groups: its name, or a path with dots; null: groups are not read. */
+  readonly groupsClaim: string | null;
 }
 
 /** The messages of the pages' process to the gateway: the port it listens on, and lines of its log. */

@@ -19,45 +19,40 @@ export const accountRoutes: readonly Route[] = [
 function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
-  const company =
-    user.company_name === null
-      ? '.'
-      : html` of <strong>${user.company_name}</strong>. When you leave it, another of its owners, or the operator of this service, removes this account.`;
-  const body = html`<h1>Your account</h1>
-<p class="lead">${user.email}, ${user.role}${company}</p>
-${
-  user.role === 'member'
-    ? html`<p class="empty">Keys, usage and settings are for owners and administrators of your company. There is nothing else for you to do here.</p>`
-    : ''
-}
+  const { account, roles, signIn } = c.var.format.words;
+  const company = user.company_name === null ? '.' : account.of(html`<strong>${user.company_name}</strong>`);
+  const body = html`<h1>${account.title}</h1>
+<p class="lead">${account.lead({ email: user.email, role: roles[user.role] })}${company}</p>
+${user.role === 'member' ? html`<p class="empty">${account.member}</p>` : ''}
 ${
   user.has_password
-    ? html`<section class="card"><h2>Change your password</h2>${state.summary}
+    ? html`<section class="card"><h2>${account.change}</h2>${state.summary}
 <form method="post" action="/account/password" class="stack">${csrfInput(c)}
-${field(state, { name: 'current', label: 'Current password', type: 'password', required: true, autocomplete: 'current-password' })}
-${field(state, { name: 'new', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. A few random words make a good one.' })}
-<div class="actions"><button class="primary">Change password</button></div></form></section>`
-    : html`<p class="empty">You sign in with your organisation; there is no password to change here.</p>`
+${field(state, { name: 'current', label: account.current, type: 'password', required: true, autocomplete: 'current-password' })}
+${field(state, { name: 'new', label: account.new, type: 'password', required: true, autocomplete: 'new-password', hint: signIn.passwordHint })}
+<div class="actions"><button class="primary">${account.button}</button></div></form></section>`
+    : html`<p class="empty">${account.organisation}</p>`
 }`;
-  return page(c, 'Your account', body);
+  return page(c, account.title, body);
 }
 
 async function setPassword(c: PageContext, form: Form): Promise<Response> {
   const { email, user_id } = c.var.session.user;
+  const { account } = form.words;
   const current = form.required('current', (text) => text);
   const wanted = form.required('new', readPassword);
   form.check();
   // as at sign-in: nobody may use an open session to guess the password
   const attempt = c.var.services.attempts(clientOf(c), email, await knownBrowser(c, email));
   const seconds = attempt.closedFor();
-  if (seconds > 0) form.refuse('current', `was wrong too often. ${waitText(seconds)}`);
+  if (seconds > 0) form.refuse('current', account.wrongTooOften(waitText(form.words, seconds)));
   form.check();
   attempt.count();
   const hash = await hashIfRight(c, email, current).catch((error: Error) => {
     attempt.forgive(); // the failure is ours
     throw error;
   });
-  if (hash === null) form.refuse('current', 'is wrong.');
+  if (hash === null) form.refuse('current', account.wrong);
   form.check();
   attempt.forgive();
   rememberBrowser(c, await replacePassword(c, user_id, wanted, hash));

@@ -1,3 +1,5 @@
+import type { Words } from '../language/en.ts';
+import { type MailBrand, plainMail } from '../language/mail.ts';
 import { eurIn } from './eur-text.ts';
 
 /**
@@ -26,38 +28,31 @@ export interface BudgetAlert {
   readonly occurred_at: string;
 }
 
-/** As pages have them, in English with euros. */
-const { shown: eur } = eurIn('en-IE');
-
 /**
  * Subject and plain text of an e-mail.
+ * @param words of the reader's language
  * @param pages base address of the administration pages; null: no link
  */
-export function mailOf(alert: BudgetAlert, pages: URL | null): { readonly subject: string; readonly text: string } {
+export function mailOf(alert: BudgetAlert, words: Words, brand: MailBrand, pages: URL | null) {
   const { company, key, threshold, budget_eur, spent_eur, forecast_eur } = alert;
-  const month = monthName(alert.month);
+  const { mails } = words;
+  const { shown: eur } = eurIn(words.locale);
+  const month = monthName(alert.month, words.locale);
   // anyone may have written the names in the database, and none may add lines of its own
-  const named = key === null ? company.name : `Key “${key.name}” (${key.prefix}…) of ${company.name}`;
+  const named = key === null ? company.name : mails.key({ ...key, company: company.name });
   const who = named.replace(/\p{Cc}/gu, ' ');
   const what =
-    threshold === 'forecast'
-      ? `will pass its budget for ${month} at this pace`
-      : `has used ${threshold} % of its budget for ${month}`;
-  const lines = [`${who} ${what}.`, '', `Budget: ${eur(budget_eur)}`, `Spent so far: ${eur(spent_eur)}`];
-  if (forecast_eur !== null) lines.push(`At this pace at the end of the month: ${eur(forecast_eur)}`);
-  lines.push(
-    '',
-    threshold === '100'
-      ? 'Calls are refused with status 402 until the month ends or the budget is raised.'
-      : 'Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.',
-  );
+    threshold === 'forecast' ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
+  const lines = [mails.sentence(what), '', mails.budget(eur(budget_eur)), mails.spent(eur(spent_eur))];
+  if (forecast_eur !== null) lines.push(mails.atEnd(eur(forecast_eur)));
+  lines.push('', threshold === '100' ? mails.refused : mails.willRefuse);
   const query = new URLSearchParams({ month: alert.month, ...(key !== null && { key: key.id }) });
   if (pages !== null) lines.push('', new URL(`/companies/${company.id}/usage?${query}`, pages).href);
-  return { subject: `[Tollgate] ${who} ${what}`, text: `${lines.join('\n')}\n` };
+  return plainMail(words, brand, what, lines);
 }
 
 /** "November 2026" of "2026-11". */
-function monthName(month: string): string {
-  const format = new Intl.DateTimeFormat('en', { month: 'long', year: 'numeric', timeZone: 'UTC' });
+function monthName(month: string, locale: string): string {
+  const format = new Intl.DateTimeFormat(locale, { month: 'long', year: 'numeric', timeZone: 'UTC' });
   return format.format(new Date(`${month}-01T00:00:00Z`));
 }

@@ -147,15 +147,16 @@ function getsMail(sql: Sql) {
  */
 async function readDue(sql: Sql, channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]> {
   const rows = await sql<(Columns & Omit<Delivery, 'event'>)[]>`
-    select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts
+    select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts, case when u.id is not null then coalesce(u.language, c.language) end as language
     from event_deliveries d join events e on e.id = d.event_id ${joined(sql)}
+    left join users u on d.channel = 'email' and u.email = d.recipient and u.company_id = e.company_id
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
       and (c.closed_at is null or e.kind not like 'budget.%')
       and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
         or exists (select from users u where u.email = d.recipient and u.company_id = e.company_id and ${getsMail(sql)}))
     order by d.next_attempt_at limit ${limit}`;
-  return rows.map(({ channel, recipient, attempts, ...event }) => {
-    return { event: eventOf(event), channel, recipient, attempts };
+  return rows.map(({ channel, recipient, language, attempts, ...event }) => {
+    return { event: eventOf(event), channel, recipient, language, attempts };
   });
 }
 

@@ -9,6 +9,9 @@ export interface SessionRow {
   readonly company_id: string | null;
   readonly company_name: string | null;
   readonly has_password: boolean;
+  /** That the person chose, and that of the company; null: none. */
+  readonly language: string | null;
+  readonly company_language: string | null;
 }
 
 /**
@@ -29,7 +32,7 @@ export async function createSession(sql: Sql, digest: Buffer, userId: string, ha
 export async function findSession(sql: Sql, digest: Buffer): Promise<SessionRow | null> {
   const [row] = await sql<(SessionRow & { stale: boolean })[]>`
     select u.id as user_id, u.email, u.role, u.company_id, c.name as company_name,
-      u.password_hash is not null as has_password, s.last_seen_at < now() - interval '1 minute' as stale
+      u.password_hash is not null as has_password, u.language, c.language as company_language, s.last_seen_at < now() - interval '1 minute' as stale
     from sessions s join users u on u.id = s.user_id left join companies c on c.id = u.company_id
     where s.digest = ${digest} and s.last_seen_at > now() - make_interval(secs => ${SESSION_LIMITS.idle})
       and s.created_at > now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;

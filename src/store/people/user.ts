@@ -1,8 +1,11 @@
+import { refusal } from '../../domain/input/refusal.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
+
+const BY_GROUP = 'This user has the role by a group of the identity provider';
 
 /** Members are columns of the table, without the hash of the password. */
 export interface UserRow {
@@ -11,6 +14,8 @@ export interface UserRow {
   readonly company_id: string | null;
   readonly role: Role;
   readonly created_at: Date;
+  /** The group of the identity provider that gives the role; null: it was given by hand. */
+  readonly oidc_group: string | null;
 }
 
 /** The address is in lower case; operators, and nobody else, have no company. */
@@ -45,7 +50,7 @@ export async function findUser(sql: Sql, email: string) {
 /** A user with the name of the company; null for operators. @throws RefusedChange not_found */
 export async function findUserById(sql: Sql, id: string) {
   const [row] = await sql<(UserRow & { readonly company_name: string | null })[]>`
-    select u.id, email, company_id, role, u.created_at, c.name as company_name
+    select u.id, email, company_id, role, u.created_at, oidc_group, c.name as company_name
     from users u left join companies c on c.id = company_id where u.id = ${id}`;
   return row ?? throwNotFound('user');
 }
@@ -53,12 +58,21 @@ export async function findUserById(sql: Sql, id: string) {
 /**
  * @param hash of `hashPassword`
  * @param former the hash that is replaced, and no other; null: whatever there is
- * @throws RefusedChange not_found
+ * @throws RefusedChange not_found; conflict for who has the role by a group: a password would outlive it
  */
 export async function setPasswordHash(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
-  const { count } = await sql`
-    update users set password_hash = ${hash} where id = ${id} and (${former}::text is null or password_hash = ${former})`;
+  const { count } = await explaining(
+    sql`
+      update users set password_hash = ${hash}
+      where id = ${id} and (${former}::text is null or password_hash = ${former})`,
+    { users_by_group: () => throwConflict('user', `${BY_GROUP}, and signs in there. There is no password to set.`) },
+  );
   if (count === 0) throwNotFound('user');
+}
+
+/** The language in which a person reads pages and e-mails. Not in the audit log, as signing in is not. */
+export async function setUserLanguage(sql: Sql, id: string, language: string): Promise<void> {
+  await sql`update users set language = ${language} where id = ${id}`;
 }
 
 /**
@@ -76,6 +90,18 @@ export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
 export async function hasOperator(sql: Sql): Promise<boolean> {
   const [row] = await sql<[{ found: boolean }]>`select exists (select from users where role = 'operator') as found`;
   return row.found;
+}
+
+/** The most owners of a company that `ownersOf` names. */
+const MOST_OWNERS = 3;
+
+/** A query of companies with `emails`, the addresses of their first owners as JSON. @param companies a query of their ids */
+export function ownersOf(sql: Sql, companies: ReturnType<Sql>) {
+  return sql`
+    select company_id, jsonb_agg(email order by created_at, id) as emails from (
+      select *, row_number() over (partition by company_id order by created_at, id) as nth from users
+      where role = 'owner' and company_id = any(array(${companies}))) o
+    where nth <= ${MOST_OWNERS} group by 1`;
 }
 
 /** One of the people of a company. */
@@ -104,27 +130,30 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
     select id from users where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`}
     order by id for update`;
   if (owners.length === 1 && owners[0]?.id === id) {
-    const [last, role] = company === null ? ['operator', 'operator'] : ['owner of the company', 'owner'];
-    throwConflict('user', `This is the last ${last}. Make somebody else an ${role} first.`);
+    const operator = 'This is the last operator. Make somebody else an operator first.';
+    throwConflict('user', company === null ? operator : refusal('lastOwner'));
   }
 }
 
-/** @throws RefusedChange not_found */
+/** @throws RefusedChange not_found; conflict for who has the role by a group */
 export async function setRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
-  const { count } = await sql`update users set role = ${role} where id = ${id} and company_id = ${company}`;
-  if (count === 0) throwNotFound('user');
+  const { count } = await sql`
+    update users set role = ${role} where id = ${id} and company_id = ${company} and oidc_group is null`;
+  if (count > 0) return;
+  const { oidc_group } = await findPerson(sql, company, id);
+  throwConflict('user', refusal('roleByGroup', { group: oidc_group as string }));
 }
 
 /** Users of a company, or all of them, by company and address; operators first. */
 export async function listUsers(sql: Sql, company: string | null) {
   type Listed = UserRow & Pick<PersonRow, 'last_sign_in_at'> & { readonly company_name: string | null };
   return sql<Listed[]>`
-    select u.id, email, company_id, role, u.created_at, last_sign_in_at, c.name as company_name
+    select u.id, email, company_id, role, u.created_at, oidc_group, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id
     where true ${matching(sql, { company_id: company })} order by c.name nulls first, company_id, email`;
 }
 
 /** The columns of a UserRow. */
 export function userColumns(sql: Sql) {
-  return sql`id, email, company_id, role, created_at`;
+  return sql`id, email, company_id, role, created_at, oidc_group`;
 }

@@ -160,6 +160,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     isSecure: false,
     oidc: null,
     mail: null,
+    brand: { name: 'Tollgate', logo: null, style: null, support: null, imprint: null, privacy: null },
   };
   const pages = new PagesProcess(settings, log, restMs);
   t.teardown(() => pages.close());
