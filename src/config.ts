@@ -77,8 +77,8 @@ const TABLE = {
     'folder on local disk for usage records until they are in the database; empty: no spool'), emptyIsValue: true },
   spoolFsync: variable('SPOOL_FSYNC', 'off', onOff,
     'on: an answer ends only when its usage record is on disk, so a power failure loses none'),
-  upstreamUrl: optional('UPSTREAM_URL', 'demo upstream', address,
-    'base address of the model-routing proxy, including its /v1'),
+  upstreamUrls: optional('UPSTREAM_URL', 'demo upstream', routerAddresses,
+    'base address of the model-routing proxy, including its /v1; or several of one proxy, with commas between them'),
   upstreamApiKey: secret('UPSTREAM_API_KEY', 'none', bearerToken,
     'master key of that proxy, sent as a bearer token'),
   upstreamHeaders: secret('UPSTREAM_HEADERS', 'none', upstreamHeaders,
@@ -128,6 +128,8 @@ const TABLE = {
   firstByteMs: variable('FIRST_BYTE_SECONDS', '300', whole(1, 86_400, SECOND),
     'how long the upstream may take to begin its answer'),
   idleMs: variable('IDLE_SECONDS', '120', whole(1, 86_400, SECOND), 'how long the upstream may pause within its answer'),
+  streamKeepaliveMs: variable('STREAM_KEEPALIVE_SECONDS', '0', whole(0, 300, SECOND),
+    'after how long without a byte a stream gets a comment (a ping in messages), below the time after which a balancer before the gateway closes it; 0: never'),
   totalMs: variable('TOTAL_SECONDS', '3600', whole(1, 604_800, SECOND), 'how long a whole answer may take'),
   readOnMs: variable('READ_ON_SECONDS', '3,3600', twoTimes,
     'how long an answer is read on after its client left, streamed and whole: exact usage, or a free slot of the engine'),
@@ -410,6 +412,26 @@ function httpAddress(text: string, forbidden: RegExp, parts: string): URL {
   const isHttp = url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password;
   must(isHttp && !forbidden.test(text), `an http:// or https:// address without ${parts}`);
   return url as URL;
+}
+
+/** The replicas of one router: a list with another scheme would send the key unencrypted now and then. */
+function routerAddresses(text: string): readonly [URL, ...URL[]] {
+  const texts = text.split(',').map((each) => each.trim());
+  must(!texts.includes(''), 'one address, or several with a comma between two of them; one is empty');
+  must(!texts.some((each) => /[\s;]/.test(each)), 'addresses with commas between them, without spaces and semicolons');
+  must(!texts.some((each) => each.indexOf('://') !== each.lastIndexOf('://')), 'addresses with one scheme each');
+  const urls = texts.map(address) as [URL, ...URL[]];
+  const isSame = (part: (url: URL) => string): boolean => new Set(urls.map(part)).size === 1;
+  must(
+    isSame(({ protocol }) => protocol),
+    'addresses that all begin with http:// or all with https://',
+  );
+  must(
+    isSame(({ pathname }) => pathname.replace(/\/+$/, '')),
+    'addresses of one router, all with the same path',
+  );
+  must(new Set(urls.map(({ host }) => host)).size === urls.length, 'addresses that are all different');
+  return urls;
 }
 
 function addressWithoutPath(text: string): URL {
