@@ -78,18 +78,21 @@ class Reading {
     this.#body = (answer.body as ReadableStream<Uint8Array>).getReader();
   }
 
-  /** Reads until the text has a part so often, or ends. @returns the text */
-  async until(part: string, times = 1): Promise<string> {
-    while (this.text.split(part).length - 1 < times) {
-      const { value, done } = await this.#body.read();
-      if (done) break;
-      this.text += Buffer.from(value).toString();
-    }
+  /** Reads until the text has a part so often, or ends. */
+  async until(part: string, times = 1): Promise<void> {
+    while (this.text.split(part).length - 1 < times && (await this.#read()));
+  }
+
+  /** @returns the whole text */
+  async end(): Promise<string> {
+    while (await this.#read());
     return this.text;
   }
 
-  end(): Promise<string> {
-    return this.until('never in a stream');
+  async #read(): Promise<boolean> {
+    const { value, done } = await this.#body.read();
+    if (!done) this.text += Buffer.from(value).toString();
+    return !done;
   }
 }
 
