@@ -27,7 +27,9 @@ import { rotateRoutes } from './company/key-rotate.ts';
 import { peopleRoutes } from './company/people.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
+import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
+import { companiesBesideRoutes } from './operator/companies-beside.ts';
 import { demoRoutes } from './operator/demo.ts';
 import { eventRoutes } from './operator/event.ts';
 import { groupRoutes } from './operator/group.ts';
@@ -35,6 +37,7 @@ import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
 import { overviewRoutes } from './operator/overview.ts';
+import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
 import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
 import {
@@ -64,14 +67,21 @@ import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
 import { usageRoutes } from './usage/usage.ts';
+import { usageChangeRoutes } from './usage/usage-change.ts';
+import { usageGridRoutes } from './usage/usage-grid.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
   ...overviewRoutes,
+  ...searchRoutes,
   ...accountRoutes,
   ...companyRoutes,
   ...companyEndRoutes,
   ...usageRoutes,
+  ...usageChangeRoutes,
+  ...usageGridRoutes,
+  ...allUsageRoutes,
+  ...companiesBesideRoutes,
   ...statementRoutes,
   ...statementCloseRoutes,
   ...requestRoutes,

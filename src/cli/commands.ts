@@ -21,6 +21,7 @@ import { statementCommands } from './nouns/statement.ts';
 import { statusCommand } from './nouns/status.ts';
 import { tokenCommands } from './nouns/token.ts';
 import { usageCommand } from './nouns/usage.ts';
+import { usageChangeCommands } from './nouns/usage-change.ts';
 import { userCommands } from './nouns/user.ts';
 
 const migrate = command({
@@ -51,6 +52,7 @@ export const COMMANDS: readonly Command[] = [
   ...userCommands,
   ...groupCommands,
   usageCommand,
+  ...usageChangeCommands,
   marginCommand,
   requestCommand,
   ...ledgerCommands,

@@ -6,7 +6,7 @@ import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
-import { paint } from './paint.ts';
+import { paint, paintOthers } from './paint.ts';
 import { signedIn, startOffice } from './people.ts';
 
 /** Every page there is, with something on it: axe-core judges it once on each window and in each colour scheme. */
@@ -17,6 +17,7 @@ const { company } = office.customer;
 const base = `/companies/${company}`;
 
 await paint(sql, company);
+await paintOthers(sql, company);
 const { headers } = await office.customer.chat();
 const request = headers.get('x-request-id') as string;
 await until(async () => (await sql`select from request_trail where request_id = ${request}`).length > 0, 'its row');
@@ -54,6 +55,12 @@ const tokenOfCompany = await idOf(sql`select id from admin_tokens where company_
 /** What follows the address of a route. */
 const queries: Record<string, string> = {
   '/companies/:company/usage': `?from=${open}-08&to=${open}-11`, // each bar of its chart has a row and a picture
+  '/companies/:company/usage/change': `?from=${open}-08&to=${open}-11`,
+  '/companies/:company/usage/table': `?from=${open}-08&to=${open}-11`,
+  '/usage': `?from=${open}-08&to=${open}-11`,
+  '/usage/change': `?from=${open}-08&to=${open}-11`,
+  '/usage/table': `?from=${open}-08&to=${open}-11`,
+  '/usage/beside': `?company=${company}&with=${company}&from=${open}-08&to=${open}-11`,
   '/companies/:company/statements/month': `?month=${closed}`,
   '/companies/:company/statements/close': `?month=${open}`,
   '/companies/statements/month': `?month=${open}`,
@@ -111,6 +118,8 @@ t.test('every page of a customer that differs from that of the operator', async 
   const { page, complaints } = await signedInTab(t, office, people.owner);
   for (const path of [
     '/usage',
+    '/usage/change',
+    '/usage/table',
     '/access',
     '/settings',
     '/models',

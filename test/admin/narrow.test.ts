@@ -89,7 +89,7 @@ for (const [role, email, locale] of [
       await page.goto(path);
       t.same(await overflow(page, widthsOf[role]), [], path.replaceAll(UUID, ':id'));
       const links: string[] = await page.evaluate(
-        `[...document.querySelectorAll('a[href^="/"]:not([download])')].map((a) => a.pathname)`,
+        `[...document.querySelectorAll('a[href^="/"]:not([download])')].map((a) => new URL(a.getAttribute('href'), location.href).pathname)`,
       );
       for (const link of links) {
         const kind = link.replaceAll(UUID, ':id');

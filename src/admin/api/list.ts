@@ -14,6 +14,7 @@ import { requestOperations } from '../../operations/request.ts';
 import { statementOperations } from '../../operations/statement.ts';
 import { tokenOperations } from '../../operations/token.ts';
 import { usageOperations } from '../../operations/usage.ts';
+import { usageChangeOperations } from '../../operations/usage-change.ts';
 import { userOperations } from '../../operations/user.ts';
 
 /** Every operation of administration over HTTP. The routes, the checks of bodies and openapi.json are made from it. */
@@ -28,6 +29,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...userOperations,
   ...groupOperations,
   ...usageOperations,
+  ...usageChangeOperations,
   ...requestOperations,
   ...auditOperations,
   ...overviewOperations,

@@ -1,12 +1,20 @@
 import type { Words } from '../../domain/language/en.ts';
 import { isMonth } from '../../domain/text/day-range.ts';
-import { endpointText } from '../../domain/text/endpoint.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { FILTERS, type FilterName, inQuery, presets, queryOf, type UsageQuery } from './usage-query.ts';
+import {
+  FILTERS,
+  type FilterName,
+  filterChips,
+  filterName,
+  inQuery,
+  presets,
+  queryOf,
+  type UsageQuery,
+} from './usage-query.ts';
 
 /** Above the figures: which days and calls are shown, and the ways to others. */
 export function usageBar(c: PageContext, path: string, query: UsageQuery, usage: CompanyUsage): Html {
@@ -34,14 +42,12 @@ export function usageBar(c: PageContext, path: string, query: UsageQuery, usage:
 ${field(state, { name: 'from', label: words.firstDay, type: 'date', value: range.from })}${field(state, { name: 'to', label: words.lastDay, type: 'date', value: range.to })}
 ${FILTERS.map((name) => (filters[name] === null ? filterPicker(state, name, usage) : ''))}
 <button>${words.apply}</button></form>
-${
-  set.length === 0
-    ? ''
-    : html`<ul class="chips" aria-label="${words.filters}">${set.map((name) => {
-        const text = filterText(format.words, name, filters[name] as string, usage);
-        return html`<li><a class="chip" href="${queryOf(query, { [name]: null })}" aria-label="${words.removeFilter(`${words.filterNames[name]}: ${text}`)}">${words.filterNames[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
-      })}</ul>`
-}</div>`;
+${filterChips(
+  query,
+  format.words,
+  (more) => queryOf(query, more),
+  (name, value) => filterText(format.words, name, value, usage),
+)}</div>`;
 }
 
 /** The choice of one of the dearest; others are in the tables or the URL. */
@@ -59,8 +65,7 @@ function optionsOf(words: Words, name: FilterName, usage: CompanyUsage): (readon
 }
 
 function filterText(words: Words, name: FilterName, value: string, { by_key }: CompanyUsage): string {
-  if (name === 'endpoint') return endpointText(words.endpoints, value);
-  if (name !== 'key') return value || words.usage.noCostCenter;
+  if (name !== 'key') return filterName(words, name, value);
   const key = by_key.lines.find(({ id }) => id === value);
   return keyText(words, value, key?.name ?? null, key?.prefix ?? null);
 }

@@ -8,14 +8,16 @@ import {
   type DayRange,
   daysIn,
   isMonth,
+  rangeBefore,
   readRange,
   wholeMonth,
 } from '../../domain/text/day-range.ts';
-import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
+import { BOOKED_ENDPOINTS, endpointText } from '../../domain/text/endpoint.ts';
 import type { UsageFilters } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
 
 /** The query in the URL of a usage page: `?from=`, `&to=` or `?month=`, and filters. */
 export interface UsageQuery {
@@ -58,6 +60,34 @@ export function readUsageQuery(c: PageContext): UsageQuery {
     cost_center: filter('cost_center'),
   };
   return { range, filters, form };
+}
+
+/**
+ * The query of a page that compares two times: `?from=`, `&to=` and filters as above, and `before_from`, `before_to`. By
+ * default the last seven days that are over; and the days before the others, or the month before a month.
+ */
+export function readTimes(c: PageContext): { readonly query: UsageQuery; readonly before: DayRange } {
+  const asked = readUsageQuery(c);
+  const { form } = asked;
+  const today = c.var.services.calendar.date(c.var.services.clock());
+  const names = Object.keys(c.req.query());
+  const isAsked = ['month', 'from', 'to'].some((name) => names.includes(name)) && form.messages.size === 0;
+  const query = isAsked ? asked : { ...asked, range: { from: addDays(today, -7), to: addDays(today, -1) } };
+  const before = readBefore(form);
+  return { query, before: before ?? rangeBefore(query.range) };
+}
+
+/** null: none is asked for, or it is wrong. */
+function readBefore(form: Form): DayRange | null {
+  const [from, to] = [form.optional('before_from', readDay), form.optional('before_to', readDay)];
+  if (form.messages.size > 0 || (from === null && to === null)) return null;
+  try {
+    return readRange(from ?? (to as string), to ?? (from as string));
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    form.refuse('before_to', `${fieldText(form.words, error)}.`);
+    return null;
+  }
 }
 
 /** The present month where no days are asked for, and after a mistake. */
@@ -103,6 +133,28 @@ export function requestsOf(query: UsageQuery, more: Partial<UsageFilters>, hour:
 /** The page of the requests of these days and filters that got an error. */
 export function requestsWith(query: UsageQuery, code: string): string {
   return `${requestsOf(query, {})}&code=${encodeURIComponent(code)}`;
+}
+
+/** A filter in words, where nothing more is known of it than the address tells. */
+export function filterName(words: Words, name: FilterName, value: string): string {
+  if (name === 'endpoint') return endpointText(words.endpoints, value);
+  return value || words.usage.noCostCenter;
+}
+
+/** The filters that are set, each with a link that removes it. @param addressOf the page with other filters */
+export function filterChips(
+  { filters }: UsageQuery,
+  words: Words,
+  addressOf: (more: Partial<UsageFilters>) => string,
+  textOf: (name: FilterName, value: string) => string = (name, value) => filterName(words, name, value),
+): Html | string {
+  const { filters: title, filterNames, removeFilter } = words.usage;
+  const set = FILTERS.filter((name) => filters[name] !== null);
+  if (set.length === 0) return '';
+  return html`<ul class="chips" aria-label="${title}">${set.map((name) => {
+    const text = textOf(name, filters[name] as string);
+    return html`<li><a class="chip" href="${addressOf({ [name]: null })}" aria-label="${removeFilter(`${filterNames[name]}: ${text}`)}">${filterNames[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
+  })}</ul>`;
 }
 
 /** A filter as the URL and forms have it. */

@@ -3,7 +3,7 @@ import { type DayRange, intervalOf, intervalsIn, wholeMonth } from '../../domain
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
-import { type Bar, costChart } from '../page/chart.ts';
+import { amounts, type Bar, chart, chartTiles, stackedByModel } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
@@ -37,14 +37,14 @@ async function usagePage(c: PageContext): Promise<Response> {
   const isFiltered = Object.values(filters).some((filter) => filter !== null);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${words.title(when)}</h1>
-<a class="button quiet" href="#export">${words.export}</a></div>
+<p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
 <section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
     usage.by_time.length === 0
       ? emptyText(words.noCalls({ when, isFiltered }))
-      : chart(usage, query, quality.hasTrail, format)
+      : costs(usage, query, quality.hasTrail, format)
   }</section>
 ${usageTables(usage, { format, query, quality })}
 ${reasonsTable({ format, query, quality })}
@@ -68,32 +68,36 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
   return html`<p>${format.words.usage.refusedText(counts, (why) => html`<a href="#reasons">${why}</a>`)}</p>`;
 }
 
-function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format) {
+function costs(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {
   const { range } = query;
   const interval = intervalOf(range);
-  const { usage: words } = format.words;
+  const { usage: words, chart: chartWords } = format.words;
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
   const bars =
     interval === 'hour'
       ? hoursOf(usage, query, hasTrail, words)
       : intervalsIn(range, interval).map((at) => barOf(at, interval, query, format));
-  const when = rangeText(range, format);
-  return costChart(
-    {
-      title: `${words.costPer[interval]} ${when}`,
-      axis:
-        interval === 'day' && wholeMonth(range.from).to >= range.to
-          ? words.dayOf(format.month(range.from))
-          : words.periods[interval],
-      period: words.periods[interval],
-      bars: bars.map((bar) => ({ ...bar, costs: costs.get(bar.at) ?? [] })),
-      models: usage.by_model.lines.map(({ name }) => name),
-    },
+  const stack = stackedByModel(
+    usage.by_model.lines.map(({ name }) => name),
     format,
   );
+  const spec = {
+    title: `${words.costPer[interval]} ${rangeText(range, format)}`,
+    how: chartWords.byModel,
+    axis:
+      interval === 'day' && wholeMonth(range.from).to >= range.to
+        ? words.dayOf(format.month(range.from))
+        : words.periods[interval],
+    period: words.periods[interval],
+    measure: amounts(format),
+    kind: 'stack' as const,
+    series: stack.series,
+    bars: bars.map((bar) => ({ ...bar, ...stack.partsOf(costs.get(bar.at) ?? []) })),
+  };
+  return html`${chartTiles()}${chart(spec, format.words.chart)}`;
 }
 
-type Place = Omit<Bar, 'costs'> & { readonly at: string };
+type Place = Omit<Bar, 'values' | 'lines'> & { readonly at: string };
 
 /** A day leads to its hours, a month to its days. */
 function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format: Format): Place {

@@ -28,6 +28,7 @@ function facts({
   budgets,
   models,
   last_day,
+  refused_now,
   gateways,
   set_aside,
   dead_deliveries,
@@ -63,10 +64,23 @@ function facts({
         'OF EUR': ({ budget_eur }) => budget_eur,
         'FORECAST %': ({ forecast_percent }) => forecast_percent,
         'REACHED ON': ({ reached_on }) => reached_on,
+        OWNER: ({ owners }) => owners.join(', '),
       },
       'No budget is near its end.',
       ['USED %', 'SPENT EUR', 'OF EUR', 'FORECAST %'],
     ) + (budgets.total > budgets.nearest.length ? `\nand ${budgets.total - budgets.nearest.length} more` : ''),
+    listing(
+      refused_now,
+      {
+        'REFUSED OR FAILED NOW': ({ company }) => (company === null ? '(no valid key)' : (company.name ?? company.id)),
+        WHY: ({ code }) => reasonOfCode(code).text,
+        REQUESTS: ({ requests }) => requests,
+        OF: ({ of }) => of,
+        OWNER: ({ owners }) => owners.join(', '),
+      },
+      'No request was refused or failed in this hour and the one before.',
+      ['REQUESTS', 'OF'],
+    ),
     listing(
       models,
       {

@@ -46,6 +46,8 @@ const ENGLISH = {
     `must be the network ${network} or the address ${address}`,
   lastDay: () => 'must not be before the first day',
   fiveYears: () => 'must be within five years of the first day',
+  sameGroup: () => 'must be another group than the rows',
+  tooManyDays: () => 'and rows can be days for up to 62 days',
   time: () => 'must be a time such as 2027-01-31T18:00',
   over: () => 'must be today or later',
   digits: () => 'must be written with the digits 0 to 9',

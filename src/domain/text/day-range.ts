@@ -50,6 +50,22 @@ export function isMonth({ from, to }: DayRange): boolean {
   return wholeMonth(from).from === from && wholeMonth(from).to === to;
 }
 
+/** What a range is compared with where nothing else is asked for: the month before a month, or as many days before it. */
+export function rangeBefore(range: DayRange): DayRange {
+  if (isMonth(range)) return wholeMonth(addMonths(range.from, -1));
+  return { from: addDays(range.from, -daysIn(range)), to: addDays(range.from, -1) };
+}
+
+/** Days of a month up to a day, and the same days of the month before, as far as it has them. */
+export function monthSoFar(day: string): { readonly before: DayRange; readonly after: DayRange } {
+  const last = wholeMonth(addMonths(day, -1));
+  const same = addDays(last.from, Number(day.slice(8)) - 1);
+  return {
+    before: { from: last.from, to: same < last.to ? same : last.to },
+    after: { from: wholeMonth(day).from, to: day },
+  };
+}
+
 export function intervalOf(range: DayRange): Interval {
   const days = daysIn(range);
   return days === 1 ? 'hour' : days <= MAX_DAYS_DRAWN ? 'day' : 'month';

@@ -92,6 +92,18 @@ export async function hasOperator(sql: Sql): Promise<boolean> {
   return row.found;
 }
 
+/** The most owners of a company that `ownersOf` names. */
+const MOST_OWNERS = 3;
+
+/** A query of companies with `emails`, the addresses of their first owners as JSON. @param companies a query of their ids */
+export function ownersOf(sql: Sql, companies: ReturnType<Sql>) {
+  return sql`
+    select company_id, jsonb_agg(email order by created_at, id) as emails from (
+      select *, row_number() over (partition by company_id order by created_at, id) as nth from users
+      where role = 'owner' and company_id = any(array(${companies}))) o
+    where nth <= ${MOST_OWNERS} group by 1`;
+}
+
 /** One of the people of a company. */
 export interface PersonRow extends UserRow {
   readonly role: CompanyRole;

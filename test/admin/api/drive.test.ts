@@ -154,6 +154,25 @@ t.test('usage, requests, changes and the state of all', async (t) => {
   t.match(await call('getUsage', at), { total_cost_eur: '0', company_name: 'Südwind' });
   const week = { ...at, from: '2026-11-01', to: '2026-11-07', model: 'brand-chat' };
   t.match(await call('getUsage', week), { from: '2026-11-01', month: null, chat_cost_eur: null, by_time: [] });
+  const days = { from: '2026-11-08', to: '2026-11-14' };
+  t.match(await call('getUsageChange', { ...at, ...days }), {
+    before: { from: '2026-11-01', to: '2026-11-07' },
+    total: { difference_eur: '0' },
+    by_model: [],
+  });
+  t.match(await call('getUsageTable', { ...at, ...days, rows: 'cost_center', columns: 'day' }), {
+    total: '0',
+    rows: [],
+  });
+  t.match(await call('getAllUsage', days), { ...days, requests: 0, by_company: { count: 0 } });
+  t.match(await call('getAllUsageChange', { ...days, before_from: '2026-10-01' }), {
+    before: { from: '2026-10-01', to: '2026-10-01' },
+    by_company: { count: 0, lines: [] },
+  });
+  t.match(await call('compareCompanies', { ...days, company: company.id, with: customer.company }), {
+    names: ['Südwind', 'Nordlicht Verlag'],
+  });
+  t.match(await call('getAllUsageTable', { ...days, metric: 'requests' }), { total: '0', columns: [] });
   t.match(await call('exportLedger', { ...at, month: '2026-11' }), /^billing_month,request_id,/);
   t.equal((await call('listChanges', { search: 'Südwind' })).data[0].actor, 'token deploy');
   t.match(await call('listChangesOfCompany', at), { data: [{ actor: 'operator' }] });
