@@ -19,16 +19,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, muted, page } from '../page/layout.ts';
-import {
-  FILTERS,
-  type FilterName,
-  filterChips,
-  inQuery,
-  queryOf,
-  rangeText,
-  readUsageQuery,
-  type UsageQuery,
-} from './usage-query.ts';
+import { FILTERS, filterChips, inQuery, queryOf, rangeText, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** One figure by two groups of one's choice, all of it in the address: `?rows=model&columns=key&metric=cost_eur`. */
 export const usageGridRoutes: readonly Route[] = [
