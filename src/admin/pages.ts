@@ -37,6 +37,7 @@ import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
 import { overviewRoutes } from './operator/overview.ts';
+import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
 import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
 import {
@@ -72,6 +73,7 @@ import { usageGridRoutes } from './usage/usage-grid.ts';
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
   ...overviewRoutes,
+  ...searchRoutes,
   ...accountRoutes,
   ...companyRoutes,
   ...companyEndRoutes,

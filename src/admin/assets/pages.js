@@ -14,6 +14,17 @@ for (const button of buttons) {
   });
 }
 
+const find = document.getElementById('find');
+if (find) {
+  document.addEventListener('keydown', (event) => {
+    const isTyping = event.target.closest('input, textarea, select, [contenteditable]') !== null;
+    if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    find.focus();
+    find.select();
+  });
+}
+
 for (const chart of document.querySelectorAll('svg.chart')) {
   const tip = document.createElement('div');
   tip.className = 'tip';

@@ -48,7 +48,7 @@ function rolesOf({ roles, roleTexts }: Words): Html {
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
-  const { members: words, roles, frame } = c.var.format.words;
+  const { members: words, frame } = c.var.format.words;
   const sorts = { role: words.sorts.role, email: words.sorts.email, '-seen': words.sorts.seen };
   const query = listQuery<PersonSort>(c, sorts);
   const { company, people, invitations } = await read(c, async (sql) => ({

@@ -1,12 +1,15 @@
+import { oneOf, readDay } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { minuteIn, nameIn } from '../../domain/text/change-text.ts';
+import { endOf, memberWords, minuteIn, nameIn } from '../../domain/text/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
+import { field, formState, select } from '../page/field.ts';
+import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
-import { listQuery, listUrl, searchBar, toNext } from '../page/list.ts';
+import { filteredUrl, listQuery, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
@@ -17,6 +20,7 @@ export const auditRoutes: readonly Route[] = [
 const MAX_VALUE = 300; // characters
 
 const TONES = { insert: 'good', update: 'plain', delete: 'bad', truncate: 'bad', erase: 'bad' } as const;
+const FILTERS = ['q', 'subject', 'actor', 'from', 'to', 'sort'];
 
 async function auditPage(c: PageContext): Promise<Response> {
   const body = html`<h1>Audit log</h1>
@@ -35,47 +39,80 @@ ${await log(c, `/companies/${company.id}/audit`)}`;
 }
 
 /**
- * Search, entries and the link to the next page. Under a company's path it shows the entries that the owner may see.
+ * Filters, entries and the link to the next page. Under a company's path it shows the entries that the owner may see.
+ * The address takes, each of them optional: `q` words, `subject` a table, `actor`, `from` and `to` days, `sort`, and
+ * `after` the id behind which the page begins.
  */
 async function log(c: PageContext, path: string): Promise<Html> {
   const { format } = c.var;
   const company = companyOf(c);
   const { audit: words } = format.words;
   const sorts = { '-id': words.newestFirst, id: words.oldestFirst };
-  const { search, sort, descending } = listQuery(c, sorts);
-  const asked = c.req.query('from') ?? '';
-  const from = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
-  const found = await read(c, (sql) => pageOfAudit(sql, { search, newestFirst: descending, from, company }));
+  const { search, descending } = listQuery(c, sorts);
+  const after = c.req.query('after') ?? '';
+  const form = new Form(new URL(c.req.url).searchParams, path, format.language);
+  const narrowed = {
+    subject: form.optional('subject', oneOf(...Object.keys(words.nouns))),
+    actor: form.optional('actor', (text) => text),
+    firstDay: form.optional('from', readDay),
+    lastDay: form.optional('to', readDay),
+  };
+  const isRight = form.messages.size === 0;
+  const from = /^\d{1,15}$/.test(after) ? Number(after) : null;
+  const query = { search, newestFirst: descending, from, company, ...narrowed };
+  const found = isRight ? await read(c, (sql) => pageOfAudit(sql, query)) : { rows: [], next: null };
   const rows = company === null ? found.rows : found.rows.map(asOwnersSee);
   const whose = {
     [words.company]: (row: AuditRow) => companyLink(row),
   };
   const cells = {
     [words.when]: ({ at }: AuditRow) => format.instant(at),
-    [words.who]: (row: AuditRow) => who(row, format),
+    [words.who]: (row: AuditRow) => who(row, format, filteredUrl(form, FILTERS, { actor: row.actor })),
     [words.what]: (row: AuditRow) => what(row, words),
     ...(company === null && whose),
     [words.changes]: (row: AuditRow) => changes(row, format.words),
   };
   const noMatch = found.next === null ? words.noMatch : words.noMatchIn(format.count(AUDIT_WINDOW));
-  const empty = search === '' ? words.nothing : noMatch;
-  const more = { from: String(found.next) };
-  return html`${searchBar(c, path, sorts, { search, sort, descending })}
-${rows.length === 0 ? emptyText(empty) : table(words.caption, rows, { cells }, true)}
-${found.next === null ? '' : toNext(c, listUrl(path, { search, sort, descending }, more), descending ? words.older : words.newer)}`;
+  const isAll = search === '' && Object.values(narrowed).every((each) => each === null);
+  const empty = isAll ? words.nothing : noMatch;
+  const next = () => filteredUrl(form, [...FILTERS, 'after'], { after: String(found.next) });
+  return html`${filters(form, path, words, { search, sort: descending ? '-id' : 'id', sorts })}
+${rows.length > 0 ? table(words.caption, rows, { cells }, true) : isRight ? emptyText(empty) : ''}
+${found.next === null ? '' : toNext(c, next(), descending ? words.older : words.newer)}`;
 }
 
-function who({ actor, db_role }: AuditRow, format: Format): Html {
-  if (actor === db_role) return html`${actor}<br>${muted(format.words.audit.bySql)}`;
-  return html`${format.person(actor)}`;
+interface Shown {
+  readonly search: string;
+  readonly sort: string;
+  readonly sorts: Readonly<Record<string, string>>;
+}
+
+function filters(form: Form, path: string, words: Words['audit'], { search, sort, sorts }: Shown): Html {
+  const state = formState(form, path);
+  const labels = words.filters;
+  return html`<form method="get" action="${path}" class="filters" role="search" aria-label="${words.caption}">
+${field(state, { name: 'q', label: labels.what, value: search, hint: labels.such })}
+${select(state, { name: 'subject', label: labels.kind, choices: [['', labels.all], ...Object.entries(words.nouns)], value: '' })}
+${field(state, { name: 'actor', label: words.who })}
+${field(state, { name: 'from', label: labels.from, type: 'date' })}
+${field(state, { name: 'to', label: labels.to, type: 'date' })}
+${select(state, { name: 'sort', label: labels.order, choices: Object.entries(sorts), value: sort })}
+<div class="actions"><button>${labels.show}</button> <a class="button quiet" href="${path}">${labels.every}</a></div></form>`;
+}
+
+/** @param own the address of the log with this person's changes alone */
+function who({ actor, db_role }: AuditRow, format: Format, own: string): Html {
+  if (actor === db_role) return html`<a href="${own}">${actor}</a><br>${muted(format.words.audit.bySql)}`;
+  return html`<a href="${own}">${format.person(actor)}</a>`;
 }
 
 function what(row: AuditRow, { actions, nouns }: Words['audit']): Html {
   const { action, subject, subject_id, company_id, company_name, before, after } = row;
+  const end = action === 'update' ? endOf(before ?? {}, after ?? {}) : null;
   const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
   // of all audited things, only keys are almost never removed
   const isKept = subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
-  return html`${badge(TONES[action], actions[action])} ${Object.hasOwn(nouns, subject) ? nouns[subject as keyof typeof nouns] : subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
+  return html`${badge(TONES[action], actions[end ?? action])} ${Object.hasOwn(nouns, subject) ? nouns[subject as keyof typeof nouns] : subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
 }
 
 /** The values that differ; all values of a row that was created or removed. */
@@ -85,11 +122,16 @@ function changes({ before, after }: AuditRow, words: Words): Html {
   const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
-    (name) => html`<dt>${name}</dt><dd>${difference(words, name, before, after)}</dd>`,
+    (name) => html`<dt>${columnIn(words, name)}</dt><dd>${difference(words, name, before, after)}</dd>`,
   )}</dl>`;
   return before !== null && after !== null
     ? list
     : html`<details><summary>${words.audit.values(differing.length)}</summary>${list}</details>`;
+}
+
+/** The name of a column for people; operators see more of them than a company. */
+function columnIn({ audit: { columns } }: Words, name: string): string {
+  return Object.hasOwn(columns, name) ? columns[name as keyof typeof columns] : memberWords(name);
 }
 
 /** For two lists the removed and the added values; otherwise the old value and the new one. */

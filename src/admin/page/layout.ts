@@ -2,7 +2,9 @@ import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { UUID } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { LANGUAGES, wordsOf } from '../../domain/language/language.ts';
+import { MAX_SEARCH } from '../../domain/text/search-pattern.ts';
 import { type Action, may } from '../../operations/permission.ts';
+import { searchable } from '../../operations/search.ts';
 import { ICON, SCRIPT, STYLE } from './assets.ts';
 import { budgetNotices } from './budget-notice.ts';
 import type { PageContext } from './context.ts';
@@ -61,18 +63,31 @@ export function brandMark(c: PageContext): Html {
   return html`${assets.logo === null ? GATE : html`<img class="logo" src="${assets.logo.path}" alt="">`} ${brand.name}`;
 }
 
-/** Answers with a page for a user who is signed in. Its header has only the links that the user may open. */
-export async function page(c: PageContext, title: string, body: Html): Promise<Response> {
+const LENS = raw(
+  '<svg class="lens" viewBox="0 0 16 16" aria-hidden="true" focusable="false"><circle cx="7" cy="7" r="4.5"/><path d="m10.5 10.5 4 4"/></svg>',
+);
+
+/**
+ * Answers with a page for a user who is signed in. Its header has only the links that the user may open.
+ * @param searched the text in the search of the header
+ */
+export async function page(c: PageContext, title: string, body: Html, searched = ''): Promise<Response> {
   const { user } = c.var.session;
   const { words } = c.var.format;
   const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
 <a class="brand" href="/">${brandMark(c)}</a>
+${searchable(user).length === 0 ? '' : searchForm(words.search, searched)}
 ${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text, BELOW[href]))}</nav>`}
 <div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">${words.frame.signOut}</button></form></div>
 `;
   return c.html(document(c, title, header, body, words.frame.zone(c.var.services.calendar.timeZone)));
+}
+
+/** The search for everything. The key "/" leads to it where JavaScript runs. */
+function searchForm({ title, everything }: Words['search'], text: string): Html {
+  return html`<form method="get" action="/search" class="find" role="search" aria-label="${everything}"><input id="find" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${title}" aria-label="${everything}" aria-keyshortcuts="/" value="${text}"><button class="quiet" aria-label="${everything}">${LENS}</button></form>`;
 }
 
 /** Answers with a page that needs no session: sign-in and errors. */

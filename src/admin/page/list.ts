@@ -1,11 +1,10 @@
+import { MAX_SEARCH } from '../../domain/text/search-pattern.ts';
 import { type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
 import type { PageContext } from './context.ts';
 import { options } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 import { type Columns, emptyText, table } from './layout.ts';
-
-const MAX_SEARCH = 200; // characters
 
 /**
  * The orders of a list, in words. A name with a minus sorts downwards. The first is used unless the URL says otherwise.
@@ -29,7 +28,7 @@ export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQ
 }
 
 /** The text to search. People copy the beginning of a key with the "…" that pages show behind it. */
-function readSearch(text: string): string {
+export function readSearch(text: string): string {
   return text
     .replaceAll('\0', '')
     .trim()
