@@ -23,6 +23,8 @@ export interface Delivery {
   readonly channel: Channel;
   /** An e-mail address; empty for the webhook. */
   readonly recipient: string;
+  /** Id of the line by which an address outside the company is told; null for people of the company and of the operator. */
+  readonly outsider: string | null;
   /** Attempts that failed so far. */
   readonly attempts: number;
 }

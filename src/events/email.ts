@@ -18,9 +18,9 @@ interface EmailSettings extends MailSettings {
 export function emailSender({ pages, ...settings }: EmailSettings, timeoutMs = MAIL_MS): Send {
   const send = mailer(settings, timeoutMs);
   const domain = settings.from.slice(settings.from.lastIndexOf('@') + 1);
-  return (event, recipient) => {
+  return (event, recipient, outsider) => {
     const alert = event as unknown as BudgetAlert; // other events are for no e-mail
     const digest = createHash('sha256').update(recipient).digest('hex').slice(0, 16);
-    return send({ ...mailOf(alert, pages), to: recipient, messageId: `<${alert.id}.${digest}@${domain}>` });
+    return send({ ...mailOf(alert, pages, outsider), to: recipient, messageId: `<${alert.id}.${digest}@${domain}>` });
   };
 }

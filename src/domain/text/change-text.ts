@@ -37,6 +37,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   users: 'user',
   admin_tokens: 'token',
   invitations: 'invitation',
+  alert_receivers: 'receiver of alerts',
 };
 /** The names of columns for people, where the column's own name is not plain. */
 export const MEMBER_WORDS: Readonly<Record<string, string>> = {
@@ -46,6 +47,7 @@ export const MEMBER_WORDS: Readonly<Record<string, string>> = {
   digest: 'secret',
   password_hash: 'password',
   upstream_model: 'internal name',
+  second_factor_since: 'second factor',
 };
 /** The columns of its own model that a company may see. The internal name is not among them. */
 export const OWN_MODEL_COLUMNS: readonly string[] = [

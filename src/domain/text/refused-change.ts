@@ -8,6 +8,7 @@ export type Noun =
   | 'user'
   | 'invitation'
   | 'alert'
+  | 'receiver'
   | 'event'
   | 'token'
   | 'statement'

@@ -11,6 +11,10 @@ export interface UserRow {
   readonly company_id: string | null;
   readonly role: Role;
   readonly created_at: Date;
+  /** Since when signing in with the password asks for a code too; null: it does not. */
+  readonly second_factor_since: Date | null;
+  /** When the person asked to be erased; null: that did not happen. */
+  readonly erasure_asked_at: Date | null;
 }
 
 /** The address is in lower case; operators, and nobody else, have no company. */
@@ -45,7 +49,7 @@ export async function findUser(sql: Sql, email: string) {
 /** A user with the name of the company; null for operators. @throws RefusedChange not_found */
 export async function findUserById(sql: Sql, id: string) {
   const [row] = await sql<(UserRow & { readonly company_name: string | null })[]>`
-    select u.id, email, company_id, role, u.created_at, c.name as company_name
+    select u.id, email, company_id, role, u.created_at, second_factor_since, erasure_asked_at, c.name as company_name
     from users u left join companies c on c.id = company_id where u.id = ${id}`;
   return row ?? throwNotFound('user');
 }
@@ -109,6 +113,20 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
   }
 }
 
+/** Notes that a person asks to be erased, or takes it back. @throws RefusedChange not_found */
+export async function setErasureAsked(sql: Sql, id: string, asks: boolean): Promise<void> {
+  const at = asks ? sql`coalesce(erasure_asked_at, now())` : sql`null`;
+  const { count } = await sql`update users set erasure_asked_at = ${at} where id = ${id}`;
+  if (count === 0) throwNotFound('user');
+}
+
+/** Addresses of the owners of a company; of operators with null. */
+export async function ownersOf(sql: Sql, company: string | null): Promise<string[]> {
+  const rows = await sql<{ email: string }[]>`
+    select email from users where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`} order by email`;
+  return rows.map(({ email }) => email);
+}
+
 /** @throws RefusedChange not_found */
 export async function setRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
   const { count } = await sql`update users set role = ${role} where id = ${id} and company_id = ${company}`;
@@ -119,12 +137,12 @@ export async function setRole(sql: Sql, company: string, id: string, role: Compa
 export async function listUsers(sql: Sql, company: string | null) {
   type Listed = UserRow & Pick<PersonRow, 'last_sign_in_at'> & { readonly company_name: string | null };
   return sql<Listed[]>`
-    select u.id, email, company_id, role, u.created_at, last_sign_in_at, c.name as company_name
+    select u.id, email, company_id, role, u.created_at, second_factor_since, erasure_asked_at, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id
     where true ${matching(sql, { company_id: company })} order by c.name nulls first, company_id, email`;
 }
 
 /** The columns of a UserRow. */
 export function userColumns(sql: Sql) {
-  return sql`id, email, company_id, role, created_at`;
+  return sql`id, email, company_id, role, created_at, second_factor_since, erasure_asked_at`;
 }
