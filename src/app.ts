@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
 import type { PagesOrigin } from './admin/process/forward.ts';
 import { createAdminListener, type Health } from './admin/process/listener.ts';
+import { secondFactorKeys } from './admin/process/second-factor-key.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Clock } from './domain/ports.ts';
 import { type EngineOptions, OWN_CONNECTIONS, openEngine } from './engine.ts';
@@ -167,7 +168,11 @@ export function openAdmin(
   if (adminPort === null) return null;
   const { log } = health;
   const pages = (): PagesOrigin => {
-    const settings = pagesSettings(config, addresses(), log.level);
+    const keys = secondFactorKeys(config, log);
+    const settings = {
+      ...pagesSettings(config, addresses(), log.level),
+      secondFactor: { keys, required: config.requireSecondFactor },
+    };
     return { log, clock, proxies: config.adminProxies, settings };
   };
   const withPages = config.databaseConnections > OWN_CONNECTIONS;

@@ -144,6 +144,10 @@ const TABLE = {
     'OpenID Connect provider for signing in to the admin pages', ['OIDC_CLIENT_ID', 'ADMIN_URL']),
   oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider', ['OIDC_ISSUER']),
   oidcClientSecret: secret('OIDC_CLIENT_SECRET', 'none', asText, 'client secret, if the provider gave one', ['OIDC_ISSUER']),
+  requireSecondFactor: optional('REQUIRE_SECOND_FACTOR', 'nobody', oneOfTwo('operators', 'all'),
+    'who must give a second factor after the password: operators, or all who sign in to the admin pages', ['SECOND_FACTOR_KEY']),
+  secondFactorKeys: secret('SECOND_FACTOR_KEY', 'made in DATA_DIR with the embedded database', encryptionKeys,
+    'key that encrypts the secrets of second factors: 32 to 64 random bytes in base64. Without it there are none. After a comma, former keys that still decrypt'),
   webhookUrl: secret('ALERT_WEBHOOK_URL', 'no webhook', webhookAddress,
     'where events are posted to, budget alerts among them', ['ALERT_WEBHOOK_SECRET']),
   webhookSecret: secret('ALERT_WEBHOOK_SECRET', 'none', webhookSecret,
@@ -204,7 +208,9 @@ export function readConfig(env: Environment, checkDatabaseUrl: CheckUrl = () => 
 /** What is unset though others need it, one line each. */
 function missing(values: Values): string[] {
   const rows = Object.entries<Variable<unknown>>(TABLE);
-  const isUnset = ([property]: [string, unknown]): boolean => values[property as keyof Values] === null;
+  // the embedded database has a key in DATA_DIR
+  const isUnset = ([property]: [string, unknown]): boolean =>
+    values[property as keyof Values] === null && !(property === 'secondFactorKeys' && values.databaseUrl === null);
   return rows.filter(isUnset).flatMap(([, { name }]) => {
     const users = rows.filter((row) => !isUnset(row) && row[1].needs.includes(name)).map(([, user]) => user.name);
     return users.length === 0 ? [] : [`${name}: is needed with ${users.join(' and ')}`];
@@ -400,6 +406,24 @@ function encryptedAddress(text: string): URL {
 /** Path and query may hold a token of the receiver's. */
 function webhookAddress(text: string): URL {
   return httpAddress(text, /#/, 'user, password and fragment');
+}
+
+function oneOfTwo<const T extends string>(one: T, other: T): Parse<T> {
+  return (text) => {
+    must(text === one || text === other, `${one} or ${other}`);
+    return text as T;
+  };
+}
+
+/** The first one encrypts. */
+function encryptionKeys(text: string): readonly string[] {
+  const keys = text.split(',').map((each) => each.trim());
+  const isKey = (key: string): boolean => {
+    const { length } = Buffer.from(key, 'base64');
+    return /^[A-Za-z0-9+/]+={0,2}$/.test(key) && length >= 32 && length <= 64;
+  };
+  must(keys.every(isKey), '32 to 64 random bytes in base64; several with commas between them');
+  return keys;
 }
 
 /** The bytes of a secret as Standard Webhooks writes it. */

@@ -14,6 +14,7 @@ import {
   STEERING_WITHIN,
   type SteeringGroup,
 } from '../src/domain/members/steering-table.ts';
+import { DOCUMENTED, KEPT, type Kept } from '../src/domain/text/kept.ts';
 import { CHILD_ENV } from './support/child.ts';
 import { startWorld } from './support/world.ts';
 
@@ -80,6 +81,19 @@ function floors(): string {
   return ['```', ...numbered, '```'].join('\n');
 }
 
+/** What is kept, as the page of a company shows it. */
+function kept(whose: Kept['of']): string {
+  const rows = KEPT.filter(({ of }) => of === whose).map(({ what, why, until, tables }) => {
+    const where = Object.entries(tables).map(
+      ([name, columns]) => `\`${name}\`${columns === '' ? '' : ` (${columns.split(' ').join(', ')})`}`,
+    );
+    return `| ${where.join(', ')} | ${what} | ${why} | ${until(DOCUMENTED)} |`;
+  });
+  return ['| table (its columns that may keep a text) | what | why | how long |', '|---|---|---|---|', ...rows].join(
+    '\n',
+  );
+}
+
 const SECRETS = SECRETS_NOTE.replace(/[A-Z_]{2,}/g, '`$&`');
 
 /** The text with everything between `<!-- name: … -->` and `<!-- /name -->` replaced. */
@@ -112,6 +126,11 @@ t.test('the documents have every setting, refused member, floor and example as t
       read('src/cli/configuration-file.md'),
       'tollgate.yml',
       `\`\`\`yaml\n${read('.deploy/tollgate.yml')}\`\`\``,
+    ),
+    'sql/PRIVACY.md': filled(
+      filled(read('sql/PRIVACY.md'), 'kept', kept('company')),
+      'kept-of-service',
+      kept('service'),
     ),
     'src/README.md': filled(read('src/README.md'), 'floors', floors()),
   };

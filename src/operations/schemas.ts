@@ -195,4 +195,23 @@ export const email = written(
   'email',
 );
 export const role = oneOf(ROLES);
-export const user = object({ id, email, company_id: orNull(id), role, created_at: instant });
+export const user = object({
+  id,
+  email,
+  company_id: orNull(id),
+  role,
+  created_at: instant,
+  second_factor_since: orNull({
+    ...instant,
+    description: 'since when the password asks for a code too; null: it does not',
+  }),
+  erasure_asked_at: orNull({
+    ...instant,
+    description: 'when the person asked to be erased; null: that did not happen',
+  }),
+});
+/** What an erasure reached, or would reach. */
+export const erased = object({
+  persons: { ...count, description: 'people whose addresses are replaced by pseudonyms' },
+  rows: { type: 'object', additionalProperties: count, description: 'rows by table' },
+});

@@ -1,3 +1,4 @@
+import { alertOperations } from '../../operations/alert.ts';
 import { assistantOperations } from '../../operations/assistant.ts';
 import { auditOperations } from '../../operations/audit.ts';
 import { companyOperations } from '../../operations/company.ts';
@@ -25,6 +26,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...assistantOperations,
   ...peopleOperations,
   ...userOperations,
+  ...alertOperations,
   ...usageOperations,
   ...requestOperations,
   ...auditOperations,

@@ -99,6 +99,10 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${id}`;
   const naming = formState(form, `${base}/name`);
   const elsewhere = html`<p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
+    may(c.var.session.user, 'alert.read', id)
+      ? html` Who is told when a part of a budget is used is set under <a href="${base}/alerts">Budget alerts</a>.`
+      : ''
+  }${
     may(c.var.session.user, 'company-token.read', id)
       ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
       : ''

@@ -1,5 +1,4 @@
 import { INVITATION_PATH, instantText, invitationMail } from '../../domain/text/invitation.ts';
-import { reasonOf } from '../../log.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { InvitationRow, MadeInvitation } from '../../store/people/invitation.ts';
@@ -9,11 +8,7 @@ import { type Html, html } from '../page/html.ts';
 import { companyHeading, copyable, page } from '../page/layout.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
 import { waitText } from '../page/throttle.ts';
-
-const MAIL_MS = 8000;
-
-/** Whether the invitation left as an e-mail; null: e-mails are not set up. */
-type Sent = boolean | null;
+import { type Sent, sendMail } from './mail.ts';
 
 /** Counts an invitation of a company, or refuses the form: each may be an e-mail to anybody. */
 export function countInvitation(c: PageContext, form: Form, company: string): void {
@@ -87,18 +82,11 @@ function sentText(sent: Sent, email: string): Html | string {
 
 /** Only with ADMIN_URL: the URL of a request could lead the receiver of the e-mail to another site. */
 async function send(c: PageContext, company: string, invitation: InvitationRow, link: string): Promise<Sent> {
-  const { mail, adminUrl, log, calendar } = c.var.services;
-  if (mail === null || adminUrl === null) return null;
-  const { role, email: to, expires_at } = invitation;
+  const { adminUrl, calendar } = c.var.services;
+  if (adminUrl === null) return null;
+  const { role, email, expires_at } = invitation;
   const { user } = c.var.session;
   const by = user.role === 'operator' ? null : user.email;
   const until = instantText(expires_at, calendar.timeZone);
-  try {
-    const { mailer } = await import('../../events/mail.ts');
-    await mailer(mail, MAIL_MS)({ to, ...invitationMail({ company, by, role, link, until }) });
-    return true;
-  } catch (error) {
-    log.warn({ reason: reasonOf(error) }, 'admin: an invitation could not be sent by e-mail');
-    return false;
-  }
+  return sendMail(c, email, invitationMail({ company, by, role, link, until }), 'an invitation');
 }

@@ -54,14 +54,20 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${id}/people`;
   const { format, session } = c.var;
   const cells = {
-    'E-mail address': ({ email }: PersonRow) => email,
+    'E-mail address': ({ email, erasure_asked_at }: PersonRow) =>
+      html`${email}${erasure_asked_at === null ? '' : html` ${badge('warn', 'asks to be erased')}`}`,
     Role: ({ role }: PersonRow) => badge('plain', role),
     'Last sign-in': ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted('not known') : format.ago(at)),
+    'Second factor': ({ second_factor_since: since }: PersonRow) => (since === null ? muted('none') : 'on'),
     Actions: (person: PersonRow) =>
       person.id === session.user.user_id || !mayNow(c, 'people.write')
         ? muted(person.id === session.user.user_id ? 'you' : 'none')
         : html`<span class="row-actions"><a class="button quiet" href="${base}/${person.id}">Change role<span class="sr"> of ${person.email}</span></a>
-<a class="button danger" href="${base}/${person.id}/remove">Remove<span class="sr"> ${person.email}</span></a></span>`,
+<a class="button danger" href="${base}/${person.id}/remove">Remove<span class="sr"> ${person.email}</span></a>${
+            person.erasure_asked_at === null
+              ? ''
+              : html` <a class="button danger" href="${base}/${person.id}/erase">Erase<span class="sr"> ${person.email}</span></a>`
+          }</span>`,
   };
   const body = html`${companyHeading(c, company)}<h1>People</h1>
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
@@ -165,7 +171,8 @@ ${confirmation(c, {
   button: `Remove ${person.email}`,
   back: base,
   text: html`<p>${person.email} is ${person.role} of ${company.name}, is signed out at once and cannot sign in again. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.</p>`,
-})}`;
+})}
+<p>The address stays in the log of changes. To take it out of there too, <a href="${base}/${person.id}/erase">erase this person</a>.</p>`;
   return page(c, `Remove ${person.email}`, body);
 }
 
@@ -186,7 +193,7 @@ function isOwner(c: PageContext): boolean {
   return c.var.session.user.role !== 'operator';
 }
 
-function refuseOneself(c: PageContext, form: Form, user: string, text: string): void {
+export function refuseOneself(c: PageContext, form: Form, user: string, text: string): void {
   if (user === c.var.session.user.user_id) form.refuse('', text);
 }
 

@@ -20,6 +20,16 @@ const NOTICES = new Map([
   ['revoked', 'The key is revoked. Every gateway refuses it within a second.'],
   ['token-revoked', 'The token is revoked.'],
   ['password', 'The password is changed. Other sessions of this user are signed out.'],
+  ['session-ended', 'The session is ended.'],
+  ['sessions-ended', 'All other sessions are ended.'],
+  ['factor-off', 'The second factor is off. Signing in asks for your password alone.'],
+  ['factor-reset', 'The second factor is taken away. The person is signed out everywhere.'],
+  ['erasure-asked', 'Your request is noted. Those who decide are told.'],
+  ['erasure-withdrawn', 'Your request is withdrawn.'],
+  ['erased', 'The person is erased.'],
+  ['receiver-added', 'Added.'],
+  ['receiver-asked', 'Added. The address was sent a link, and is told nothing until its reader agrees.'],
+  ['receiver-unsent', 'Added, but the link could not be sent. Send it again in a while.'],
   ['month-closed', 'The month is closed. This is its statement.'],
   ['closed', 'The company is closed. Every gateway refuses its keys within a second.'],
   ['reopened', 'The company is open again. Every gateway accepts its keys within a second.'],
@@ -60,7 +70,7 @@ const COMPANY_TABS: Readonly<Record<string, Action>> = {
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   Companies: ['companies/statements'],
   Models: ['playground'],
-  Settings: ['tokens', 'close'],
+  Settings: ['tokens', 'close', 'kept', 'alerts'],
 };
 
 const LOGO = raw(

@@ -1,3 +1,5 @@
+import type { FactorPolicy } from '../../operations/second-factor.ts';
+
 /** The settings that the gateway sends to the pages' process: plain JSON over their private channel. */
 export interface PagesSettings {
   /** Known to these two processes; every request that the gateway forwards carries it. */
@@ -25,6 +27,7 @@ export interface PagesSettings {
   /** The pages are reached by https: as ADMIN_URL says, or because the listener speaks TLS. */
   readonly isSecure: boolean;
   readonly oidc: OidcSettings | null;
+  readonly secondFactor: FactorPolicy;
   /** How invitations are sent by e-mail; null: links are copied only. */
   readonly mail: { readonly url: string; readonly from: string } | null;
 }

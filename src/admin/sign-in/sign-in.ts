@@ -10,7 +10,9 @@ import { field, formState } from '../page/field.ts';
 import { Form, readForm } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
+import { codeSent, openCode } from './code.ts';
 import { joined } from './invitation.ts';
+import { localAddress } from './local-address.ts';
 import { failureOf, Oidc } from './oidc.ts';
 import { passwordSignIn } from './sign-in-attempt.ts';
 
@@ -29,6 +31,8 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
     return signInPage(c, new Form(values, '/sign-in'));
   });
   app.post('/sign-in', passwordSent);
+  app.get('/sign-in/code', openCode);
+  app.post('/sign-in/code', codeSent);
   app.get('/sign-in/done', donePage);
   if (services.oidc !== null && services.adminUrl !== null) {
     const oidc = new Oidc(services.oidc, new URL(services.adminUrl));
@@ -72,11 +76,11 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
   if (user === null) {
     const joining = email === null || invitation === '' ? null : await join(c, email, invitation);
-    if (joining !== null) return joined(c, joining);
+    if (joining !== null) return joined(c, joining, 'provider');
     log.warn({ reason: lack || 'no user has the address' }, 'admin: single sign-on found no account');
     return refuse(c, 403, email === null ? UNCONFIRMED : UNKNOWN, form);
   }
-  await sessions.begin(c, user.id);
+  await sessions.begin(c, user.id, { secondFactor: 'provider' });
   return c.redirect(localAddress(next), 303);
 }
 
@@ -119,9 +123,4 @@ ${oidc !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign
 <p class="hint">Forgot your password? The operator of this service sets a new one.</p>
 </div>`;
   return plainPage(c, 'Sign in', body, status);
-}
-
-/** An address of a page of this site, with its query; the start page in place of anything else, such as another site. */
-function localAddress(address: string | null | undefined): string {
-  return /^\/[\w-][\w/.~%?&=+:,@!*'()-]{0,2000}$/.test(address ?? '') ? (address as string) : '/';
 }

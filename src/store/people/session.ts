@@ -22,19 +22,20 @@ interface NewSession {
   /** SHA-256 of the token the browser holds. */
   readonly digest: Buffer;
   readonly userId: string;
-  /** Of the password that was given; null: none was needed. */
-  readonly hash: string | null;
+  /** Of the password that was given; absent or null: none was needed. */
+  readonly hash?: string | null;
   /** In words. */
-  readonly browser: string | null;
-  readonly secondFactor: SecondFactor | null;
+  readonly browser?: string | null;
+  readonly secondFactor?: SecondFactor | null;
 }
 
 /** Signs a user in, unless the user was removed, or the password replaced, since they were looked at. */
 export async function createSession(sql: Sql, session: NewSession): Promise<void> {
-  const { digest, userId, hash, browser, secondFactor } = session;
+  const { digest, userId, hash = null, browser = null, secondFactor = null } = session;
   await sql`
     with signed_in as (
-      update users set last_sign_in_at = now()
+      update users set last_sign_in_at = case
+        when second_factor_since is null or ${secondFactor}::text is not null then now() else last_sign_in_at end
       where id = ${userId} and (${hash}::text is null or password_hash = ${hash}) returning id
     )
     insert into sessions (digest, user_id, browser, second_factor)
@@ -46,7 +47,11 @@ export async function createSession(sql: Sql, session: NewSession): Promise<void
  * @param digest SHA-256 of the new token
  */
 export async function raiseSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
-  await sql`update sessions set digest = ${digest}, second_factor = 'code', last_seen_at = now() where digest = ${former}`;
+  await sql`
+    with raised as (
+      update sessions set digest = ${digest}, second_factor = 'code', last_seen_at = now() where digest = ${former} returning user_id
+    )
+    update users set last_sign_in_at = now() where id = (select user_id from raised)`;
 }
 
 /** A session as its user sees it. */

@@ -127,7 +127,7 @@ t.test('list shows all users, or those of a company', async (t) => {
 t.test('set-password replaces the hash and ends the sessions of the user', async (t) => {
   const id = await db.run(5000, async (sql) => {
     const user = await findUser(sql, 'owner@example.com');
-    await createSession(sql, randomBytes(32), user?.id as string, null);
+    await createSession(sql, { digest: randomBytes(32), userId: user?.id as string });
     return user?.id as string;
   });
   const set = (email: string, stdin: string) =>

@@ -104,7 +104,7 @@ t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {
   const { id } = await run((sql) => createUser(sql, asked, null));
   const entries = () => run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);
   t.equal((await peopleOf(solo))[0]?.last_sign_in_at, null);
-  await run((sql) => createSession(sql, randomBytes(32), id, null));
+  await run((sql) => createSession(sql, { digest: randomBytes(32), userId: id }));
   t.type((await peopleOf(solo))[0]?.last_sign_in_at, Date);
   t.equal(await entries(), 1);
   await run((sql) => setRole(sql, solo, id, 'owner'));
