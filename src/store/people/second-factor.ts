@@ -44,7 +44,9 @@ const COLUMNS = ['secret', 'pending', 'last_step', 'wrong', 'closed_until'] as c
 /** Changes columns of a user's row; those that are absent stay as they are. */
 export async function setFactor(sql: Sql, userId: string, changes: Partial<FactorRow>): Promise<void> {
   const { recovery } = changes;
-  const more = recovery === undefined ? {} : { recovery: sql`${[...recovery]}::bytea[]` };
+  // as texts: the driver takes a list of bytes for bytes
+  const hex = recovery?.map((digest) => digest.toString('hex'));
+  const more = hex && { recovery: sql`array(select decode(code, 'hex') from unnest(${hex}::text[]) as code)` };
   await sql`update second_factors set ${given(sql, changes, COLUMNS, more)} where user_id = ${userId}`;
 }
 
