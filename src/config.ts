@@ -156,7 +156,7 @@ const TABLE = {
     'mail server for budget alerts and invitations: smtp://user:password@host:587 or smtps://…:465', ['ALERT_FROM']),
   alertFrom: optional('ALERT_FROM', 'none', mailAddress, 'address that the e-mails come from', ['SMTP_URL']),
   alertTo: optional('ALERT_TO', 'none', mailAddresses,
-    'addresses that get every budget alert besides owners and administrators of the company: a@b.example,c@d.example', ['SMTP_URL']),
+    'addresses that get the budget alerts of every company, at 50, 80 and 100 % and by forecast: a@b.example,c@d.example', ['SMTP_URL']),
   otlpUrl: optional('OTEL_EXPORTER_OTLP_ENDPOINT', 'no traces', address,
     'base address of an OpenTelemetry collector (OTLP over HTTP, JSON); /v1/traces is appended'),
   otlpHeaders: secret('OTEL_EXPORTER_OTLP_HEADERS', 'none', headers,

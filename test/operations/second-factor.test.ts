@@ -12,9 +12,9 @@ import {
   takeCode,
   turnOff,
 } from '../../src/operations/second-factor.ts';
+import type { Sql } from '../../src/store/connection/pool.ts';
 import { createSession, findSession } from '../../src/store/people/session.ts';
 import { createUser } from '../../src/store/people/user.ts';
-import type { Sql } from '../../src/store/connection/pool.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { base32Bytes, totp } from '../support/totp.ts';
 
@@ -141,7 +141,9 @@ t.test('five wrong codes close it for a quarter of an hour, then twice as long, 
   }
   const [{ pause }] = await change(
     (sql) =>
-      sql<[{ pause: number }]>`select extract(epoch from closed_until - to_timestamp(${(at - 2 * 86_400_000) / 1000}))::integer as pause
+      sql<
+        [{ pause: number }]
+      >`select extract(epoch from closed_until - to_timestamp(${(at - 2 * 86_400_000) / 1000}))::integer as pause
         from second_factors where user_id = ${user.user_id}`,
   );
   t.equal(pause, 86_400);
@@ -176,7 +178,9 @@ t.test('secrets are stored encrypted, for one person, and codes as digests; the 
   const { user, secret, recovery, uri } = await withFactor(t);
   const other = await withFactor(t);
   const [{ all }] = await change(
-    (sql) => sql<[{ all: string }]>`select concat((select json_agg(f) from second_factors f), (select json_agg(a) from audit_log a),
+    (sql) => sql<
+      [{ all: string }]
+    >`select concat((select json_agg(f) from second_factors f), (select json_agg(a) from audit_log a),
       (select json_agg(u) from users u)) as all`,
   );
   const base32 = new URL(uri).searchParams.get('secret')?.toLowerCase() as string;

@@ -117,7 +117,11 @@ t.test('assistants, users, people and invitations', async (t) => {
   t.equal((await call('getPerson', { ...at, user: person.id })).role, 'administrator');
   const { data: people } = await call('listPeople', at);
   t.same(people.map(({ role }: { role: string }) => role).sort(), ['administrator', 'owner']);
-  const receiver = await call('createAlertReceiver', at, { email: 'Paul@south.example', percents: [90, 75], forecast: false });
+  const receiver = await call('createAlertReceiver', at, {
+    email: 'Paul@south.example',
+    percents: [90, 75],
+    forecast: false,
+  });
   t.match(receiver, { email: 'paul@south.example', percents: [75, 90], is_person: true });
   await call('changeAlertReceiver', { ...at, receiver: receiver.id }, { forecast: true });
   const told = { percents: [75, 90], forecast: true };

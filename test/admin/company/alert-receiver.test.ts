@@ -21,7 +21,8 @@ const BOOKS = 'books@accountants.example';
 const rows = () =>
   sql`select email, percents, forecast, confirmed_at is not null as agreed from alert_receivers where company_id = ${company}
     order by email nulls first`;
-const idOf = async (email: string) => (await sql`select id from alert_receivers where email = ${email}`)[0]?.id as string;
+const idOf = async (email: string) =>
+  (await sql`select id from alert_receivers where email = ${email}`)[0]?.id as string;
 const plain = (text: string) => text.replaceAll(/=\r\n/g, '').replaceAll('=3D', '=');
 
 async function linkTo(email: string, path: RegExp): Promise<string> {
@@ -29,17 +30,27 @@ async function linkTo(email: string, path: RegExp): Promise<string> {
     const mail = mailbox.mails.findLast(({ to, text }) => to.includes(email) && path.test(plain(text)));
     return mail && path.exec(plain(mail.text))?.[0];
   };
-  return (await until(async () => linkIn(), `a link to ${email}`, (link) => link !== undefined)) as string;
+  return (await until(
+    async () => linkIn(),
+    `a link to ${email}`,
+    (link) => link !== undefined,
+  )) as string;
 }
 
 t.test('without a line the page says who is told; owners alone open it', async (t) => {
-  t.match(textOf(await owner.get(base)), /Owners and administrators who have no line of their own 50, 80 and 100 %, and the forecast/);
+  t.match(
+    textOf(await owner.get(base)),
+    /Owners and administrators who have no line of their own 50, 80 and 100 %, and the forecast/,
+  );
   t.match((await owner.get(`/companies/${company}/settings`)).text, `href="${base}"`);
   t.equal((await (await signedIn(office, 'administrator')).get(base)).status, 403);
 });
 
 t.test('percentages are chosen for owners and administrators, and for one of the people', async (t) => {
-  t.equal((await owner.post(base, { email: '', percents: '90, 75' })).headers.get('location'), `${base}?done=receiver-added`);
+  t.equal(
+    (await owner.post(base, { email: '', percents: '90, 75' })).headers.get('location'),
+    `${base}?done=receiver-added`,
+  );
   t.equal((await owner.post(base, { email: people.member, percents: '25%', forecast: 'true' })).status, 303);
   t.same(
     [...(await rows())],
@@ -84,7 +95,8 @@ t.test('an address outside the company is sent a link, which its reader has to u
   t.same((await rows()).at(-1)?.agreed, true);
   t.equal((await reader.get(pathname)).status, 404, 'it works once');
   t.match(textOf(await owner.get(base)), /books@accountants\.example 100 % agreed on/);
-  const [entry] = await sql`select actor, after from audit_log where subject = 'alert_receivers' order by id desc limit 1`;
+  const [entry] =
+    await sql`select actor, after from audit_log where subject = 'alert_receivers' order by id desc limit 1`;
   t.match(entry, { actor: BOOKS, after: { email: BOOKS } });
   t.notMatch(JSON.stringify(await sql`select * from audit_log`), pathname.slice(-43));
   t.notMatch(office.logged.join(''), pathname.slice(-43));
@@ -113,7 +125,10 @@ t.test('each of its e-mails has a link that ends them', async (t) => {
   t.notMatch(mailOf(alert, pages, id).text, '/usage', 'its reader cannot sign in');
   t.notMatch(mailOf(alert, pages).text, 'alert-receiver');
   const reader = new Person(office.adminUrl);
-  t.match(textOf(await reader.get(`/alert-receiver/stop/${id}`)), /books@accountants\.example gets the budget alerts of Nordlicht Verlag/);
+  t.match(
+    textOf(await reader.get(`/alert-receiver/stop/${id}`)),
+    /books@accountants\.example gets the budget alerts of Nordlicht Verlag/,
+  );
   t.match(textOf(await reader.post(`/alert-receiver/stop/${id}`)), /No more is sent/);
   t.equal((await sql`select from alert_receivers where email = ${BOOKS}`).length, 0);
   t.equal((await reader.get(`/alert-receiver/stop/${id}`)).status, 404);
@@ -165,7 +180,11 @@ t.test('a company asks few addresses in a short time, and has at most twenty lin
 t.test('programs add people of the company, and nobody else', async (t) => {
   const token = await newToken(office, { company_id: company });
   const at = `/companies/${company}/alert-receivers`;
-  const outside = await send(office, token, ['POST', at], { email: 'x@elsewhere.example', percents: [50], forecast: false });
+  const outside = await send(office, token, ['POST', at], {
+    email: 'x@elsewhere.example',
+    percents: [50],
+    forecast: false,
+  });
   t.match(outside, { status: 409, body: { detail: /none of the company's people/ } });
   t.equal((await rows()).length, 0, 'nothing is left of it');
   const inside = await send(office, token, ['POST', at], { email: people.member, percents: [50], forecast: false });

@@ -67,7 +67,8 @@ t.test('the provider is the second factor of who signs in by it; with the passwo
   await through(person);
   t.equal((await person.get('/account')).status, 200);
   t.match((await person.get('/account/sessions')).text, 'your organisation');
-  const [session] = await office.sql`select second_factor from sessions where user_id = ${id} order by created_at desc limit 1`;
+  const [session] =
+    await office.sql`select second_factor from sessions where user_id = ${id} order by created_at desc limit 1`;
   t.equal(session?.second_factor, 'provider');
   const typed = new Person(office.adminUrl);
   await typed.signIn(office.people.owner);

@@ -29,7 +29,7 @@ async function freshCode(secret: Buffer, email: string, of: Office = office): Pr
 }
 
 const secretIn = ({ text }: Page) => base32Bytes(/id="secret"[^>]*>([^<]+)</.exec(text)?.[1] as string);
-const codesIn = ({ text }: Page) => (/id="codes"[^>]*>([^<]+)</.exec(text)?.[1] as string).split('\n');
+const codesIn = ({ text }: Page) => `${/id="codes"[^>]*>([^<]+)</.exec(text)?.[1]}`.split('\n');
 const to = (page: Page) => page.headers.get('location');
 
 async function signIn(email: string, of: Office = office): Promise<Person> {
@@ -49,8 +49,12 @@ async function setUp(email: string, of: Office = office) {
 
 async function mailTo(email: string, subject: RegExp, box = mailbox): Promise<string> {
   const found = () => box.mails.find((mail) => mail.to.includes(email) && subject.test(mail.text));
-  const mail = await until(async () => found(), `an e-mail to ${email}: ${subject}`, (each) => each !== undefined);
-  return (mail?.text as string).replaceAll(/=?\r\n/g, (end) => (end.startsWith('=') ? '' : ' '));
+  const mail = await until(
+    async () => found(),
+    `an e-mail to ${email}: ${subject}`,
+    (each) => each !== undefined,
+  );
+  return `${mail?.text}`.replaceAll(/=?\r\n/g, (end) => (end.startsWith('=') ? '' : ' '));
 }
 
 t.test('it is set up with the password and a first code, and recovery codes are shown once', async (t) => {
@@ -81,7 +85,10 @@ t.test('it is set up with the password and a first code, and recovery codes are 
     and after ->> 'second_factor_since' is not null order by id desc limit 1`;
   t.match(entry, { actor: owner, company_id: office.customer.company, after: { recovery_codes: 10 } });
   t.match(textOf(await person.get(`/companies/${office.customer.company}/audit`)), /second_factor_since/);
-  t.match(textOf(await person.get(`/companies/${office.customer.company}/people`)), /owen@customer\.example owner[^@]* on /);
+  t.match(
+    textOf(await person.get(`/companies/${office.customer.company}/people`)),
+    /owen@customer\.example owner[^@]* on /,
+  );
 });
 
 t.test('after the password nothing is let in but the code; it is led to what was asked for', async (t) => {
@@ -100,7 +107,11 @@ t.test('after the password nothing is let in but the code; it is led to what was
     const { status } = await person.post(path, { csrf: '', 'sign-in.code': '' });
     t.equal(status, 303, path);
   }
-  t.equal((await sql`select from users where email = ${administrator} and last_sign_in_at > now() - interval '1 minute'`).length, 1);
+  t.equal(
+    (await sql`select from users where email = ${administrator} and last_sign_in_at > now() - interval '1 minute'`)
+      .length,
+    1,
+  );
   const half = person.cookies.get('tollgate');
   t.match((await person.get(asked)).text, /autocomplete="one-time-code"/);
   const wrong = await person.post('/sign-in/code', { next: page, 'sign-in.code': '12' });
@@ -136,7 +147,9 @@ t.test('a form that was sent meanwhile is kept until the code is given', async (
   t.match(unreadable.text, /cannot be read/);
   t.match(unreadable.text, /name="budget" value="1234"/);
   t.notMatch(unreadable.text, totp(secret, Date.now()));
-  const [{ recovery }] = await sql<[{ recovery: string }]>`update second_factors set recovery = array[sha256('abcdabcdabcdabcd')]
+  const [{ recovery }] = await sql<
+    [{ recovery: string }]
+  >`update second_factors set recovery = array[sha256('abcdabcdabcdabcd')]
     where user_id = ${user} returning 'ABCD-abcd-abcd-abcd' as recovery`;
   const back = await person.send(settings, { user, budget: '1234', 'sign-in.code': '', 'sign-in.recovery': recovery });
   t.equal(back.status, 200);
@@ -197,7 +210,11 @@ t.test('five wrong codes are told by e-mail, and close it for app codes from eve
     await person.post('/sign-in/code', { 'sign-in.code': totp(secret, Date.now() + 3_600_000 * (i + 1)) });
   }
   t.match(await mailTo(owner, /Wrong codes were given/), /knows your password/);
-  t.equal((await person.post('/sign-in/code', { 'sign-in.code': totp(secret, Date.now()) })).status, 429, 'this address');
+  t.equal(
+    (await person.post('/sign-in/code', { 'sign-in.code': totp(secret, Date.now()) })).status,
+    429,
+    'this address',
+  );
   const [{ closed }] = await sql<[{ closed: boolean }]>`
     select closed_until > now() + interval '14 minutes' as closed from second_factors
     where user_id = (select id from users where email = ${owner})`;
@@ -255,7 +272,9 @@ t.test('where all must have one, sessions that are there are asked at the next r
   const off = await done.post(`${PATH}/off`, { 'sign-in.code': await freshCode(secret, strict.people.owner, strict) });
   t.equal(off.status, 422);
   t.match(off.text, /cannot be turned off/);
-  const signedOut = await person.post('/sign-out', { csrf: /name="csrf" value="([^"]+)"/.exec((await person.get('/sign-in/code')).text)?.[1] as string });
+  const signedOut = await person.post('/sign-out', {
+    csrf: /name="csrf" value="([^"]+)"/.exec((await person.get('/sign-in/code')).text)?.[1] as string,
+  });
   t.equal(to(signedOut), '/sign-in?done=signed-out', 'whoever gives no code may go');
 
   const token = await newToken(strict);

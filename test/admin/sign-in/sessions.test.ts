@@ -35,11 +35,16 @@ t.test('it tells browsers in plain words, when each began and was used, and whic
 
 t.test('one is ended, or all others, and never those of somebody else', async (t) => {
   const desk = await signIn(owner, FIREFOX);
-  const [phone, tablet] = [await signIn(owner, IPHONE), await signIn(owner, IPHONE.replace('iPhone', 'iPad'))];
+  const [phone, tablet] = [
+    await signIn(owner, IPHONE),
+    await signIn(owner, IPHONE.replace('iPhone; CPU iPhone OS', 'iPad; CPU OS')),
+  ];
   const other = await signIn(administrator, FIREFOX);
   const idOf = async (browser: string, email: string) =>
-    (await sql`select s.id from sessions s join users u on u.id = user_id where browser = ${browser} and email = ${email}
-      order by s.created_at desc`)[0]?.id as string;
+    (
+      await sql`select s.id from sessions s join users u on u.id = user_id where browser = ${browser} and email = ${email}
+      order by s.created_at desc`
+    )[0]?.id as string;
   await desk.post(`/account/sessions/${await idOf('Firefox on Windows', administrator)}/end`);
   t.ok(await isLive(other));
   const ended = await desk.post(`/account/sessions/${await idOf('Safari on an iPhone', owner)}/end`);
@@ -60,10 +65,16 @@ t.test('names of browsers are those that people know', async (t) => {
     [`Mozilla/5.0 (Windows NT 10.0; Win64; x64) ${chrome} Safari/537.36 Edg/141.0.0.0`, 'Edge on Windows'],
     [`Mozilla/5.0 (Windows NT 10.0) ${chrome} Safari/537.36 OPR/120.0.0.0`, 'Opera on Windows'],
     [`Mozilla/5.0 (Linux; Android 10; K) ${chrome} Mobile Safari/537.36`, 'Chrome on Android'],
-    [`Mozilla/5.0 (Linux; Android 14; SM-S921B) SamsungBrowser/28.0 ${chrome} Mobile Safari/537.36`, 'Samsung Internet on Android'],
+    [
+      `Mozilla/5.0 (Linux; Android 14; SM-S921B) SamsungBrowser/28.0 ${chrome} Mobile Safari/537.36`,
+      'Samsung Internet on Android',
+    ],
     [`Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) ${chrome} Safari/537.36`, 'Chrome on ChromeOS'],
     ['Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0', 'Firefox on Linux'],
-    ['Mozilla/5.0 (iPhone; CPU iPhone OS 18_0) AppleWebKit/605.1.15 CriOS/141.0 Mobile/15E148 Safari/604.1', 'Chrome on an iPhone'],
+    [
+      'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0) AppleWebKit/605.1.15 CriOS/141.0 Mobile/15E148 Safari/604.1',
+      'Chrome on an iPhone',
+    ],
     [FIREFOX, 'Firefox on Windows'],
     [IPHONE, 'Safari on an iPhone'],
     ['Firefox/1.0', 'Firefox'],

@@ -180,7 +180,10 @@ t.test('reset-second-factor takes it away, ends the sessions and tells the perso
       from users where id = ${id}`,
   );
   t.same(left, { second_factor_since: null, recovery_codes: 0, factors: 0, sessions: 0 });
-  const [entry] = await db.run(5000, (sql) => sql`select actor from audit_log where subject_id = ${id} order by id desc limit 1`);
+  const [entry] = await db.run(
+    5000,
+    (sql) => sql`select actor from audit_log where subject_id = ${id} order by id desc limit 1`,
+  );
   t.equal(entry?.actor, 'cli');
 });
 

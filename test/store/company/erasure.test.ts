@@ -231,7 +231,9 @@ t.test('an owner erases somebody from the own company, and from no other', async
     await sql`insert into alert_receivers (company_id, email, percents, forecast) values (${other.company}, ${bob}, '{50}', true)`;
   });
   const elsewhere = async () =>
-    traces(await everything(), [bob]).filter((line) => !/^(audit_log|users|invitations)/.test(line)).sort();
+    traces(await everything(), [bob])
+      .filter((line) => !/^(audit_log|users|invitations)/.test(line))
+      .sort();
   const log = (own: boolean) =>
     run((sql) => sql`select * from audit_log where (company_id is not distinct from ${company}) = ${own} order by id`);
   const others = await log(false);
@@ -247,7 +249,10 @@ t.test('an owner erases somebody from the own company, and from no other', async
   const [user] = await run((sql) => sql`select from users where email = ${bob}`);
   t.equal(user, undefined);
   t.equal(await ledger(), before);
-  await t.rejects(change((sql) => erasePerson(sql, bob, false, company)), { message: /is stored nowhere/ });
+  await t.rejects(
+    change((sql) => erasePerson(sql, bob, false, company)),
+    { message: /is stored nowhere/ },
+  );
   t.ok((await change((sql) => erasePerson(sql, bob, false))).rows.api_keys, 'an operator erases everywhere');
   t.same(traces(await everything(), [bob]), []);
 });

@@ -9,7 +9,9 @@ const MS = 10_000;
 // on the first day of a month, on which there are no forecasts: this now() is found before the server's own
 const { url, db: plain } = await testDatabase(t);
 await plain.run(MS, (sql) =>
-  sql.unsafe(`create function public.now() returns timestamptz language sql stable as 'select timestamptz ''2026-11-01T12:00:00Z''';`),
+  sql.unsafe(
+    `create function public.now() returns timestamptz language sql stable as 'select timestamptz ''2026-11-01T12:00:00Z''';`,
+  ),
 );
 const db = openDatabase({ url: `${url}${url.includes('?') ? '&' : '?'}search_path=public,pg_catalog` });
 t.teardown(() => db.close());
@@ -20,10 +22,13 @@ const OPS = 'ops@tollgate.example';
 let companies = 0;
 
 /** A company with a budget of 100 EUR, people of each role, and some lines. */
-async function company(lines: readonly { email: string | null; percents: number[]; forecast?: boolean; agreed?: boolean }[]) {
+async function company(
+  lines: readonly { email: string | null; percents: number[]; forecast?: boolean; agreed?: boolean }[],
+) {
   const domain = `c${++companies}.example`;
   const [row] = await run(
-    (sql) => sql<[{ id: string }]>`insert into companies (name, monthly_budget_eur) values (${domain}, 100) returning id`,
+    (sql) =>
+      sql<[{ id: string }]>`insert into companies (name, monthly_budget_eur) values (${domain}, 100) returning id`,
   );
   const { id } = row as { id: string };
   const at = (name: string) => `${name}@${domain}`;
@@ -41,7 +46,9 @@ async function company(lines: readonly { email: string | null; percents: number[
     id,
     /** Spends so much of the budget, and returns who was told at which threshold, in words. */
     async spend(eur: number): Promise<string[]> {
-      await run((sql) => sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${id}, '2026-11-01', ${eur})`);
+      await run(
+        (sql) => sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${id}, '2026-11-01', ${eur})`,
+      );
       const before = await deliveries();
       await store.look(null, { webhook: true, email: true, operators: [OPS] });
       return (await deliveries()).filter((each) => !before.includes(each));
@@ -147,8 +154,13 @@ t.test('the table takes no other percentages, and an address once', async (t) =>
     );
   await t.rejects(add('a@b.example', [0]));
   await t.rejects(add('a@b.example', [101]));
-  await t.rejects(add('a@b.example', Array.from({ length: 11 }, (_, i) => i + 1)));
-  await t.rejects(add(`books@c${companies}.example`, [50]), { constraint: 'alert_receivers_once' });
+  await t.rejects(
+    add(
+      'a@b.example',
+      Array.from({ length: 11 }, (_, i) => i + 1),
+    ),
+  );
+  await t.rejects(add(`books@c${companies}.example`, [50]), { message: /alert_receivers_once/ });
   await add(null, [50]);
-  await t.rejects(add(null, [60]), { constraint: 'alert_receivers_once' });
+  await t.rejects(add(null, [60]), { message: /alert_receivers_once/ });
 });

@@ -7,7 +7,19 @@ import { testDatabase } from '../../support/postgres.ts';
 
 const MS = 10_000;
 /** Types that keep no text. All others may, also those that come later. */
-const NO_TEXT = ['bool', 'date', 'float8', 'int2', 'int4', 'int8', 'interval', 'numeric', 'timestamptz', 'uuid', 'xid8'];
+const NO_TEXT = [
+  'bool',
+  'date',
+  'float8',
+  'int2',
+  'int4',
+  'int8',
+  'interval',
+  'numeric',
+  'timestamptz',
+  'uuid',
+  'xid8',
+];
 
 const LISTED = new Map(KEPT.flatMap(({ tables }) => Object.entries(tables)));
 
@@ -28,7 +40,9 @@ async function differences(db: Database): Promise<string[]> {
     if (there === undefined) return `${table} is on the list, and not there`;
     return [
       ...there.filter((column) => !listed.includes(column)).map((column) => `${table}.${column} is not on the list`),
-      ...listed.filter((column) => !there.includes(column)).map((column) => `${table}.${column} is on the list, and not there`),
+      ...listed
+        .filter((column) => !there.includes(column))
+        .map((column) => `${table}.${column} is on the list, and not there`),
     ];
   });
   return differing.sort();
