@@ -65,7 +65,7 @@ function receiverTable(c: PageContext, base: string, rows: readonly (AlertReceiv
       State: (row) => stateOf(c, row),
       Actions: (row) =>
         !mayWrite || row === null
-          ? muted(row === null ? 'as long as there is no line' : 'none')
+          ? muted(row === null ? 'add a line to change it' : 'none')
           : html`<span class="row-actions"><a class="button quiet" href="${base}/${row.id}">Change<span class="sr"> what ${nameOf(row)} are told</span></a>
 ${isWaiting(row) ? button(c, `${base}/${row.id}/ask`, 'Send the link again', row) : ''}${button(c, `${base}/${row.id}/remove`, 'Remove', row)}</span>`,
     },

@@ -10,6 +10,7 @@ import {
   turnOff,
 } from '../../operations/second-factor.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
+import { countRecoveryCodes } from '../../store/people/second-factor.ts';
 import { tellOfFactor } from '../company/mail.ts';
 import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
@@ -38,7 +39,10 @@ export const secondFactorRoutes: readonly Route[] = [
 async function factorPage(c: PageContext, form: Form): Promise<Response> {
   const { services, session } = c.var;
   const { user } = session;
-  const setup = await read(c, (sql) => pendingSetup(sql, user, services.secondFactor));
+  const [setup, left] = await read(c, async (sql) => [
+    await pendingSetup(sql, user, services.secondFactor),
+    await countRecoveryCodes(sql, user.user_id),
+  ]);
   const isOn = user.second_factor_since !== null;
   const isRequired = mustHaveFactor(user.role, services.secondFactor);
   const body = html`<h1>Second factor</h1>
@@ -46,7 +50,7 @@ ${isRequired && !isOn ? html`<p class="notice warn-notice">This service requires
 <p class="lead">After your password, signing in asks for a code that an app on your phone shows. ${
     isOn ? html`It has been so since ${c.var.format.instant(user.second_factor_since as Date)}.` : ''
   }</p>
-${setup !== null ? setupCard(c, form, setup) : isOn ? onCards(c, form, isRequired) : offCard(c, form)}
+${setup !== null ? setupCard(c, form, setup) : isOn ? onCards(c, form, isRequired, left) : offCard(c, form)}
 <p><a href="/account">Your account</a></p>`;
   return page(c, 'Second factor', body);
 }
@@ -96,12 +100,12 @@ ${field(state, { name: 'sign-in.code', label: 'Code of your app', required: true
 <form method="post" action="${PATH}/cancel" class="actions">${csrfInput(c)}<button class="quiet">Stop, and change nothing</button></form></section>`;
 }
 
-function onCards(c: PageContext, form: Form, isRequired: boolean): Html {
+function onCards(c: PageContext, form: Form, isRequired: boolean, left: number): Html {
   const codes = formState(form, `${PATH}/codes`);
   const move = formState(form, PATH);
   const turnedOff = formState(form, `${PATH}/off`);
   return html`<section class="card"><h2>Recovery codes</h2>${codes.summary}
-<p>They let you in when you do not have your phone. New ones end those you have.</p>
+<p>They let you in when you do not have your phone. You have ${left === 0 ? 'none' : left} left. New ones end those you have.</p>
 ${openIf(
   codes,
   'Make new recovery codes',

@@ -32,6 +32,12 @@ export async function findPending(sql: Sql, userId: string): Promise<Buffer | nu
   return row?.pending ?? null;
 }
 
+/** How many recovery codes a user has left. */
+export async function countRecoveryCodes(sql: Sql, userId: string): Promise<number> {
+  const [row] = await sql<{ left: number }[]>`select recovery_codes as left from users where id = ${userId}`;
+  return row?.left ?? 0;
+}
+
 /** Stores the secret that waits for its first code; null: takes it away. */
 export async function setPending(sql: Sql, userId: string, pending: Buffer | null): Promise<void> {
   await sql`

@@ -180,6 +180,7 @@ t.test('a recovery code lets in once, and is told by e-mail; new ones and turnin
   t.equal(to(await other.post('/sign-in/code', { 'sign-in.recovery': codes[0] as string })), '/');
   t.match(await mailTo(member, /recovery code was used/), /9 are left/);
   t.equal((await other.get('/account')).status, 200);
+  t.match(textOf(await other.get(PATH)), /You have 9 left/);
   const third = await signIn(member);
   t.match((await third.post('/sign-in/code', { 'sign-in.recovery': codes[0] as string })).text, /used already/);
 
