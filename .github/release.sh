@@ -1,8 +1,8 @@
 #!/bin/sh
-# The steps of a release, each by its name: check, package, image, try_package, publish. The workflow runs them one by one.
+# The steps of a release, each by its name: check, kept, package, image, try_package, publish. The workflow runs them one by one.
 # `sh .github/release.sh dry-run [vX.Y.Z]` does all that publishes nothing, in a copy of HEAD, and says what it leaves out.
 set -eu
-step=${1:?check, package, image, publish or dry-run}
+step=${1:?check, kept, package, image, try_package, publish or dry-run}
 version=$(node -p "require('./package.json').version")
 tag=${2:-${TAG:-v$version}}
 out=${RELEASE_DIR:-release}
@@ -15,6 +15,13 @@ check() { # the tag is the version, and the changelog has it
   awk -v heading="## [$version]" 'index($0, heading) == 1 { on = 1; next } /^## / { on = 0 } on' \
     .github/CHANGELOG.md > "$out/notes.md"
   grep -q . "$out/notes.md" || { echo "the changelog has nothing below \"## [$version]\"" >&2; exit 1; }
+}
+
+kept() { # what a release before brought to databases is as it was: an applied file that changed is refused at start
+  last=$(git describe --tags --abbrev=0 --match 'v*' --exclude "$tag" 2> /dev/null) || { echo 'no release before'; return; }
+  changed=$(git diff --name-status "$last" -- sql/schema sql/migrations | grep -v '^A.*sql/migrations/[0-9]') || return 0
+  printf 'changed since %s, and must not; write a migration instead:\n%s\n' "$last" "$changed" >&2
+  exit 1
 }
 
 package() { # the tarball, what is in it, and the chart
@@ -46,16 +53,8 @@ image() { # of this machine's processor: nothing is emulated
   docker save "tollgate:$version" | gzip > "$out/tollgate-$version-image-linux-$arch.tar.gz"
 }
 
-try_package() { # as somebody installs it, in an empty folder
-  app=$(mktemp -d)
-  echo '{ "type": "module" }' > "$app/package.json"
-  npm install --silent --prefix "$app" "./$out/tollgate-$version.tgz"
-  # NODES names more programs, such as "/opt/node22/bin/node /opt/node24/bin/node"
-  for node in node ${NODES:-}; do
-    (cd "$app" && "$node" node_modules/tollgate/dist/main.js --version &&
-      "$node" -e "import('tollgate').then(({ createGateway }) => console.log(process.version, typeof createGateway))")
-  done
-  rm -rf "$app"
+try_package() { # as somebody installs it, in an empty folder; NODES names more programs, "/opt/node22/bin/node …"
+  node .github/try-package.mjs "$out/tollgate-$version.tgz" node ${NODES:-}
 }
 
 publish() { # what cannot be taken back
@@ -65,11 +64,14 @@ publish() { # what cannot be taken back
 }
 
 dry_run() {
+  repository=$PWD
   copy=$(mktemp -d)
   trap 'rm -rf "$copy"' EXIT
   git archive HEAD | tar -x -C "$copy"
   cd "$copy"
+  rm -rf node_modules # "npm ci" empties it, also where a link leads
   (check) || echo "a release would end here" >&2
+  (cd "$repository" && kept) || echo "a release would end here" >&2
   package
   if command -v docker > /dev/null && docker info > /dev/null 2>&1 && docker pull -q "$(sed -n 's/^ARG NODE_IMAGE=//p' Dockerfile | head -n 1)" > /dev/null 2>&1
   then image; else echo 'left out: the image, for want of docker or of its base'; fi
@@ -80,7 +82,7 @@ dry_run() {
 }
 
 case $step in
-  check | package | image | try_package | publish) $step ;;
+  check | kept | package | image | try_package | publish) $step ;;
   dry-run) dry_run ;;
   *) echo "no such step: $step" >&2; exit 64 ;;
 esac

@@ -1,6 +1,15 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -52,9 +61,10 @@ function makeBase(t: Test): void {
   run('debootstrap', '--variant=minbase', '--include=libatomic1,libstdc++6', 'bookworm', folder);
   const local = join(folder, 'usr/local');
   run('cp', '-L', process.execPath, join(local, 'bin/node'));
-  const npm = run('npm', 'root', '--global');
+  // npm lies beside its own command: "npm root --global" tells of the Node that comes first in PATH
+  const npm = join(realpathSync(run('which', 'npm')), '../..');
   mkdirSync(join(local, 'lib/node_modules'), { recursive: true });
-  run('cp', '-a', join(npm, 'npm'), join(local, 'lib/node_modules/npm'));
+  run('cp', '-a', npm, join(local, 'lib/node_modules/npm'));
   run('ln', '-s', '../lib/node_modules/npm/bin/npm-cli.js', join(local, 'bin/npm'));
   const container = run('buildah', 'from', 'scratch');
   run('buildah', 'copy', '--quiet', container, folder, '/');

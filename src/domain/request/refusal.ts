@@ -19,6 +19,9 @@ const MESSAGE = /[{,]\s*(['"])(?:message|msg)\1\s*:\s*(['"])((?:(?!\2)[^\\]|\\.)
 const ROUTING =
   /(?<![\s,.;])[\s,.;]*\b(?:received model group|available model group|no fallback model|(?:context_window_)?fallbacks?\s*=|model_group\s*=|litellm retried).*$/is;
 
+/** What llama.cpp's JSON library puts before its words, also behind the name of a member. */
+const PARSER = /\[json\.exception\.\w+\.\d+\]\s*/g;
+
 /**
  * The reason inside a text of at most MAX_REASON characters: without class names, status codes, dicts around it, and
  * words about routing.
@@ -37,7 +40,7 @@ export function innerReason(text: string): string {
     if (next === reason) break;
     reason = next;
   }
-  return reason.replace(ROUTING, '').trim();
+  return reason.replace(ROUTING, '').replace(PARSER, '').trim();
 }
 
 function unescaped(text: string): string {
@@ -81,6 +84,7 @@ export function isOfAccount(message: string, code: string): boolean {
 const ACCOUNT_CODES: ReadonlySet<string> = new Set([
   'budget_exceeded', 'insufficient_quota', 'billing_hard_limit_reached', 'billing_not_active', 'arrearage',
   'account_deactivated', 'invalid_api_key', 'model.accessdenied', 'unsupported_country_region_territory',
+  'no_db_connection', // LiteLLM without a database, of any key but its master key
 ]);
 
 const ACCOUNT: readonly RegExp[] = [

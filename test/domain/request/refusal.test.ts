@@ -279,3 +279,13 @@ t.test('a router that gave up waiting for its provider tells of a timeout, which
   const late = failure(error('litellm.Timeout: APITimeoutError - Request timed out. Error_str: timed out'), 408);
   t.match(late, { status: 504, code: 'upstream_timeout', retry: false, message: 'The model took too long to answer.' });
 });
+
+t.test('llama.cpp and LiteLLM, as they answer', async (t) => {
+  const type = "Field 'temperature': [json.exception.type_error.302] type must be number, but is string";
+  const shown = "Field 'temperature': type must be number, but is string";
+  t.match(failure(error(type)), { name: 'invalid_request', message: shown });
+  const wrapped = `litellm.BadRequestError: OpenAIException - ${type}. Received Model Group=tiny\nAvailable Model Group Fallbacks=None`;
+  t.match(failure(error(wrapped)), { name: 'invalid_request', message: shown });
+  // a wrong master key, where LiteLLM has no database to look a key up in
+  t.match(failure(error('No connected db.', { type: 'no_db_connection' })), { name: 'upstream_error', status: 502 });
+});
