@@ -14,6 +14,7 @@ const REFUSED =
 const ON_COORDINATOR = [
   'admin_tokens',
   'alert_lease',
+  'alert_receivers',
   'api_keys',
   'api_usage_set_aside',
   'assistants',
@@ -39,6 +40,7 @@ const ON_COORDINATOR = [
   'personal_data',
   'schema_migrations',
   'seal_checkpoints',
+  'second_factors',
   'sessions',
   'settings',
   'statement_rows',
