@@ -15,7 +15,7 @@ import { change, mayNow, type PageContext, param, type Route, read, readOfCompan
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
+import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
 import { countInvitation } from './invite.ts';
 import { sendMail } from './mail.ts';
 
@@ -30,6 +30,7 @@ export const alertRoutes: readonly Route[] = [
   { method: 'GET', path: ONE, ...WRITE, handle: editPage },
   { method: 'POST', path: ONE, ...WRITE, handle: save, page: editPage },
   { method: 'POST', path: `${ONE}/ask`, ...WRITE, permits: 'mails', handle: again, page: listPage },
+  { method: 'GET', path: `${ONE}/remove`, ...WRITE, handle: removePage },
   { method: 'POST', path: `${ONE}/remove`, ...WRITE, handle: remove },
 ];
 
@@ -67,7 +68,7 @@ function receiverTable(c: PageContext, base: string, rows: readonly (AlertReceiv
         !mayWrite || row === null
           ? muted(row === null ? 'add a line to change it' : 'none')
           : html`<span class="row-actions"><a class="button quiet" href="${base}/${row.id}">Change<span class="sr"> what ${nameOf(row)} are told</span></a>
-${isWaiting(row) ? button(c, `${base}/${row.id}/ask`, 'Send the link again', row) : ''}${button(c, `${base}/${row.id}/remove`, 'Remove', row)}</span>`,
+${isWaiting(row) ? button(c, `${base}/${row.id}/ask`, 'Send the link again', row) : ''}<a class="button danger" href="${base}/${row.id}/remove">Remove<span class="sr"> ${nameOf(row)}</span></a></span>`,
     },
   });
 }
@@ -197,6 +198,18 @@ async function save(c: PageContext, form: Form): Promise<Response> {
   form.check();
   await change(c, (sql) => changeReceiver(sql, company, param(c, 'receiver'), choice));
   return c.redirect(`/companies/${company}/alerts?done=saved`, 303);
+}
+
+async function removePage(c: PageContext): Promise<Response> {
+  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, id, param(c, 'receiver')));
+  const base = `/companies/${company.id}/alerts`;
+  const name = receiver.email ?? `the line for ${TEAM.toLowerCase()}`;
+  const text = receiver.is_person
+    ? html`<p>Whoever has no line is told as all owners and administrators are, members nothing. Where there is no line for these either, they are told at 50, 80 and 100 %, and when the forecast passes the budget.</p>`
+    : html`<p>${receiver.email} is told nothing any more. To be told again, its reader has to agree again.</p>`;
+  const body = html`${companyHeading(c, company)}<h1>Remove ${name}?</h1>
+${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: 'Remove', back: base, text })}`;
+  return page(c, `Remove ${name}`, body);
 }
 
 async function remove(c: PageContext): Promise<Response> {

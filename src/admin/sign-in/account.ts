@@ -21,8 +21,8 @@ export const accountRoutes: readonly Route[] = [
   { method: 'GET', path: '/account', action: 'account.use', handle: accountPage },
   { method: 'POST', path: '/account/password', action: 'account.use', handle: setPassword, page: accountPage },
   { method: 'GET', path: '/account/sessions', action: 'account.use', handle: sessionsPage },
-  { method: 'POST', path: '/account/sessions/:session/end', action: 'account.use', handle: endOne },
-  { method: 'POST', path: '/account/sessions/end-others', action: 'account.use', handle: endOthers },
+  { method: 'POST', path: '/account/sessions/:session/sign-out', action: 'account.use', handle: endOne },
+  { method: 'POST', path: '/account/sessions/sign-out-others', action: 'account.use', handle: endOthers },
   { method: 'POST', path: '/sign-out', action: 'account.use', lacking: ['code', 'setup'], handle: signOut },
 ];
 
@@ -96,14 +96,14 @@ async function sessionsPage(c: PageContext): Promise<Response> {
     Actions: ({ id, browser, is_own }: ListedSession) =>
       is_own
         ? muted('sign out above')
-        : html`<form method="post" action="/account/sessions/${id}/end" class="inline">${csrfInput(c)}<button class="quiet">End<span class="sr"> the session of ${browser ?? 'a browser that is not known'}</span></button></form>`,
+        : html`<form method="post" action="/account/sessions/${id}/sign-out" class="inline">${csrfInput(c)}<button class="quiet">Sign out<span class="sr"> of ${browser ?? 'a browser that is not known'}</span></button></form>`,
   };
   const body = html`<h1>Your sessions</h1>
 <p class="lead">A session ends after two hours without use, and after twelve hours. The address of your computer is not kept.</p>
 ${table('Sessions', sessions, { cells }, true)}
 ${
   sessions.length > 1
-    ? html`<form method="post" action="/account/sessions/end-others" class="actions">${csrfInput(c)}<button class="danger">End all others</button></form>`
+    ? html`<form method="post" action="/account/sessions/sign-out-others" class="actions">${csrfInput(c)}<button class="danger">Sign out of all others</button></form>`
     : ''
 }
 <p><a href="/account">Your account</a></p>`;

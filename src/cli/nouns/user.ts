@@ -178,7 +178,7 @@ export const userCommands: readonly Command[] = [
     },
   }),
   command({
-    name: 'user reset-second-factor',
+    name: 'user reset-factor',
     summary: 'take the second factor of a user away and end all sessions of the user',
     options: { email },
     notes:

@@ -45,17 +45,17 @@ t.test('one is ended, or all others, and never those of somebody else', async (t
       await sql`select s.id from sessions s join users u on u.id = user_id where browser = ${browser} and email = ${email}
       order by s.created_at desc`
     )[0]?.id as string;
-  await desk.post(`/account/sessions/${await idOf('Firefox on Windows', administrator)}/end`);
+  await desk.post(`/account/sessions/${await idOf('Firefox on Windows', administrator)}/sign-out`);
   t.ok(await isLive(other));
-  const ended = await desk.post(`/account/sessions/${await idOf('Safari on an iPhone', owner)}/end`);
+  const ended = await desk.post(`/account/sessions/${await idOf('Safari on an iPhone', owner)}/sign-out`);
   t.equal(ended.headers.get('location'), '/account/sessions?done=session-ended');
   t.notOk(await isLive(phone));
   t.ok(await isLive(tablet));
-  t.equal((await desk.post('/account/sessions/end-others')).status, 303);
+  t.equal((await desk.post('/account/sessions/sign-out-others')).status, 303);
   t.notOk(await isLive(tablet));
   t.ok(await isLive(desk));
   t.ok(await isLive(other));
-  t.notMatch((await desk.get('/account/sessions')).text, 'End all others');
+  t.notMatch((await desk.get('/account/sessions')).text, 'Sign out of all others');
 });
 
 t.test('names of browsers are those that people know', async (t) => {

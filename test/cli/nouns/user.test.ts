@@ -156,12 +156,12 @@ t.test('set-password replaces the hash and ends the sessions of the user', async
   t.match(asked, { code: 0, err: 'tollgate: type the password, which is not shown, and press Enter\n' });
 });
 
-t.test('reset-second-factor takes it away, ends the sessions and tells the person', async (t) => {
+t.test('reset-factor takes the second factor away, ends the sessions and tells the person', async (t) => {
   const email = 'administrator@example.com';
   const mailbox = await startMailbox(t);
   const mails = { ...env, SMTP_URL: mailbox.url, ALERT_FROM: 'tollgate@example.com' };
   const reset = (more: Record<string, string> = mails) =>
-    tollgate(['user', 'reset-second-factor', '--email', email, '--json'], { env: more });
+    tollgate(['user', 'reset-factor', '--email', email, '--json'], { env: more });
   t.match(await reset(), { code: 1, err: /has no second factor/ });
   const id = await db.run(5000, async (sql) => {
     const [{ id }] = await sql<[{ id: string }]>`
