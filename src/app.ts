@@ -3,6 +3,7 @@ import { lstat, rm } from 'node:fs/promises';
 import { type AddressInfo, type ListenOptions, Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
+import { adjustedColor, brandSettings } from './admin/process/brand.ts';
 import type { PagesOrigin } from './admin/process/forward.ts';
 import { createAdminListener, type Health } from './admin/process/listener.ts';
 import { secondFactorKeys } from './admin/process/second-factor-key.ts';
@@ -167,11 +168,13 @@ export function openAdmin(
   const { adminHost, adminPort } = config;
   if (adminPort === null) return null;
   const { log } = health;
+  const adjusted = adjustedColor(config);
+  if (adjusted !== null) log.info({}, adjusted);
   const pages = (): PagesOrigin => {
     const keys = secondFactorKeys(config, log);
     const settings = {
       ...pagesSettings(config, addresses(), log.level),
-      secondFactor: { keys, required: config.requireSecondFactor },
+      secondFactor: { keys, required: config.requireSecondFactor as 'operators' | 'all' | null },
     };
     return { log, clock, proxies: config.adminProxies, settings };
   };
@@ -259,6 +262,7 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLe
     requestTrailDays: config.requestTrailDays,
     mail: alertMail === null ? null : { url: alertMail.url, from: alertMail.from },
     oidc: oidc === null ? null : { ...oidc, issuer: oidc.issuer.href },
+    brand: brandSettings(config),
   };
 }
 

@@ -1,3 +1,12 @@
+import {
+  address,
+  addressWithoutPath,
+  encryptedAddress,
+  must,
+  routerAddresses,
+  webhookAddress,
+} from './config-addresses.ts';
+import { brandColor, brandLogo, brandName, brandPage, brandSupport } from './config-brand.ts';
 import { headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
 
@@ -76,8 +85,8 @@ const TABLE = {
     'folder on local disk for usage records until they are in the database; empty: no spool'), emptyIsValue: true },
   spoolFsync: variable('SPOOL_FSYNC', 'off', onOff,
     'on: an answer ends only when its usage record is on disk, so a power failure loses none'),
-  upstreamUrl: optional('UPSTREAM_URL', 'demo upstream', address,
-    'base address of the model-routing proxy, including its /v1'),
+  upstreamUrls: optional('UPSTREAM_URL', 'demo upstream', routerAddresses,
+    'base address of the model-routing proxy, including its /v1; or several of one proxy, with commas between them'),
   upstreamApiKey: secret('UPSTREAM_API_KEY', 'none', bearerToken,
     'master key of that proxy, sent as a bearer token'),
   upstreamHeaders: secret('UPSTREAM_HEADERS', 'none', upstreamHeaders,
@@ -127,6 +136,8 @@ const TABLE = {
   firstByteMs: variable('FIRST_BYTE_SECONDS', '300', whole(1, 86_400, SECOND),
     'how long the upstream may take to begin its answer'),
   idleMs: variable('IDLE_SECONDS', '120', whole(1, 86_400, SECOND), 'how long the upstream may pause within its answer'),
+  streamKeepaliveMs: variable('STREAM_KEEPALIVE_SECONDS', '0', whole(0, 300, SECOND),
+    'after how long without a byte a stream gets a comment (a ping in messages), below the time after which a balancer before the gateway closes it; 0: never'),
   totalMs: variable('TOTAL_SECONDS', '3600', whole(1, 604_800, SECOND), 'how long a whole answer may take'),
   readOnMs: variable('READ_ON_SECONDS', '3,3600', twoTimes,
     'how long an answer is read on after its client left, streamed and whole: exact usage, or a free slot of the engine'),
@@ -140,11 +151,24 @@ const TABLE = {
     'address of the admin pages as people reach them; https makes cookies Secure, as TLS_CERT does without it'),
   adminProxies: variable('ADMIN_PROXIES', '0', whole(0, 9),
     'number of reverse proxies in front of the admin listener that set X-Forwarded-For'),
+  brandName: variable('BRAND_NAME', 'Tollgate', brandName, 'name of the service on pages, in e-mails and on statements'),
+  brandLogo: optional('BRAND_LOGO', 'the gate', brandLogo,
+    'SVG or PNG file of at most 128 KiB that takes the place of the gate before the name, and of the icon'),
+  brandColor: optional('BRAND_COLOR', 'green', brandColor,
+    'colour of links and buttons such as #0a6b58; made darker or lighter where texts would be hard to read'),
+  brandSupport: optional('BRAND_SUPPORT', 'none', brandSupport,
+    'e-mail address or page of the support, below each page and e-mail'),
+  brandImprint: optional('BRAND_IMPRINT', 'none', brandPage, 'page with the imprint, below each page and e-mail'),
+  brandPrivacy: optional('BRAND_PRIVACY', 'none', brandPage, 'page of the privacy notice, below each page and e-mail'),
   oidcIssuer: optional('OIDC_ISSUER', 'none', encryptedAddress,
     'OpenID Connect provider for signing in to the admin pages', ['OIDC_CLIENT_ID', 'ADMIN_URL']),
   oidcClientId: optional('OIDC_CLIENT_ID', 'none', asText, 'client id of the admin pages at this provider', ['OIDC_ISSUER']),
   oidcClientSecret: secret('OIDC_CLIENT_SECRET', 'none', asText, 'client secret, if the provider gave one', ['OIDC_ISSUER']),
-  requireSecondFactor: optional('REQUIRE_SECOND_FACTOR', 'nobody', oneOfTwo('operators', 'all'),
+  oidcScope: variable('OIDC_SCOPE', 'openid email', oidcScope,
+    'what the provider is asked for; some tell groups only for a scope of their own'),
+  oidcGroupsClaim: optional('OIDC_GROUPS_CLAIM', 'none', asText,
+    'claim with the groups of whoever signs in, which may give a company and a role: its name, or a path such as realm_access.roles', ['OIDC_ISSUER']),
+  requireSecondFactor: optional('REQUIRE_SECOND_FACTOR', 'nobody', matching(/^(operators|all)$/, 'operators or all'),
     'who must give a second factor after the password: operators, or all who sign in to the admin pages', ['SECOND_FACTOR_KEY']),
   secondFactorKeys: secret('SECOND_FACTOR_KEY', 'made in DATA_DIR with the embedded database', encryptionKeys,
     'key that encrypts the secrets of second factors: 32 to 64 random bytes in base64. Without it there are none. After a comma, former keys that still decrypt'),
@@ -219,18 +243,23 @@ function missing(values: Values): string[] {
 
 /** What depends on several variables. A value that was a mistake is undefined here, not null. */
 function combine(values: Values) {
-  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...others } = values;
-  const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...rest } = others;
+  const { oidcIssuer: issuer, oidcClientId: clientId, oidcClientSecret: clientSecret, ...besides } = values;
+  const { oidcScope: scope, oidcGroupsClaim: groupsClaim, ...others } = besides;
+  const { webhookUrl, webhookSecret: signingKey, smtpUrl, alertFrom, alertTo, ...further } = others;
+  const { brandName: name, brandLogo: logo, brandColor: color, ...linked } = further;
+  const { brandSupport: support, brandImprint: imprint, brandPrivacy: privacy, ...rest } = linked;
   return {
     ...rest,
     spoolDir: rest.spoolDir === null ? `${rest.dataDir}/spool` : rest.spoolDir || null,
     refusedParameters: rest.refusedParameters ?? '',
     upstreamHeaders: rest.upstreamHeaders ?? {},
     otlpHeaders: rest.otlpHeaders ?? {},
+    /** Whose service it is. The links are null where there are none. */
+    brand: { name, logo, color, support, imprint, privacy },
     /** The most calls that are awaited though their clients left. */
     maxAbandoned: MAX_ABANDONED,
     /** null: people sign in with passwords only. */
-    oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret },
+    oidc: issuer === null || clientId === null ? null : { issuer, clientId, clientSecret, scope, groupsClaim },
     /** Where events are posted to; null: nowhere. */
     alertWebhook: webhookUrl === null || signingKey === null ? null : { url: webhookUrl, secret: signingKey },
     /** How budget alerts are sent by e-mail; null: not at all. */
@@ -288,10 +317,6 @@ function secret<T>(...row: Parameters<typeof optional<T>>): Variable<T | null> {
   return { ...optional(...row), secret: true };
 }
 
-function must(holds: boolean, rule: string): void {
-  if (!holds) throw new Error(`must be ${rule}`);
-}
-
 function asText(text: string): string {
   return text;
 }
@@ -299,6 +324,15 @@ function asText(text: string): string {
 /** Node 22 cuts a longer one off, and listens on another path. */
 function socketPath(text: string): string {
   must(Buffer.byteLength(text) <= SOCKET_PATH_BYTES, `a path of at most ${SOCKET_PATH_BYTES} bytes`);
+  return text;
+}
+
+/** Scopes as RFC 6749 writes them, with one space between. */
+function oidcScope(text: string): string {
+  must(
+    /^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/.test(text) && text.split(' ').includes('openid'),
+    'scopes with one space between them, openid among them',
+  );
   return text;
 }
 
@@ -377,42 +411,6 @@ function databaseAddress(text: string, checkDatabaseUrl: CheckUrl): string {
   if (!/^postgres(ql)?:\/\//.test(text)) throw new Error('must begin with postgres://');
   checkDatabaseUrl(text);
   return text;
-}
-
-function address(text: string): URL {
-  return httpAddress(text, /[?#]/, 'user, password, query and fragment');
-}
-
-function httpAddress(text: string, forbidden: RegExp, parts: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isHttp = url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password;
-  must(isHttp && !forbidden.test(text), `an http:// or https:// address without ${parts}`);
-  return url as URL;
-}
-
-function addressWithoutPath(text: string): URL {
-  const url = address(text);
-  must(url.pathname === '/', 'an address without a path');
-  return url;
-}
-
-/** An https:// address; http:// only within this machine. */
-function encryptedAddress(text: string): URL {
-  const url = address(text);
-  must(url.protocol === 'https:' || /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname), 'an https:// address');
-  return url;
-}
-
-/** Path and query may hold a token of the receiver's. */
-function webhookAddress(text: string): URL {
-  return httpAddress(text, /#/, 'user, password and fragment');
-}
-
-function oneOfTwo<const T extends string>(one: T, other: T): Parse<T> {
-  return (text) => {
-    must(text === one || text === other, `${one} or ${other}`);
-    return text as T;
-  };
 }
 
 /** The first one encrypts. */

@@ -8,11 +8,12 @@ import { Calendar } from './domain/month.ts';
 import type { Clock } from './domain/ports.ts';
 import { CostCenters, OTHERS } from './domain/request/cost-center.ts';
 import { refusedNames, SteeringFilter } from './domain/request/steering.ts';
-import { NO_TENANT_ROLE } from './domain/text/overview.ts';
+import { NO_TENANT_ROLE } from './domain/text/start-notice.ts';
 import { Estimator } from './domain/tokens/estimate.ts';
 import { EventSender } from './events/sender.ts';
 import { Deadlines } from './gateway/request/deadlines.ts';
 import { HeldMemory } from './gateway/request/held-memory.ts';
+import { Keepalive } from './gateway/request/keepalive.ts';
 import { RequestLog } from './gateway/request/log.ts';
 import { Names } from './gateway/request/model-names.ts';
 import { Overload } from './gateway/request/overload.ts';
@@ -43,7 +44,7 @@ import { trailStore } from './store/gateway/request-trail.ts';
 import { type Embedded, startEmbedded } from './store/schema/embedded.ts';
 import { migrate } from './store/schema/migrate.ts';
 import { TrailWriter } from './trail/writer.ts';
-import { openUpstream } from './upstream/open.ts';
+import { measureUpstream, openUpstream } from './upstream/open.ts';
 
 /** A gateway without a server: everything that answers a request. */
 export interface Engine {
@@ -129,8 +130,10 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
   const { trail, keeper } = openTrail(config, own ?? db, metrics, log);
   const { overload, heldMemory } = boundsOf(config, log);
   const deadlines = new Deadlines(config);
+  const keepalive = config.streamKeepaliveMs === 0 ? null : new Keepalive(config.streamKeepaliveMs);
   const gateways = gatewayStore(db, writer, name, programVersion());
   const heartbeat = heartbeatOf(gateways, spool, ledger, limiter, overload, { clock, log });
+  measureUpstream(metrics, upstream);
   measure(metrics, { ledger, directory, feed, overload, heldMemory, limiter, heartbeat }, () => monthOf(clock()));
 
   return {
@@ -151,6 +154,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
       overload,
       heldMemory,
       deadlines,
+      keepalive,
       settings: config,
       estimator: new Estimator(),
       costCenters: new CostCenters((company) => log.warn({ company }, MANY_COST_CENTERS)),
@@ -164,6 +168,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
       await untilNoticed(overload);
       await upstream.destroy(); // before the ledger is closed: calls that it ends are booked
       deadlines.close();
+      keepalive?.close();
       overload.close();
       const closing = ledger.close(CLOSE_MS); // first: it ends answers, which trail and traces tell of
       const sources = [limiter, events, keeper, tracing?.exporter, feed, prices];
@@ -209,14 +214,14 @@ function boundsOf(config: Config, log: Logger) {
 function upstreamOf(config: Config, demo: Demo | null, log: Logger) {
   return openUpstream(
     {
-      url: config.upstreamUrl ?? new URL((demo as Demo).url),
+      urls: config.upstreamUrls ?? [new URL((demo as Demo).url)],
       apiKey: config.upstreamApiKey,
       headers: config.upstreamHeaders,
       idleMs: config.upstreamIdleMs,
       connectMs: config.connectMs + 1000, // the gateway's own deadline comes first
     },
     config.fastHttp,
-    (reason) => log.warn(reason),
+    log,
   );
 }
 
@@ -287,7 +292,7 @@ export async function openBase(
   try {
     await awaitStart(db, (line) => log.warn({}, line));
     await prepare?.(db);
-    if (config.upstreamUrl === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
+    if (config.upstreamUrls === null) demo = await (await import('./demo/server.ts')).startDemo({ port: 0, log });
     return { db, databaseUrl, embedded, demo, close };
   } catch (error) {
     await close();
@@ -352,9 +357,9 @@ function openTrail({ requestTrailDays: days }: Config, db: Database, metrics: Me
 
 /** What sends an event is loaded only where it is set up. */
 async function openEvents(config: Config, db: Database, own: Database, holder: string, metrics: Metrics, log: Logger) {
-  const { alertWebhook, alertMail, adminUrl: pages } = config;
+  const { alertWebhook, alertMail, adminUrl: pages, brand } = config;
   const webhook = alertWebhook && (await import('./events/webhook.ts')).webhookSender(alertWebhook);
-  const email = alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages });
+  const email = alertMail && (await import('./events/email.ts')).emailSender({ ...alertMail, pages, brand });
   const channels = { ...(webhook && { webhook }), ...(email && { email }) };
   const operators = alertMail?.to ?? [];
   const sender = new EventSender({ store: eventStore(db, own), holder, channels, operators, log });

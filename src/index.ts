@@ -26,7 +26,7 @@ const SETTINGS = [
   'MAX_BODY_BYTES', 'MAX_EVENT_BYTES', 'MAX_ANSWER_BYTES', 'MAX_HEADERS', 'MAX_HEADER_BYTES',
   'MAX_REQUESTS', 'MAX_DELAY_MS', 'MAX_MEMORY_MB',
   'HEADER_SECONDS', 'BODY_SECONDS', 'STALL_SECONDS', 'CLIENT_IDLE_SECONDS', 'READ_ON_SECONDS',
-  'CONNECT_SECONDS', 'FIRST_BYTE_SECONDS', 'IDLE_SECONDS', 'TOTAL_SECONDS',
+  'CONNECT_SECONDS', 'FIRST_BYTE_SECONDS', 'IDLE_SECONDS', 'STREAM_KEEPALIVE_SECONDS', 'TOTAL_SECONDS',
   'OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_SERVICE_NAME', 'OTEL_TRACES_SAMPLER_ARG',
   'REQUEST_TRAIL_DAYS',
   'ALERT_WEBHOOK_URL', 'ALERT_WEBHOOK_SECRET', 'SMTP_URL', 'ALERT_FROM', 'ALERT_TO', 'ADMIN_URL',
@@ -43,7 +43,7 @@ export type Setting = (typeof SETTINGS)[number];
 export interface GatewayOptions {
   /** `postgres://user:password@host:port/database`, straight or behind PgBouncer. Takes three connections at most. */
   readonly database: string;
-  /** Base address of the model-routing proxy, up to and including its `/v1`. */
+  /** Base address of the model-routing proxy, up to and including its `/v1`; or several of one proxy, with commas between them. */
   readonly upstream: string | URL;
   /** The proxy's master key, sent to it as a bearer token; none is sent without. */
   readonly upstreamApiKey?: string | undefined;

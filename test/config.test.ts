@@ -25,7 +25,7 @@ t.test('the defaults apply to an empty environment', async (t) => {
     adminPort: 8081,
     basePath: '/v1',
     databaseUrl: null,
-    upstreamUrl: null,
+    upstreamUrls: null,
     dataDir: './data',
     spoolDir: './data/spool',
     ownedBy: 'tollgate',
@@ -75,6 +75,36 @@ t.test('a wrong value that may hold a secret is not repeated', async (t) => {
   t.notMatch(found.join('\n'), secret);
 });
 
+t.test('UPSTREAM_URL names the addresses of one router', async (t) => {
+  const addresses = (text: string) => readConfig({ UPSTREAM_URL: text }).upstreamUrls?.map(({ href }) => href);
+  t.same(addresses('http://a:4000/v1'), ['http://a:4000/v1']);
+  t.same(addresses('http://a:4000/v1,http://b/v1/ , http://[::1]:80/v1'), [
+    'http://a:4000/v1',
+    'http://b/v1/',
+    'http://[::1]/v1',
+  ]);
+  for (const [text, mistake] of [
+    ['http://a/v1,', 'one is empty'],
+    [',http://a/v1', 'one is empty'],
+    ['http://a/v1,,http://b/v1', 'one is empty'],
+    [' ', 'one is empty'],
+    ['http://a/v1 http://b/v1', 'without spaces'],
+    ['http://a/v1;http://b/v1', 'commas between them'],
+    ['http://a/v1,b/v1', 'an http:// or https:// address'],
+    ['http://http://a/v1', 'one scheme'],
+    ['http://a/v1,ftp://b/v1', 'an http:// or https:// address'],
+    ['http://a/v1,https://b/v1', 'all begin with http:// or all with https://'],
+    ['http://a/v1,http://b', 'the same path'],
+    ['http://a/v1,http://A:80/v1', 'all different'],
+  ] as const) {
+    const found = mistakes({ UPSTREAM_URL: text });
+    t.equal(found.length, 1, text);
+    t.match(found[0], `UPSTREAM_URL: must be `);
+    t.match(found[0], mistake);
+  }
+  t.notMatch(mistakes({ UPSTREAM_URL: 'http://a/v1,http://user:hunter2@b/v1' })[0], 'hunter2');
+});
+
 t.test('the variables of OpenTelemetry have their standard meaning', async (t) => {
   const config = readConfig({
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/',
@@ -110,6 +140,15 @@ t.test('READ_ON_SECONDS has two times, of streamed and of whole answers', async 
   t.same(readConfig({ READ_ON_SECONDS: '0,15' }).readOnMs, { streamed: 0, whole: 15_000 });
   for (const wrong of ['3', '3,', '-1,3', '3, 4', '3,86401', '1,2,3', '1.5,2']) {
     t.match(mistakes({ READ_ON_SECONDS: wrong }), [/^READ_ON_SECONDS: must be two whole numbers/], wrong);
+  }
+});
+
+t.test('STREAM_KEEPALIVE_SECONDS is off, or up to five minutes', async (t) => {
+  t.equal(readConfig({}).streamKeepaliveMs, 0);
+  t.equal(readConfig({ STREAM_KEEPALIVE_SECONDS: '15' }).streamKeepaliveMs, 15_000);
+  for (const wrong of ['301', '-1', '0.5', 'off']) {
+    const rule = [/^STREAM_KEEPALIVE_SECONDS: must be a whole number from 0 to 300/];
+    t.match(mistakes({ STREAM_KEEPALIVE_SECONDS: wrong }), rule, wrong);
   }
 });
 

@@ -113,6 +113,14 @@ async function requests(sql: Sql): Promise<void> {
       count(*) filter (where status >= 500), count(*) filter (where status >= 500), sum(duration_ms), sum(added_us),
       array_fill(0, array[10]) || count(*) || array_fill(0::bigint, array[12]), array_fill(0, array[2]) || count(*) || array_fill(0::bigint, array[12])
     from request_trail group by 1, 2, 3, 4, 5 order by 2`;
+  await sql`
+    update request_hours set reasons = jsonb_build_object('upstream_error', failed) where failed > 0`;
+  await sql`select sum_request_hours(interval '8 days')`;
+  // the three weeks before, whose rows a real database has too, though no page reads them
+  await sql`
+    insert into request_totals (hour, requests, refused, failed, duration_buckets, reasons)
+    select hour - make_interval(days => back), requests, refused, failed, duration_buckets, reasons
+    from request_totals, unnest(array[7, 14, 21, 28]) as back on conflict do nothing`;
 }
 
 /** Changes, gateways and marks of usage. */

@@ -93,9 +93,20 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
   const key = idOf('key 1');
   const lastMonth = addMonths(today, -1);
   const days = (from: string, to = today) => `from=${from}&to=${to}`;
+  const weeks = `${days(addDays(today, -7), addDays(today, -1))}&before_from=${addDays(today, -14)}&before_to=${addDays(today, -8)}`;
+  const day = `${days(addDays(today, -1), addDays(today, -1))}&before_from=${addDays(today, -8)}&before_to=${addDays(today, -8)}`;
   const halves = days(addDays(addMonths(today, -3), 15), addDays(lastMonth, 15));
   return {
     overview: '/',
+    'usage of all companies, this month': '/usage',
+    '– all, 30 days': `/usage?${days(addDays(today, -29))}`,
+    '– all, 60 days': `/usage?${days(addDays(today, -59))}`,
+    'change of all companies, a week': `/usage/change?${weeks}`,
+    '– all, a day': `/usage/change?${day}`,
+    '– all, last month': `/usage/change?month=${lastMonth.slice(0, 7)}`,
+    'two companies': `/usage/beside?company=${idOf('company 0')}&with=${idOf('company 1')}`,
+    'all companies by model': `/usage/table?${days(addDays(today, -29))}`,
+    'all models by day': `/usage/table?rows=model&columns=day&${days(addDays(today, -29))}`,
     companies: '/companies',
     'companies by spend': '/companies?sort=-spent',
     'companies searched for': '/companies?q=Company+77',
@@ -118,6 +129,12 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     '– this month, one endpoint': `${company}/usage?endpoint=responses`,
     '– this month, one key': `${company}/usage?key=${key}`,
     '– 60 days, one key': `${company}/usage?key=${key}&${days(addDays(today, -59))}`,
+    'its change, a week': `${company}/usage/change?${weeks}`,
+    '– last month, a change': `${company}/usage/change?month=${lastMonth.slice(0, 7)}`,
+    '– one key, a change': `${company}/usage/change?key=${key}&${weeks}`,
+    'its models by key': `${company}/usage/table?${days(addDays(today, -29))}`,
+    'its models by day': `${company}/usage/table?rows=model&columns=day&${days(addDays(today, -29))}`,
+    'its keys by day': `${company}/usage/table?rows=key&columns=day&${days(addDays(today, -29))}`,
     'its keys': `${company}/access`,
     'its keys by cost': `${company}/access?sort=-cost`,
     'one of its keys': `${company}/access/${key}`,

@@ -33,7 +33,7 @@ comment on column second_factors.wrong is 'wrong codes since the last right one'
 comment on column second_factors.closed_until is 'until when no code is taken, after too many wrong ones';
 
 drop trigger audit on users;
-create trigger audit after insert or delete or update of id, email, company_id, role, password_hash, created_at,
+create trigger audit after insert or delete or update of id, email, company_id, role, password_hash, created_at, oidc_group,
     second_factor_since, recovery_codes, erasure_asked_at
   on users for each row execute function audit_row();
 

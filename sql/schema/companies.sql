@@ -17,6 +17,7 @@ create table companies (
   eu_locked            boolean not null default false,
   closed_at            timestamptz,
   erased_at            timestamptz,
+  language             text constraint companies_language check (language ~ '^[a-z]{2,3}$'),
   constraint company_stays_closed check (erased_at is null or closed_at is not null)
 );
 comment on column companies.budget_mode is 'strict: what a request can cost at most is reserved before it is sent';
@@ -24,6 +25,7 @@ comment on column companies.credit_limit_eur is 'ceiling of monthly_budget_eur, 
 comment on column companies.eu_locked is 'models outside the EU are refused, whatever allow_non_eu_models says';
 comment on column companies.closed_at is 'since when its keys get 401 and it cannot be changed; null: it is open';
 comment on column companies.erased_at is 'when names and addresses were erased; it is not reopened then';
+comment on column companies.language is 'of pages and e-mails for its people who chose none; null: that of each browser, and English in e-mails';
 
 -- What holds, whatever an owner, or plain SQL, writes into the company's own settings: every place that compares a
 -- budget or asks for the EU gate calls these. Postgres inlines them.

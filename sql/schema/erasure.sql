@@ -29,10 +29,11 @@ create trigger open_only before insert or update or delete on models for each ro
 create trigger open_only before insert or delete or update of input, output on model_prices for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on assistants for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on invitations for each row execute function refuse_closed();
+create trigger open_only before insert or update or delete on oidc_groups for each row execute function refuse_closed();
 -- readers of alerts of a closed company may still say that they want none
 create trigger open_only before insert or update on alert_receivers for each row execute function refuse_closed();
 -- people of a closed company may still sign in and change their passwords
-create trigger open_only before insert or delete or update of email, company_id, role on users
+create trigger open_only before insert or delete or update of email, company_id, role, oidc_group on users
   for each row execute function refuse_closed();
 -- not last_used_at: calls that were in flight end and are booked
 create trigger open_only before insert or delete or update of company_id, name, digest, prefix, scopes, created_by, expires_at,
@@ -66,7 +67,10 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('model_prices', 'changed_by', 'address', null),
   ('model_cost_prices', 'changed_by', 'address', null),
   ('users', 'email', 'address', null),
+  ('users', 'oidc_group', 'text', null),
   ('users', '', 'row', null),
+  ('oidc_groups', 'name', 'name', 'group'),
+  ('oidc_groups', '', 'row', null),
   ('invitations', 'email', 'address', null),
   ('invitations', 'created_by', 'address', null),
   ('invitations', '', 'row', null),
@@ -183,7 +187,8 @@ begin
         when 'name' then 't.%1$I <> %2$L || left(t.id::text, 8)'
         when 'text' then 't.%1$I is not null' end, p.column_name, p.word || '-'), ' or ') filter (where p.kind <> 'row') as condition
     from personal_data p where p.table_name <> 'audit_log'
-    group by p.table_name, p.company order by p.table_name = 'companies', p.table_name
+    group by p.table_name, p.company
+    order by p.table_name = 'companies', p.table_name = 'oidc_groups', p.table_name -- its rows would take users with them, uncounted
   loop
     reached := erase_rows(item.table_name, case when not item.is_row then item.assignment end,
       case when item.is_row then item.company else format('(%s) and (%s)', item.company, item.condition) end, company, persons, dry);

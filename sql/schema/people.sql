@@ -1,4 +1,17 @@
--- People of the administration area and their sessions, invitations, and tokens of programs.
+-- People of the administration area and their sessions, groups, invitations, and tokens of programs.
+
+-- What a group of the identity provider gives whoever signs in with it: a role in a company, or that of an operator.
+create table oidc_groups (
+  id         uuid primary key default gen_random_uuid(),
+  name       text not null check (name <> '' and length(name) <= 200),
+  company_id uuid references companies on delete cascade,
+  role       text not null check (role in ('operator', 'owner', 'administrator', 'member')),
+  created_at timestamptz not null default now(),
+  unique (name),
+  check ((role = 'operator') = (company_id is null))
+);
+comment on column oidc_groups.name is 'as the claim of the provider has it, compared byte by byte';
+create index oidc_groups_company on oidc_groups (company_id);
 
 create table users (
   id                  uuid primary key default gen_random_uuid(),
@@ -8,15 +21,36 @@ create table users (
   password_hash       text,
   created_at          timestamptz not null default now(),
   last_sign_in_at     timestamptz,
+  oidc_group          text references oidc_groups (name) on update cascade on delete cascade,
+  language            text constraint users_language check (language ~ '^[a-z]{2,3}$'),
   second_factor_since timestamptz,
   recovery_codes      integer not null default 0 check (recovery_codes >= 0),
   erasure_asked_at    timestamptz,
   unique (email),
-  check ((role = 'operator') = (company_id is null))
+  check ((role = 'operator') = (company_id is null)),
+  -- a password would outlive the group
+  constraint users_by_group check (oidc_group is null or password_hash is null)
 );
 comment on column users.second_factor_since is 'since when signing in with the password asks for a code too; null: it does not';
 comment on column users.recovery_codes is 'how many are left; they are in second_factors, and what changes here is in the audit log';
 comment on column users.erasure_asked_at is 'when the person asked to be erased; an owner, or an operator, does it';
+comment on column users.language is 'of pages and e-mails, as the person chose; null: that of the company';
+comment on column users.oidc_group is 'the group of the identity provider that gives the role; null: somebody gave it by hand';
+create index users_oidc_group on users (oidc_group) where oidc_group is not null;
+
+-- What a group gives is changed for the people who have it, at once. Who had a role in another company signs in again.
+create function change_people_of_group() returns trigger language plpgsql set search_path from current as $$
+begin
+  if new.company_id is distinct from old.company_id then
+    delete from users where oidc_group in (old.name, new.name);
+  else
+    update users set role = new.role where oidc_group in (old.name, new.name);
+  end if;
+  return null;
+end $$;
+create trigger change_people after update of company_id, role on oidc_groups
+  for each row when (old.company_id is distinct from new.company_id or old.role <> new.role)
+  execute function change_people_of_group();
 
 -- The browser holds a random token, this table its SHA-256 digest: a copy of the table signs nobody in.
 create table sessions (

@@ -135,6 +135,9 @@ comment on column usage_key_months.unfinished is 'requests that did not complete
 select run_for_days('alter table usage_key_months {add column NAME numeric}');
 comment on column usage_key_months.day_01 is 'cost_eur of this day of the month, as in the columns for the others and for five days; null: no calls. Calls of a day beside their month are in none';
 
+-- days and months of all companies are compared by these rows
+create index usage_key_months_month on usage_key_months using brin (billing_month) with (pages_per_range = 32);
+
 -- usage_daily without companies and keys. A row that every batch of every gateway changes would make them wait for each
 -- other, so there are up to 16 rows for a model and day: each transaction takes a part that no other one has.
 create table usage_model_days (

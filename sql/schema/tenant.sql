@@ -14,14 +14,14 @@ declare
   name text;
 begin
   foreach name in array array['companies', 'models', 'model_prices', 'model_cost_prices', 'assistants', 'api_keys', 'key_reveals',
-    'users', 'invitations', 'alert_receivers', 'admin_tokens', 'chat_usage', 'api_usage', 'upstream_costs', 'monthly_spend', 'usage_daily',
+    'users', 'oidc_groups', 'invitations', 'alert_receivers', 'admin_tokens', 'chat_usage', 'api_usage', 'upstream_costs', 'monthly_spend', 'usage_daily',
     'usage_monthly', 'usage_company_days', 'usage_key_months', 'usage_details', 'upstream_cost_monthly',
     'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail',
     'request_hours', 'audit_log']
   loop
     execute format('alter table %I enable row level security', name);
   end loop;
-  foreach name in array array['assistants', 'key_reveals', 'users', 'invitations', 'alert_receivers', 'admin_tokens', 'chat_usage', 'api_usage',
+  foreach name in array array['assistants', 'key_reveals', 'users', 'oidc_groups', 'invitations', 'alert_receivers', 'admin_tokens', 'chat_usage', 'api_usage',
     'monthly_spend', 'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail', 'audit_log']
   loop
     execute format('create policy own on %I using (is_visible(company_id))', name);
@@ -75,6 +75,8 @@ insert into tenant_grants (privilege) values
   ('select, insert, delete on key_reveals'),
   ('select (id, email, company_id, role, created_at) on users'),
   ('select (last_sign_in_at), update (role), delete on users'),
+  ('select (oidc_group) on users'),
+  ('select on oidc_groups'),
   ('select (id, company_id, email, role, created_at, created_by, expires_at), insert, delete on invitations'),
   ('update (digest, created_by, created_at, expires_at) on invitations'),
   ('select (second_factor_since, recovery_codes, erasure_asked_at) on users'),
@@ -86,6 +88,8 @@ insert into tenant_grants (privilege) values
   ('insert on admin_tokens'),
   ('update (revoked_at) on admin_tokens'),
   ('insert on changes, audit_log'), -- what every change leaves behind
+  ('update (language) on companies'),
+  ('select (language) on users'),
   ('select, insert, update, delete on assistants'),
   -- not who changed a price
   ('select (id, slug, company_id, valid_from, input, output, applied) on model_prices'),

@@ -6,8 +6,10 @@ import { HTTPException } from 'hono/http-exception';
 import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { LRUCache } from 'lru-cache';
+import { CONFIRM_PATH, STOP_PATH } from '../domain/event.ts';
 import { FieldError } from '../domain/field.ts';
-import { CONFIRM_PATH, STOP_PATH } from '../domain/text/alert.ts';
+import type { Words } from '../domain/language/en.ts';
+import { changeText } from '../domain/language/refusal-text.ts';
 import { INVITATION_PATH } from '../domain/text/invitation.ts';
 import { RefusedChange } from '../domain/text/refused-change.ts';
 import type { Logger } from '../log.ts';
@@ -29,15 +31,19 @@ import { peopleRoutes } from './company/people.ts';
 import { personEraseRoutes } from './company/person-erase.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
+import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
+import { companiesBesideRoutes } from './operator/companies-beside.ts';
 import { demoRoutes } from './operator/demo.ts';
 import { eventRoutes } from './operator/event.ts';
+import { groupRoutes } from './operator/group.ts';
 import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
 import { overviewRoutes } from './operator/overview.ts';
+import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
-import { ICON, SCRIPT, STYLE } from './page/assets.ts';
+import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
 import {
   companyOf,
   type PageContext,
@@ -50,8 +56,7 @@ import {
 import { Form, FormRefused, readForm, readUpload } from './page/form.ts';
 import { type Format, formatFor } from './page/format.ts';
 import { html } from './page/html.ts';
-import { plainPage } from './page/layout.ts';
-import { languageOf } from './page/locale.ts';
+import { asksExact, plainPage } from './page/layout.ts';
 import { Busy, Semaphore } from './page/semaphore.ts';
 import { Sessions } from './page/session.ts';
 import { attemptThrottles, changeThrottle, invitationThrottle, tooManyChanges } from './page/throttle.ts';
@@ -62,6 +67,7 @@ import { alertConsentRoutes } from './sign-in/alert-consent.ts';
 import { lackOfSession } from './sign-in/code.ts';
 import { erasureRoutes } from './sign-in/erasure.ts';
 import { invitationRoutes, noReferrer } from './sign-in/invitation.ts';
+import { languageRoute, readerOfPage } from './sign-in/language.ts';
 import { secondFactorRoutes } from './sign-in/second-factor.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
@@ -69,10 +75,13 @@ import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
 import { usageRoutes } from './usage/usage.ts';
+import { usageChangeRoutes } from './usage/usage-change.ts';
+import { usageGridRoutes } from './usage/usage-grid.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
   ...overviewRoutes,
+  ...searchRoutes,
   ...accountRoutes,
   ...secondFactorRoutes,
   ...erasureRoutes,
@@ -81,6 +90,10 @@ export const ROUTES: readonly Route[] = [
   ...keptRoutes,
   ...alertRoutes,
   ...usageRoutes,
+  ...usageChangeRoutes,
+  ...usageGridRoutes,
+  ...allUsageRoutes,
+  ...companiesBesideRoutes,
   ...statementRoutes,
   ...statementCloseRoutes,
   ...requestRoutes,
@@ -98,6 +111,7 @@ export const ROUTES: readonly Route[] = [
   ...peopleRoutes,
   ...personEraseRoutes,
   ...userRoutes,
+  ...groupRoutes,
   ...auditRoutes,
   ...eventRoutes,
   ...tokenRoutes,
@@ -113,17 +127,13 @@ const MODEL_CALLS = { permits: 16, queue: 0 };
 const TEXTS = { max: 1000, ttl: 120_000 }; // with the longest call less than the ten minutes that a text works
 const HASHING = { permits: 1, queue: 16 };
 
-const DATABASE_AWAY = 'The database cannot be reached. Try again shortly; the API goes on without it.';
-const DATABASE_SLOW =
-  'The database did not answer in time. Try again, or ask for less, such as fewer days; the API goes on without it.';
-const CLOSED = 'This company is closed: its pages can be read, and nothing of it can be changed.';
 /** Titles of error pages, and texts for errors without a message. The only such 403 comes from `hono/csrf`. */
-const ERRORS: Readonly<Record<number, { readonly title: string; readonly text?: string }>> = {
-  403: { title: 'Not permitted', text: 'This form did not come from this site.' },
-  404: { title: 'Not found', text: 'There is nothing at this address.' },
-  429: { title: 'Too many changes' },
-  503: { title: 'Not available' },
-};
+function errorTexts({ errors }: Words, status: number): { readonly title: string; readonly text?: string } {
+  if (status === 403) return { title: errors.notPermitted, text: errors.otherSite };
+  if (status === 404) return { title: errors.notFound, text: errors.nothingHere };
+  if (status === 429) return { title: errors.tooMany };
+  return { title: status === 503 ? errors.notAvailable : errors.refused };
+}
 
 type Given = PagesSettings & Pick<PageServices, 'db' | 'calendar' | 'clock' | 'log'>;
 
@@ -136,6 +146,7 @@ export function startPages(given: Given): RequestListener {
   const services = {
     ...given,
     sessions,
+    assets: brandAssets(given.brand),
     hashing: new Semaphore(HASHING),
     guesses: new Semaphore(HASHING),
     attempts: attemptThrottles(given.clock),
@@ -147,10 +158,14 @@ export function startPages(given: Given): RequestListener {
     texts: new LRUCache<string, Promise<string>>(TEXTS),
   };
   const pages = new Semaphore(PAGES);
-  // by language: making one takes 1 ms
+  // by reader: making one takes 1 ms
   const formats = new LRUCache<string, Format>({
     max: 100,
-    memoMethod: (language) => formatFor(language, services.calendar.timeZone, services.clock),
+    memoMethod(asked) {
+      const [reader = '', exact] = asked.split(' ');
+      const { calendar, clock, brand } = services;
+      return formatFor(reader, calendar.timeZone, clock, brand.name, exact !== undefined);
+    },
   });
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
@@ -160,17 +175,20 @@ export function startPages(given: Given): RequestListener {
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
     c.set('services', services);
+    c.set('format', formats.memo(readerOfPage(c, null, given.isSecure)));
     await next();
     // the answer to a form, which Back and Forward could not show again without asking for the form once more
     if (c.req.method === 'POST' && c.res.headers.get('content-type')?.startsWith('text/html') === true)
       c.header('cache-control', 'private, no-cache');
   });
-  for (const { path, type, body } of [STYLE, SCRIPT, ICON]) {
+  const { logo, style } = services.assets;
+  for (const { path, type, body } of [STYLE, SCRIPT, ICON, logo, style].filter((asset) => asset !== null)) {
     const headers = { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable' };
-    app.get(path, (c) => c.body(body, 200, headers));
+    app.get(path, (c) => c.body(new Uint8Array(body), 200, headers));
   }
   app.route('/api/v1', serveOperations(services)); // programs have no session and send no forms
   app.use(requireOrigin(services.adminUrl));
+  app.route('/', languageRoute());
   app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
   app.route('/', invitationRoutes());
   app.route('/', alertConsentRoutes());
@@ -191,6 +209,7 @@ export function startPages(given: Given): RequestListener {
           : readForm(c, route.long ? MAX_LONG_FORM_BYTES : MAX_FORM_BYTES);
         c.set('format', formats.memo(form.language));
         const page = pagesOfForms.has(route.path) ? c.req.path : c.req.path.replace(/\/[^/]*$/, '') || '/';
+        c.set('pageAddress', page);
         return semaphore.run(sharerOf(c), () => submit(route, c, form, page));
       });
     }
@@ -238,7 +257,8 @@ function requireSession(pages: Semaphore, formats: LRUCache<string, Format>): Mi
     const session = live ?? (c.req.method === 'POST' ? await signInWithForm(c) : toSignIn(c));
     if (session instanceof Response) return session;
     c.set('session', session);
-    c.set('format', formats.memo(languageOf(c.req.header('accept-language'))));
+    const reader = readerOfPage(c, session, c.var.services.isSecure);
+    c.set('format', formats.memo(asksExact(c) ? `${reader} exact` : reader));
     return next();
   };
 }
@@ -259,13 +279,13 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
     const company = companyOf(c);
     if (company !== null && !canSee(user, company)) throw new HTTPException(404);
     if (!may(user, route.action, company)) {
-      throw new HTTPException(403, { message: 'Your role does not include this page.' });
+      throw new HTTPException(403, { message: c.var.format.words.errors.role });
     }
     const closedAt =
       company === null ? null : await pages.run(sharerOf(c), () => read(c, (sql) => readClosing(sql, company)));
     c.set('closedAt', closedAt);
     if (closedAt !== null && !isReading(route.action) && route.whileClosed !== true) {
-      throw new HTTPException(409, { message: CLOSED });
+      throw new HTTPException(409, { message: c.var.format.words.errors.closed });
     }
     return next();
   };
@@ -277,26 +297,30 @@ function countChange(c: PageContext): void {
   const seconds = services.changes.begin(session.user.company_id, c.env.incoming.rawBody.length);
   if (seconds === 0) return;
   c.header('retry-after', String(seconds));
-  throw new HTTPException(429, { message: tooManyChanges(seconds) });
+  throw new HTTPException(429, { message: tooManyChanges(c.var.format.words, seconds) });
 }
 
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {
+  const { words } = c.var.format;
   if (error instanceof HTTPException) return errorPage(c, error.status, error.message);
-  if (error instanceof RefusedChange) return errorPage(c, error.reason === 'not_found' ? 404 : 409, error.message);
+  if (error instanceof RefusedChange)
+    return errorPage(c, error.reason === 'not_found' ? 404 : 409, changeText(words, error));
   if (error instanceof FieldError) return errorPage(c, 404); // in the URL; a form has a message for it
   if (error instanceof FormRefused) return errorPage(c, 422, error.message);
-  if (error instanceof Busy) return errorPage(c, 503, 'Too many people are asking at once. Try again in a moment.');
+  if (error instanceof Busy) return errorPage(c, 503, words.errors.busy);
   if (error instanceof DatabaseUnavailable) {
-    return errorPage(c, 503, error.code === 'DEADLINE' ? DATABASE_SLOW : DATABASE_AWAY);
+    return errorPage(c, 503, error.code === 'DEADLINE' ? words.errors.databaseSlow : words.errors.databaseAway);
   }
   log.error({ reason: error.stack }, 'admin: a request failed');
   return c.text('internal error\n', 500);
 }
 
 async function errorPage(c: PageContext, status: ContentfulStatusCode, message = ''): Promise<Response> {
-  const { title = 'Refused', text = '' } = ERRORS[status] ?? {};
+  const { words } = c.var.format;
+  const { title, text = '' } = errorTexts(words, status);
+  if (status === 404) c.set('pageAddress', '/'); // what is not there looks the same whatever was asked for
   if (status === 503) c.header('retry-after', '2');
   const again = status === 429 || status === 503 ? await sendFormAgain(c) : '';
-  const body = html`<div class="narrow"><h1>${title}</h1><p>${message || text}</p>${again}<p><a href="/">Back to the start</a></p></div>`;
+  const body = html`<div class="narrow"><h1>${title}</h1><p>${message || text}</p>${again}<p><a href="/">${words.errors.toStart}</a></p></div>`;
   return plainPage(c, title, body, status);
 }

@@ -1,5 +1,5 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import type { Lack } from '../operations/second-factor.ts';
+import type { Lack } from '../operations/people/second-factor.ts';
 import type { PageContext } from './page/context.ts';
 import { field, formState, hiddenInputs } from './page/field.ts';
 import { type Form, isUploaded, readForm, readUpload } from './page/form.ts';
@@ -15,7 +15,6 @@ const MAX_FORM_BYTES = 1 << 20;
 const MAX_ADDRESS = 2000; // characters
 /** The page on which a second factor is set up. */
 const SETUP = '/account/second-factor';
-const ENDED = 'Your session ended. Sign in to go on; what you typed is kept.';
 
 /** To the sign-in page, which leads back to the address of a page. */
 export function toSignIn(c: PageContext): Response {
@@ -53,19 +52,20 @@ function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Pr
   const state = formState(form, c.req.path);
   const email = 'sign-in.email';
   const password = 'sign-in.password';
-  const body = html`<div class="narrow"><h1>Sign in</h1>
-${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${ENDED}</p>` : state.summary}
+  const { signIn } = form.words;
+  const body = html`<div class="narrow"><h1>${signIn.title}</h1>
+${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${signIn.ended}</p>` : state.summary}
 <form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${hiddenInputs(form)}
-${field(state, { name: email, label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
-${field(state, { name: password, label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
-<button class="primary">Sign in</button>
+${field(state, { name: email, label: signIn.email, type: 'email', required: true, autocomplete: 'username' })}
+${field(state, { name: password, label: signIn.password, type: 'password', required: true, autocomplete: 'current-password' })}
+<button class="primary">${signIn.button}</button>
 ${
   oidc !== null
-    ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?next=/sign-in/done" target="_blank" rel="noopener">Sign in with your organisation <span class="muted">(in a new tab)</span></a></p>
-<p>Then come back to this tab:</p><button formnovalidate>Go on with what I typed</button>`
+    ? html`<p class="or">${signIn.or}</p><p><a class="button wide" href="/sign-in/oidc?next=/sign-in/done" target="_blank" rel="noopener">${signIn.withOrganisation} <span class="muted">${signIn.inNewTab}</span></a></p>
+<p>${signIn.comeBack}</p><button formnovalidate>${signIn.goOn}</button>`
     : ''
 }</form></div>`;
-  return plainPage(c, 'Sign in', body, status);
+  return plainPage(c, signIn.title, body, status);
 }
 
 /**
@@ -92,22 +92,24 @@ function toCode(c: PageContext): string {
 
 function codeAgainPage(c: PageContext, session: Session, form: Form, status: ContentfulStatusCode): Promise<Response> {
   const state = formState(form, c.req.path);
-  const body = html`<div class="narrow"><h1>Second factor</h1>
-${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">Give a code to go on, ${session.user.email}; what you typed is kept.</p>` : state.summary}
+  const { secondFactor } = form.words;
+  const body = html`<div class="narrow"><h1>${secondFactor.title}</h1>
+${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${secondFactor.formKept(session.user.email)}</p>` : state.summary}
 <form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${hiddenInputs(form)}
-${codeFields(state)}
-<button class="primary">Go on</button></form>${signOutForm(session)}</div>`;
-  return plainPage(c, 'Second factor', body, status);
+${codeFields(state, secondFactor)}
+<button class="primary">${secondFactor.goOn}</button></form>${signOutForm(session, secondFactor)}</div>`;
+  return plainPage(c, secondFactor.title, body, status);
 }
 
 /** The set-up opens in another tab: it has forms of its own. */
 function setupFirstPage(c: PageContext, form: Form): Promise<Response> {
-  const body = html`<div class="narrow"><h1>Set up a second factor first</h1>
-<p class="notice warn-notice" role="status">This service now requires a second factor. What you typed is kept.</p>
-<p><a class="button wide" href="${SETUP}" target="_blank" rel="noopener">Set it up <span class="muted">(in a new tab)</span></a></p>
+  const { secondFactor, signIn } = form.words;
+  const body = html`<div class="narrow"><h1>${secondFactor.setUpFirst}</h1>
+<p class="notice warn-notice" role="status">${secondFactor.setUpFirstText}</p>
+<p><a class="button wide" href="${SETUP}" target="_blank" rel="noopener">${secondFactor.setUp} <span class="muted">${signIn.inNewTab}</span></a></p>
 <form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${hiddenInputs(form)}
-<p>Then come back to this tab:</p><button class="primary">Go on with what I typed</button></form></div>`;
-  return plainPage(c, 'Set up a second factor first', body, 403);
+<p>${signIn.comeBack}</p><button class="primary">${signIn.goOn}</button></form></div>`;
+  return plainPage(c, secondFactor.setUpFirst, body, 403);
 }
 
 /** Keeps a form that was sent while something was away, to be sent once more as it was; empty for other requests. */
@@ -115,7 +117,7 @@ export async function sendFormAgain(c: PageContext): Promise<Html | string> {
   const form = c.req.method === 'POST' ? await readSent(c).catch(() => null) : null;
   if (!form?.values.has('user')) return ''; // not from a page of ours
   return html`<form method="post" action="${c.req.path}"${typeOf(c)}><input type="hidden" name="csrf" value="${form.values.get('csrf') ?? ''}">${hiddenInputs(form)}
-<p>What you typed is kept.</p><p><button class="primary">Send it again</button></p></form>`;
+<p>${form.words.errors.kept}</p><p><button class="primary">${form.words.errors.sendAgain}</button></p></form>`;
 }
 
 async function readSent(c: PageContext): Promise<Form> {

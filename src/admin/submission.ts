@@ -1,11 +1,10 @@
 import { HTTPException } from 'hono/http-exception';
+import { changeText } from '../domain/language/refusal-text.ts';
 import { RefusedChange } from '../domain/text/refused-change.ts';
 import { ConfirmationNeeded, confirmationPage } from './page/confirmation.ts';
 import type { PageContext, Route } from './page/context.ts';
 import { type Form, FormRefused } from './page/form.ts';
 import { isSameSecret } from './page/session.ts';
-
-const OLD_FORM = 'This form is out of date. Go back, reload the page and try again.';
 
 /**
  * Handles a form that was sent. It is executed only with the token of the present session. A form of the same user's
@@ -17,7 +16,7 @@ export async function submit(route: Route, c: PageContext, form: Form, page: str
   const { session } = c.var;
   const isCurrent = isSameSecret(session.csrf, form.values.get('csrf') ?? '');
   if (!isCurrent && form.values.get('user') !== session.user.user_id) {
-    throw new HTTPException(403, { message: OLD_FORM });
+    throw new HTTPException(403, { message: c.var.format.words.errors.oldForm });
   }
   if (!isCurrent || form.values.get('step') === 'show') {
     if (route.page === undefined) return c.redirect(page, 303);
@@ -28,7 +27,7 @@ export async function submit(route: Route, c: PageContext, form: Form, page: str
     return await route.handle(c, form);
   } catch (error) {
     if (error instanceof ConfirmationNeeded) return confirmationPage(c, form, error);
-    if (error instanceof RefusedChange && error.reason === 'conflict') form.refuse('', error.message);
+    if (error instanceof RefusedChange && error.reason === 'conflict') form.refuse('', changeText(form.words, error));
     else if (!(error instanceof FormRefused)) throw error;
     if (route.page === undefined) throw error;
     c.status(422);

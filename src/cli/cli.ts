@@ -1,7 +1,8 @@
 import type { Readable, Writable } from 'node:stream';
 import type { WriteStream } from 'node:tty';
 import { type Config, ConfigError, readConfig } from '../config.ts';
-import { type Noun, RefusedChange } from '../domain/text/refused-change.ts';
+import type { Noun } from '../domain/input/refusal.ts';
+import { RefusedChange } from '../domain/text/refused-change.ts';
 import { programVersion } from '../runtime/version.ts';
 import { parseDatabaseUrl } from '../store/connection/address.ts';
 import { DatabaseRefused, DatabaseUnavailable } from '../store/connection/errors.ts';

@@ -9,6 +9,7 @@ import { demoCommand } from './nouns/demo.ts';
 import { distributionCommand } from './nouns/distribution.ts';
 import { eventCommands } from './nouns/event.ts';
 import { gatewayForgetCommand } from './nouns/gateway.ts';
+import { groupCommands } from './nouns/group.ts';
 import { keyCommands } from './nouns/key.ts';
 import { ledgerCommands } from './nouns/ledger.ts';
 import { marginCommand } from './nouns/margin.ts';
@@ -20,6 +21,7 @@ import { statementCommands } from './nouns/statement.ts';
 import { statusCommand } from './nouns/status.ts';
 import { tokenCommands } from './nouns/token.ts';
 import { usageCommand } from './nouns/usage.ts';
+import { usageChangeCommands } from './nouns/usage-change.ts';
 import { userCommands } from './nouns/user.ts';
 
 const migrate = command({
@@ -48,7 +50,9 @@ export const COMMANDS: readonly Command[] = [
   ...keyCommands,
   ...assistantCommands,
   ...userCommands,
+  ...groupCommands,
   usageCommand,
+  ...usageChangeCommands,
   marginCommand,
   requestCommand,
   ...ledgerCommands,

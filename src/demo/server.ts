@@ -23,7 +23,7 @@ const KEEP_ALIVE_MS = 90_000;
 export interface Demo {
   /** Base address, ending in `/v1`. */
   readonly url: string;
-  /** Every request since the start, oldest first; empty without the option `journal`. */
+  /** Every request since the start but for HEAD, oldest first; empty without the option `journal`. */
   readonly journal: DemoCall[];
   /** Cuts open answers and stops listening. */
   close(): Promise<void>;
@@ -46,7 +46,7 @@ export async function startDemo({ host = '127.0.0.1', port, apiKey, journal: kee
   const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, async (req, res) => {
     try {
       const call = await receive(req);
-      if (keep) journal.push(call);
+      if (keep && call.method !== 'HEAD') journal.push(call);
       res.on('close', () => {
         call.outcome = res.writableFinished && call.outcome === 'open' ? 'complete' : 'cut';
         log?.debug({ model: call.model, path: call.path, outcome: call.outcome }, 'demo upstream answered');

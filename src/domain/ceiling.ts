@@ -1,3 +1,4 @@
+import { type Refusal, refusal } from './input/refusal.ts';
 import { type Femto, parseEur } from './money.ts';
 
 /** Budget and EU gate of a company, and the ceilings above them. EUR is exact decimal text. */
@@ -13,8 +14,8 @@ type Wanted = { readonly [K in 'monthly_budget_eur' | 'allow_non_eu_models']?: S
 
 /** Why a setting is refused, as it follows the name of its field; null: it is not. */
 interface Refusals {
-  readonly budget: string | null;
-  readonly nonEu: string | null;
+  readonly budget: Refusal | null;
+  readonly nonEu: Refusal | null;
 }
 
 /**
@@ -26,8 +27,8 @@ export function checkCeilings(company: Settings, wanted: Wanted): Refusals {
   const budget = amount(wanted.monthly_budget_eur);
   const isNew = budget !== amount(former);
   return {
-    budget: isNew && isAbove(budget, limit) ? `must be at most ${limit}, the credit limit of the company` : null,
-    nonEu: eu_locked && wanted.allow_non_eu_models === true ? 'is locked by the operator of this service' : null,
+    budget: isNew && limit !== null && isAbove(budget, limit) ? refusal('aboveCredit', { limit }) : null,
+    nonEu: eu_locked && wanted.allow_non_eu_models === true ? refusal('euLocked') : null,
   };
 }
 

@@ -75,6 +75,18 @@ export function statusOfError(name: string): ErrorStatus | null {
 }
 
 /**
+ * Whether a failure of the upstream that was noted is the upstream's own. An error 4xx tells the client of a mistake
+ * that only it can mend, whatever status the upstream had for it; but 429 after the upstream was asked tells of the
+ * upstream's limit. `UPSTREAM_FAILED` says the same in SQL (store/gateway/request-trail.ts).
+ * @param status told to the client; 0: it had left
+ * @param upstreamStatus null: the upstream gave no answer
+ */
+export function isUpstreamsFailure(status: number, upstreamStatus: number | null): boolean {
+  const told = status || upstreamStatus || 0;
+  return told < 400 || told >= 500 || told === 429;
+}
+
+/**
  * A refusal or failure to be reported to the client.
  * @param detail text for the client in place of the standard message; never holds internal names
  * @param param the request member that is wrong

@@ -1,7 +1,8 @@
 import type { Visibility } from './assistant.ts';
+import { type Refusal, refusal } from './input/refusal.ts';
+import { unseenIn, unseenInEmail } from './input/visible-text.ts';
 import type { ModelKind, TokenInput } from './model.ts';
 import { SCOPES, type Scope } from './scope.ts';
-import { unseenIn, unseenInEmail } from './visible-text.ts';
 
 /**
  * Parses what people type on a command line or into a form: each reader returns the value of a text,
@@ -13,11 +14,21 @@ export type Read<T> = (text: string) => T;
 /** A text of the wrong form. The message continues the field's name: "must be …". */
 export class FieldError extends Error {
   override readonly name = 'FieldError';
+  /** What a page says in the language of its reader; null: the message is for operators and programs alone. */
+  readonly refusal: Refusal | null;
+  /** The refused text, as the message has it behind the reason; null: it is left out. */
+  readonly refused: string | null;
+
+  constructor(reason: string | Refusal, refused: string | null = null) {
+    const text = typeof reason === 'string' ? reason : reason.text;
+    super(refused === null ? text : `${text}, not ${JSON.stringify(refused)}`);
+    this.refusal = typeof reason === 'string' ? null : reason;
+    this.refused = refused;
+  }
 }
 
 /** The most values of a list, which every request may look at. */
 export const MOST_VALUES = 1000;
-const UNSEEN = 'it is invisible, or looks like another character';
 /** An id, in lower case. */
 export const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 export const SLUG = /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/;
@@ -35,7 +46,7 @@ const INSTANT = /^([12]\d{3}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\
 
 export function readUuid(text: string): string {
   const id = text.toLowerCase();
-  if (!UUID.test(id)) refuse('must be an id such as 5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21', text);
+  if (!UUID.test(id)) refuse(refusal('id'), text);
   return id;
 }
 
@@ -47,44 +58,38 @@ export function readName(text: string): string {
 /** A name that something has already. */
 export function readPresentName(text: string): string {
   const name = text.trim();
-  if (name === '' || name.length > 200 || /\p{Cc}/u.test(name)) refuse('must be one line of 1 to 200 characters', text);
+  if (name === '' || name.length > 200 || /\p{Cc}/u.test(name)) refuse(refusal('name'), text);
   return name;
 }
 
 /** Refuses a name that looks like another one, whoever gives it and by whatever way. @throws FieldError */
 export function checkVisible(name: string): string {
   const unseen = unseenIn(name);
-  if (unseen !== null) throw new FieldError(`must not hold ${unseen}: ${UNSEEN}`);
+  if (unseen !== null) throw new FieldError(refusal('unseen', { character: unseen }));
   return name;
 }
 
 /** As `checkVisible`, for an e-mail address. */
 export function checkEmail(email: string): string {
   const unseen = unseenInEmail(email);
-  if (unseen !== null) throw new FieldError(`must not hold ${unseen}: ${UNSEEN}`);
+  if (unseen !== null) throw new FieldError(refusal('unseen', { character: unseen }));
   return email;
 }
 
 /** Any text without NUL, which Postgres cannot store. */
 export function readText(text: string): string {
-  if (text.includes('\0')) throw new FieldError('must not hold NUL characters');
+  if (text.includes('\0')) throw new FieldError(refusal('nul'));
   return text;
 }
 
-export const readSlug = matching(
-  SLUG,
-  'must begin with a letter or digit and hold 1 to 128 letters, digits and . _ : / @ + - only',
-);
+export const readSlug = matching(SLUG, refusal('slug'));
 
 export function readBoolean(text: string): boolean {
   return oneOf('true', 'false')(text) === 'true';
 }
 
 /** A monthly budget in EUR as exact decimal text; 0 means unlimited (spec section 2.9). */
-export const readBudget = matching(
-  EUR,
-  'must be an amount in EUR such as 250 or 99.50, below 1e12, as a plain decimal number',
-);
+export const readBudget = matching(EUR, refusal('budget'));
 
 /** The ceiling of a company's monthly budget in EUR as exact decimal text; not 0, which would mean unlimited for a budget. */
 export function readCreditLimit(text: string): string {
@@ -101,7 +106,7 @@ export const readPrice = matching(
 /** Spec section 8: 0 to 2. */
 export function readTemperature(text: string): number {
   const isRight = /^\d(\.\d{1,15})?$/.test(text) && Number(text) <= 2;
-  return isRight ? Number(text) : refuse('must be a number from 0 to 2, as a plain decimal number', text);
+  return isRight ? Number(text) : refuse(refusal('temperature'), text);
 }
 
 export const readMaxTokens = wholeNumber(MOST.maxTokens);
@@ -122,7 +127,7 @@ export function readEmail(text: string): string {
 /** An address that somebody has already. */
 export function readPresentEmail(text: string): string {
   const email = text.trim().toLowerCase();
-  if (!EMAIL.test(email) || email.length > 254) refuse('must be an address such as ada@example.com', text);
+  if (!EMAIL.test(email) || email.length > 254) refuse(refusal('email'), text);
   return email;
 }
 
@@ -131,7 +136,7 @@ export function readInstant(text: string): Date {
   const [, day] = INSTANT.exec(text) ?? [];
   const at = new Date(text);
   if (day === undefined || !isDay(day) || !isInstant(at.getTime())) {
-    refuse('must be an ISO time such as 2027-01-31 or 2027-01-31T18:00:00Z', text);
+    refuse(refusal('instant'), text);
   }
   return at;
 }
@@ -144,7 +149,7 @@ export function isInstant(at: number): boolean {
 
 /** A calendar day. */
 export function readDay(text: string): string {
-  return DAY.test(text) && isDay(text) ? text : refuse('must be a date such as 2026-11-21', text);
+  return DAY.test(text) && isDay(text) ? text : refuse(refusal('day'), text);
 }
 
 /** Seconds of a number of hours or days, such as "1h" or "30d". */
@@ -156,14 +161,14 @@ export function readDuration(text: string): number {
 
 /** "2026-11" as a billing month, "2026-11-01". */
 export function readMonth(text: string): string {
-  if (!MONTH.test(text)) refuse('must be a month such as 2026-11', text);
+  if (!MONTH.test(text)) refuse(refusal('month'), text);
   return `${text}-01`;
 }
 
 export function oneOf<const T extends string>(...choices: readonly T[]): Read<T> {
   return (text) => {
     const choice = choices.find((each) => each === text);
-    return choice ?? refuse(`must be ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`, text);
+    return choice ?? refuse(refusal('choice', { choices }), text);
   };
 }
 
@@ -176,7 +181,7 @@ export function orNone<T>(read: Read<T>): Read<T | null> {
 export function lines<T>(read: Read<T>): Read<T[]> {
   return (text) => {
     const filled = text.split('\n').filter((line) => line.trim() !== '');
-    if (filled.length > MOST_VALUES) throw new FieldError(`must be at most ${MOST_VALUES} lines`);
+    if (filled.length > MOST_VALUES) throw new FieldError(refusal('lines', { most: MOST_VALUES }));
     return filled.map((line) => read(line.trim()));
   };
 }
@@ -188,10 +193,10 @@ export const MOST_PERCENTS = 10;
 export function readPercents(text: string): number[] {
   const parts = text.split(/[\s,;%]+/).filter((part) => part !== '');
   const percents = sortedPercents(parts.map((part) => (/^\d{1,3}$/.test(part) ? Number(part) : 0)));
-  if (percents.length > MOST_PERCENTS) throw new FieldError(`must be at most ${MOST_PERCENTS} percentages`);
-  return percents.every((percent) => percent >= 1 && percent <= 100)
-    ? percents
-    : refuse('must be whole percentages from 1 to 100 such as 50, 80, 100', text);
+  if (percents.length > MOST_PERCENTS) {
+    throw new FieldError(refusal('mostPercents', { most: MOST_PERCENTS }));
+  }
+  return percents.every((percent) => percent >= 1 && percent <= 100) ? percents : refuse(refusal('percents'), text);
 }
 
 /** Each once, in their order. */
@@ -203,11 +208,11 @@ export function sortedPercents(percents: readonly number[]): number[] {
 export function wholeNumber(most: number): Read<number> {
   return (text) => {
     const value = /^\d{1,13}$/.test(text) ? Number(text) : 0;
-    return value < 1 || value > most ? refuse(`must be a whole number from 1 to ${most}`, text) : value;
+    return value < 1 || value > most ? refuse(refusal('wholeNumber', { most }), text) : value;
   };
 }
 
-function matching(form: RegExp, want: string): Read<string> {
+function matching(form: RegExp, want: string | Refusal): Read<string> {
   return (text) => (form.test(text) ? text : refuse(want, text));
 }
 
@@ -218,7 +223,7 @@ function isDay(day: string): boolean {
 }
 
 /** Refuses a text. @param want continues the field's name: "must be …" @throws FieldError */
-export function refuse(want: string, text: string): never {
+export function refuse(want: string | Refusal, text: string): never {
   const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-  throw new FieldError(`${want}, not ${JSON.stringify(shown)}`);
+  throw new FieldError(want, shown);
 }

@@ -23,9 +23,6 @@ interface LimitSetting {
   readonly meaning: string;
   /** Of its member in a schema. */
   readonly description: string;
-  /** How its value is told: "60 requests a minute". null: the number alone. */
-  readonly unit: string | null;
-  readonly per: string;
 }
 
 /** One row for each column of `companies` and `api_keys` (contract section 5). Nothing else spells them. */
@@ -37,8 +34,6 @@ const SETTINGS = {
     label: 'Requests a minute',
     meaning: 'most requests a minute, over all gateways together',
     description: 'null: no limit',
-    unit: 'request',
-    per: 'a minute',
   },
   tokens_per_minute: {
     kind: 'tokens',
@@ -47,8 +42,6 @@ const SETTINGS = {
     label: 'Tokens a minute',
     meaning: 'most tokens a minute; a request counts with the most it may generate until it is answered',
     description: 'null: no limit',
-    unit: 'token',
-    per: 'a minute',
   },
   max_concurrent: {
     kind: 'calls',
@@ -57,8 +50,6 @@ const SETTINGS = {
     label: 'Calls at once',
     meaning: 'most calls at once',
     description: 'calls in flight at once; null: no limit',
-    unit: null,
-    per: 'at once',
   },
 } satisfies Readonly<Record<string, LimitSetting>>;
 

@@ -1,6 +1,7 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { FieldError } from './field.ts';
+import { refusal } from './input/refusal.ts';
 
 /**
  * Passwords of users of the administration area. A hash contains its parameters,
@@ -24,9 +25,9 @@ const UNTYPED = /[\p{Cc}\ufeff\ufffd]/u;
 export function readPassword(text: string): string {
   const { length } = [...text];
   if (length < MIN_CHARACTERS || length > 1024) {
-    throw new FieldError(`must have at least ${MIN_CHARACTERS} characters and at most 1024`);
+    throw new FieldError(refusal('passwordLength', { least: MIN_CHARACTERS }));
   }
-  if (UNTYPED.test(text)) throw new FieldError('must be one line of text in UTF-8');
+  if (UNTYPED.test(text)) throw new FieldError(refusal('passwordText'));
   return text;
 }
 

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { asLanguage, ENGLISH, wordsOf } from '../domain/language/language.ts';
+import type { MailBrand } from '../domain/language/mail.ts';
 import { type BudgetAlert, mailOf } from '../domain/text/alert.ts';
 import { type MailSettings, mailer } from './mail.ts';
 import type { Send } from './sender.ts';
@@ -9,18 +11,24 @@ const MAIL_MS = 60_000;
 interface EmailSettings extends MailSettings {
   /** Base address of the administration pages, for a link; null: none. */
   readonly pages: URL | null;
+  readonly brand: MailBrand;
 }
 
 /**
  * Sends budget alerts by SMTP, one message for each receiver. A message sent again has the same Message-ID, by which
  * many programs show it once; SMTP itself has nothing of the kind.
  */
-export function emailSender({ pages, ...settings }: EmailSettings, timeoutMs = MAIL_MS): Send {
+export function emailSender({ pages, brand, ...settings }: EmailSettings, timeoutMs = MAIL_MS): Send {
   const send = mailer(settings, timeoutMs);
   const domain = settings.from.slice(settings.from.lastIndexOf('@') + 1);
-  return (event, recipient, outsider) => {
+  return (event, { recipient, language, outsider }) => {
     const alert = event as unknown as BudgetAlert; // other events are for no e-mail
     const digest = createHash('sha256').update(recipient).digest('hex').slice(0, 16);
-    return send({ ...mailOf(alert, pages, outsider), to: recipient, messageId: `<${alert.id}.${digest}@${domain}>` });
+    const words = wordsOf(asLanguage(language) ?? ENGLISH);
+    return send({
+      ...mailOf(alert, words, brand, pages, outsider),
+      to: recipient,
+      messageId: `<${alert.id}.${digest}@${domain}>`,
+    });
   };
 }

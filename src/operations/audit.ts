@@ -1,9 +1,11 @@
+import { NOUNS } from '../domain/text/change-text.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { asOwnersSee, pageOfAudit } from '../store/lists/audit.ts';
 import { type Call, get, type Operation, type PageQuery } from './operation.ts';
 import * as schema from './schemas.ts';
 
-type Query = PageQuery & { readonly search?: string };
+/** The filters of the log; days are those of the billing time zone. */
+type Query = PageQuery & Partial<Readonly<Record<'search' | 'subject' | 'actor' | 'from' | 'to', string>>>;
 
 const change = schema.object({
   id: { type: 'integer' },
@@ -22,7 +24,16 @@ const change = schema.object({
   after: { type: ['object', 'null'] },
 });
 const LOG = {
-  query: schema.listQuery({ search: schema.text }, schema.numberCursor),
+  query: schema.listQuery(
+    {
+      search: schema.text,
+      subject: schema.oneOf(Object.keys(NOUNS), 'the table'),
+      actor: { ...schema.text, description: 'who changed it, as the log names them' },
+      from: { ...schema.day, description: 'the first day' },
+      to: { ...schema.day, description: 'the last day' },
+    },
+    schema.numberCursor,
+  ),
   answer: schema.pageOf(change),
 } as const;
 
@@ -42,13 +53,15 @@ export const auditOperations: readonly Operation[] = [
   }),
 ];
 
-async function list(sql: Sql, { params, query: { cursor, limit, search = '' } }: Call<never, Query>): Promise<object> {
+async function list(sql: Sql, { params, query }: Call<never, Query>): Promise<object> {
   const { company = null } = params;
+  const { cursor, limit, search = '', subject = null, actor = null, from = null, to = null } = query;
   const { rows, next } = await pageOfAudit(sql, {
     search,
     newestFirst: true,
     from: cursor === undefined ? null : Number(cursor),
     company,
+    ...{ subject, actor, firstDay: from, lastDay: to },
     ...(limit !== undefined && { limit }),
   });
   const told = company === null ? rows : rows.map(asOwnersSee);

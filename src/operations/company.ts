@@ -149,7 +149,7 @@ export function aboveCeilings(company: CompanyRow | null, changes: CompanyChange
   const { credit_limit_eur = present.credit_limit_eur, eu_locked = present.eu_locked } = changes;
   const { budget, nonEu } = checkCeilings({ ...present, credit_limit_eur, eu_locked }, changes);
   return [
-    ...(budget === null ? [] : [{ pointer: '#/monthly_budget_eur', detail: budget }]),
-    ...(nonEu === null ? [] : [{ pointer: '#/allow_non_eu_models', detail: nonEu }]),
+    ...(budget === null ? [] : [{ pointer: '#/monthly_budget_eur', detail: budget.text }]),
+    ...(nonEu === null ? [] : [{ pointer: '#/allow_non_eu_models', detail: nonEu.text }]),
   ];
 }

@@ -1,3 +1,4 @@
+import { refusal } from '../domain/input/refusal.ts';
 import {
   createModel,
   findModelById,
@@ -42,7 +43,7 @@ export async function unknownModels(
   return unknown.map((slug) => ({
     slug,
     pointer: `#/${member}${Array.isArray(wanted) ? `/${slugs.indexOf(slug)}` : ''}`,
-    detail: `must be one of the company’s models, not ${JSON.stringify(slug)}`,
+    detail: refusal('notOfCompany', { slug }).text,
   }));
 }
 

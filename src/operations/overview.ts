@@ -23,7 +23,8 @@ const nearBudget = schema.object({
   spent_eur: schema.sum,
   percent,
   forecast_percent: percent,
-  reached_on: schema.orNull(schema.day),
+  reached_on: { ...schema.orNull(schema.day), description: 'at the present pace; null: reached, or not in this month' },
+  owners: schema.array(schema.string, 'addresses of owners of the company, three at most'),
 });
 const gateway = schema.object({
   id: schema.string,
@@ -48,7 +49,39 @@ const status = schema.object({
   at: schema.instant,
   today: schema.object(period),
   month: schema.object({ ...period, chat_eur: schema.sum }),
-  budgets: schema.object({ total: schema.count, used_up: schema.count, nearest: schema.array(nearBudget) }),
+  budgets: schema.object({
+    total: schema.count,
+    used_up: schema.count,
+    nearest: schema.array(nearBudget, 'those that end soon first, then those used up, then others'),
+  }),
+  spend: schema.array(
+    schema.object({ day: schema.day, model: schema.string, cost_eur: schema.sum }),
+    'of all companies in the last thirty days, by day and model',
+  ),
+  request_days: schema.array(
+    schema.object({
+      day: schema.day,
+      begins: schema.instant,
+      ends: schema.instant,
+      requests: schema.count,
+      refused: schema.count,
+      failed: schema.count,
+      reasons: { type: 'object', additionalProperties: schema.count, description: 'by error code' },
+      p50: { type: ['number', 'null'], description: 'milliseconds of requests that were not refused' },
+      p95: { type: ['number', 'null'] },
+    }),
+    'requests of the last thirty days; empty: none is known',
+  ),
+  refused_now: schema.array(
+    schema.object({
+      code: schema.string,
+      requests: schema.count,
+      company: schema.orNull(schema.object({ id: schema.id, name: schema.textOrNull })),
+      of: { ...schema.count, description: 'all requests of the company in that time' },
+      owners: schema.array(schema.string),
+    }),
+    'errors of companies in the present hour and the one before, those with most requests first; company null: without a valid key',
+  ),
   last_day: {
     ...schema.object({
       requests: schema.count,

@@ -51,6 +51,8 @@ export const PERMISSIONS = {
   'cost.write': OPERATOR,
   'user.read': OPERATOR,
   'user.write': OPERATOR,
+  'group.read': OPERATOR,
+  'group.write': OPERATOR,
   'audit.read': OPERATOR,
   'request.read': MANAGERS,
   'request.all': OPERATOR,

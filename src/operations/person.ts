@@ -1,10 +1,7 @@
 import { INVITATION_PATH } from '../domain/text/invitation.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
-import { COMPANY_ROLES, type CompanyRole, type Role } from '../domain/user.ts';
+import { COMPANY_ROLES, type CompanyRole } from '../domain/user.ts';
 import { findCompany } from '../store/company/company.ts';
-import { type Erased, erasePerson } from '../store/company/erasure.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { invitationsAfter, peopleAfter } from '../store/people/cursor-lists.ts';
 import {
   createInvitation,
@@ -12,7 +9,7 @@ import {
   renewInvitation,
   withdrawInvitation,
 } from '../store/people/invitation.ts';
-import { findPerson, keepAnOwner, removeUser, setErasureAsked, setRole } from '../store/people/user.ts';
+import { findPerson, keepAnOwner, removeUser, setRole } from '../store/people/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -91,22 +88,6 @@ export const peopleOperations: readonly Operation[] = [
       await removeUser(sql, call.params.user as string);
     },
   }),
-  get('countPersonErasure', `${PERSON}/erasure`, {
-    summary: 'What an erasure of one of the people of a company would reach; nothing is changed',
-    action: 'people.write',
-    answer: schema.erased,
-    isLong: true,
-    run: (sql, call) => erasePersonOf(sql, call, null),
-  }),
-  post<{ readonly email: string }>('erasePerson', `${PERSON}/erase`, {
-    summary:
-      "Erase one of the people of a company: a pseudonym takes the place of the address, and the account goes. The ledger stays. A company's token erases within the company, and leaves it an owner; an operator's erases everywhere. This cannot be undone",
-    action: 'people.write',
-    body: schema.object({ email: { ...schema.email, description: 'the address of the person, as a confirmation' } }),
-    answer: schema.erased,
-    isLong: true,
-    run: (sql, call) => erasePersonOf(sql, call, call.body.email),
-  }),
   get<PageQuery>('listInvitations', INVITATIONS, {
     summary: 'List invitations that were not used, ordered by id',
     action: 'people.read',
@@ -146,38 +127,6 @@ export const peopleOperations: readonly Operation[] = [
     run: (sql, { params }) => withdrawInvitation(sql, params.company as string, params.invitation as string),
   }),
 ];
-
-/**
- * Erases one of the people of a company: by its owners within the company, by operators everywhere.
- * @param email the address of the person, as a confirmation; null: only counts, and changes nothing
- * @throws RefusedChange not_found; conflict for the last owner, and for another address
- */
-export async function erasePersonOf(
-  sql: Sql,
-  call: { readonly role: Role; readonly params: Call['params'] },
-  email: string | null,
-): Promise<Erased> {
-  const company = call.params.company as string;
-  const person = await findPerson(sql, company, call.params.user as string);
-  if (email !== null && email.trim().toLowerCase() !== person.email) {
-    throwConflict('user', `The address of the person is ${person.email}: give it to confirm.`);
-  }
-  const isOperator = call.role === 'operator';
-  if (email !== null && !isOperator) await keepAnOwner(sql, company, person.id);
-  await leaveCompany(sql); // the tenant role may erase nothing
-  return erasePerson(sql, person.email, email === null, isOperator ? null : company);
-}
-
-/**
- * A person asks to be erased, or takes that back. Nothing is erased by it: the company decides, whose log of changes
- * would otherwise lose who changed something by that person's own hand.
- * @param company of the person; null: an operator
- * @throws RefusedChange conflict for the last owner, and the last operator
- */
-export async function askErasure(sql: Sql, id: string, company: string | null, asks: boolean): Promise<void> {
-  if (asks) await keepAnOwner(sql, company, id);
-  await setErasureAsked(sql, id, asks);
-}
 
 /** Operators may leave a company without an owner. */
 async function keepAnOwnerOf(sql: Sql, { role, params }: Pick<Call, 'role' | 'params'>): Promise<void> {

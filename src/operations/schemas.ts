@@ -1,4 +1,5 @@
 import { EUR, MONTH, MOST, MOST_VALUES, PRICE, SLUG, UUID } from '../domain/field.ts';
+import { LANGUAGES } from '../domain/language/language.ts';
 import { eachLimit } from '../domain/limits.ts';
 import { SCOPES } from '../domain/scope.ts';
 import { ROLES } from '../domain/user.ts';
@@ -112,6 +113,12 @@ export const companySettings = {
   monthly_budget_eur: budget,
   budget_mode: oneOf(['standard', 'strict'], 'strict: each request reserves what it can cost at most'),
   allow_non_eu_models: boolean,
+  language: orNull(
+    oneOf(
+      LANGUAGES,
+      'of pages and e-mails for its people who chose none; null: that of each browser, English in e-mails',
+    ),
+  ),
   ...limits,
 };
 /** Ceilings of a company, which operators set. */
@@ -201,6 +208,10 @@ export const user = object({
   company_id: orNull(id),
   role,
   created_at: instant,
+  oidc_group: {
+    ...textOrNull,
+    description: 'the group of the identity provider that gives the role; null: given by hand',
+  },
   second_factor_since: orNull({
     ...instant,
     description: 'since when the password asks for a code too; null: it does not',

@@ -14,22 +14,28 @@ import { type Call, get, type Operation, type Schema } from './operation.ts';
 import { readAt, wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
 
-interface Query extends Partial<DayRange & { readonly [K in keyof UsageFilters]: string }> {
+interface Query extends Partial<DayRange>, AskedFilters {
   readonly month?: string;
 }
 
 const tokens = { requests: schema.count, prompt_tokens: schema.count, completion_tokens: schema.count };
 const sums = { ...tokens, cost_eur: schema.sum };
 const by = (members: Readonly<Record<string, Schema>>) => schema.array(schema.object({ ...members, ...sums }));
+/** Filters of a query, and their values. */
+export const usageFilters = {
+  model: schema.slug,
+  key: schema.id,
+  endpoint: schema.oneOf(BOOKED_ENDPOINTS),
+  cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
+};
+export type AskedFilters = Partial<{ readonly [K in keyof UsageFilters]: string }>;
+
 const query = schema.object(
   {
     month: { ...schema.month, description: 'a month such as 2026-11; default: the present one' },
     from: { ...schema.day, description: 'the first day, in place of month' },
     to: { ...schema.day, description: 'the last day' },
-    model: schema.slug,
-    key: schema.id,
-    endpoint: schema.oneOf(Object.keys(BOOKED_ENDPOINTS)),
-    cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
+    ...usageFilters,
   },
   [],
 );
@@ -107,9 +113,9 @@ export const usageOperations: readonly Operation[] = [
     async run(sql, call) {
       const company = call.params.company as string;
       const range = rangeOf(call);
-      const usage = await readCompanyUsage(sql, company, range, filtersOf(call), MOST_LINES);
-      const details = await readTokenDetails(sql, company, range, filtersOf(call));
-      const answers = answersOf(await readQuality(sql, company, range, filtersOf(call)));
+      const usage = await readCompanyUsage(sql, company, range, filtersOf(call.query), MOST_LINES);
+      const details = await readTokenDetails(sql, company, range, filtersOf(call.query));
+      const answers = answersOf(await readQuality(sql, company, range, filtersOf(call.query)));
       const summary = { ...summaryOf(company, usage, range.from.slice(0, 7), details), answers };
       const { lines: keys } = usage.by_key;
       const by_key = keys.map(({ estimated: _, unfinished: __, ...line }) => line);
@@ -130,7 +136,7 @@ export const usageOperations: readonly Operation[] = [
         const { spreadsheet } = call.query;
         const form = spreadsheet === undefined ? PLAIN_CSV : SPREADSHEETS[spreadsheet];
         const internal = call.role === 'operator';
-        const asked = { companyId, range: rangeOf(call), filters: filtersOf(call), internal, form };
+        const asked = { companyId, range: rangeOf(call), filters: filtersOf(call.query), internal, form };
         return snapshot(db, companyId, EXPORT_MS, (sql) => copyLedger(sql, asked, write));
       },
     },
@@ -152,7 +158,6 @@ function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): 
   return readAt('?to', () => readRange(from, to));
 }
 
-function filtersOf({ query }: Call<never, Query>): UsageFilters {
-  const { model = null, key = null, endpoint = null, cost_center = null } = query;
-  return { model, key, endpoint, cost_center };
+export function filtersOf({ model, key, endpoint, cost_center }: AskedFilters): UsageFilters {
+  return { model: model ?? null, key: key ?? null, endpoint: endpoint ?? null, cost_center: cost_center ?? null };
 }

@@ -14,6 +14,7 @@ const NONE = Buffer.alloc(0);
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const GZIP = 0x1f; // its first byte, which no event stream begins with
 const COMMENT = Buffer.from(':\n\n');
+const KEEPALIVE = Buffer.from(': keepalive\n\n');
 const LINE_FEED = Buffer.from('\n');
 /** A larger chunk is looked at for bytes that are not UTF-8 as a whole: it is of many events. */
 const MOST_UNASKED = 1024;
@@ -143,6 +144,21 @@ export abstract class EventScanner {
   /** Whether it is known, without looking, that nothing of the chunk at hand is suspect. */
   protected get isKnownClean(): boolean {
     return this.#isClean === true && !this.#wasSuspect;
+  }
+
+  /**
+   * What may leave now to keep a silent stream alive: whatever was relayed ended with an event. A CR at its end is made a
+   * CRLF, and the LF that may still come for it is dropped.
+   */
+  keepalive(): Buffer {
+    if (this.#afterCr !== RELAY_LF) return this.keepaliveEvent;
+    this.#afterCr = DROP_LF;
+    return Buffer.concat([LINE_FEED, this.keepaliveEvent]);
+  }
+
+  /** What clients of the dialect read and ignore. */
+  protected get keepaliveEvent(): Buffer {
+    return KEEPALIVE;
   }
 
   /** The upstream closed the connection without an error. */

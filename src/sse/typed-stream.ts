@@ -17,6 +17,8 @@ export interface EventTypes {
   readonly usage: ReadonlySet<string>;
   /** The types that the dialect has, those to come included: events of others are dropped. */
   readonly known: RegExp;
+  /** What keeps a silent stream alive, where it is no comment. */
+  readonly keepalive?: Buffer;
 }
 
 /**
@@ -51,6 +53,10 @@ export class TypedStream extends DialectStream {
     const counts = readUsageMembers(this.#usage, this.#table.usage);
     if (counts === null || this.#isUsageWhole) return counts;
     return promptUsage(counts);
+  }
+
+  protected override get keepaliveEvent(): Buffer {
+    return this.#types.keepalive ?? super.keepaliveEvent;
   }
 
   protected override payloadOf(chunk: Buffer, i: number): number {

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
+import type { Lines, Peer } from './address.ts';
 import type { RequestWriter, RestOfRequest, Sender } from './request-writer.ts';
 import { ResponseReader } from './response-reader.ts';
 import {
@@ -21,13 +22,34 @@ const CONNECTION = Symbol('connection');
 
 type UpstreamSocket = Socket & { [CONNECTION]?: FastConnection };
 
+/** The connections to one peer. The free ones are a stack. */
+export class FastLines implements Lines {
+  readonly where: buildConnector.Options;
+  readonly all = new Set<FastConnection>();
+  readonly free: FastConnection[] = [];
+  isRetired = false;
+
+  constructor(where: buildConnector.Options) {
+    this.where = where;
+  }
+
+  get busy(): number {
+    return this.all.size - this.free.length;
+  }
+
+  retire(): void {
+    this.isRetired = true;
+    for (const connection of [...this.free]) connection.close();
+  }
+}
+
 /** The parts of the pool that a connection needs. */
 export interface ConnectionPool {
   readonly writer: RequestWriter;
   /** How long a free connection may be used again, in milliseconds. */
   readonly idleMs: number;
   /** Sends a request on a fresh connection. */
-  sendAgain(request: UpstreamRequest, head: string): void;
+  sendAgain(request: UpstreamRequest): void;
   /** The connection is free for another request. */
   onFree(connection: FastConnection): void;
   onGone(connection: FastConnection): void;
@@ -40,11 +62,12 @@ export interface ConnectionPool {
 export class FastConnection implements Sender, UpstreamCall {
   /** The instant until which a free connection may be used again; monotonic milliseconds. */
   freeUntil = 0;
+  readonly peer: Peer<FastLines>;
   readonly #pool: ConnectionPool;
   readonly #reader = new ResponseReader();
   #socket: Socket | null = null;
   #gone = false;
-  /** The request that waits for the connection, or for its turn to be written. */
+  /** The request that waits for its turn to be written. */
   #request: UpstreamRequest | null = null;
   /** The head of that request, without content-length and empty line. */
   #head = '';
@@ -62,26 +85,40 @@ export class FastConnection implements Sender, UpstreamCall {
   #rest: RestOfRequest | null = null;
   #paused = false;
 
-  constructor(pool: ConnectionPool, connect: buildConnector.connector, where: buildConnector.Options) {
+  /** @param onOpened called once: with null when a request may be sent, or with the reason why none can. Not after `close` */
+  constructor(
+    pool: ConnectionPool,
+    peer: Peer<FastLines>,
+    connect: buildConnector.connector,
+    onOpened: (error: Error | null) => void,
+  ) {
     this.#pool = pool;
-    connect(where, (...[error, socket]) => {
+    this.peer = peer;
+    connect(peer.lines.where, (...[error, socket]) => {
+      if (this.#gone) return void socket?.destroy();
       if (error !== null) this.close(error);
       else this.#connected(socket);
+      onOpened(error);
     });
   }
 
-  /** Sends a request with this head. The connection has to be free, or new. */
+  /** Sends a request with this head. The connection has to be open and free. */
   send(request: UpstreamRequest, head: string): void {
     this.#request = request;
     this.#head = head;
-    if (this.#socket !== null) this.#pool.writer.enter(this);
+    this.#pool.writer.enter(this);
+  }
+
+  /** Nothing is sent now: the connection is free for another request. */
+  release(): void {
+    this.#free(this.#pool.idleMs);
   }
 
   onTurn(): void {
     const request = this.#request;
     this.#request = null;
     if (request === null) return; // the connection was closed meanwhile
-    if (!request.handler.onConnected(this)) return this.#free(this.#pool.idleMs);
+    if (!request.handler.onConnected(this)) return this.release();
     this.#handler = request.handler;
     if (this.#reused) {
       this.#unheard = true;
@@ -131,7 +168,7 @@ export class FastConnection implements Sender, UpstreamCall {
     const request = this.#sent;
     if (!handler.onStale()) return;
     if (request === null) handler.onError(reason);
-    else this.#pool.sendAgain(request, this.#head);
+    else this.#pool.sendAgain(request);
   }
 
   /** Takes the bytes [0, end) of the buffer that all connections share. */
@@ -149,6 +186,7 @@ export class FastConnection implements Sender, UpstreamCall {
     const reader = this.#reader;
     this.#unheard = false;
     this.#sent = null;
+    this.peer.heard = true;
     const hadHead = reader.hasHead;
     reader.read(buffer, 0, end);
     const { state } = reader;
@@ -162,17 +200,12 @@ export class FastConnection implements Sender, UpstreamCall {
   }
 
   #connected(socket: Socket): void {
-    if (this.#gone) {
-      socket.destroy();
-      return;
-    }
     this.#socket = socket;
     this.#connectMs = performance.now() - this.#openedAt;
     (socket as UpstreamSocket)[CONNECTION] = this;
     socket.on('error', (error) => this.close(error));
     socket.on('end', () => this.#ended());
     socket.on('close', () => this.close(new Error('the connection closed')));
-    if (this.#request !== null) this.#pool.writer.enter(this);
   }
 
   /** The answer is whole. The connection is freed before the handler is told, which may send another request at once. */

@@ -1,8 +1,11 @@
 import { performance } from 'node:perf_hooks';
 import type { buildConnector } from 'undici';
-import { type ConnectionPool, FastConnection, sharedReads } from './fast-connection.ts';
+import type { Peer } from './address.ts';
+import type { Addresses } from './addresses.ts';
+import { Dial } from './dial.ts';
+import { type ConnectionPool, FastConnection, FastLines, sharedReads } from './fast-connection.ts';
 import { RequestWriter } from './request-writer.ts';
-import { Stopped, Upstream, type UpstreamOptions, type UpstreamRequest } from './upstream.ts';
+import { pathOf, Stopped, tellFailure, Upstream, type UpstreamOptions, type UpstreamRequest } from './upstream.ts';
 
 /** How often connections that were unused for too long are closed. */
 const TRIM_MS = 10_000;
@@ -19,27 +22,24 @@ export type ConnectorOf = (
 export class FastPool extends Upstream implements ConnectionPool {
   readonly writer: RequestWriter;
   readonly idleMs: number;
-  /** The part of a request's head between its path and its id. */
-  readonly #head: string;
-  readonly #where: buildConnector.Options;
+  protected readonly addresses: Addresses<FastLines>;
+  /** Of each address: a request's head up to its path, and the part between its path and its id. */
+  readonly #heads: readonly (readonly [string, string])[];
   readonly #connect: buildConnector.connector;
-  readonly #all = new Set<FastConnection>();
-  readonly #free: FastConnection[] = [];
   readonly #trimmer = setInterval(() => this.#trim(), TRIM_MS).unref();
 
   constructor(options: UpstreamOptions, connectorOf: ConnectorOf) {
     super(options);
-    const { url, connectMs } = options;
-    this.idleMs = options.idleMs;
-    this.writer = new RequestWriter(url.protocol === 'https:');
-    const headers = this.headers.map(([name, value]) => `${name}: ${value}`);
-    this.#head = ` HTTP/1.1\r\n${headers.join('\r\n')}\r\nx-request-id: `;
-    this.#where = {
-      protocol: url.protocol,
-      host: url.host,
-      hostname: url.hostname.replace(/^\[|\]$/g, ''), // of an IPv6 address
-      port: url.port,
-    };
+    const { urls, connectMs, idleMs } = options;
+    this.idleMs = idleMs;
+    this.writer = new RequestWriter(urls[0].protocol === 'https:');
+    this.addresses = this.addressesOf(options, ({ protocol, host, port }, ip) => {
+      return new FastLines({ protocol, host, hostname: ip, port });
+    });
+    this.#heads = urls.map((url) => {
+      const headers = this.headersOf(url).map(([name, value]) => `${name}: ${value}`);
+      return [`POST ${pathOf(url)}`, ` HTTP/1.1\r\n${headers.join('\r\n')}\r\nx-request-id: `];
+    });
     this.#connect = connectorOf({
       timeout: connectMs,
       allowH2: false,
@@ -51,56 +51,87 @@ export class FastPool extends Upstream implements ConnectionPool {
 
   /** The number of connections that are open or opening. */
   get connections(): number {
-    return this.#all.size;
+    return this.#lines.reduce((sum, { all }) => sum + all.size, 0);
   }
 
   get freeConnections(): number {
-    return this.#free.length;
+    return this.#lines.reduce((sum, { free }) => sum + free.length, 0);
+  }
+
+  get #lines(): FastLines[] {
+    return this.addresses.peers.map(({ lines }) => lines);
   }
 
   post(request: UpstreamRequest): void {
-    const { path, requestId, traceparent, headers } = request;
-    let head = `POST ${this.basePath}${path}${this.#head}${requestId}\r\n`;
-    if (traceparent !== undefined) head += `traceparent: ${traceparent}\r\n`;
-    for (let k = 0; k < headers.length; k += 2) head += `${headers[k]}: ${headers[k + 1]}\r\n`;
-    this.#take().send(request, head);
+    const peer = this.addresses.choose();
+    const free = peer === null ? null : takeFree(peer.lines);
+    if (free === null) this.#dial(request, peer);
+    else free.send(request, this.#headOf(request, free.peer));
   }
 
   async destroy(): Promise<void> {
     clearInterval(this.#trimmer);
-    for (const connection of this.#all) connection.close(new Stopped('the gateway stops'));
+    const stopped = new Stopped('the gateway stops');
+    this.addresses.close(stopped);
+    for (const { all } of this.#lines) for (const connection of all) connection.close(stopped);
   }
 
-  sendAgain(request: UpstreamRequest, head: string): void {
-    this.#open().send(request, head);
+  sendAgain(request: UpstreamRequest): void {
+    this.#dial(request, this.addresses.choose());
   }
 
   onFree(connection: FastConnection): void {
-    this.#free.push(connection);
+    const { lines } = connection.peer;
+    if (lines.isRetired) connection.close();
+    else lines.free.push(connection);
   }
 
   onGone(connection: FastConnection): void {
-    this.#all.delete(connection);
-    const index = this.#free.indexOf(connection);
-    if (index >= 0) this.#free.splice(index, 1);
+    const { all, free } = connection.peer.lines;
+    all.delete(connection);
+    const index = free.indexOf(connection);
+    if (index >= 0) free.splice(index, 1);
   }
 
-  #take(): FastConnection {
-    for (let free = this.#free.pop(); free !== undefined; free = this.#free.pop()) {
-      if (performance.now() < free.freeUntil) return free;
-      free.close();
-    }
-    return this.#open();
+  #headOf({ path, requestId, traceparent, headers }: UpstreamRequest, { address }: Peer<FastLines>): string {
+    const [start, fixed] = this.#heads[address.index - 1] as readonly [string, string];
+    let head = `${start}${path}${fixed}${requestId}\r\n`;
+    if (traceparent !== undefined) head += `traceparent: ${traceparent}\r\n`;
+    for (let k = 0; k < headers.length; k += 2) head += `${headers[k]}: ${headers[k + 1]}\r\n`;
+    return head;
   }
 
-  #open(): FastConnection {
-    const opened = new FastConnection(this, this.#connect, this.#where);
-    this.#all.add(opened);
-    return opened;
+  /** Sends a request on a connection that is yet to be made. @param first the peer to try first; null: any */
+  #dial(request: UpstreamRequest, first: Peer<FastLines> | null): void {
+    const dial = new Dial(this.addresses, {
+      open: (peer) => this.#open(peer, dial, request),
+      onFailed: (error) => tellFailure(request.handler, error),
+    });
+    dial.begin(first);
+  }
+
+  #open(peer: Peer<FastLines>, dial: Dial<FastLines>, request: UpstreamRequest): void {
+    const opened = new FastConnection(this, peer, this.#connect, (error) => {
+      if (error !== null) return dial.failed(peer, error);
+      if (dial.take(peer)) opened.send(request, this.#headOf(request, peer));
+      else opened.release();
+    });
+    peer.lines.all.add(opened);
   }
 
   #trim(): void {
     const now = performance.now();
-    for (const connection of this.#free.filter(({ freeUntil }) => freeUntil <= now)) connection.close();
+    for (const { free } of this.#lines) {
+      for (const connection of free.filter(({ freeUntil }) => freeUntil <= now)) connection.close();
+    }
   }
+}
+
+/** A free connection that may be used again; null: there is none. */
+function takeFree({ free }: FastLines): FastConnection | null {
+  for (let found = free.pop(); found !== undefined; found = free.pop()) {
+    if (performance.now() < found.freeUntil) return found;
+    found.close();
+  }
+  return null;
 }

@@ -1,5 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import type { Logger } from '../log.ts';
+import type { Metrics } from '../metrics.ts';
+import type { AddressChange } from './addresses.ts';
 import { type ConnectorOf, FastPool } from './fast-pool.ts';
 import type { Upstream, UpstreamOptions } from './upstream.ts';
 
@@ -8,20 +11,36 @@ const CHECK_MS = 5000;
 /**
  * Opens the way to the upstream.
  * @param fast whether to use fast connections, if they pass their check; otherwise undici's pool is used
- * @param warn gets the reason where the fast connections were asked for and are not used
+ * @param log told of addresses, and why fast connections are not used where they were asked for
  */
 export async function openUpstream(
-  options: UpstreamOptions,
+  given: Omit<UpstreamOptions, 'onChange'>,
   fast: boolean,
-  warn: (reason: string) => void,
+  log: Pick<Logger, 'info' | 'warn'>,
 ): Promise<Upstream> {
+  const onChange = ({ reason, ...where }: AddressChange): void =>
+    reason === null
+      ? log.info(where, 'upstream: an address can be used again')
+      : log.warn({ ...where, reason }, 'upstream: an address cannot be used');
+  const options = { ...given, onChange };
   if (fast) {
     const connectorOf = await workingConnector();
     if (connectorOf !== null) return new FastPool(options, connectorOf);
-    warn('undici/lib/core/connect.js does not work as expected; the upstream is reached over undici, only slower');
+    const reason =
+      'undici/lib/core/connect.js does not work as expected; the upstream is reached over undici, only slower';
+    log.warn({}, reason);
   }
   const { UndiciPool } = await import('./undici-pool.ts');
   return new UndiciPool(options);
+}
+
+/** Lets metrics tell which addresses can be used. The label is an index: addresses may name internal hosts. */
+export function measureUpstream(metrics: Metrics, upstream: Upstream): void {
+  const help = 'Share of the IPs of an address of the upstream that can be used';
+  const read = (write: (labels: { address: number }, share: number) => void): undefined => {
+    for (const [at, share] of upstream.shares.entries()) write({ address: at + 1 }, share);
+  };
+  metrics.gauge('tollgate_upstream_address_up', help, read, 'min');
 }
 
 /** undici's connector, imported alone (the whole of undici takes 30 ms of a start) and tried; null where it fails. */

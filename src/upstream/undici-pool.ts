@@ -1,10 +1,15 @@
 import type { Socket } from 'node:net';
 import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
+import type { Lines, Peer } from './address.ts';
+import type { Addresses } from './addresses.ts';
+import { Dial } from './dial.ts';
 import {
   CLOSING_MS,
   PROBE,
+  pathOf,
   probeDelay,
   Stopped,
+  tellFailure,
   Upstream,
   type UpstreamCall,
   type UpstreamHandler,
@@ -13,24 +18,51 @@ import {
   wasRefused,
 } from './upstream.ts';
 
+/** The connections to one peer. */
+class UndiciLines implements Lines {
+  readonly pool: Pool;
+  busy = 0;
+  readonly #open: () => Pool;
+  #fresh: Pool | null = null;
+
+  constructor(open: () => Pool) {
+    this.#open = open;
+    this.pool = open();
+  }
+
+  /** For requests that are sent again: none of its connections is used twice. */
+  get fresh(): Pool {
+    this.#fresh ??= this.#open();
+    return this.#fresh;
+  }
+
+  retire(): void {
+    for (const pool of this.#pools) void pool.close();
+  }
+
+  async destroy(reason: Error): Promise<void> {
+    await Promise.all(this.#pools.map((pool) => pool.destroy(reason)));
+  }
+
+  get #pools(): Pool[] {
+    return this.#fresh === null ? [this.pool] : [this.pool, this.#fresh];
+  }
+}
+
 /**
- * The upstream over undici's pool: every request in flight has a connection of its own. undici takes a
+ * The upstream over undici's pools: every request in flight has a connection of its own. undici takes a
  * `100 Continue` that nobody asked for as an error, where RFC 9110 (section 15.2) lets it be skipped.
  */
 export class UndiciPool extends Upstream {
-  readonly #pool: Pool;
-  /** For requests that are sent again: none of its connections is used twice. null: there were none. */
-  #fresh: Pool | null = null;
-  readonly #open: () => Pool;
-  readonly #headers = this.headers.flat();
+  protected readonly addresses: Addresses<UndiciLines>;
 
   constructor(options: UpstreamOptions) {
     super(options);
-    const { url, connectMs, idleMs } = options;
-    this.#open = () =>
+    const { connectMs, idleMs } = options;
+    const open = (url: URL, ip: string): Pool =>
       new Pool(url.origin, {
         connect: { timeout: connectMs, allowHalfOpen: true },
-        factory: (origin, options: Client.Options) => new UndiciConnection(origin, options),
+        factory: (origin, options: Client.Options) => new UndiciConnection(origin, ip, options),
         allowH2: false,
         pipelining: 1,
         headersTimeout: 0, // the gateway keeps its own deadlines
@@ -39,25 +71,44 @@ export class UndiciPool extends Upstream {
         keepAliveMaxTimeout: idleMs,
         keepAliveTimeoutThreshold: CLOSING_MS,
       });
-    this.#pool = this.#open();
+    this.addresses = this.addressesOf(options, (url, ip) => new UndiciLines(() => open(url, ip)));
   }
 
-  post({ path, requestId, body, handler, traceparent, onSent, headers: more }: UpstreamRequest): void {
-    const headers = [...this.#headers, 'x-request-id', requestId, ...more];
-    if (traceparent !== undefined) headers.push('traceparent', traceparent);
+  post({ body, onSent, ...request }: UpstreamRequest): void {
     const whole = Buffer.concat(body);
     onSent?.(); // undici sends this copy
-    const request = { method: 'POST', path: this.basePath + path, headers, body: whole } as const;
-    const again = (): void => {
-      this.#fresh ??= this.#open();
-      this.#fresh.dispatch({ ...request, reset: true }, new UndiciCall(handler, null));
-    };
-    this.#pool.dispatch(request, new UndiciCall(handler, again));
+    this.#dial(request, whole, false);
+  }
+
+  /** @param again whether the request is sent again, on a fresh connection */
+  #dial(request: Omit<UpstreamRequest, 'body' | 'onSent'>, body: Buffer, again: boolean): void {
+    const { path, requestId, traceparent, handler, headers: more } = request;
+    const trace = traceparent === undefined ? [] : ['traceparent', traceparent];
+    const sendAgain = again ? null : () => this.#dial(request, body, true);
+    const dial = new Dial(this.addresses, {
+      open: (peer) => {
+        const { lines, address } = peer;
+        const { url } = address;
+        const headers = [...this.headersOf(url).flat(), 'x-request-id', requestId, ...more, ...trace];
+        const sent = {
+          method: 'POST',
+          path: pathOf(url) + path,
+          headers,
+          body,
+          ...(again && { reset: true }),
+        } as const;
+        (again ? lines.fresh : lines.pool).dispatch(sent, new UndiciCall(handler, peer, dial, sendAgain));
+      },
+      onFailed: (error) => tellFailure(handler, error),
+    });
+    const first = this.addresses.choose();
+    dial.begin(first, again || first === null || first.lines.pool.stats.free === 0);
   }
 
   async destroy(): Promise<void> {
     const stopped = new Stopped('the gateway stops');
-    await Promise.all([this.#pool.destroy(stopped), this.#fresh?.destroy(stopped)]);
+    this.addresses.close(stopped);
+    await Promise.all(this.addresses.peers.map(({ lines }) => lines.destroy(stopped)));
   }
 }
 
@@ -90,15 +141,15 @@ function probeWhereStale(held: Held, socket: Socket, connectMs: number): void {
 class UndiciConnection extends Client {
   readonly #held: Held;
 
-  /** @param options with the connector of the pool */
-  constructor(origin: URL, options: Client.Options) {
+  /** @param ip the IP to connect to. @param options with the connector of the pool */
+  constructor(origin: URL, ip: string, options: Client.Options) {
     const held: Held = { socket: null, call: null };
     const connect = options.connect as buildConnector.connector;
     super(origin, {
       ...options,
       connect: (target, done) => {
         const began = performance.now();
-        connect(target, (...result) => {
+        connect({ ...target, hostname: ip }, (...result) => {
           held.socket = result[1] ?? null; // undefined with an error
           if (held.socket !== null) probeWhereStale(held, held.socket, performance.now() - began);
           done(...result);
@@ -123,12 +174,17 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   /** null: nothing more is told. */
   #handler: UpstreamHandler | null;
   #controller: Dispatcher.DispatchController | null = null;
+  readonly #peer: Peer<UndiciLines>;
+  readonly #dial: Dial<UndiciLines>;
   #again: (() => void) | null;
 
   /** @param again sends the request on a fresh connection; null: this is one */
-  constructor(handler: UpstreamHandler, again: (() => void) | null) {
+  constructor(handler: UpstreamHandler, peer: Peer<UndiciLines>, dial: Dial<UndiciLines>, again: (() => void) | null) {
     this.#handler = handler;
+    this.#peer = peer;
+    this.#dial = dial;
     this.#again = again;
+    peer.lines.busy++;
   }
 
   /** Whether no byte of an answer has come yet to a request on a connection that is used again. */
@@ -141,7 +197,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     const { held } = this;
     if (held !== null) held.call = this;
     this.#readBefore = held?.socket?.bytesRead ?? 0;
-    if (this.#handler?.onConnected(this)) return;
+    if (this.#dial.take(this.#peer) && this.#handler?.onConnected(this)) return;
     this.#handler = null;
     controller.abort(new Error('no longer wanted'));
   }
@@ -152,6 +208,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     headers: Record<string, string | string[] | undefined>,
   ): void {
     this.#again = null;
+    this.#peer.heard = true;
     if (status < 200) return;
     const head = {
       status,
@@ -165,10 +222,12 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#hasBody = true;
+    this.#peer.heard = true;
     this.#tell(this.#handler, (handler) => handler.onData(chunk, false));
   }
 
   onResponseEnd(): void {
+    this.#peer.lines.busy--;
     const handler = this.#handler;
     this.#handler = null;
     if (!this.#hasBody) this.held?.socket?.destroy(); // another answer to the same request may follow
@@ -176,6 +235,8 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error): void {
+    this.#peer.lines.busy--;
+    if (this.#controller === null) return this.#dial.failed(this.#peer, error);
     const handler = this.#handler;
     const again = this.isUnheard && wasRefused(error) ? this.#again : null;
     this.#handler = null;

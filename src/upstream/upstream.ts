@@ -1,3 +1,7 @@
+import type { Lines } from './address.ts';
+import { type AddressChange, Addresses } from './addresses.ts';
+import { askForAnswer } from './ask.ts';
+
 /** How much earlier than the other side an unused connection is closed: a request sent at that moment would be lost. */
 export const CLOSING_MS = 1000;
 
@@ -23,31 +27,54 @@ export function wasRefused(error: Error & { syscall?: string }): boolean {
   return error.syscall === 'write';
 }
 
+type Headers = readonly (readonly [name: string, value: string])[];
+
+/** The path of an address, without a slash at its end. */
+export function pathOf({ pathname }: URL): string {
+  return pathname.replace(/\/+$/, '');
+}
+
 /** The internal model-routing proxy: one POST per call, over fast connections of our own or over undici. */
 export abstract class Upstream {
   /** Texts that no log may contain: the master key, and values of headers that the operator added. */
   readonly keys: readonly string[];
-  /** Texts that no client may see: the keys, and the upstream's host. */
+  /** Texts that no client may see: the keys, and the upstream's hosts. */
   readonly secrets: readonly string[];
-  /** The path of the base address, without a slash at its end. */
-  protected readonly basePath: string;
-  /** The headers of every request, without its id and length. */
-  protected readonly headers: readonly (readonly [name: string, value: string])[];
+  protected abstract readonly addresses: Addresses<Lines>;
+  /** The headers of every request, without its host, id and length. */
+  readonly #headers: Headers;
 
-  constructor({ url, apiKey, headers = {} }: UpstreamOptions) {
+  constructor({ urls, apiKey, headers = {} }: UpstreamOptions) {
     const master = apiKey === null ? [] : [apiKey];
     const added = Object.values(headers).flatMap(secretsIn);
     this.keys = [...master.filter((key) => !WORD.test(key)), ...added];
-    this.secrets = [url.host, url.hostname, ...this.keys];
-    this.basePath = url.pathname.replace(/\/+$/, '');
-    this.headers = [
-      ['host', url.host],
+    this.secrets = [...urls.flatMap(({ host, hostname }) => [host, hostname]), ...this.keys];
+    this.#headers = [
       ['content-type', 'application/json'],
       ['accept', '*/*'],
       ['accept-encoding', 'identity'],
       ...master.map((key) => ['authorization', `Bearer ${key}`] as const),
       ...Object.entries(headers),
     ];
+  }
+
+  /** The share of each address' IPs that can be used now, 0 to 1, in the order of UPSTREAM_URL. */
+  get shares(): number[] {
+    return this.addresses.shares;
+  }
+
+  /** The headers of every request to this address, without its id and length. */
+  protected headersOf({ host }: URL): Headers {
+    return [['host', host], ...this.#headers];
+  }
+
+  /** @param open makes the place for the connections to an IP */
+  protected addressesOf<L extends Lines>(
+    { urls, onChange = () => {} }: UpstreamOptions,
+    open: (url: URL, ip: string) => L,
+  ): Addresses<L> {
+    const ask = (url: URL, ip: string, signal: AbortSignal) => askForAnswer(url, ip, this.headersOf(url), signal);
+    return new Addresses({ urls, open, ask, onChange });
   }
 
   abstract post(request: UpstreamRequest): void;
@@ -88,8 +115,8 @@ export interface UpstreamRequest {
 }
 
 export interface UpstreamOptions {
-  /** Base address up to and including its /v1. */
-  readonly url: URL;
+  /** Addresses of one router, each up to and including its /v1, all with the same scheme and path. */
+  readonly urls: readonly [URL, ...URL[]];
   /** Master key, sent as a bearer token; null sends none. */
   readonly apiKey: string | null;
   /** More headers of every call: by lowercase name, values in printable ASCII. */
@@ -98,6 +125,8 @@ export interface UpstreamOptions {
   readonly idleMs: number;
   /** How long an attempt to connect may take. The deadlines of the answer are kept by the gateway. */
   readonly connectMs: number;
+  /** Told when an address can no longer be used, and when it can again. */
+  readonly onChange?: (change: AddressChange) => void;
 }
 
 /** Handles one answer. `onEnd`, `onError` or `onThrown` is called last, unless the handler gave up by itself. */
@@ -125,6 +154,15 @@ export interface UpstreamHandler {
   onError(error: Error): void;
   /** One of the methods from `onHead` on threw: a fault of the gateway, which ends this call and no other. */
   onThrown(error: unknown): void;
+}
+
+/** Tells that there is no connection. What the handler throws is told to it too. */
+export function tellFailure(handler: UpstreamHandler, error: Error): void {
+  try {
+    handler.onError(error);
+  } catch (thrown) {
+    handler.onThrown(thrown);
+  }
 }
 
 /** Controls one call. Has no effect after the answer has ended: `handler` says which call is meant. */

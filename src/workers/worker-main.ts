@@ -106,7 +106,7 @@ function configOf({ databaseUrl, upstreamUrl, maxConnections, maxRequests, maxMe
   return {
     ...config,
     databaseUrl: databaseUrl ?? config.databaseUrl,
-    upstreamUrl: upstreamUrl === null ? config.upstreamUrl : new URL(upstreamUrl),
+    upstreamUrls: upstreamUrl === null ? config.upstreamUrls : [new URL(upstreamUrl)],
     maxConnections,
     maxRequests,
     maxMemoryBytes,

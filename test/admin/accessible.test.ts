@@ -6,7 +6,7 @@ import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
-import { paint } from './paint.ts';
+import { paint, paintOthers } from './paint.ts';
 import { signedIn, startOffice } from './people.ts';
 
 /** Every page there is, with something on it: axe-core judges it once on each window and in each colour scheme. */
@@ -17,6 +17,7 @@ const { company } = office.customer;
 const base = `/companies/${company}`;
 
 await paint(sql, company);
+await paintOthers(sql, company);
 const { headers } = await office.customer.chat();
 const request = headers.get('x-request-id') as string;
 await until(async () => (await sql`select from request_trail where request_id = ${request}`).length > 0, 'its row');
@@ -27,6 +28,10 @@ const db = openDatabase({ url: office.databaseUrl });
 await closeStatement(db, company, `${closed}-01`);
 await db.close();
 await sql`insert into model_cost_prices (slug, valid_from, input, output) values ('aurora-swift', '2026-01-01', 0.00007, 0.0009)`;
+await sql`insert into oidc_groups (name, company_id, role) values
+  ('/nordlicht/editors', ${company}, 'administrator'), ('platform-operators', null, 'operator')`;
+await sql`insert into users (email, company_id, role, oidc_group, last_sign_in_at)
+  values ('greta@customer.example', ${company}, 'administrator', '/nordlicht/editors', now())`;
 const operator = await signedIn(office, 'operator');
 
 for (const place of ['', base]) await operator.post(`${place}/tokens`, { name: 'Deploy', access: 'write' });
@@ -42,16 +47,24 @@ const ids: Record<string, string> = {
   cost: await idOf(sql`select id from model_cost_prices`),
   assistant: await idOf(sql`select id from assistants where name = 'Headline coach'`),
   user: await idOf(sql`select id from users where role = 'member'`),
+  group: await idOf(sql`select id from oidc_groups where company_id is not null`),
   token: await idOf(sql`select id from admin_tokens where company_id is null`),
 };
 const receiver = await idOf(
   sql`insert into alert_receivers (company_id, email, percents, forecast)
     values (${company}, 'books@accountants.example', '{50,90}', true) returning id`,
 );
+const byGroup = await idOf(sql`select id from users where oidc_group is not null`);
 const tokenOfCompany = await idOf(sql`select id from admin_tokens where company_id is not null`);
 /** What follows the address of a route. */
 const queries: Record<string, string> = {
   '/companies/:company/usage': `?from=${open}-08&to=${open}-11`, // each bar of its chart has a row and a picture
+  '/companies/:company/usage/change': `?from=${open}-08&to=${open}-11`,
+  '/companies/:company/usage/table': `?from=${open}-08&to=${open}-11`,
+  '/usage': `?from=${open}-08&to=${open}-11`,
+  '/usage/change': `?from=${open}-08&to=${open}-11`,
+  '/usage/table': `?from=${open}-08&to=${open}-11`,
+  '/usage/beside': `?company=${company}&with=${company}&from=${open}-08&to=${open}-11`,
   '/companies/:company/statements/month': `?month=${closed}`,
   '/companies/:company/statements/close': `?month=${open}`,
   '/companies/statements/month': `?month=${open}`,
@@ -111,9 +124,21 @@ t.test('what is no page', async (t) => {
 
 t.test('every page of a customer that differs from that of the operator', async (t) => {
   const { page, complaints } = await signedInTab(t, office, people.owner);
-  for (const path of ['/usage', '/access', '/settings', '/models', '/requests', `/requests/${request}`]) {
+  for (const path of [
+    '/usage',
+    '/usage/change',
+    '/usage/table',
+    '/access',
+    '/settings',
+    '/models',
+    '/requests',
+    `/requests/${request}`,
+    '/people',
+    `/people/${byGroup}`,
+    `/people/${byGroup}/remove`,
+  ]) {
     await page.goto(base + path);
-    t.same(await examine(page, `owner${path.replace(request, 'request')}`), [], path);
+    t.same(await examine(page, `owner${path.replace(request, 'request').replace(byGroup, 'by-group')}`), [], path);
   }
   t.same(complaints, []);
 });

@@ -70,7 +70,7 @@ export interface Tab {
 
 /** A window of its own, with its own cookies. */
 export async function openTab(browser: Browser, base: string, options: BrowserContextOptions = {}): Promise<Tab> {
-  const context = await browser.newContext({ baseURL: base, locale: 'de-DE', ...options });
+  const context = await browser.newContext({ baseURL: base, locale: 'en-DE', ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(30_000);
   const complaints: string[] = [];

@@ -20,6 +20,8 @@ await sql`
   insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
   select company_id, id, billing_month(now()), '100', monthly_budget_eur, 123456789012 from api_keys on conflict do nothing`;
 await sql`update users set email = ${`${LONG.toLowerCase()}@${'example'.repeat(9)}.com`} where role = 'member'`;
+await sql`insert into oidc_groups (name, company_id, role) values (${LONG}, ${company}, 'administrator')`;
+await sql`insert into users (email, company_id, role, oidc_group) values ('greta@customer.example', ${company}, 'administrator', ${LONG})`;
 await sql`update models set upstream_model = ${LONG}, cost_eur_per_1k_input = 123456.123456789012 where kind = 'chat'`;
 await sql`insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
   values (${LONG}, ${LONG}, 'chat', true, 0.000000000001, 1)`;
@@ -31,13 +33,15 @@ await sql`
   insert into monthly_spend (company_id, billing_month, api_cost_eur, chat_cost_eur)
   values (${company}, billing_month(now()), 0.123456789012345, 123456789012.1)`;
 
-const begin = (email: string) => signedInTab(t, office, email, { viewport: { width: 320, height: 640 } });
+const begin = (email: string, locale = 'en-DE') =>
+  signedInTab(t, office, email, { locale, viewport: { width: 320, height: 640 } });
 
 /** Widths of windows; every other page is drawn in the opposite order, so that it begins as wide as the one before. */
 const WIDTHS = [1280, 1200, 1040, 800, 375, 320];
 const FEW = [1040, 320];
 /** The owner's pages are the operator's with less on them. */
-const widthsOf = { operator: UNCHANGED ? FEW : WIDTHS, owner: process.env.ALL === undefined ? FEW : WIDTHS };
+const ofOwner = process.env.ALL === undefined ? FEW : WIDTHS;
+const widthsOf = { operator: UNCHANGED ? FEW : WIDTHS, owner: ofOwner, 'German owner': [...ofOwner] };
 
 /** A4 between its margins. */
 const PAPER = 680;
@@ -72,16 +76,20 @@ async function overflow(page: Page, widths = WIDTHS): Promise<string[]> {
   return found;
 }
 
-for (const role of ['operator', 'owner'] as const) {
+for (const [role, email, locale] of [
+  ['operator', office.people.operator, 'en-DE'],
+  ['owner', office.people.owner, 'en-DE'],
+  ['German owner', office.people.owner, 'de-DE'],
+] as const) {
   t.test(`every page that the ${role} can reach`, async (t) => {
-    const { page } = await begin(office.people[role]);
+    const { page } = await begin(email, locale);
     const seen = new Set<string>();
     const waiting = ['/', '/sign-in'];
     for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) {
       await page.goto(path);
       t.same(await overflow(page, widthsOf[role]), [], path.replaceAll(UUID, ':id'));
       const links: string[] = await page.evaluate(
-        `[...document.querySelectorAll('a[href^="/"]:not([download])')].map((a) => a.pathname)`,
+        `[...document.querySelectorAll('a[href^="/"]:not([download])')].map((a) => new URL(a.getAttribute('href'), location.href).pathname)`,
       );
       for (const link of links) {
         const kind = link.replaceAll(UUID, ':id');

@@ -77,3 +77,61 @@ export async function paint(sql: Sql, company: string): Promise<void> {
       select ${company}, billing_month(now() - ${back} * interval '1 month')::timestamp at time zone 'UTC', 61.2475`;
   }
 }
+
+/** Four more companies with owners and budgets, 40 days of their calls, a price that went up a week ago, and requests of 30 days. */
+export async function paintOthers(sql: Sql, company: string): Promise<void> {
+  await sql.begin(async (begun) => {
+    await begun`set local session_replication_role = replica`; // the history of prices began long ago
+    await begun`
+      update model_prices set valid_from = valid_from - interval '1 year' where company_id is null`;
+    await begun`
+      insert into model_prices (slug, valid_from, input, output, applied)
+      values ('aurora-swift', date_trunc('day', now()) - interval '7 days', 0.00024, 0.00072, true)`;
+  });
+  const others = await sql<{ id: string }[]>`
+    insert into companies (name, monthly_budget_eur) values
+      ('Kieler Werft', 16), ('Alpenkäse eG', 38), ('Stadtwerke Ulm', 300), ('Praxis am Ring', 9)
+    returning id`;
+  const ids = others.map(({ id }) => id);
+  await sql`
+    insert into users (email, company_id, role)
+    select email, id, 'owner' from unnest(${['frauke@werft.example', 'toni@alpenkaese.example', 'it@ulm.example', 'dr.klein@ring.example']}::text[],
+      ${ids}::uuid[]) as o (email, id)`;
+  await sql`
+    with made as (
+      select c.id, c.nth, d, n, date_trunc('day', now()) - make_interval(days => d) + make_interval(mins => 300 + n * 13) as at,
+        (array['aurora-swift', 'aurora-large', 'meridian-vision'])[1 + (n + c.nth::int) % (1 + c.nth::int % 3)] as slug,
+        (900 + (n * 7919 + d * 613) % 9000) * (case when c.nth = 1 and d < 8 then 5 else 3 end) as prompt,
+        (200 + (n * 104729 + d * 331) % 1500) * (case when extract(isodow from now() - make_interval(days => d)) >= 6 then 1 else 2 end) as completion
+      from unnest(${ids}::uuid[]) with ordinality as c (id, nth), generate_series(0, 40) as d,
+        generate_series(1, 12 + c.nth::int * 9 + case when c.nth = 2 and d < 8 then 40 else 0 end) as n
+    ),
+    priced as (select m.*, p.input, p.output from made m, lateral model_price(m.slug, m.id, m.at) p where m.at < now())
+    insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+      completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+    select date_trunc('month', at at time zone 'UTC')::date, gen_random_uuid(), id, md5('key of ' || id)::uuid, slug, 'internal',
+      'chat.completions', prompt, completion, (prompt * input + completion * output) * 0.001, input, output, 'upstream', 'completed', at
+    from priced`;
+  await sql`
+    with hours as (
+      select hour, extract(hour from hour)::int as h, row_number() over (order by hour) as n
+      from generate_series(date_trunc('hour', now()) - interval '29 days', date_trunc('hour', now()), '1 hour') as hour
+    ),
+    each as (
+      select *, 30 + 60 * (h between 7 and 17)::int as answered, (n % 5 = 0)::int + 3 * (n > 640 and h between 8 and 16)::int + 7 * (n > 695)::int as budget,
+        (h between 9 and 11)::int * (n % 7)::int as rate, (n % 11 = 0)::int as gate, (n % 6 = 0)::int as key,
+        (n % 9 = 0)::int as other, (n % 13 = 0)::int + 8 * (n between 300 and 305)::int as failed
+      from hours
+    )
+    insert into request_hours (company_id, hour, model_slug, api_key_id, endpoint, requests, refused, failed, upstream_failed, duration_ms,
+      added_us, duration_buckets, added_buckets, reasons)
+    select case when n % 3 = 0 then ${company}::uuid else ${ids[1] as string}::uuid end, hour, 'aurora-large', md5('key')::uuid, 'chat.completions',
+      answered + budget + rate + gate + key + other + failed, budget + rate + gate + key + other, failed, failed, answered * 900, answered * 100,
+      array_fill(0::bigint, array[6]) || array[answered / 4, answered / 3, answered / 4, answered / 9, answered / 20 + (n between 300 and 330)::int * 9]
+        || array_fill(0::bigint, array[12]), array_fill(0::bigint, array[2]) || answered::bigint || array_fill(0::bigint, array[12]),
+      coalesce((select jsonb_object_agg(code, count) from (values ('insufficient_quota', budget), ('rate_limit_exceeded', rate), ('non_eu_model_blocked', gate),
+        ('invalid_api_key', key), ('invalid_request', other), ('upstream_error', failed)) as r (code, count) where count > 0), '{}')
+    from each
+    on conflict do nothing`;
+  await sql`select sum_request_hours(interval '40 days')`;
+}

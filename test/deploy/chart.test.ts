@@ -182,9 +182,13 @@ t.test('a mistake in the values is refused by their schema', async (t) => {
   const refused = (values: object): boolean => !accepts(merge(DEFAULTS, values));
   t.ok(accepts(merge(DEFAULTS, GIVEN)), JSON.stringify(accepts.errors));
   t.ok(accepts(merge(DEFAULTS, ALL)), JSON.stringify(accepts.errors));
+  t.ok(accepts(merge(DEFAULTS, { upstreamUrl: 'http://a:4000/v1, http://[fd00::1]:4000/v1' })), 'several addresses');
   t.ok(refused({}), 'no upstream');
   for (const mistake of [
     { upstreamUrl: 'router:4000' },
+    { upstreamUrl: 'http://a/v1,' },
+    { upstreamUrl: 'http://a/v1,b/v1' },
+    { upstreamUrl: 'http://a/v1 http://b/v1' },
     { replica: 3 },
     { replicas: '3' },
     { replicas: 0 },

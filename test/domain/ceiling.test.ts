@@ -3,7 +3,7 @@ import { checkCeilings, isAboveLimit, isUsedUp } from '../../src/domain/ceiling.
 
 const company = { monthly_budget_eur: '100', allow_non_eu_models: false, credit_limit_eur: '500', eu_locked: false };
 const budgetOf = (budget: string | null | undefined, more = {}) =>
-  checkCeilings({ ...company, ...more }, { monthly_budget_eur: budget }).budget;
+  checkCeilings({ ...company, ...more }, { monthly_budget_eur: budget }).budget?.text ?? null;
 
 t.test('a budget is at most the credit limit, to the last digit', async (t) => {
   for (const budget of ['500', '500.00', '499.999999999999999', '0', null, undefined]) t.equal(budgetOf(budget), null);
@@ -24,7 +24,7 @@ t.test('one that was above a new credit limit already may stay, and no other one
 
 t.test('a locked EU gate is not opened, and may be closed', async (t) => {
   const gate = (allow: boolean | undefined, eu_locked: boolean) =>
-    checkCeilings({ ...company, eu_locked }, { allow_non_eu_models: allow }).nonEu;
+    checkCeilings({ ...company, eu_locked }, { allow_non_eu_models: allow }).nonEu?.text ?? null;
   t.same([gate(true, false), gate(false, true), gate(undefined, true)], [null, null, null]);
   t.equal(gate(true, true), 'is locked by the operator of this service');
 });

@@ -1,13 +1,7 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { ask } from '../support/client.ts';
-import { until } from '../support/until.ts';
 import { CHAT, startWorld } from '../support/world.ts';
+import { PROXIES } from './proxies.ts';
 import { type RawAnswer, speak } from './raw.ts';
 
 const world = await startWorld(t, {
@@ -304,97 +298,10 @@ t.test('a client that takes too long over its head or its body gets 408', async 
   }
 });
 
-/** Starts a proxy program in front of the gateway. @returns its base address */
-async function behind(
-  t: Test,
-  program: string,
-  args: (conf: string) => string[],
-  config: (port: number) => string,
-): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), 'tollgate-edge-'));
-  const probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const { port } = probe.address() as AddressInfo;
-  probe.close();
-  const conf = join(folder, 'proxy.conf');
-  writeFileSync(conf, config(port).replaceAll('FOLDER', folder));
-  const child = spawn(program, args(conf), { stdio: 'ignore', cwd: folder, env: { HOME: folder } });
-  t.teardown(async () => {
-    const gone = once(child, 'exit');
-    child.kill('SIGKILL');
-    await gone;
-    rmSync(folder, { recursive: true, force: true });
-  });
-  const url = `http://127.0.0.1:${port}/v1`;
-  await until(
-    () =>
-      ask(`${url}/models`, { key }).then(
-        ({ status }) => status === 200,
-        () => false,
-      ),
-    `${program} serves`,
-  );
-  return url;
-}
-
-const PROXIES: Record<string, (t: Test) => Promise<string>> = {
-  nginx: (t) =>
-    behind(
-      t,
-      '/usr/sbin/nginx',
-      (conf) => ['-e', 'stderr', '-c', conf],
-      (port) => `daemon off; master_process off; pid FOLDER/pid; error_log stderr crit;
-        events {}
-        http { access_log off; client_body_temp_path FOLDER/b; proxy_temp_path FOLDER/p;
-          fastcgi_temp_path FOLDER/f; uwsgi_temp_path FOLDER/u; scgi_temp_path FOLDER/s;
-          upstream gateway { server ${HOST}; keepalive 8; }
-          server { listen 127.0.0.1:${port}; location / { proxy_pass http://gateway; proxy_http_version 1.1;
-            proxy_set_header Connection ""; proxy_set_header Host $host; } } }`,
-    ),
-  haproxy: (t) =>
-    behind(
-      t,
-      '/usr/sbin/haproxy',
-      (conf) => ['-db', '-f', conf],
-      (port) => `
-defaults
-  mode http
-  timeout connect 5s
-  timeout client 30s
-  timeout server 30s
-frontend in
-  bind 127.0.0.1:${port}
-  default_backend gateway
-backend gateway
-  http-reuse always
-  server one ${HOST}
-`,
-    ),
-  caddy: (t) =>
-    behind(
-      t,
-      '/usr/bin/caddy',
-      (conf) => ['run', '--adapter', 'caddyfile', '--config', conf],
-      (port) => `
-{
-  admin off
-  auto_https off
-  storage file_system FOLDER
-}
-http://127.0.0.1:${port} {
-  bind 127.0.0.1
-  reverse_proxy ${HOST}
-}
-`,
-    ),
-};
-
-for (const [name, start] of Object.entries(PROXIES)) {
-  const skip = ['sbin', 'bin'].some((folder) => existsSync(`/usr/${folder}/${name}`))
-    ? false
-    : `${name} is not installed`;
+for (const [name, { program, start }] of Object.entries(PROXIES)) {
+  const skip = program === null && `${name} is not installed`;
   t.test(`behind ${name}: answers, streams, and no smuggling`, { skip }, async (t) => {
-    const url = await start(t);
+    const url = await start(t, world.url);
     const messages = [{ role: 'user', content: 'Hello' }];
     t.equal((await ask(`${url}/chat/completions`, { key, body: { model: CHAT, messages } })).status, 200);
     const stream = await ask(`${url}/chat/completions`, { key, body: { model: CHAT, messages, stream: true } });

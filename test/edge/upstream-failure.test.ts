@@ -1,11 +1,10 @@
-import { type ChildProcess, spawn } from 'node:child_process';
 import dns from 'node:dns';
-import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
+import { blackHole } from '../support/black-hole.ts';
 import { type Answer, ask, chunksOf, dataOf, open, thrownBy } from '../support/client.ts';
 import { startGateway, type TestGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
@@ -315,23 +314,6 @@ function twoAddresses(t: Test): string {
     },
   });
   return name;
-}
-
-/** A port that never completes a connection: its process is stopped and its backlog is full. */
-async function blackHole(t: Test): Promise<string> {
-  const program = `const s = require('net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => console.log(s.address().port))`;
-  const child: ChildProcess = spawn(process.execPath, ['-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const [line] = await once(child.stdout as NonNullable<typeof child.stdout>, 'data');
-  const port = Number(String(line));
-  child.kill('SIGSTOP');
-  const fillers = Array.from({ length: 4 }, () => connect(port, '127.0.0.1').on('error', () => {}));
-  t.teardown(() => {
-    for (const filler of fillers) filler.destroy();
-    child.kill('SIGKILL');
-  });
-  const connected = () => fillers.filter(({ readyState }) => readyState === 'open').length;
-  await until(connected, 'the backlog is full', (count) => count >= 2);
-  return `http://127.0.0.1:${port}/v1`;
 }
 
 t.test('a stream cut at any byte never ends like a whole one', async (t) => {

@@ -93,7 +93,8 @@ function webhookTo({ url, secret }: Receiver, timeoutMs?: number) {
 }
 
 function emailTo({ url }: Mailbox, timeoutMs?: number) {
-  return emailSender({ url, from: 'tollgate@gate.example', pages: new URL('https://gate.example') }, timeoutMs);
+  const brand = { name: 'Tollgate', support: null, imprint: null, privacy: null };
+  return emailSender({ url, from: 'tollgate@gate.example', pages: new URL('https://gate.example'), brand }, timeoutMs);
 }
 
 t.test('an alert reaches the webhook, the owner and the operators, once', async (t) => {

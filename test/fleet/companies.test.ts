@@ -45,11 +45,17 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'monthly_spend by billing_month, changed_xid': 'the same for budget alerts, which look at this month',
   'monthly_spend by changed_xid': 'what other replicas have spent since the last look: all companies at once',
   'request_hours by hour': 'hours that are too old are deleted once an hour, a few at a time',
+  'request_hours by nothing': 'the hours of two days are summed up for the overview, once in a quarter of an hour',
   'users by role': 'whether there is an operator, once at the start',
 };
 
 /** Statements about all companies, which read each table of sums by itself, and what they do with it afterwards. */
-const ALL_COMPANIES = [/^insert into usage_marks/, /^\s*delete from request_hours/, /\bspends as materialized/];
+const ALL_COMPANIES = [
+  /^insert into usage_marks/,
+  /^\s*delete from request_hours/,
+  /\bspends as materialized/,
+  /\b(present|buckets) as materialized/,
+];
 
 const server = await newCluster(t);
 await server.start({
@@ -233,6 +239,8 @@ t.test(
       'model_prices (slug, valid_from)',
       'models (id)',
       'models (slug)',
+      'oidc_groups (id)',
+      'oidc_groups (name)',
       'users (email)',
       'users (id)',
     ]);

@@ -90,8 +90,8 @@ t.test('in a worker of node:cluster, the checks at start listen on no port that 
       const { checkFastParts } = await import('${check}');
       const { openUpstream } = await import('${open}');
       const { failed } = await checkFastParts();
-      const options = { url: new URL('http://127.0.0.1:1/v1'), apiKey: null, connectMs: 1000 };
-      const upstream = await openUpstream(options, true, (reason) => failed.push(reason));
+      const options = { urls: [new URL('http://127.0.0.1:1/v1')], apiKey: null, connectMs: 1000 };
+      const upstream = await openUpstream(options, true, { warn: (_fields, reason) => failed.push(reason) });
       upstream.destroy();
       process.exit(failed.length);
     }`;

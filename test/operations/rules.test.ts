@@ -278,3 +278,21 @@ t.test('an operator has no company, and every other role has one', async (t) => 
   t.equal(companyMistake('operator', null), null);
   t.equal(companyMistake('owner', company), null);
 });
+
+t.test('a group makes operators only by the command and the file, which name that role', async (t) => {
+  const operator = await signedIn(office, 'operator');
+  const asked = { name: 'ops', role: 'operator' };
+  const http = await send(office, token, ['POST', '/groups'], { ...asked, company_id: company });
+  t.match(http, { status: 400, body: { errors: [{ pointer: '#/role' }] } });
+  t.equal((await operator.post('/groups', { ...asked, company: '' })).status, 422);
+  t.match((await operator.post('/groups', { name: 'staff', role: 'member' })).text, 'Company must be given.');
+  t.same([...(await sql`select from oidc_groups`)], []);
+  t.equal((await tollgate('group', 'create', '--name', 'ops', '--role', 'operator')).code, 0);
+  writeFileSync(path, 'oidc_groups: [{ name: more ops, role: operator }]');
+  t.equal((await tollgate('apply', path)).code, 0);
+  const [{ id }] = await sql<[{ id: string }]>`select id from oidc_groups where name = 'ops'`;
+  const change = await send(office, token, ['PATCH', `/groups/${id}`], { role: 'owner' });
+  t.match(change, { status: 409, body: { detail: /makes operators\. Remove it, and add it to a company/ } });
+  t.equal((await operator.post(`/groups/${id}`, { role: 'owner' })).status, 422);
+  t.equal((await operator.post(`/groups/${id}/remove`)).status, 303);
+});

@@ -125,7 +125,7 @@ export async function serve<U extends Upstream>(
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const upstream = open({ url: new URL(`http://127.0.0.1:${port}${path}`), apiKey, idleMs, connectMs: 2000 });
+  const upstream = open({ urls: [new URL(`http://127.0.0.1:${port}${path}`)], apiKey, idleMs, connectMs: 2000 });
   t.teardown(() => {
     upstream.destroy();
     for (const socket of sockets) socket.destroy();

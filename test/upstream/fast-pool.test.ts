@@ -6,6 +6,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { setDefaultCACertificates } from 'node:tls';
 import t, { type Test } from 'tap';
 import connectorOf from 'undici/lib/core/connect.js';
+import type { AddressChange } from '../../src/upstream/addresses.ts';
 import type { FastConnection } from '../../src/upstream/fast-connection.ts';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { Stopped, type UpstreamOptions } from '../../src/upstream/upstream.ts';
@@ -160,8 +161,11 @@ t.test('requests of one turn of the event loop leave together, but for those tha
 
 t.test('however many free connections are too old, a request gets one', async (t) => {
   const { upstream } = await serve(t, (socket) => socket.write(OK));
+  const call = post(upstream);
+  await call.ended;
+  const { peer } = call.call as FastConnection;
   let closed = 0;
-  const old = { freeUntil: 0, close: () => closed++ } as unknown as FastConnection;
+  const old = { peer, freeUntil: 0, close: () => closed++ } as unknown as FastConnection;
   for (let n = 0; n < 20_000; n++) upstream.onFree(old);
   t.equal(await post(upstream).ended, 'ok');
   t.equal(closed, 20_000);
@@ -245,7 +249,7 @@ t.test('over TLS', { skip: !has('openssl', 'version') && 'no openssl to make a c
   server.listen(0, 'localhost');
   await once(server, 'listening');
   const url = new URL(`https://localhost:${(server.address() as AddressInfo).port}/v1`);
-  const stranger = open({ url, apiKey: null, idleMs: 30_000, connectMs: 2000 });
+  const stranger = open({ urls: [url], apiKey: null, idleMs: 30_000, connectMs: 2000 });
   t.teardown(() => {
     stranger.destroy();
     server.close();
@@ -253,13 +257,22 @@ t.test('over TLS', { skip: !has('openssl', 'version') && 'no openssl to make a c
   });
   await t.rejects(post(stranger).ended, /self-signed/);
   setDefaultCACertificates([cert]);
-  const upstream = open({ url, apiKey: null, idleMs: 30_000, connectMs: 2000 });
+  const upstream = open({ urls: [url], apiKey: null, idleMs: 30_000, connectMs: 2000 });
   t.teardown(() => upstream.destroy());
   for (const size of [10, 60_000, 500_000]) {
     const text = await post(upstream, [Buffer.alloc(size)]).ended;
     t.equal(text, `${size} ${'z'.repeat(100_000)}`);
   }
   t.equal(upstream.connections, 1);
+
+  const { server: plain } = await serve(t, (socket) => socket.write(OK));
+  const without = new URL(`https://127.0.0.1:${(plain.address() as AddressInfo).port}/v1`);
+  const changes: AddressChange[] = [];
+  const onChange = (change: AddressChange) => changes.push(change);
+  const both = open({ urls: [without, url], apiKey: null, idleMs: 30_000, connectMs: 2000, onChange });
+  t.teardown(() => both.destroy());
+  for (const call of [post(both), post(both)]) t.match(await call.ended, /^2 z/);
+  t.match(changes, [{ address: 1 }], 'a handshake that fails is a connection that cannot be made');
 });
 
 t.test('a large request that met a closed connection is told as not run: its memory may be in use again', async (t) => {

@@ -1,19 +1,22 @@
-import { alertOperations } from '../../operations/alert.ts';
 import { assistantOperations } from '../../operations/assistant.ts';
 import { auditOperations } from '../../operations/audit.ts';
 import { companyOperations } from '../../operations/company.ts';
 import { companyEndOperations } from '../../operations/company-end.ts';
 import { eventOperations } from '../../operations/event.ts';
+import { groupOperations } from '../../operations/group.ts';
 import { keyOperations } from '../../operations/key.ts';
 import { modelOperations } from '../../operations/model.ts';
 import type { Operation } from '../../operations/operation.ts';
 import { overviewOperations } from '../../operations/overview.ts';
+import { alertOperations } from '../../operations/people/alert.ts';
+import { erasureOperations } from '../../operations/people/erasure.ts';
 import { peopleOperations } from '../../operations/person.ts';
 import { priceOperations } from '../../operations/price.ts';
 import { requestOperations } from '../../operations/request.ts';
 import { statementOperations } from '../../operations/statement.ts';
 import { tokenOperations } from '../../operations/token.ts';
 import { usageOperations } from '../../operations/usage.ts';
+import { usageChangeOperations } from '../../operations/usage-change.ts';
 import { userOperations } from '../../operations/user.ts';
 
 /** Every operation of administration over HTTP. The routes, the checks of bodies and openapi.json are made from it. */
@@ -27,7 +30,10 @@ export const OPERATIONS: readonly Operation[] = [
   ...peopleOperations,
   ...userOperations,
   ...alertOperations,
+  ...erasureOperations,
+  ...groupOperations,
   ...usageOperations,
+  ...usageChangeOperations,
   ...requestOperations,
   ...auditOperations,
   ...overviewOperations,

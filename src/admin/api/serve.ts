@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { FieldError } from '../../domain/field.ts';
+import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { checkBody, checkQuery } from '../../operations/check.ts';
 import { type Call, hasTag, type Operation } from '../../operations/operation.ts';
@@ -112,7 +113,7 @@ function countChange(services: PageServices, token: TokenRow, c: ApiContext): vo
   const seconds = services.changes.begin(token.company_id, c.env.incoming.rawBody.length);
   if (seconds === 0) return;
   c.header('retry-after', String(seconds));
-  throw new Problem(429, tooManyChanges(seconds));
+  throw new Problem(429, tooManyChanges(wordsOf(ENGLISH), seconds));
 }
 
 /** Who shares permits: all tokens of one company, or one of an operator. */

@@ -7,10 +7,21 @@ for (const button of buttons) {
   const original = button.innerHTML;
   button.addEventListener('click', async () => {
     await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    button.textContent = 'Copied';
+    button.textContent = button.dataset.copied;
     setTimeout(() => {
       button.innerHTML = original;
     }, 2000);
+  });
+}
+
+const find = document.getElementById('find');
+if (find) {
+  document.addEventListener('keydown', (event) => {
+    const isTyping = event.target.closest('input, textarea, select, [contenteditable]') !== null;
+    if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    find.focus();
+    find.select();
   });
 }
 
@@ -70,7 +81,7 @@ for (const form of document.querySelectorAll('form[data-stream]')) {
       }
     } catch (reason) {
       if (!signal.aborted) throw reason;
-      error.append('Stopped.');
+      error.append(form.dataset.stopped);
     }
     return request;
   }
@@ -91,13 +102,13 @@ for (const form of document.querySelectorAll('form[data-stream]')) {
       link.href = link.href.replace(/[^/]*$/, request);
       link.hidden = request === '';
       const refused = answer.textContent === '' && error.textContent !== '' && !stopped.signal.aborted;
-      if (refused) figures.textContent = `Nothing is booked. x-request-id ${request}`;
+      if (refused) figures.textContent = `${form.dataset.nothing} x-request-id ${request}`;
       else if (request !== '') {
         const booked = await fetch(`${form.action}/${request}`);
         figures.textContent = booked.ok ? await booked.text() : `x-request-id ${request}`;
       }
     } catch (reason) {
-      error.append(stopped.signal.aborted ? 'Stopped.' : `The answer broke off: ${reason.message}`);
+      error.append(stopped.signal.aborted ? form.dataset.stopped : `${form.dataset.broken}${reason.message}`);
     } finally {
       send.ariaDisabled = 'false';
       if (document.activeElement === stop) send.focus();
@@ -114,7 +125,7 @@ if (live) {
   let left = 0;
   const resume = (reads) => {
     left = reads;
-    button.textContent = left > 0 ? 'Pause' : 'Follow';
+    button.textContent = left > 0 ? button.dataset.pause : button.dataset.follow;
   };
   button.hidden = false;
   button.addEventListener('click', () => resume(left > 0 ? 0 : 450));

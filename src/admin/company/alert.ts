@@ -1,7 +1,9 @@
+import { CONFIRM_PATH, STANDARD_PERCENTS } from '../../domain/event.ts';
 import { readEmail, readPercents } from '../../domain/field.ts';
-import { CONFIRM_PATH, confirmationMail, STANDARD_PERCENTS } from '../../domain/text/alert.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { confirmationMail } from '../../domain/text/alert.ts';
 import { instantText } from '../../domain/text/invitation.ts';
-import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS } from '../../operations/alert.ts';
+import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS } from '../../operations/people/alert.ts';
 import { findCompany } from '../../store/company/company.ts';
 import {
   type AlertChoice,
@@ -17,7 +19,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
 import { countInvitation } from './invite.ts';
-import { sendMail } from './mail.ts';
+import { sendMail, wordsFor } from './mail.ts';
 
 const BASE = '/companies/:company/alerts';
 const ONE = `${BASE}/:receiver`;
@@ -34,7 +36,6 @@ export const alertRoutes: readonly Route[] = [
   { method: 'POST', path: `${ONE}/remove`, ...WRITE, handle: remove },
 ];
 
-const TEAM = 'Owners and administrators';
 const STANDARD: AlertChoice = { percents: STANDARD_PERCENTS, forecast: true };
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
@@ -43,42 +44,41 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     company: await findCompany(sql, id),
     receivers: await listReceivers(sql, id),
   }));
+  const { alerts: words, settings } = c.var.format.words;
   const base = `/companies/${id}/alerts`;
   const team = receivers.find(({ email }) => email === null);
-  const body = html`${companyHeading(c, company)}<h1>Budget alerts</h1>
-<p class="lead">An e-mail when a part of a monthly budget is used: that of the company, and those of keys that have one. Each is sent once a month.</p>
-${c.var.services.mail === null ? html`<p class="notice warn-notice">This service sends no e-mails: its operator has set no mail server. Your choice is kept until it does.</p>` : ''}
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+<p class="lead">${words.lead}</p>
+${c.var.services.mail === null ? html`<p class="notice warn-notice">${words.noMail}</p>` : ''}
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
 ${receiverTable(c, base, team === undefined ? [null, ...receivers] : receivers)}
 ${mayNow(c, 'alert.write') ? addForm(c, form, base, team === undefined) : ''}
-<p><a href="/companies/${id}/settings">Settings</a></p>`;
-  return page(c, `Budget alerts of ${company.name}`, body);
+<p><a href="/companies/${id}/settings">${settings.title}</a></p>`;
+  return page(c, words.of(company.name), body);
 }
 
 /** @param rows null: owners and administrators, for whom there is no line */
 function receiverTable(c: PageContext, base: string, rows: readonly (AlertReceiverRow | null)[]): Html {
+  const { alerts: words, frame } = c.var.format.words;
   const mayWrite = mayNow(c, 'alert.write');
-  return table('Who is told', rows, {
+  return table(words.caption, rows, {
     cells: {
-      Receiver: (row) =>
-        row === null || row.email === null ? html`${TEAM}<br>${muted('who have no line of their own')}` : row.email,
-      'Told at': (row) => choiceText(row ?? STANDARD),
-      State: (row) => stateOf(c, row),
-      Actions: (row) =>
+      [words.receiver]: (row) =>
+        row === null || row.email === null ? html`${words.team}<br>${muted(words.withoutLine)}` : row.email,
+      [words.toldAt]: (row) => toldText(words, row ?? STANDARD),
+      [words.state]: (row) => stateOf(c, row),
+      [frame.actions]: (row) =>
         !mayWrite || row === null
-          ? muted(row === null ? 'add a line to change it' : 'none')
-          : html`<span class="row-actions"><a class="button quiet" href="${base}/${row.id}">Change<span class="sr"> what ${nameOf(row)} are told</span></a>
-${isWaiting(row) ? button(c, `${base}/${row.id}/ask`, 'Send the link again', row) : ''}<a class="button danger" href="${base}/${row.id}/remove">Remove<span class="sr"> ${nameOf(row)}</span></a></span>`,
+          ? muted(row === null ? words.addLine : frame.none)
+          : html`<span class="row-actions"><a class="button quiet" href="${base}/${row.id}">${words.change}<span class="sr">${words.changeOf(row.email ?? words.team)}</span></a>
+${isWaiting(row) ? askButton(c, base, row) : ''}<a class="button danger" href="${base}/${row.id}/remove">${words.remove}<span class="sr"> ${row.email ?? words.teamLine}</span></a></span>`,
     },
   });
 }
 
-function button(c: PageContext, action: string, text: string, row: AlertReceiverRow): Html {
-  return html`<form method="post" action="${action}" class="inline">${csrfInput(c)}<button class="quiet">${text}<span class="sr">: ${nameOf(row)}</span></button></form>`;
-}
-
-function nameOf({ email }: AlertReceiverRow): string {
-  return email ?? TEAM.toLowerCase();
+function askButton(c: PageContext, base: string, { id, email }: AlertReceiverRow): Html {
+  const { alerts: words } = c.var.format.words;
+  return html`<form method="post" action="${base}/${id}/ask" class="inline">${csrfInput(c)}<button class="quiet">${words.askAgain}<span class="sr">${words.to(email ?? '')}</span></button></form>`;
 }
 
 /** An address outside the company that has not agreed. */
@@ -88,45 +88,37 @@ function isWaiting({ is_person, confirmed_at }: AlertReceiverRow): boolean {
 
 function stateOf(c: PageContext, row: AlertReceiverRow | null): Html | string {
   const { format, services } = c.var;
-  if (row === null || row.is_person) return 'of the company';
-  if (row.confirmed_at !== null) return html`agreed on ${format.instant(row.confirmed_at)}`;
-  if (row.expires_at === null) return badge('warn', 'has not agreed');
+  const { alerts: words } = format.words;
+  if (row === null || row.is_person) return words.ofCompany;
+  if (row.confirmed_at !== null) return html`${words.agreed(format.instant(row.confirmed_at))}`;
+  const waiting = badge('warn', words.notAgreed);
+  if (row.expires_at === null) return waiting;
   return row.expires_at.getTime() > services.clock()
-    ? html`${badge('warn', 'has not agreed')}<br>${muted(html`its link works until ${format.instant(row.expires_at)}`)}`
-    : html`${badge('warn', 'has not agreed')}<br>${muted('its link has ended')}`;
+    ? html`${waiting}<br>${muted(html`${words.linkUntil(format.instant(row.expires_at))}`)}`
+    : html`${waiting}<br>${muted(words.linkEnded)}`;
 }
 
-/** "50, 80 and 100 %, and when the forecast passes the budget". */
-function choiceText({ percents, forecast }: AlertChoice): Html | string {
-  const listed = percents.map(String);
-  const last = listed.pop();
-  const told = [
-    ...(last === undefined ? [] : [`${listed.length === 0 ? '' : `${listed.join(', ')} and `}${last} %`]),
-    ...(forecast ? ['the forecast'] : []),
-  ];
-  return told.length === 0 ? muted('nothing') : told.join(', and ');
+function toldText(words: Words['alerts'], { percents, forecast }: AlertChoice): string {
+  return words.told({ percents: percents.map(String), forecast });
 }
 
-function choiceFields(state: FormState, { percents, forecast }: AlertChoice): Html {
-  return html`${field(state, { name: 'percents', label: 'Percentages of the budget', value: percents.join(', '), hint: 'Whole ones from 1 to 100, ten at most; empty for none.' })}
-${checkbox(state, { name: 'forecast', label: 'The forecast too', hint: 'From the third day of the month on: when the month will pass the budget at its pace.', checked: forecast })}`;
+function choiceFields(state: FormState, words: Words['alerts'], { percents, forecast }: AlertChoice): Html {
+  return html`${field(state, { name: 'percents', label: words.percents, value: percents.join(', '), hint: words.percentsHint })}
+${checkbox(state, { name: 'forecast', label: words.forecast, hint: words.forecastHint, checked: forecast })}`;
 }
 
 function addForm(c: PageContext, form: Form, base: string, isTeamFree: boolean): Html {
+  const { alerts: words } = c.var.format.words;
   const canAsk = c.var.services.mail !== null && c.var.services.adminUrl !== null;
-  const hint = `${isTeamFree ? `Empty for ${TEAM.toLowerCase()} who have no line of their own. ` : ''}${
-    canAsk
-      ? `An address that is none of your people’s is sent a link first, and told nothing until its reader agrees, within ${CONFIRM_DAYS} days.`
-      : 'Of one of your people: this service cannot ask other readers whether they agree.'
-  }`;
+  const hints = [...(isTeamFree ? [words.emailForTeam] : []), canAsk ? words.emailAsked(CONFIRM_DAYS) : words.emailOwn];
   return createCard(c, form, {
     path: base,
-    title: 'Add a receiver, or change who is told at what',
-    button: 'Add',
+    title: words.add,
+    button: words.addButton,
     isFirst: false,
-    fields: (state) => html`${field(state, { name: 'email', label: 'E-mail address', type: 'email', hint })}
-${choiceFields(state, STANDARD)}
-<p class="hint">At most ${MOST_RECEIVERS} lines. Whoever has one is told what it says and nothing else.</p>`,
+    fields: (state) => html`${field(state, { name: 'email', label: words.email, type: 'email', hint: hints.join(' ') })}
+${choiceFields(state, words, STANDARD)}
+<p class="hint">${words.most(MOST_RECEIVERS)}</p>`,
   });
 }
 
@@ -157,12 +149,14 @@ async function asked(
 ): Promise<Response> {
   const base = `/companies/${receiver.company_id}/alerts`;
   if (token === null) return c.redirect(`${base}?done=${done}`, 303);
-  const { adminUrl, calendar, clock } = c.var.services;
-  const { name } = await read(c, (sql) => findCompany(sql, receiver.company_id));
+  const { adminUrl, brand, calendar, clock } = c.var.services;
+  const { name: company, language } = await read(c, (sql) => findCompany(sql, receiver.company_id));
+  const words = wordsFor({ language: null, company_language: language }); // of the reader nobody knows more
   const link = new URL(CONFIRM_PATH + token, adminUrl as string).href;
-  const until = instantText(new Date(clock() + CONFIRM_DAYS * 86_400_000), calendar.timeZone);
+  const until = instantText(new Date(clock() + CONFIRM_DAYS * 86_400_000), calendar.timeZone, words);
   const { user } = c.var.session;
-  const message = confirmationMail(name, user.role === 'operator' ? null : user.email, link, until);
+  const by = user.role === 'operator' ? null : user.email;
+  const message = confirmationMail({ company, by, link, until }, words, brand);
   const sent = await sendMail(
     c,
     receiver.email as string,
@@ -181,14 +175,15 @@ async function again(c: PageContext, form: Form): Promise<Response> {
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {
   const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, id, param(c, 'receiver')));
+  const { alerts: words, form: formWords } = c.var.format.words;
   const base = `/companies/${company.id}/alerts`;
   const path = `${base}/${receiver.id}`;
   const state = formState(form, path);
-  const title = receiver.email === null ? 'What owners and administrators are told' : `What ${receiver.email} is told`;
+  const title = words.toldOf(receiver.email);
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${choiceFields(state, receiver)}
-<div class="actions"><button class="primary">Save</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${choiceFields(state, words, receiver)}
+<div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${formWords.cancel}</a></div></form></section>`;
   return page(c, title, body);
 }
 
@@ -202,14 +197,13 @@ async function save(c: PageContext, form: Form): Promise<Response> {
 
 async function removePage(c: PageContext): Promise<Response> {
   const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, id, param(c, 'receiver')));
+  const { alerts: words } = c.var.format.words;
   const base = `/companies/${company.id}/alerts`;
-  const name = receiver.email ?? `the line for ${TEAM.toLowerCase()}`;
-  const text = receiver.is_person
-    ? html`<p>Whoever has no line is told as all owners and administrators are, members nothing. Where there is no line for these either, they are told at 50, 80 and 100 %, and when the forecast passes the budget.</p>`
-    : html`<p>${receiver.email} is told nothing any more. To be told again, its reader has to agree again.</p>`;
-  const body = html`${companyHeading(c, company)}<h1>Remove ${name}?</h1>
-${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: 'Remove', back: base, text })}`;
-  return page(c, `Remove ${name}`, body);
+  const name = receiver.email ?? words.teamLine;
+  const text = receiver.is_person ? words.removePerson : words.removeOutsider(receiver.email as string);
+  const body = html`${companyHeading(c, company)}<h1>${words.removeHeading(name)}</h1>
+${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: words.remove, back: base, text: html`<p>${text}</p>` })}`;
+  return page(c, words.removeTitle(name), body);
 }
 
 async function remove(c: PageContext): Promise<Response> {

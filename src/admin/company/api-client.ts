@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
+import type { Outcome } from '../../domain/usage.ts';
 import { clientFor } from '../../runtime/node-http.ts';
 import { mintPlaygroundKey } from '../../store/company/playground-key.ts';
 import { change, type PageContext, param } from '../page/context.ts';
@@ -52,7 +53,7 @@ interface BookedCall {
   readonly completion_tokens: number;
   readonly cost_eur: string;
   readonly usage_source: string;
-  readonly outcome: string;
+  readonly outcome: Outcome;
 }
 
 /** The booked usage of a call of this person; null when nothing was booked within seconds. */

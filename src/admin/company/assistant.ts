@@ -11,6 +11,7 @@ import {
   readVisibility,
 } from '../../domain/field.ts';
 import { admitModel } from '../../domain/gate.ts';
+import type { Words } from '../../domain/language/en.ts';
 import {
   type AssistantRow,
   createAssistant,
@@ -32,7 +33,7 @@ import { type Html, html } from '../page/html.ts';
 import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, confirmation, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { callApi } from './api-client.ts';
 import { figuresOf, MODEL_CALL, modelPicker, requestIdOf } from './model-call.ts';
 import { checkModels } from './restriction.ts';
@@ -61,79 +62,60 @@ export const assistantRoutes: readonly Route[] = [
   { method: 'POST', path: `${BASE}/:assistant/remove`, action: 'assistant.write', handle: remove },
 ];
 
-const VISIBILITIES = {
-  company: 'The whole company',
-  private: 'Only its maker',
-  persons: 'Some persons',
-  teams: 'Some teams',
-  projects: 'Some projects',
-} as const;
-
-const LABELS: Labels<AssistantRow> = {
-  name: 'Name',
-  system_prompt: 'System prompt',
-  model_slug: 'Default model',
-  temperature: 'Temperature',
-  max_tokens: 'Maximum tokens of an answer',
-  visibility: 'Shared with',
-  project_id: 'Home project',
-};
-
-const SORTS = { name: 'Name', '-created': 'Newest' };
-
 async function listPage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const base = `/companies/${id}/assistants`;
-  const query = listQuery<AssistantSort>(c, SORTS);
+  const { assistants: words, list: lists, frame } = c.var.format.words;
+  const sorts = { name: lists.name, '-created': lists.newest };
+  const query = listQuery<AssistantSort>(c, sorts);
   const [company, assistants] = await read(
     c,
     async (sql) => [await readCompany(sql, id), await pageOfAssistants(sql, id, query)] as const,
   );
   const cells = {
-    Assistant: ({ id, name }: ListedAssistant) => html`<strong>${name}</strong><br><code class="id">${id}</code>`,
-    'In the API': eligibility,
-    'Default model': (assistant: ListedAssistant) => modelState(assistant, company),
-    Settings: (assistant: ListedAssistant) => settingsOf(assistant, c.var.format),
-    Actions: ({ id, name }: ListedAssistant) =>
+    [words.assistant]: ({ id, name }: ListedAssistant) =>
+      html`<strong>${name}</strong><br><code class="id">${id}</code>`,
+    [words.inApi]: (assistant: ListedAssistant) => eligibility(assistant, words),
+    [words.defaultModel]: (assistant: ListedAssistant) => modelState(assistant, company, words),
+    [words.settings]: (assistant: ListedAssistant) => settingsOf(assistant, c.var.format),
+    [frame.actions]: ({ id, name }: ListedAssistant) =>
       !mayNow(c, 'assistant.write')
-        ? muted('none')
-        : html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">Edit<span class="sr"> ${name}</span></a>
-<a class="button quiet" href="${base}/${id}/run">Try<span class="sr"> ${name}</span></a></span>`,
+        ? muted(frame.none)
+        : html`<span class="row-actions"><a class="button quiet" href="${base}/${id}">${words.edit}<span class="sr"> ${name}</span></a>
+<a class="button quiet" href="${base}/${id}/run">${words.try}<span class="sr"> ${name}</span></a></span>`,
   };
   const body = html`${companyHeading(c, company)}
-<div class="title-row"><h1>Assistants</h1>${mayNow(c, 'assistant.write') ? html`<a class="button primary" href="${base}/new">New assistant</a>` : ''}</div>
-<p class="lead">The API runs assistants that are shared with the whole company and belong to no project, at <code>POST /assistants/{id}/run</code>.</p>
-${list(c, { path: base, caption: 'Assistants of this company', cells, sorts: SORTS, empty: 'There are no assistants yet.' }, query, assistants)}`;
-  return page(c, `Assistants of ${company.name}`, body);
+<div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'assistant.write') ? html`<a class="button primary" href="${base}/new">${words.new}</a>` : ''}</div>
+<p class="lead">${words.lead(html`<code>POST /assistants/{id}/run</code>`)}</p>
+${list(c, { path: base, caption: words.caption, cells, sorts, empty: words.none }, query, assistants)}`;
+  return page(c, words.of(company.name), body);
 }
 
 /** Whether the API shows an assistant, and if not, why. */
-function eligibility({ visibility, project_id }: ListedAssistant): Html {
-  if (isEligible(visibility, project_id)) return badge('good', 'visible');
-  const why =
-    visibility === 'company'
-      ? 'It has a home project.'
-      : `It is shared with: ${VISIBILITIES[visibility].toLowerCase()}.`;
+function eligibility({ visibility, project_id }: ListedAssistant, words: Words['assistants']): Html {
+  if (isEligible(visibility, project_id)) return badge('good', words.visible);
+  const why = visibility === 'company' ? words.hasProject : words.sharedWith(words.visibilities[visibility]);
   return html`${badge('plain', '404')}<br>${muted(why)}`;
 }
 
-function modelState({ model_slug }: ListedAssistant, company: Company): Html {
-  if (model_slug === null) return muted('none: a run must name one');
+function modelState({ model_slug }: ListedAssistant, company: Company, words: Words['assistants']): Html {
+  if (model_slug === null) return muted(words.noModel);
   try {
     admitModel(company, model_slug, 'chat', null);
     return html`<code>${model_slug}</code>`;
   } catch (error) {
-    const why = (error as { status: number }).status === 403 ? 'blocked by the EU gate' : 'not available';
+    const why = (error as { status: number }).status === 403 ? words.blocked : words.notAvailable;
     return html`<code>${model_slug}</code><br>${badge('warn', why)}`;
   }
 }
 
 function settingsOf({ temperature, max_tokens }: ListedAssistant, format: Format): string {
+  const words = format.words.assistants;
   const parts = [
-    temperature !== null && `temperature ${temperature}`,
-    max_tokens !== null && `at most ${format.count(max_tokens)} tokens`,
+    temperature !== null && words.temperature(format.decimal(temperature)),
+    max_tokens !== null && words.atMost(format.count(max_tokens)),
   ];
-  return parts.filter((part) => part !== false).join(', ') || "the model's own";
+  return parts.filter((part) => part !== false).join(', ') || words.ownSettings;
 }
 
 /** The form of a new assistant, or of the one in the path. */
@@ -148,30 +130,32 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const slugs = [...new Set(models.filter(({ kind }) => kind === 'chat').map(({ slug }) => slug))];
   const current = assistant?.model_slug ?? '';
   if (current !== '' && !slugs.includes(current)) slugs.push(current);
-  const title = assistant === null ? 'New assistant' : `Edit ${assistant.name}`;
+  const { assistants: words, form: forms } = state.words;
+  const { labels } = words;
+  const title = assistant === null ? words.new : words.editTitle(assistant.name);
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput(state, assistant, LABELS)}
-${field(state, { name: 'name', label: 'Name', value: assistant?.name ?? '', required: true })}
-${field(state, { name: 'system_prompt', label: 'System prompt', type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: 'Sent before the messages of every run, together with the current date.' })}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput<AssistantRow>(state, assistant, labels)}
+${field(state, { name: 'name', label: labels.name, value: assistant?.name ?? '', required: true })}
+${field(state, { name: 'system_prompt', label: labels.system_prompt, type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: words.promptHint })}
 ${select(state, {
   name: 'model_slug',
-  label: 'Default model',
-  choices: [['', 'None: every run names one'], ...slugs.map((slug) => [slug, slug] as const)],
+  label: labels.model_slug,
+  choices: [['', words.noDefault], ...slugs.map((slug) => [slug, slug] as const)],
   value: current,
 })}
-<div class="pair">${field(state, { name: 'temperature', label: 'Temperature', inputmode: 'decimal', value: String(assistant?.temperature ?? ''), hint: '0 to 2; empty for the model’s own.' })}
-${field(state, { name: 'max_tokens', label: 'Maximum tokens of an answer', inputmode: 'numeric', value: String(assistant?.max_tokens ?? ''), hint: '1 to 32000; empty for the model’s own.' })}</div>
+<div class="pair">${field(state, { name: 'temperature', label: labels.temperature, inputmode: 'decimal', value: String(assistant?.temperature ?? ''), hint: words.temperatureHint })}
+${field(state, { name: 'max_tokens', label: labels.max_tokens, inputmode: 'numeric', value: String(assistant?.max_tokens ?? ''), hint: words.maxTokensHint })}</div>
 ${select(state, {
   name: 'visibility',
-  label: 'Shared with',
-  choices: Object.entries(VISIBILITIES),
+  label: labels.visibility,
+  choices: Object.entries(words.visibilities),
   value: assistant?.visibility ?? 'company',
-  hint: 'The API answers 404 unless it is shared with the whole company.',
+  hint: words.visibilityHint,
 })}
-${field(state, { name: 'project_id', label: 'Home project', value: assistant?.project_id ?? '', hint: 'Id of a project; an assistant with a home project is not in the API.' })}
-<div class="actions"><button class="primary">Save assistant</button> <a class="button quiet" href="/companies/${company.id}/assistants">Cancel</a>${
-    assistant === null ? '' : html` <a class="button danger" href="${path}/remove">Remove…</a>`
+${field(state, { name: 'project_id', label: labels.project_id, value: assistant?.project_id ?? '', hint: words.projectHint })}
+<div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="/companies/${company.id}/assistants">${forms.cancel}</a>${
+    assistant === null ? '' : html` <a class="button danger" href="${path}/remove">${words.remove}</a>`
   }</div></form></section>`;
   return page(c, title, body);
 }
@@ -209,7 +193,15 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => findAssistant(sql, company, id);
     const page = `/companies/${company}/assistants/${id}`;
-    const rowChange = { table: 'assistants', id, company, labels: LABELS, changes, find, page } as const;
+    const rowChange = {
+      table: 'assistants',
+      id,
+      company,
+      labels: form.words.assistants.labels,
+      changes,
+      find,
+      page,
+    } as const;
     await lockEdited<AssistantRow>(c, sql, form, rowChange);
     await setAssistant(sql, id, changes, company);
   });
@@ -219,9 +211,10 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
 async function removePage(c: PageContext): Promise<Response> {
   const [company, assistant] = await find(c);
   const base = `/companies/${company.id}/assistants`;
-  const body = html`${companyHeading(c, company)}<h1>Remove ${assistant.name}?</h1>
-${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: 'Remove assistant', back: base, text: html`<p>Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.</p>` })}`;
-  return page(c, `Remove ${assistant.name}`, body);
+  const words = c.var.format.words.assistants;
+  const body = html`${companyHeading(c, company)}<h1>${words.removeHeading(assistant.name)}</h1>
+${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: words.removeButton, back: base, text: html`<p>${words.removeText}</p>` })}`;
+  return page(c, words.removeTitle(assistant.name), body);
 }
 
 async function remove(c: PageContext): Promise<Response> {
@@ -238,18 +231,20 @@ async function runPage(c: PageContext, form: Form, result: Html | string = ''): 
   );
   const path = `/companies/${id}/assistants/${assistant.id}/run`;
   const state = formState(form, path);
-  const before = assistant.model_slug === null ? [] : [['', `The default, ${assistant.model_slug}`] as const];
-  const body = html`${companyHeading(c, company)}<h1>Try ${assistant.name}</h1>
-<p class="lead">A real run through the API: the same checks, the same answer, and it is charged to the company like any other, under the key “${playgroundName(c.var.session.user)}”. <a href="/companies/${id}/playground">Try a model without an assistant</a>.</p>
-${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">The API does not show this assistant: the run will get 404.</p>`}
+  const { assistants: words, form: forms } = state.words;
+  const before = assistant.model_slug === null ? [] : [['', words.theDefault(assistant.model_slug)] as const];
+  const playground = (text: string) => html`<a href="/companies/${id}/playground">${text}</a>`;
+  const body = html`${companyHeading(c, company)}<h1>${words.tryTitle(assistant.name)}</h1>
+<p class="lead">${words.tryLead(playgroundName(c.var.session.user), playground)}</p>
+${isEligible(assistant.visibility, assistant.project_id) ? '' : html`<p class="notice warn-notice">${words.notShown}</p>`}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
-${field(state, { name: 'message', label: 'Message', type: 'textarea', rows: 4, required: true })}
+${field(state, { name: 'message', label: words.message, type: 'textarea', rows: 4, required: true })}
 ${modelPicker(company, state, { name: 'model_slug', value: '', before })}
-${field(state, { name: 'max_tokens', label: 'Maximum tokens', inputmode: 'numeric', hint: 'Optional.' })}
-<div class="actions"><button class="primary">Run</button> <a class="button quiet" href="/companies/${id}/assistants">Back</a></div></form></section>
+${field(state, { name: 'max_tokens', label: words.maxTokens, inputmode: 'numeric', hint: state.words.playground.optional })}
+<div class="actions"><button class="primary">${words.run}</button> <a class="button quiet" href="/companies/${id}/assistants">${forms.back}</a></div></form></section>
 ${result}`;
-  return page(c, `Try ${assistant.name}`, body);
+  return page(c, words.tryTitle(assistant.name), body);
 }
 
 async function run(c: PageContext, form: Form): Promise<Response> {
@@ -268,14 +263,15 @@ async function run(c: PageContext, form: Form): Promise<Response> {
     error?: { message: string; type: string; code: string | null };
   };
   const status = String(response.statusCode);
+  const { assistants: words, playground } = form.words;
   const request = requestIdOf(response);
-  const figures = html`${muted(await figuresOf(c, request, error !== undefined))}<br><a href="/companies/${param(c, 'company')}/requests/${request}">What became of the request</a>`;
+  const figures = html`${muted(await figuresOf(c, request, error !== undefined))}<br><a href="/companies/${param(c, 'company')}/requests/${request}">${playground.became}</a>`;
   const result =
     error === undefined
-      ? html`<section class="card" role="status"><h2>Answer</h2><p class="answer">${text ?? ''}</p>
-<p>${badge('good', status)} by <code>${model ?? ''}</code><br>${figures}</p></section>`
-      : html`<section class="card" role="alert"><h2>The API refused</h2><p>${badge('bad', status)} ${error.message}</p>
-<p class="muted">type <code>${error.type}</code>, code <code>${error.code ?? 'null'}</code><br>${figures}</p></section>`;
+      ? html`<section class="card" role="status"><h2>${playground.answer}</h2><p class="answer">${text ?? ''}</p>
+<p>${badge('good', status)}${words.by(html`<code>${model ?? ''}</code>`)}<br>${figures}</p></section>`
+      : html`<section class="card" role="alert"><h2>${words.refused}</h2><p>${badge('bad', status)} ${error.message}</p>
+<p class="muted">${words.typeAndCode({ type: html`<code>${error.type}</code>`, code: html`<code>${error.code ?? 'null'}</code>` })}<br>${figures}</p></section>`;
   return runPage(c, form, result);
 }
 

@@ -19,12 +19,17 @@ interface NewBudget {
 /** Asks before a new budget that is used up already. @throws ConfirmationNeeded */
 export function askIfUsedUp(form: Form, format: Format, { name, budget, before, spent }: NewBudget): void {
   if (budget === null || !isUsedUp({ budget, before, spent })) return;
+  const words = format.words.settings.usedUp;
   const answer = `budget ${formatEur(parseEur(budget))}`;
   if (form.confirms(answer)) return;
   throw new ConfirmationNeeded({
     answer,
-    title: 'This budget is used up already',
-    text: html`<p>${name} has spent <strong>${format.amount(spent)}</strong> this month. With a budget of <strong>${format.amount(budget)}</strong>, calls get 402 at once, until the month ends or the budget is raised.</p>`,
-    button: 'Save it anyway',
+    title: words.title,
+    text: html`<p>${words.text({
+      name,
+      spent: html`<strong>${format.amount(spent)}</strong>`,
+      budget: html`<strong>${format.amount(budget)}</strong>`,
+    })}</p>`,
+    button: words.save,
   });
 }

@@ -1,10 +1,12 @@
 import { isLimited } from '../../domain/budget.ts';
 import { checkCeilings, isAboveLimit } from '../../domain/ceiling.ts';
 import { readBudget, readCreditLimit } from '../../domain/field.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { LANGUAGES, readLanguage, wordsOf } from '../../domain/language/language.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
 import { changeAsOperator, mayNow, type PageContext, param, read } from '../page/context.ts';
-import { checkbox, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import { checkbox, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { type Labels, lockInput } from '../page/optimistic-lock.ts';
@@ -13,75 +15,77 @@ import { saveCompany } from './company-edit.ts';
 
 /** Budget and EU gate of a company, which its owner sets, and the ceilings above them, which operators set. */
 
-export const NON_EU = {
-  name: 'allow_non_eu',
-  label: 'Allow models hosted outside the EU',
-  hint: 'When off, GET /models leaves them out and calls to them are refused with 403.',
-  checked: false,
-};
+export function nonEuBox({ words }: FormState, checked = false): Parameters<typeof checkbox>[1] {
+  return { name: 'allow_non_eu', label: words.settings.nonEu, hint: words.settings.nonEuHint, checked };
+}
 
 /** The forms, by the columns that each edits. */
-const BUDGET = 'Monthly budget in EUR';
-const SETTINGS: Labels<CompanyRow> = { monthly_budget_eur: BUDGET, allow_non_eu_models: NON_EU.label };
+function settingLabels({ settings }: Words): Labels<CompanyRow> {
+  return { monthly_budget_eur: settings.budget, allow_non_eu_models: settings.nonEu, language: settings.language };
+}
 const CEILINGS: Labels<CompanyRow> = {
   credit_limit_eur: 'Credit limit in EUR a month',
   budget_mode: 'Strict budget',
   eu_locked: 'Lock the EU gate',
 };
-const STRICT =
-  'The budget is strict: a call is refused with 402 where the most it can cost does not fit into the rest.';
-
-const LOCKED = 'The operator of this service has locked the EU gate.';
 
 /** @param ceiling the credit limit in words, if there is one */
 export function budgetField(
   state: FormState,
   { value = '', ceiling = '' }: { value?: string; ceiling?: string },
 ): Html {
-  const empty =
-    ceiling === '' ? 'empty or 0 for unlimited' : `at most ${ceiling}, which also holds when this is empty or 0`;
+  const { settings } = state.words;
   return field(state, {
     name: 'budget',
-    label: BUDGET,
+    label: settings.budget,
     value,
     inputmode: 'decimal',
-    hint: `Such as 250 or 99.50; ${empty}. Once API and in-app chat cost together reach it, calls are refused with 402.`,
+    hint: settings.budgetHint(ceiling),
   });
 }
 
 /** A form for those who may change the settings; the others read them. */
 export function settingsCard(c: PageContext, company: CompanyRow, form: Form): Html {
   const { format } = c.var;
+  const words = format.words.settings;
   const { credit_limit_eur: limit, monthly_budget_eur: budget, effective_budget_eur: effective, eu_locked } = company;
   const path = `/companies/${company.id}/settings`;
   const state = formState(form, path);
   if (!mayNow(c, 'company.set')) {
-    return html`<section class="card"><h2>Budget and EU gate</h2>
-<p>Monthly budget: ${effective === null ? 'unlimited' : format.amount(effective)}. Models outside the EU: ${company.allow_non_eu_models && !eu_locked ? 'allowed' : 'refused'}.</p>
-${c.var.closedAt === null ? html`<p class="hint">Set by the owners of the company.</p>` : ''}</section>`;
+    return html`<section class="card"><h2>${words.budgetAndGate}</h2>
+<p>${words.read({ budget: effective === null ? format.words.numbers.unlimited : format.amount(effective), isAllowed: company.allow_non_eu_models && !eu_locked })}</p>
+${c.var.closedAt === null ? html`<p class="hint">${words.byOwners}</p>` : ''}</section>`;
   }
-  return html`<section class="card"><h2>Budget and EU gate</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, company, SETTINGS)}
-${isAboveLimit(company) ? html`<p class="notice warn-notice">The budget is above the credit limit, which holds: calls are refused from ${format.amount(limit as string)} on.</p>` : ''}
+  return html`<section class="card"><h2>${words.budgetAndGate}</h2>${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, company, settingLabels(format.words))}
+${isAboveLimit(company) ? html`<p class="notice warn-notice">${words.aboveLimit(format.amount(limit as string))}</p>` : ''}
 ${budgetField(state, { value: isLimited(budget) ? budget : '', ceiling: limit === null ? '' : format.eurText(limit) })}
-${company.budget_mode === 'strict' ? html`<p class="hint">${STRICT}</p>` : ''}
-${eu_locked ? html`<p>Models hosted outside the EU are refused. ${LOCKED}</p>` : checkbox(state, { ...NON_EU, checked: company.allow_non_eu_models })}
-<div class="actions"><button class="primary">Save settings</button></div></form></section>`;
+${company.budget_mode === 'strict' ? html`<p class="hint">${words.strict}</p>` : ''}
+${eu_locked ? html`<p>${words.lockedText}</p>` : checkbox(state, nonEuBox(state, company.allow_non_eu_models))}
+${select(state, {
+  name: 'company_language',
+  label: words.language,
+  choices: [['', words.ofReader], ...LANGUAGES.map((each) => [each, wordsOf(each).name] as const)],
+  value: company.language ?? '',
+  hint: words.languageHint,
+})}
+<div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
 }
 
 export async function setSettings(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const budget = form.optional('budget', form.numeric(readBudget));
   const asksNonEu = form.checked('allow_non_eu');
+  const language = form.values.has('company_language') ? form.optional('company_language', readLanguage) : undefined;
   const company = await read(c, (sql) => findCompany(sql, id));
   const refused = checkCeilings(company, { monthly_budget_eur: budget, allow_non_eu_models: asksNonEu });
-  if (refused.budget !== null) form.refuse('budget', `${refused.budget}.`);
-  if (refused.nonEu !== null) form.refuse('', LOCKED);
+  if (refused.budget !== null) form.refuse('budget', `${refused.budget.in(form.words.refusals)}.`);
+  if (refused.nonEu !== null) form.refuse('', form.words.settings.locked);
   form.check();
   const gate = company.eu_locked ? {} : { allow_non_eu_models: asksNonEu }; // hidden settings stay as they are
   return saveCompany(c, form, {
-    labels: SETTINGS,
-    changes: { monthly_budget_eur: budget, ...gate },
+    labels: settingLabels(form.words),
+    changes: { monthly_budget_eur: budget, language, ...gate },
     ask: async (sql, { name, monthly_budget_eur: before }) =>
       askIfUsedUp(form, c.var.format, { name, budget, before, spent: await readSpent(sql, id) }),
   });

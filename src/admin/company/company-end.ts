@@ -25,9 +25,10 @@ export const companyEndRoutes: readonly Route[] = [
 export function endCards(c: PageContext, company: CompanyRow): Html {
   const base = `/companies/${company.id}`;
   const { user } = c.var.session;
-  const exporting = html`<section class="card"><h2>Export</h2>
-<p>All that is stored about the company, as one archive: settings, people, keys without their secrets, assistants, ledger, sums, alerts and the log of changes.</p>
-<div class="actions"><a class="button" href="${base}/export.tar.gz" download>Download everything</a> <a class="button quiet" href="${base}/kept">What is kept about us</a></div></section>`;
+  const words = c.var.format.words.settings;
+  const exporting = html`<section class="card"><h2>${words.export}</h2>
+<p>${words.exportText}</p>
+<div class="actions"><a class="button" href="${base}/export.tar.gz" download>${words.download}</a> <a class="button quiet" href="${base}/kept">${c.var.format.words.kept.title}</a></div></section>`;
   const closing = html`<section class="card"><h2>Close the company</h2>
 <p>Its keys stop working, and nothing of it can be changed until it is opened again.</p>
 <div class="actions"><a class="button danger" href="${base}/close">Close this company…</a></div></section>`;

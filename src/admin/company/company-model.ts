@@ -1,5 +1,7 @@
 import { readSlug } from '../../domain/field.ts';
 import { type Catalogue, listModels as listedModels, type ModelState, modelState } from '../../domain/gate.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { modelEntry } from '../../domain/model.ts';
 import type { PriceUnit } from '../../domain/price.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
@@ -23,14 +25,14 @@ export const companyModelRoutes: readonly Route[] = [
   { method: 'POST', path: '/companies/:company/models/enable', action: 'company.choose', handle: toggle('enable') },
 ];
 
-const COMPANY_SORTS = { slug: 'Slug', '-slug': 'Slug, Z to A' };
-
 async function companyPage(c: PageContext): Promise<Response> {
   const { format, services } = c.var;
   const unit = priceUnitOf(c);
-  const labels = priceLabels(unit);
+  const labels = priceLabels(format.words, unit);
+  const { models: words, frame } = format.words;
+  const sorts = { slug: words.sorts.slug, '-slug': words.sorts.slugDown };
   const id = param(c, 'company');
-  const query = listQuery(c, COMPANY_SORTS);
+  const query = listQuery(c, sorts);
   const { company, models, keys } = await read(c, async (sql) => ({
     company: await readCompany(sql, id),
     models: await listModels(sql, id),
@@ -41,25 +43,25 @@ async function companyPage(c: PageContext): Promise<Response> {
   const playground = `/companies/${id}/playground`;
   const found = pageOf(models, query);
   const cells = {
-    Model: ({ slug, company_id }: ModelRow) =>
-      html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', 'own')}`}`,
-    Kind: ({ kind }: ModelRow) => kind,
-    Hosting: euBadge,
+    [words.model]: ({ slug, company_id }: ModelRow) =>
+      html`<code>${slug}</code>${company_id === null ? '' : html` ${badge('plain', words.own)}`}`,
+    [words.kind]: ({ kind }: ModelRow) => words.kinds[kind],
+    [words.hosting]: (model: ModelRow) => euBadge(model, words.outsideEu),
     [labels.input]: (model: ModelRow) =>
       html`${priceText(c, unit, model.cost_eur_per_1k_input)}${coming(c, company, model, unit, 'inputText')}`,
     [labels.output]: (model: ModelRow) =>
       model.kind === 'embedding'
-        ? muted('none')
+        ? muted(frame.none)
         : html`${priceText(c, unit, model.cost_eur_per_1k_output)}${coming(c, company, model, unit, 'outputText')}`,
-    State: (model: ModelRow) => stateOf(company, model),
-    Action: ({ slug, kind, company_id }: ModelRow) => {
-      if (company_id === null && company.ownModels.has(slug)) return muted('none'); // the company's own replaces it
-      const verb = company.disabledSlugs.has(slug) ? 'Enable' : 'Disable';
-      const toggle = html`<form class="inline" method="post" action="${base}/${verb.toLowerCase()}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${verb} ${slug}">${verb}</button></form>`;
-      const link = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">Try<span class="sr"> ${slug}</span></a>`;
+    [words.state]: (model: ModelRow) => stateOf(words, company, model),
+    [words.action]: ({ slug, kind, company_id }: ModelRow) => {
+      if (company_id === null && company.ownModels.has(slug)) return muted(frame.none); // the company's own replaces it
+      const verb = company.disabledSlugs.has(slug) ? 'enable' : 'disable';
+      const toggle = html`<form class="inline" method="post" action="${base}/${verb}">${csrfInput(c)}<input type="hidden" name="slug" value="${slug}"><button class="quiet" aria-label="${words[verb]} ${slug}">${words[verb]}</button></form>`;
+      const link = html`<a class="button quiet" href="${playground}?model=${encodeURIComponent(slug)}">${words.try}<span class="sr"> ${slug}</span></a>`;
       const canTry = mayNow(c, 'playground.use') && kind === 'chat' && listed.some((each) => each.slug === slug);
       const canChoose = mayNow(c, 'company.choose');
-      if (!canTry && !canChoose) return muted('none');
+      if (!canTry && !canChoose) return muted(frame.none);
       return html`<span class="row-actions">${canTry ? link : ''}${canChoose ? toggle : ''}</span>`;
     },
   };
@@ -69,24 +71,22 @@ async function companyPage(c: PageContext): Promise<Response> {
   };
   const empty = may(c.var.session.user, 'model.write', null)
     ? html`No models are offered yet. <a href="/models">Offer one</a>`
-    : 'No models are offered yet: the operator of this service offers them.';
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Models</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">Playground</a>` : ''}</div>
-<p class="lead">${
-    company.allowNonEu
-      ? html`The EU gate is <strong>open</strong>: models hosted outside the EU may be used.`
-      : html`The EU gate is <strong>closed</strong>: models hosted outside the EU are neither listed nor served.`
-  } ${mayNow(c, 'company.set') ? html`<a href="/companies/${id}/settings">Change it in the settings</a>.` : ''}</p>
-${unitSwitch(base, unit)}
-${list(c, { path: base, caption: 'Models of this company', cells, figures: Object.values(labels), sorts: COMPANY_SORTS, empty }, query, found)}
-<section class="card"><h2>What <code>GET /models</code> returns now</h2>
-<p>${format.count(listed.length)} of ${format.count(new Set(models.map(({ slug }) => slug)).size)} models. ${
-    keys.active === 0
-      ? html`The company has no active key yet: <a href="/companies/${id}/access">create one</a>.`
-      : `${keys.active === 1 ? 'The active key gets' : `Each of the ${format.count(keys.active)} active keys gets`} this answer, whatever its scopes; one that is restricted to some models gets those of them alone. Revoked and expired keys get 401.`
+    : words.none;
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'playground.use') ? html`<a class="button quiet" href="${playground}">${words.playground}</a>` : ''}</div>
+<p class="lead">${words.gate((state) => html`<strong>${state}</strong>`, company.allowNonEu)} ${
+    mayNow(c, 'company.set') ? words.change((text) => html`<a href="/companies/${id}/settings">${text}</a>`) : ''
   }</p>
-${listed.length > PAGE_ROWS ? html`<p class="muted">The first ${PAGE_ROWS} of them:</p>` : ''}
-<pre tabindex="0" aria-label="Answer of GET /models">${JSON.stringify(entries, null, 2)}</pre></section>`;
-  return page(c, `Models of ${company.name}`, body);
+${unitSwitch(c, base, unit)}
+${list(c, { path: base, caption: words.caption, cells, figures: Object.values(labels), sorts, empty }, query, found)}
+<section class="card"><h2>${words.returns(html`<code>GET /models</code>`)}</h2>
+<p>${words.count({ listed: format.count(listed.length), all: format.count(new Set(models.map(({ slug }) => slug)).size) })} ${
+    keys.active === 0
+      ? words.noKey((text) => html`<a href="/companies/${id}/access">${text}</a>`)
+      : words.whoGets(keys.active, format.count(keys.active))
+  }</p>
+${listed.length > PAGE_ROWS ? html`<p class="muted">${words.first(PAGE_ROWS)}</p>` : ''}
+<pre tabindex="0" aria-label="${words.answer}">${JSON.stringify(entries, null, 2)}</pre></section>`;
+  return page(c, words.of(company.name), body);
 }
 
 /** Models of one company are few enough to be searched and sorted here: their states need all of them. */
@@ -109,23 +109,24 @@ function coming(
   const lines: Html[] = [];
   for (let next = models.get(model.slug)?.next; next != null; next = next.model.next) {
     lines.push(
-      html`<small class="muted coming">from ${c.var.format.instant(new Date(next.from))}: ${priceText(c, unit, next.model.prices[which])}</small>`,
+      html`<small class="muted coming">${c.var.format.words.models.from({ at: c.var.format.instant(new Date(next.from)), price: priceText(c, unit, next.model.prices[which]) })}</small>`,
     );
   }
   return lines;
 }
 
-/** The colour, the word and the meaning of a state. */
-const STATES = {
-  available: ['good', 'available', ''],
-  disabled: ['bad', 'hidden', 'Disabled here: not listed, calls get 404.'],
-  replaced: ['plain', 'replaced', 'The company has its own model of this name.'],
-  blocked: ['warn', 'blocked', 'The EU gate is closed: not listed, calls get 403.'],
+/** The colours of states. */
+const TONES = {
+  available: 'good',
+  disabled: 'bad',
+  replaced: 'plain',
+  blocked: 'warn',
 } as const satisfies Readonly<Record<ModelState, unknown>>;
 
-function stateOf(company: Catalogue, { slug, company_id }: ModelRow): Html {
-  const [tone, word, why] = STATES[modelState(company, slug, company_id === null)];
-  return html`${badge(tone, word)}${why === '' ? '' : html`<br>${muted(why)}`}`;
+function stateOf({ states }: Words['models'], company: Catalogue, { slug, company_id }: ModelRow): Html {
+  const state = modelState(company, slug, company_id === null);
+  const [word, why] = states[state];
+  return html`${badge(TONES[state], word)}${why === '' ? '' : html`<br>${muted(why)}`}`;
 }
 
 function toggle(direction: 'disable' | 'enable'): Route['handle'] {
@@ -142,6 +143,6 @@ function toggle(direction: 'disable' | 'enable'): Route['handle'] {
   };
 }
 
-export function euBadge({ eu_hosted }: ModelRow): Html {
-  return eu_hosted ? badge('eu', 'EU') : badge('warn', 'outside the EU');
+export function euBadge({ eu_hosted }: ModelRow, outside = wordsOf(ENGLISH).models.outsideEu): Html {
+  return eu_hosted ? badge('eu', 'EU') : badge('warn', outside);
 }

@@ -13,11 +13,11 @@ import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockInput } from '../page/optimistic-lock.ts';
-import { budgetField, ceilingsCard, NON_EU, setCeiling, setSettings, settingsCard } from './ceiling.ts';
+import { budgetField, ceilingsCard, nonEuBox, setCeiling, setSettings, settingsCard } from './ceiling.ts';
 import { saveCompany } from './company-edit.ts';
 import { endCards } from './company-end.ts';
 import { redirectToInvitation } from './invite.ts';
-import { LIMIT_LABELS, limitFields, readLimits } from './restriction.ts';
+import { limitFields, readLimits } from './restriction.ts';
 
 const BASE = '/companies/:company';
 
@@ -64,7 +64,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     state: FormState,
   ) => html`${idempotencyInput()}${field(state, { name: 'name', label: 'Name', required: true })}
 ${budgetField(state, {})}
-${checkbox(state, NON_EU)}
+${checkbox(state, nonEuBox(state))}
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}`;
   const isFirst = companies.total === 0 && query.search === '';
   const body = html`<div class="title-row"><h1>Companies</h1><a class="button quiet" href="/companies/statements">Statements of all companies</a></div>
@@ -98,16 +98,17 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const company = await read(c, (sql) => findCompany(sql, id));
   const base = `/companies/${id}`;
   const naming = formState(form, `${base}/name`);
-  const elsewhere = html`<p>Which models the company may use is set on the <a href="${base}/models">Models</a> page.${
+  const words = c.var.format.words.settings;
+  const elsewhere = html`<p>${words.models((models) => html`<a href="${base}/models">${models}</a>`)}${
     may(c.var.session.user, 'alert.read', id)
-      ? html` Who is told when a part of a budget is used is set under <a href="${base}/alerts">Budget alerts</a>.`
+      ? words.alerts((alerts) => html`<a href="${base}/alerts">${alerts}</a>`)
       : ''
   }${
     may(c.var.session.user, 'company-token.read', id)
-      ? html` Programs that manage the company have <a href="${base}/tokens">tokens</a> of their own.`
+      ? words.tokens((tokens) => html`<a href="${base}/tokens">${tokens}</a>`)
       : ''
   }</p>`;
-  const body = html`${companyHeading(c, company)}<h1>Settings</h1>
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
 ${settingsCard(c, company, form)}
 ${c.var.closedAt === null ? elsewhere : ''}
 ${ceilingsCard(c, company, form)}
@@ -120,7 +121,7 @@ ${field(naming, { name: 'name', label: 'Company name', value: company.name, requ
 <div class="actions"><button>Rename</button></div></form></section>`
     : ''
 }${endCards(c, company)}`;
-  return page(c, `Settings of ${company.name}`, body);
+  return page(c, words.of(company.name), body);
 }
 
 /** Limits of all keys of a company together. Those who are limited see them, operators set them. */
@@ -129,13 +130,14 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
   const state = formState(form, path);
   const { format } = c.var;
   if (!mayNow(c, 'company.limit')) {
-    const texts = limitTexts(company, format);
-    return html`<section class="card"><h2>Limits</h2>
-<p>${texts.length === 0 ? 'None.' : `All keys together: ${texts.join(', ')}.`}</p>
-<p class="hint">Set by the operator of this service. A single key can have limits of its own on the <a href="/companies/${company.id}/access">Access</a> page.</p></section>`;
+    const texts = limitTexts(company, format, format.words.limitTexts);
+    const words = format.words.settings;
+    return html`<section class="card"><h2>${words.limits}</h2>
+<p>${texts.length === 0 ? words.noLimits : words.allKeys(texts.join(', '))}</p>
+<p class="hint">${words.limitsBy((access) => html`<a href="/companies/${company.id}/access">${access}</a>`)}</p></section>`;
   }
   return html`<section class="card"><h2>Limits</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<CompanyRow>(state, company, LIMIT_LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<CompanyRow>(state, company, form.words.limits)}
 <p class="muted">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${limitFields(state, company)}</div>
 <div class="actions"><button class="primary">Save limits</button></div></form></section>`;
@@ -144,7 +146,7 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
 async function limit(c: PageContext, form: Form): Promise<Response> {
   const changes = readLimits(form);
   form.check();
-  return saveCompany(c, form, { labels: LIMIT_LABELS, changes });
+  return saveCompany(c, form, { labels: form.words.limits, changes });
 }
 
 async function rename(c: PageContext, form: Form): Promise<Response> {

@@ -1,11 +1,14 @@
+import type { Words } from '../../domain/language/en.ts';
+import { asLanguage, wordsOf } from '../../domain/language/language.ts';
 import { INVITATION_PATH, instantText, invitationMail } from '../../domain/text/invitation.ts';
-import { findCompany } from '../../store/company/company.ts';
+import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { InvitationRow, MadeInvitation } from '../../store/people/invitation.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, copyable, page } from '../page/layout.ts';
+import { pageLanguage } from '../page/locale.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
 import { waitText } from '../page/throttle.ts';
 import { type Sent, sendMail } from './mail.ts';
@@ -14,7 +17,7 @@ import { type Sent, sendMail } from './mail.ts';
 export function countInvitation(c: PageContext, form: Form, company: string): void {
   const { invitations } = c.var.services;
   const seconds = invitations.closedFor(company);
-  if (seconds > 0) form.refuse('', `This company has sent many invitations in a short time. ${waitText(seconds)}`);
+  if (seconds > 0) form.refuse('', form.words.members.many(waitText(form.words, seconds)));
   form.check();
   invitations.attempt(company);
 }
@@ -44,7 +47,7 @@ export async function redirectToInvitation(
   const company = await read(c, (sql) => findCompany(sql, company_id));
   const { adminUrl } = c.var.services;
   const link = new URL(INVITATION_PATH + token, adminUrl ?? c.req.url).href;
-  const sent = await send(c, company.name, invitation, link);
+  const sent = await send(c, company, invitation, link);
   const shown: Shown = { email, role, until: expires_at.toISOString(), link, sent };
   const path = `/companies/${company_id}/invitations/${id}/shown`;
   return redirectToSecret(c, path, JSON.stringify(shown), new Date(c.var.services.clock()));
@@ -52,41 +55,44 @@ export async function redirectToInvitation(
 
 async function invitedPage(c: PageContext): Promise<Response> {
   const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
-  const people = html`<p><a class="button primary" href="/companies/${company.id}/people">To the people of the company</a></p>`;
+  const { members: words, roles } = c.var.format.words;
+  const people = html`<p><a class="button primary" href="/companies/${company.id}/people">${words.to}</a></p>`;
   const shown = secretOf(c);
   if (shown === null) {
-    const title = 'This link can no longer be shown';
+    const title = words.gone;
     c.status(410);
     return page(
       c,
       title,
       html`${companyHeading(c, company)}<h1>${title}</h1>
-<section class="card"><p>The link of an invitation is shown to whoever made it only, and for ${REVEAL_SECONDS} seconds. If nobody has it, renew the invitation: the old link then ends, and the new one is shown.</p></section>${people}`,
+<section class="card"><p>${words.goneText(REVEAL_SECONDS)}</p></section>${people}`,
     );
   }
   const { email, role, until, link, sent } = JSON.parse(shown) as Shown;
-  const body = html`${companyHeading(c, company)}<h1>${email} is invited</h1>
-<div class="notice strong" role="status"><strong>This is the only time the link is shown.</strong> A lost one is renewed. For ${REVEAL_SECONDS} seconds a reload of this page shows it again.</div>
-<section class="card reveal"><p>${sentText(sent, email)} With the link ${email} becomes ${role} of ${company.name}. It works once, until ${c.var.format.instant(new Date(until))}.</p>
-${copyable('link', 'Invitation link', link)}</section>
+  const body = html`${companyHeading(c, company)}<h1>${words.invited(email)}</h1>
+<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.lost(REVEAL_SECONDS)}</div>
+<section class="card reveal"><p>${sentText(words, sent, email)} ${words.becomes({ email, role: roles[role], company: company.name, until: c.var.format.instant(new Date(until)) })}</p>
+${copyable(c, 'link', words.invitationLink, link)}</section>
 ${people}`;
-  return page(c, 'Invitation', body);
+  return page(c, c.var.format.words.invitation.title, body);
 }
 
-function sentText(sent: Sent, email: string): Html | string {
-  if (sent === null) return html`Give this link to <strong>${email}</strong>, and to nobody else.`;
-  return sent
-    ? html`The link is on its way to <strong>${email}</strong> by e-mail.`
-    : html`<strong>The e-mail could not be sent.</strong> Give this link to <strong>${email}</strong>, and to nobody else.`;
+function sentText(words: Words['members'], sent: Sent, email: string): Html {
+  const to = html`<strong>${email}</strong>`;
+  if (sent === null) return html`${words.give(to)}`;
+  return sent ? html`${words.onItsWay(to)}` : html`<strong>${words.notSent}</strong> ${words.give(to)}`;
 }
 
 /** Only with ADMIN_URL: the URL of a request could lead the receiver of the e-mail to another site. */
-async function send(c: PageContext, company: string, invitation: InvitationRow, link: string): Promise<Sent> {
-  const { adminUrl, calendar } = c.var.services;
+async function send(c: PageContext, company: CompanyRow, invitation: InvitationRow, link: string): Promise<Sent> {
+  const { adminUrl, calendar, brand } = c.var.services;
   if (adminUrl === null) return null;
   const { role, email, expires_at } = invitation;
   const { user } = c.var.session;
   const by = user.role === 'operator' ? null : user.email;
-  const until = instantText(expires_at, calendar.timeZone);
-  return sendMail(c, email, invitationMail({ company, by, role, link, until }), 'an invitation');
+  // nothing is known of the receiver but the company
+  const words = wordsOf(asLanguage(company.language) ?? pageLanguage(c.var.format.language));
+  const until = instantText(expires_at, calendar.timeZone, words);
+  const invited = { company: company.name, by, role, link, until };
+  return sendMail(c, email, invitationMail(invited, words, brand), 'an invitation');
 }

@@ -1,5 +1,5 @@
 import { readName } from '../../domain/field.ts';
-import { actorName } from '../../domain/text/change-text.ts';
+import type { Words } from '../../domain/language/en.ts';
 import { findKey, type KeyRow, revokeKey, setKey } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
@@ -14,7 +14,7 @@ import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { retentionText } from '../usage/requests.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
-import { RESTRICTION_LABELS, readRestrictions, restrictionFields } from './restriction.ts';
+import { readRestrictions, restrictionFields, restrictionLabels } from './restriction.ts';
 
 const PATH = '/companies/:company/access/:key';
 
@@ -26,7 +26,9 @@ export const keyEditRoutes: readonly Route[] = [
   { method: 'POST', path: `${PATH}/revoke`, action: 'key.write', handle: revoke },
 ];
 
-const LABELS: Labels<KeyRow> = { name: 'Name', scopes: 'Scopes', ...RESTRICTION_LABELS };
+function labelsOf(words: Words): Labels<KeyRow> {
+  return { name: words.keys.name, scopes: words.keys.scopes, ...restrictionLabels(words) };
+}
 
 async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
@@ -38,44 +40,48 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${id}/access`;
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
+  const { key: words, keys, form: forms } = state.words;
   const isEditable = key.state !== 'revoked' && mayNow(c, 'key.write');
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${isEditable ? 'Edit' : 'Key'} ${key.name} <code>${key.prefix}…</code></h1>
-${isEditable ? keyActions(base, key) : ''}</div>
-<p class="lead">${keyState(key, c.var.services.clock())} ${history(key, c.var.format)}
-<a href="/companies/${id}/requests?key=${key.id}">Its requests</a>, <a href="/companies/${id}/usage?key=${key.id}">its usage</a></p>
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
+${isEditable ? keyActions(keys, base, key) : ''}</div>
+<p class="lead">${keyState(key, c.var.services.clock(), c.var.format)} ${history(key, c.var.format)}
+<a href="/companies/${id}/requests?key=${key.id}">${words.requests}</a>, <a href="/companies/${id}/usage?key=${key.id}">${words.usage}</a></p>
 ${key.state === 'active' ? '' : attempts(c, `/companies/${id}/requests`, key, refused)}
 ${
   !isEditable
-    ? html`${state.summary}<p><a href="${base}">All keys</a></p>`
+    ? html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
     : html`<section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, LABELS)}
-${key.purpose === null ? html`${field(state, { name: 'name', label: 'Name', value: key.name, required: true })}${scopeFields(state, key.scopes)}` : ofPlayground(key)}
-<h2>Limits and restrictions</h2>
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, labelsOf(state.words))}
+${key.purpose === null ? html`${field(state, { name: 'name', label: keys.name, value: key.name, required: true })}${scopeFields(state, key.scopes)}` : ofPlayground(words, key)}
+<h2>${state.words.restrictions.title}</h2>
 ${restrictionFields(state, company, key)}
-<div class="actions"><button class="primary">Save key</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`
+<div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
 }`;
-  return page(c, `Key ${key.name}`, body);
+  return page(c, words.page(key.name), body);
 }
 
 /** What belongs to the person of a playground, and is not changed. */
-function ofPlayground({ name, scopes }: KeyRow): Html {
-  return html`<p>Its name and scopes are those of the playground, and it ends with its person.</p>
+function ofPlayground(words: Words['key'], { name, scopes }: KeyRow): Html {
+  return html`<p>${words.ofPlayground}</p>
 <input type="hidden" name="name" value="${name}">${scopes.map((scope) => html`<input type="hidden" name="scope" value="${scope}">`)}`;
 }
 
 /** When a key was made, used and ended. */
 function history({ created_at, created_by, last_used_at, expires_at, revoked_at }: KeyRow, format: Format): Html {
   const end = revoked_at ?? expires_at;
-  return html`Created ${format.instant(created_at)} by ${actorName(created_by)}, ${
-    last_used_at === null ? 'never used' : html`last used ${format.instant(last_used_at)}`
-  }${end && html`, ${revoked_at === null ? 'until' : 'revoked'} ${format.instant(end)}`}.`;
+  const words = format.words.key;
+  return html`${words.created({ at: format.instant(created_at), by: format.person(created_by) })}${
+    last_used_at === null ? words.neverUsed : words.used(format.instant(last_used_at))
+  }${end && (revoked_at === null ? words.until(format.instant(end)) : words.revoked(format.instant(end)))}.`;
 }
 
 /** Whether somebody still uses a key that does not work any more. @param last the last attempt that is kept */
 function attempts(c: PageContext, requests: string, { id }: KeyRow, last: LastRefused | null): Html {
-  if (last === null) return html`<p>No attempt with it is known since. ${retentionText(c)}</p>`;
-  return html`<p class="notice warn-notice">Somebody still uses this key: it was refused last <a href="${requests}/${last.request_id}">${c.var.format.ago(last.occurred_at)}</a>.
-<a href="${requests}?key=${id}&amp;status=401">All refused attempts</a></p>`;
+  const words = c.var.format.words.key;
+  if (last === null) return html`<p>${words.noAttempt} ${retentionText(c)}</p>`;
+  const when = html`<a href="${requests}/${last.request_id}">${c.var.format.ago(last.occurred_at)}</a>`;
+  return html`<p class="notice warn-notice">${words.attempt(when)}
+<a href="${requests}?key=${id}&amp;status=401">${words.attempts}</a></p>`;
 }
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
@@ -89,10 +95,12 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   await change(c, async (sql) => {
     const find = () => findKey(sql, id, company);
     const page = `/companies/${company}/access/${id}`;
-    const rowChange = { table: 'api_keys', id, company, labels: LABELS, changes, find, page } as const;
+    const rowChange = { table: 'api_keys', id, company, labels: labelsOf(form.words), changes, find, page } as const;
     const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, rowChange);
     const spent = await readSpent(sql, company, id);
-    askIfUsedUp(form, c.var.format, { name: `The key ${key.name}`, budget: changes.monthly_budget_eur, before, spent });
+    const { usedUp } = form.words.settings;
+    const budget = changes.monthly_budget_eur;
+    askIfUsedUp(form, c.var.format, { name: usedUp.key(key.name), budget, before, spent });
     await setKey(sql, id, changes, company);
   });
   return c.redirect(`/companies/${company}/access?done=saved`, 303);
@@ -101,17 +109,18 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
 async function revokePage(c: PageContext): Promise<Response> {
   const [company, key] = await readOfCompany(c, (sql, id) => findKey(sql, param(c, 'key'), id));
   const base = `/companies/${company.id}/access`;
-  const body = html`${companyHeading(c, company)}<h1>Revoke this key?</h1>
+  const { revoke: words } = c.var.format.words.key;
+  const body = html`${companyHeading(c, company)}<h1>${words.heading}</h1>
 ${confirmation(c, {
   action: `${base}/${key.id}/revoke`,
-  button: 'Revoke key',
+  button: words.button,
   back: base,
   text: html`<p><strong>${key.name}</strong> <code>${key.prefix}…</code></p>
-<p>Requests with it are refused with 401 within a second. This cannot be undone. ${
-    key.last_used_at === null ? 'It was never used.' : html`It was last used ${c.var.format.instant(key.last_used_at)}.`
+<p>${words.text} ${
+    key.last_used_at === null ? words.neverUsed : words.used(c.var.format.instant(key.last_used_at))
   }</p>`,
 })}`;
-  return page(c, 'Revoke a key', body);
+  return page(c, words.title, body);
 }
 
 async function revoke(c: PageContext): Promise<Response> {

@@ -28,18 +28,17 @@ async function findPage(c: PageContext, form: Form, result: Html | string = ''):
   const company = id === null ? null : await read(c, (sql) => findCompany(sql, id));
   const { path } = c.req;
   const state = formState(form, path);
-  const body = html`${company === null ? '' : companyHeading(c, company)}<h1>Find a leaked key</h1>
-<p class="lead">Paste a key, or a text that has keys in it, such as a log or an <code>.env</code> file. It shows ${
-    company === null ? 'whose they are' : 'which of your keys they are'
-  }, and what can be done. The text is neither stored nor shown again.</p>
+  const { find: words, all } = state.words.key;
+  const body = html`${company === null ? '' : companyHeading(c, company)}<h1>${words.title}</h1>
+<p class="lead">${words.lead({ ofAll: company === null, file: html`<code>.env</code>` })}</p>
 ${result}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
-${field(state, { name: 'text', label: 'Key or text', type: 'textarea', rows: 6, required: true, secret: true })}
-<div class="actions"><button class="primary">Find keys</button>${
-    company === null ? '' : html` <a class="button quiet" href="/companies/${company.id}/access">All keys</a>`
+${field(state, { name: 'text', label: words.text, type: 'textarea', rows: 6, required: true, secret: true })}
+<div class="actions"><button class="primary">${words.button}</button>${
+    company === null ? '' : html` <a class="button quiet" href="/companies/${company.id}/access">${all}</a>`
   }</div></form></section>`;
-  return page(c, 'Find a leaked key', body);
+  return page(c, words.title, body);
 }
 
 async function find(c: PageContext, form: Form): Promise<Response> {
@@ -57,29 +56,28 @@ function resultOf(c: PageContext, looked: number, keys: readonly Found[]): Html 
   const { format, services } = c.var;
   const now = services.clock();
   const ofAll = companyOf(c) === null;
+  const { keys: headings, key, numbers, frame } = format.words;
+  const { find: words } = key;
   if (keys.length === 0) {
-    const whose = ofAll ? 'no company has such a key' : 'none of them is a key of this company';
-    const text =
-      looked === 0
-        ? 'Nothing in the text has the form of a key.'
-        : `${format.count(looked)} ${looked === 1 ? 'part' : 'parts'} of the text may be a key: ${whose}.`;
+    const shown = format.count(looked);
+    const text = looked === 0 ? words.noKey : words.notFound({ parts: looked, shown, ofAll });
     return html`<div role="status">${emptyText(text)}</div>`;
   }
   const cells = {
-    Key: ({ id, company_id, name, prefix }: Found) =>
+    [headings.key]: ({ id, company_id, name, prefix }: Found) =>
       html`<strong><a href="/companies/${company_id}/access/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
     ...(ofAll && {
-      Company: ({ company_id, company_name }: Found) =>
+      [words.company]: ({ company_id, company_name }: Found) =>
         html`<a href="/companies/${company_id}/access">${company_name}</a>`,
     }),
-    State: (key: KeyRow) => keyState(key, now),
-    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
-    Actions: (key: KeyRow) =>
+    [headings.state]: (key: KeyRow) => keyState(key, now, format),
+    [headings.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
+    [frame.actions]: (key: KeyRow) =>
       key.state === 'active'
-        ? html`<span class="row-actions">${replaceForm(c, key, 'Stop it and create a new one')}
-<a class="button danger" href="/companies/${key.company_id}/access/${key.id}/revoke">Revoke<span class="sr"> ${key.name}</span></a></span>`
-        : muted('none: it no longer works'),
+        ? html`<span class="row-actions">${replaceForm(c, key, words.stop)}
+<a class="button danger" href="/companies/${key.company_id}/access/${key.id}/revoke">${headings.revoke}<span class="sr"> ${key.name}</span></a></span>`
+        : muted(words.noAction),
   };
-  const more = keys.length > SHOWN ? html`<p>The first ${SHOWN} of ${format.count(keys.length)} are shown.</p>` : '';
-  return html`<div role="status">${table(keys.length === 1 ? 'One key was found' : `${format.count(keys.length)} keys were found`, keys.slice(0, SHOWN), { cells })}${more}</div>`;
+  const more = keys.length > SHOWN ? html`<p>${words.first({ shown: SHOWN, all: format.count(keys.length) })}</p>` : '';
+  return html`<div role="status">${table(words.found(keys.length, format.count(keys.length)), keys.slice(0, SHOWN), { cells })}${more}</div>`;
 }

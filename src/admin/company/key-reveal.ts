@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Company } from '../../domain/company.ts';
 import { FieldError, readUuid } from '../../domain/field.ts';
 import { listModels } from '../../domain/gate.ts';
+import type { Parts } from '../../domain/language/words.ts';
 import type { Model } from '../../domain/model.ts';
 import { findKey, type KeyRow, type MintedKey } from '../../store/company/key.ts';
 import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/company/key-reveal.ts';
@@ -70,37 +71,40 @@ async function revealPage(c: PageContext): Promise<Response> {
 
 /** The page is opened too late, or the form came again from another session or with other settings. */
 function gonePage(c: PageContext, company: Company, key: KeyRow): Promise<Response> {
-  const isActive = key.state === 'active';
-  const body = html`${companyHeading(c, company)}<h1>This key can no longer be shown</h1>
-<section class="card"><p><strong>${key.name}</strong> <code>${key.prefix}…</code> was made ${c.var.format.instant(key.created_at)}, and was shown then. A key is shown to whoever made it only, and for ${REVEAL_SECONDS} seconds: after that nobody can read it.</p>
-<p>${isActive ? 'If nobody stored it, replace it: it stops at once, and a new key with the same settings is shown.' : `It is ${key.state}.`}</p>
-<div class="actions">${isActive ? replaceForm(c, key, 'Replace the key') : ''}
-<a class="button quiet" href="/companies/${key.company_id}/access">All keys</a></div></section>`;
+  const { shown: words, all } = c.var.format.words.key;
+  const named = html`<strong>${key.name}</strong> <code>${key.prefix}…</code>`;
+  const at = c.var.format.instant(key.created_at);
+  const body = html`${companyHeading(c, company)}<h1>${words.gone}</h1>
+<section class="card"><p>${words.goneText({ key: named, at, seconds: REVEAL_SECONDS })}</p>
+<p>${key.state === 'active' ? words.replaceText : words.isDead(key.state)}</p>
+<div class="actions">${key.state === 'active' ? replaceForm(c, key, words.replace) : ''}
+<a class="button quiet" href="/companies/${key.company_id}/access">${all}</a></div></section>`;
   c.status(410);
-  return page(c, 'This key can no longer be shown', body);
+  return page(c, words.gone, body);
 }
 
 function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
   const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
   const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, callable);
-  const body = html`${companyHeading(c, company)}<h1>Your new key</h1>
-<div class="notice strong" role="status"><strong>This is the only time the key is shown.</strong> Store it now; a lost key is replaced by a new one. For ${REVEAL_SECONDS} seconds a reload of this page shows it again.</div>
-${old === null ? '' : html`<p>The old key <code>${old.prefix}…</code> ${endOf(c, old)}.</p>`}
-${callable.length > 0 ? '' : html`<p class="notice warn-notice">This key can call no model yet: see the <a href="/companies/${key.company_id}/models">models</a> of the company.</p>`}
+  const { shown: words } = c.var.format.words.key;
+  const models = (text: string) => html`<a href="/companies/${key.company_id}/models">${text}</a>`;
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
+${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
+${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
 <section class="card reveal"><h2>${key.name}</h2>
-${copyable('key', 'API key', key.key)}
-${copyable('curl', 'Try it with curl', curl)}
-${copyable('sdk', 'Use it with the OpenAI SDK', sdk)}
+${copyable(c, 'key', words.apiKey, key.key)}
+${copyable(c, 'curl', words.curl, curl)}
+${copyable(c, 'sdk', words.sdk, sdk)}
 </section>
-<p><a class="button primary" href="/companies/${key.company_id}/access">I have stored the key</a></p>`;
-  return page(c, 'Your new key', body);
+<p><a class="button primary" href="/companies/${key.company_id}/access">${words.done}</a></p>`;
+  return page(c, words.title, body);
 }
 
 /** How long a key that is replaced still works. */
-function endOf(c: PageContext, { expires_at, revoked_at }: KeyRow): Html | string {
-  return expires_at === null || revoked_at !== null
-    ? 'has stopped working'
-    : html`works until ${c.var.format.instant(expires_at)}`;
+function endOf(c: PageContext, { expires_at, revoked_at }: KeyRow): Parts | string {
+  const { shown: words } = c.var.format.words.key;
+  return expires_at === null || revoked_at !== null ? words.stopped : words.works(c.var.format.instant(expires_at));
 }
 
 /** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */

@@ -1,4 +1,5 @@
 import { oneOf } from '../../domain/field.ts';
+import type { Words } from '../../domain/language/en.ts';
 import { findKey } from '../../store/company/key.ts';
 import { rotateKeyOnce } from '../../store/company/key-reveal.ts';
 import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
@@ -16,31 +17,33 @@ export const rotateRoutes: readonly Route[] = [
   { method: 'POST', path: PATH, action: 'key.write', handle: rotate, page: rotatePage },
 ];
 
-/** How long an old key works beside the new one, by seconds. */
+/** How long an old key works beside the new one: the names of the texts, by seconds. */
 const OVERLAPS = {
-  '3600': 'One hour',
-  '86400': 'One day',
-  '604800': 'One week',
-  '2592000': '30 days',
-} as const;
+  '3600': 'hour',
+  '86400': 'day',
+  '604800': 'week',
+  '2592000': 'month',
+} as const satisfies Readonly<Record<string, keyof Words['key']['rotate']['overlaps']>>;
 
 async function rotatePage(c: PageContext, form: Form): Promise<Response> {
   const [company, key] = await find(c);
   const base = `/companies/${company.id}/access`;
   const path = `${base}/${key.id}/rotate`;
   const state = formState(form, path);
-  const body = html`${companyHeading(c, company)}<h1>Rotate this key</h1>
-<p class="lead"><strong>${key.name}</strong> <code>${key.prefix}…</code> A new key with the same name, scopes, limits and expiry takes its place. Why?</p>${state.summary}
-<section class="card"><h2>A planned change</h2>
-<p>Both keys work during the overlap, so that you can change over without an outage; then the old one ends.</p>
+  const { rotate: words } = state.words.key;
+  const overlaps = Object.entries(OVERLAPS).map(([seconds, name]) => [seconds, words.overlaps[name]] as const);
+  const body = html`${companyHeading(c, company)}<h1>${words.heading}</h1>
+<p class="lead"><strong>${key.name}</strong> <code>${key.prefix}…</code> ${words.lead}</p>${state.summary}
+<section class="card"><h2>${words.planned}</h2>
+<p>${words.plannedText}</p>
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${idempotencyInputs()}
-${select(state, { name: 'overlap', label: 'Overlap', choices: Object.entries(OVERLAPS), value: '86400' })}
-<div class="actions"><button class="primary">Create the new key</button></div></form></section>
-<section class="card"><h2>The key leaked</h2>
-<p>There is no overlap: every gateway refuses the old key within a second, and what still uses it gets 401 until it has the new one.</p>
-<div class="actions">${replaceForm(c, key, 'Stop the old key and create a new one')}</div></section>
-<p><a class="button quiet" href="${base}">Cancel</a></p>`;
-  return page(c, 'Rotate a key', body);
+${select(state, { name: 'overlap', label: words.overlap, choices: overlaps, value: '86400' })}
+<div class="actions"><button class="primary">${words.button}</button></div></form></section>
+<section class="card"><h2>${words.leaked}</h2>
+<p>${words.leakedText}</p>
+<div class="actions">${replaceForm(c, key, words.stop)}</div></section>
+<p><a class="button quiet" href="${base}">${state.words.form.cancel}</a></p>`;
+  return page(c, words.title, body);
 }
 
 async function rotate(c: PageContext, form: Form): Promise<Response> {

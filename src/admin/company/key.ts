@@ -1,7 +1,7 @@
 import type { Company } from '../../domain/company.ts';
 import { readName, readScope } from '../../domain/field.ts';
+import type { Words } from '../../domain/language/en.ts';
 import { SCOPES, type Scope } from '../../domain/scope.ts';
-import { actorName } from '../../domain/text/change-text.ts';
 import { restrictionTexts } from '../../domain/text/limit-text.ts';
 import type { KeyRow } from '../../store/company/key.ts';
 import { createKeyOnce } from '../../store/company/key-reveal.ts';
@@ -13,7 +13,7 @@ import { checkboxes, createCard, type FormState, field } from '../page/field.ts'
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
-import { badge, companyHeading, muted, page, table } from '../page/layout.ts';
+import { badge, companyHeading, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
 import { usageCards } from '../usage/usage-cards.ts';
@@ -29,26 +29,23 @@ export const keyRoutes: readonly Route[] = [
   revealRoute,
 ];
 
-const SCOPE_TEXTS: Readonly<Record<Scope, string>> = {
-  chat: 'Chat completions',
-  embeddings: 'Embeddings',
-  assistants: 'Assistant runs',
-};
-
-const SORTS = {
-  '-created': 'Newest',
-  name: 'Name',
-  '-used': 'Last used',
-  expires: 'First to expire',
-  '-cost': 'Highest cost',
-};
+function sortsOf({ sorts }: Words['keys']) {
+  return {
+    '-created': sorts.newest,
+    name: sorts.name,
+    '-used': sorts.used,
+    expires: sorts.expires,
+    '-cost': sorts.cost,
+  };
+}
 
 async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
+  const { keys: words } = format.words;
   const id = param(c, 'company');
   const base = `/companies/${id}/access`;
   const life: KeyLife = c.req.query('state') === 'dead' ? 'dead' : 'active';
-  const query = listQuery<KeySort>(c, SORTS);
+  const query = listQuery<KeySort>(c, sortsOf(words));
   const isWritable = mayNow(c, 'key.write');
   const isNew = c.req.query('done') === 'joined'; // the person, who was told to create a key
   const { company, keys, counts, playgroundRows, usage } = await read(c, async (sql) => ({
@@ -58,31 +55,30 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     playgroundRows: await playgroundKeys(sql, id),
     usage: await readPresentSums(sql, id),
   }));
-  const view = (state: KeyLife, text: string) =>
-    html`<a href="${state === 'active' ? base : `${base}?state=dead`}"${state === life ? raw(' aria-current="page"') : ''}>${text} (${format.count(counts[state])})</a>`;
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Access</h1>
-${isWritable ? html`<a class="button quiet" href="${base}/find">Find a leaked key</a>` : ''}</div>
-<p class="lead">Applications reach the API at <code>${services.publicUrl}</code> with one of these keys. Keep them on servers, like passwords.</p>
+  const view = (state: KeyLife) =>
+    html`<a href="${state === 'active' ? base : `${base}?state=dead`}"${state === life ? raw(' aria-current="page"') : ''}>${words.view({ isActive: state === 'active', count: format.count(counts[state]) })}</a>`;
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>
+${isWritable ? html`<a class="button quiet" href="${base}/find">${words.find}</a>` : ''}</div>
+<p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>
 ${isWritable ? createForm(c, form, company, isNew || (life === 'active' && counts.active === 0)) : ''}
-<nav class="tabs views" aria-label="Keys">${view('active', 'Active keys')}${view('dead', 'Revoked and expired')}</nav>
+<nav class="tabs views" aria-label="${words.views}">${view('active')}${view('dead')}</nav>
 ${list(c, keyList(c, life, base), query, keys)}
-${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">Usage in ${format.month(usage.budget.month)}</h2>
-<a class="button quiet" href="/companies/${id}/usage">Details</a></div>
-${usageCards(usage, format)}</section>`;
-  return page(c, `Access of ${company.name}`, body);
+${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">${words.usageIn(format.month(usage.budget.month))}</h2>
+<a class="button quiet" href="/companies/${id}/usage">${words.details}</a></div>
+${usageCards(usage, format)}<p class="muted">${exactSwitch(c)}</p></section>`;
+  return page(c, words.of(company.name), body);
 }
 
 function createForm(c: PageContext, form: Form, company: Company, isFirst: boolean): Html {
   const path = `/companies/${company.id}/access/create`;
+  const { keys: words } = form.words;
   const fields = (state: FormState) => html`${idempotencyInputs()}
-${field(state, { name: 'name', label: 'Name', required: true, hint: 'What will use it, such as “Website search”.' })}
+${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
 ${scopeFields(state, SCOPES)}
-${field(state, { name: 'expires', label: 'Last day', type: 'date', hint: 'Optional. The key works until the end of this day.' })}
+${field(state, { name: 'expires', label: words.lastDay, type: 'date', hint: words.lastDayHint })}
 ${foldedRestrictionFields(state, company)}`;
-  return createCard(c, form, { path, title: 'Create a key', button: 'Create key', isFirst, fields });
+  return createCard(c, form, { path, title: words.create, button: words.createButton, isFirst, fields });
 }
-
-const COST = 'Cost this month';
 
 /** Keys that work, or those that are revoked or expired. */
 function keyList(c: PageContext, life: KeyLife, base: string) {
@@ -90,31 +86,34 @@ function keyList(c: PageContext, life: KeyLife, base: string) {
   const now = services.clock();
   const isWritable = mayNow(c, 'key.write');
   const isActive = life === 'active';
+  const { keys: words, numbers, frame } = format.words;
   const cells = {
-    Key: ({ id, name, prefix }: KeyRow) =>
+    [words.key]: ({ id, name, prefix }: KeyRow) =>
       html`<strong><a href="${base}/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
-    State: (key: KeyRow) => {
+    [words.state]: (key: KeyRow) => {
       const end = key.revoked_at ?? key.expires_at;
-      return html`${keyState(key, now)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? 'until ' : ''}${format.instant(end)}`)}`}`;
+      return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? words.until(format.instant(end)) : format.instant(end)}`)}`}`;
     },
-    Scopes: ({ scopes }: KeyRow) => html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
-    Created: ({ created_at, created_by }: KeyRow) =>
-      html`${format.instant(created_at)}<br><span class="muted by">${actorName(created_by)}</span>`,
-    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
-    [COST]: ({ spent }: { spent: string }) => format.amount(spent),
-    ...(isActive && { Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')) }),
+    [words.scopes]: ({ scopes }: KeyRow) =>
+      html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
+    [words.created]: ({ created_at, created_by }: KeyRow) =>
+      html`${format.instant(created_at)}<br><span class="muted by">${format.person(created_by)}</span>`,
+    [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
+    [words.cost]: ({ spent }: { spent: string }) => format.amount(spent),
+    ...(isActive && {
+      [frame.actions]: (key: KeyRow) => (isWritable ? keyActions(words, base, key) : muted(frame.none)),
+    }),
   };
-  const shown = { path: base, cells, figures: [COST], sorts: SORTS };
-  if (isActive) return { ...shown, caption: 'API keys', empty: 'No key works now.' };
-  const empty = 'No key was revoked, and none has expired.';
-  return { ...shown, caption: 'Revoked and expired keys', empty, kept: { state: 'dead' } };
+  const shown = { path: base, cells, figures: [words.cost], sorts: sortsOf(words) };
+  if (isActive) return { ...shown, caption: words.caption, empty: words.none };
+  return { ...shown, caption: words.deadCaption, empty: words.deadNone, kept: { state: 'dead' } };
 }
 
 /** Links to what ends a key. */
-export function keyActions(base: string, { id, name, state, purpose }: KeyRow): Html {
+export function keyActions(words: Words['keys'], base: string, { id, name, state, purpose }: KeyRow): Html {
   const isShown = purpose === null;
-  return html`<span class="row-actions">${state === 'active' && isShown ? html`<a class="button quiet" href="${base}/${id}/rotate">Rotate<span class="sr"> ${name}</span></a> ` : ''}
-${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/revoke">Revoke<span class="sr"> ${name}</span></a>`}</span>`;
+  return html`<span class="row-actions">${state === 'active' && isShown ? html`<a class="button quiet" href="${base}/${id}/rotate">${words.rotate}<span class="sr"> ${name}</span></a> ` : ''}
+${state === 'revoked' ? '' : html`<a class="button danger" href="${base}/${id}/revoke">${words.revoke}<span class="sr"> ${name}</span></a>`}</span>`;
 }
 
 /** Keys of persons who tried models and assistants on the pages. */
@@ -122,45 +121,47 @@ function playgrounds(c: PageContext, keys: readonly PlaygroundKey[], base: strin
   if (keys.length === 0) return '';
   const { format } = c.var;
   const isWritable = mayNow(c, 'key.write');
+  const { keys: words, numbers, frame } = format.words;
   const cells = {
-    Key: ({ id, name }: KeyRow) => html`<strong><a href="${base}/${id}">${name}</a></strong>`,
-    Limits: (key: KeyRow) => restrictionsOf(key, format) || muted('none'),
-    'Last used': ({ last_used_at: at }: KeyRow) => (at === null ? muted('never') : format.ago(at)),
-    [COST]: ({ spent }: PlaygroundKey) => format.amount(spent),
-    Actions: (key: KeyRow) => (isWritable ? keyActions(base, key) : muted('none')),
+    [words.key]: ({ id, name }: KeyRow) => html`<strong><a href="${base}/${id}">${name}</a></strong>`,
+    [words.limits]: (key: KeyRow) => restrictionsOf(key, format) || muted(frame.none),
+    [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
+    [words.cost]: ({ spent }: PlaygroundKey) => format.amount(spent),
+    [frame.actions]: (key: KeyRow) => (isWritable ? keyActions(words, base, key) : muted(frame.none)),
   };
-  return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">Playgrounds</h2>
-<p class="muted">Who tried models and assistants on these pages. These keys are never shown, and work for minutes at a time.</p>
-${table('Playgrounds', keys, { cells, figures: [COST] }, true)}</section>`;
+  return html`<section aria-labelledby="playgrounds"><h2 id="playgrounds">${words.playgrounds}</h2>
+<p class="muted">${words.playgroundsText}</p>
+${table(words.playgrounds, keys, { cells, figures: [words.cost] }, true)}</section>`;
 }
 
 type PlaygroundKey = Awaited<ReturnType<typeof playgroundKeys>>[number];
 
 export function scopeFields(state: FormState, chosen: readonly Scope[]): Html {
-  const choices = SCOPES.map((scope) => [scope, SCOPE_TEXTS[scope]] as const);
-  return checkboxes(state, { name: 'scope', label: 'Scopes', choices, chosen });
+  const { keys: words } = state.words;
+  const choices = SCOPES.map((scope) => [scope, words.scopeTexts[scope]] as const);
+  return checkboxes(state, { name: 'scope', label: words.scopes, choices, chosen });
 }
 
 export function readScopes(form: Form): Scope[] {
   const scopes = form.all('scope', readScope);
-  if (scopes.length === 0) form.refuse('scope', 'must be chosen, one at least.');
+  if (scopes.length === 0) form.refuse('scope', form.words.keys.noScope);
   return scopes;
 }
 
 /** Marks a key that may do less than its company, and says by what. */
 function restrictionsOf(key: KeyRow, format: Format): Html | string {
-  const texts = restrictionTexts(key, format).join(', ');
+  const texts = restrictionTexts(key, format, format.words.limitTexts).join(', ');
   return texts === ''
     ? ''
-    : html`<br><span class="badge plain" title="${texts}">restricted<span class="sr">: ${texts}</span></span>`;
+    : html`<br><span class="badge plain" title="${texts}">${format.words.keys.restricted}<span class="sr">: ${texts}</span></span>`;
 }
 
 /** @param now milliseconds since the epoch */
-export function keyState({ state, expires_at }: KeyRow, now: number): Html {
-  if (state === 'revoked') return badge('bad', 'revoked');
-  if (state === 'expired') return badge('bad', 'expired');
+export function keyState({ state, expires_at }: KeyRow, now: number, { words }: Format): Html {
+  const { states } = words.keys;
+  if (state !== 'active') return badge('bad', states[state]);
   const soon = expires_at !== null && expires_at.getTime() - now < 7 * 86_400_000;
-  return soon ? badge('warn', 'ends soon') : badge('good', 'active');
+  return soon ? badge('warn', states.endsSoon) : badge('good', states.active);
 }
 
 async function create(c: PageContext, form: Form): Promise<Response> {

@@ -1,12 +1,19 @@
+import { asLanguage, ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { instantText } from '../../domain/text/invitation.ts';
-import { type FactorNotice, factorMail } from '../../domain/text/second-factor.ts';
+import { type FactorNotice, factorMail } from '../../domain/text/person-mail.ts';
 import { reasonOf } from '../../log.ts';
+import type { Reader } from '../../store/people/user.ts';
 import type { PageContext } from '../page/context.ts';
 
 const MAIL_MS = 8000;
 
 /** Whether an e-mail left; null: e-mails are not set up. */
 export type Sent = boolean | null;
+
+/** The word list of a reader: the person's own language, else the company's, else English. */
+export function wordsFor({ language, company_language }: Omit<Reader, 'email'>) {
+  return wordsOf(asLanguage(language) ?? asLanguage(company_language) ?? ENGLISH);
+}
 
 /** Sends an e-mail and waits for it. @param what for the log: "an invitation" */
 export async function sendMail(
@@ -28,8 +35,9 @@ export async function sendMail(
 }
 
 /** Tells a person what happened to the second factor. Nobody waits for it. */
-export function tellOfFactor(c: PageContext, email: string, notice: FactorNotice): void {
-  const { clock, calendar } = c.var.services;
-  const at = instantText(new Date(clock()), calendar.timeZone);
-  void sendMail(c, email, factorMail(notice, at), 'what happened to a second factor');
+export function tellOfFactor(c: PageContext, to: Reader, notice: FactorNotice): void {
+  const { clock, calendar, brand } = c.var.services;
+  const words = wordsFor(to);
+  const at = instantText(new Date(clock()), calendar.timeZone, words);
+  void sendMail(c, to.email, factorMail(notice, at, words, brand), 'what happened to a second factor');
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Company } from '../../domain/company.ts';
 import { listModels, type ModelState, modelState } from '../../domain/gate.ts';
+import type { Words } from '../../domain/language/en.ts';
 import type { PageContext } from '../page/context.ts';
 import { type Choices, type FormState, select } from '../page/field.ts';
 import type { Html } from '../page/html.ts';
@@ -13,9 +14,7 @@ export const MODEL_CALL = { savesNothing: true, long: true } as const;
 
 /** Names of models that are not offered, for each reason. */
 const MOST_NAMES = 5;
-const REASONS = { blocked: 'blocked by the EU gate', disabled: 'disabled' } as const satisfies Partial<
-  Record<ModelState, string>
->;
+const REASONS = ['blocked', 'disabled'] as const satisfies readonly ModelState[];
 
 /** Slugs of the chat models that a company may call. */
 export function callableSlugs(company: Company): string[] {
@@ -30,20 +29,21 @@ export function modelPicker(
 ): Html {
   const { name, value, before = [] } = spec;
   const choices = [...before, ...callableSlugs(company).map((slug) => [slug, slug] as const)];
-  const hint = missingModels(company);
-  return select(state, { name, label: 'Model', choices, value, ...(hint === '' ? {} : { hint }) });
+  const { playground: words } = state.words;
+  const hint = missingModels(words, company);
+  return select(state, { name, label: words.model, choices, value, ...(hint === '' ? {} : { hint }) });
 }
 
 /** Empty when the company may call all. */
-export function missingModels(company: Company): string {
+export function missingModels(words: Words['playground'], company: Company): string {
   const models = [...company.sharedModels, ...company.ownModels].filter(([, { kind }]) => kind === 'chat');
   const slugs = [...new Set(models.map(([slug]) => slug))].sort();
-  const texts = Object.entries(REASONS).flatMap(([state, why]) => {
+  const texts = REASONS.flatMap((state) => {
     const all = slugs.filter((slug) => modelState(company, slug, false) === state);
-    const more = all.length > MOST_NAMES ? ` and ${all.length - MOST_NAMES} more` : '';
-    return all.length === 0 ? [] : [`${all.slice(0, MOST_NAMES).join(', ')}${more} (${why})`];
+    const more = all.length > MOST_NAMES ? words.more(all.length - MOST_NAMES) : '';
+    return all.length === 0 ? [] : [`${all.slice(0, MOST_NAMES).join(', ')}${more} (${words[state]})`];
   });
-  return texts.length === 0 ? '' : `Not offered: ${texts.join('; ')}.`;
+  return texts.length === 0 ? '' : words.notOffered(texts.join('; '));
 }
 
 export function requestIdOf({ headers }: IncomingMessage): string {
@@ -53,8 +53,16 @@ export function requestIdOf({ headers }: IncomingMessage): string {
 /** The usage, cost and id of a call, in words. @param isRefused it used nothing */
 export async function figuresOf(c: PageContext, id: string, isRefused: boolean): Promise<string> {
   const call = isRefused ? null : await bookedCall(c, id);
-  if (call === null) return `Nothing is booked. x-request-id ${id}`;
   const { format } = c.var;
-  const counted = call.usage_source === 'estimated' ? ', estimated by Tollgate' : '';
-  return `${call.outcome}: ${format.count(call.prompt_tokens)} tokens in, ${format.count(call.completion_tokens)} out${counted}, ${format.eurText(call.cost_eur)}. x-request-id ${id}`;
+  const { playground: words } = format.words;
+  if (call === null) return `${words.nothing} x-request-id ${id}`;
+  const figures = words.figures({
+    outcome: call.outcome,
+    input: format.count(call.prompt_tokens),
+    output: format.count(call.completion_tokens),
+    isEstimated: call.usage_source === 'estimated',
+    by: format.brand,
+    cost: format.eurText(call.cost_eur),
+  });
+  return `${figures} x-request-id ${id}`;
 }

@@ -1,5 +1,5 @@
 import { oneOf, readEmail } from '../../domain/field.ts';
-import { ROLE_TEXTS } from '../../domain/text/invitation.ts';
+import type { Words } from '../../domain/language/en.ts';
 import { COMPANY_ROLES, type CompanyRole } from '../../domain/user.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { PAGE_ROWS, type PersonSort, pageOfPeople } from '../../store/lists/page.ts';
@@ -18,6 +18,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
+import { comesBack, roleCell } from './role.ts';
 
 const BASE = '/companies/:company/people';
 const PERSON = `${BASE}/:user`;
@@ -37,15 +38,19 @@ export const peopleRoutes: readonly Route[] = [
   invitedRoute,
 ];
 
-const SORTS = { role: 'Role', email: 'E-mail address', '-seen': 'Last sign-in' };
-const EMPTY = 'Nobody belongs to this company yet. Invite its owner below.';
+function choicesOf({ roles }: Words) {
+  return COMPANY_ROLES.map((role) => [role, roles[role]] as const);
+}
 
-const CHOICES = COMPANY_ROLES.map((role) => [role, role] as const);
-const roles = html`<dl class="diff">${COMPANY_ROLES.map((role) => html`<dt>${role}</dt><dd>${ROLE_TEXTS[role]}</dd>`)}</dl>`;
+function rolesOf({ roles, roleTexts }: Words): Html {
+  return html`<dl class="diff">${COMPANY_ROLES.map((role) => html`<dt>${roles[role]}</dt><dd>${roleTexts[role]}</dd>`)}</dl>`;
+}
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
-  const query = listQuery<PersonSort>(c, SORTS);
+  const { members: words, frame } = c.var.format.words;
+  const sorts = { role: words.sorts.role, email: words.sorts.email, '-seen': words.sorts.seen };
+  const query = listQuery<PersonSort>(c, sorts);
   const { company, people, invitations } = await read(c, async (sql) => ({
     company: await findCompany(sql, id),
     people: await pageOfPeople(sql, id, query),
@@ -54,59 +59,66 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${id}/people`;
   const { format, session } = c.var;
   const cells = {
-    'E-mail address': ({ email, erasure_asked_at }: PersonRow) =>
-      html`${email}${erasure_asked_at === null ? '' : html` ${badge('warn', 'asks to be erased')}`}`,
-    Role: ({ role }: PersonRow) => badge('plain', role),
-    'Last sign-in': ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted('not known') : format.ago(at)),
-    'Second factor': ({ second_factor_since: since }: PersonRow) => (since === null ? muted('none') : 'on'),
-    Actions: (person: PersonRow) =>
+    [words.email]: ({ email, erasure_asked_at }: PersonRow) =>
+      html`${email}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
+    [words.role]: (person: PersonRow) => roleCell(person, format.words),
+    [words.lastSignIn]: ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted(words.notKnown) : format.ago(at)),
+    [format.words.secondFactor.title]: ({ second_factor_since: since }: PersonRow) =>
+      since === null ? muted(frame.none) : format.words.secondFactor.on,
+    [frame.actions]: (person: PersonRow) =>
       person.id === session.user.user_id || !mayNow(c, 'people.write')
-        ? muted(person.id === session.user.user_id ? 'you' : 'none')
-        : html`<span class="row-actions"><a class="button quiet" href="${base}/${person.id}">Change role<span class="sr"> of ${person.email}</span></a>
-<a class="button danger" href="${base}/${person.id}/remove">Remove<span class="sr"> ${person.email}</span></a>${
+        ? muted(person.id === session.user.user_id ? format.words.people.you : frame.none)
+        : html`<span class="row-actions">${
+            person.oidc_group !== null
+              ? ''
+              : html`<a class="button quiet" href="${base}/${person.id}">${words.changeRole}<span class="sr">${words.changeRoleOf(person.email)}</span></a>`
+          }
+<a class="button danger" href="${base}/${person.id}/remove">${words.remove}<span class="sr"> ${person.email}</span></a>${
             person.erasure_asked_at === null
               ? ''
-              : html` <a class="button danger" href="${base}/${person.id}/erase">Erase<span class="sr"> ${person.email}</span></a>`
+              : html` <a class="button danger" href="${base}/${person.id}/erase">${format.words.erasure.erase}<span class="sr"> ${person.email}</span></a>`
           }</span>`,
   };
-  const body = html`${companyHeading(c, company)}<h1>People</h1>
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
-${list(c, { path: base, caption: 'People of the company', cells, sorts: SORTS, empty: EMPTY }, query, people)}
+${list(c, { path: base, caption: words.caption, cells, sorts, empty: words.none }, query, people)}
 ${invitations.length === 0 ? '' : invitationTable(c, invitations)}
 ${mayNow(c, 'people.write') ? inviteForm(c, form, base, people.total === 0 && query.search === '') : ''}`;
-  return page(c, `People of ${company.name}`, body);
+  return page(c, words.of(company.name), body);
 }
 
 function inviteForm(c: PageContext, form: Form, base: string, isFirst: boolean): Html {
   const { services } = c.var;
   const state = formState(form, base);
-  return html`<section class="card"><h2>Invite somebody</h2>${state.summary}
+  const { members: words } = state.words;
+  return html`<section class="card"><h2>${words.invite}</h2>${state.summary}
 <form method="post" action="${base}" class="stack">${csrfInput(c)}
-<div class="pair">${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true })}
-${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: isFirst ? 'owner' : 'administrator' })}</div>
-${roles}
-<p class="hint">Makes a link that works once, for seven days. The person who opens it sets a password${services.oidc === null ? '' : ' or signs in with the organisation'} and belongs to the company.</p>
-<div class="actions"><button class="primary">Invite</button></div></form></section>`;
+<div class="pair">${field(state, { name: 'email', label: words.email, type: 'email', required: true })}
+${select(state, { name: 'role', label: words.role, choices: choicesOf(state.words), value: isFirst ? 'owner' : 'administrator' })}</div>
+${rolesOf(state.words)}
+<p class="hint">${words.inviteHint(services.oidc !== null)}</p>
+<div class="actions"><button class="primary">${words.inviteButton}</button></div></form></section>`;
 }
 
 function invitationTable(c: PageContext, invitations: readonly InvitationRow[]): Html {
   const { format, services } = c.var;
   const now = services.clock();
+  const { members: words, roles, frame } = format.words;
   const button = ({ id, email, company_id }: InvitationRow, verb: string, text: string) =>
-    html`<form method="post" action="/companies/${company_id}/invitations/${id}/${verb}" class="inline">${csrfInput(c)}<button class="quiet">${text}<span class="sr"> the invitation of ${email}</span></button></form>`;
-  const shown = table('Invitations', invitations.slice(0, PAGE_ROWS), {
+    html`<form method="post" action="/companies/${company_id}/invitations/${id}/${verb}" class="inline">${csrfInput(c)}<button class="quiet">${text}<span class="sr">${words.theInvitation(email)}</span></button></form>`;
+  const shown = table(words.invitations, invitations.slice(0, PAGE_ROWS), {
     cells: {
-      'E-mail address': ({ email }) => email,
-      Role: ({ role }) => badge('plain', role),
-      Link: ({ expires_at: at }) =>
-        at.getTime() > now ? html`works until ${format.instant(at)}` : badge('warn', 'has ended'),
-      Actions: (row) =>
+      [words.email]: ({ email }) => email,
+      [words.role]: ({ role }) => badge('plain', roles[role]),
+      [words.link]: ({ expires_at: at }) =>
+        at.getTime() > now ? html`${words.works(format.instant(at))}` : badge('warn', words.ended),
+      [frame.actions]: (row) =>
         mayNow(c, 'people.write')
-          ? html`<span class="row-actions">${button(row, 'renew', 'Renew')} ${button(row, 'withdraw', 'Withdraw')}</span>`
-          : muted('none'),
+          ? html`<span class="row-actions">${button(row, 'renew', words.renew)} ${button(row, 'withdraw', words.withdraw)}</span>`
+          : muted(frame.none),
     },
   });
-  return html`${shown}${invitations.length > PAGE_ROWS ? html`<p class="muted">The newest ${PAGE_ROWS}; programs list all of them.</p>` : ''}`;
+  return html`${shown}${invitations.length > PAGE_ROWS ? html`<p class="muted">${words.newest(PAGE_ROWS)}</p>` : ''}`;
 }
 
 async function invite(c: PageContext, form: Form): Promise<Response> {
@@ -139,19 +151,24 @@ async function rolePage(c: PageContext, form: Form): Promise<Response> {
   const [company, person] = await find(c);
   const base = `/companies/${company.id}/people`;
   const state = formState(form, `${base}/${person.id}`);
-  const body = html`${companyHeading(c, company)}<h1>Role of ${person.email}</h1>
+  const { members: words } = state.words;
+  const body = html`${companyHeading(c, company)}<h1>${words.roleOf(person.email)}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
-${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: person.role, hint: 'Holds from the next page on that this person opens. Tokens and open invitations that the person made stay as they are.' })}
-${roles}
-<div class="actions"><button class="primary">Save role</button> <a class="button quiet" href="${base}">Cancel</a></div></form></section>`;
-  return page(c, `Role of ${person.email}`, body);
+${
+  person.oidc_group !== null
+    ? html`<p>${words.byGroup({ email: person.email, role: state.words.roles[person.role], group: html`<strong>${person.oidc_group}</strong>` })}</p><p><a class="button quiet" href="${base}">${words.backToPeople}</a></p></section>`
+    : html`<form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
+${select(state, { name: 'role', label: words.role, choices: choicesOf(state.words), value: person.role, hint: words.roleHint })}
+${rolesOf(state.words)}
+<div class="actions"><button class="primary">${words.saveRole}</button> <a class="button quiet" href="${base}">${state.words.form.cancel}</a></div></form></section>`
+}`;
+  return page(c, words.roleOf(person.email), body);
 }
 
 async function changeRole(c: PageContext, form: Form): Promise<Response> {
   const [company, user] = [param(c, 'company'), param(c, 'user')];
   const role = form.required('role', oneOf(...COMPANY_ROLES));
-  refuseOneself(c, form, user, 'You cannot change your own role. Ask another owner.');
+  refuseOneself(c, form, user, form.words.members.ownRole);
   form.check();
   await change(c, async (sql) => {
     if (role !== 'owner' && isOwner(c)) await keepAnOwner(sql, company, user);
@@ -164,21 +181,22 @@ async function removePage(c: PageContext, form: Form): Promise<Response> {
   const [company, person] = await find(c);
   const base = `/companies/${company.id}/people`;
   const action = `${base}/${person.id}/remove`;
-  const body = html`${companyHeading(c, company)}<h1>Remove ${person.email}?</h1>
+  const { members: words, roles } = form.words;
+  const body = html`${companyHeading(c, company)}<h1>${words.removeHeading(person.email)}</h1>
 ${formState(form, action).summary}
 ${confirmation(c, {
   action,
-  button: `Remove ${person.email}`,
+  button: words.removeTitle(person.email),
   back: base,
-  text: html`<p>${person.email} is ${person.role} of ${company.name}, is signed out at once and cannot sign in again. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.</p>`,
+  text: html`<p>${words.removeText({ email: person.email, role: roles[person.role], company: company.name, comesBack: comesBack(person, form.words) })}</p>`,
 })}
-<p>The address stays in the log of changes. To take it out of there too, <a href="${base}/${person.id}/erase">erase this person</a>.</p>`;
-  return page(c, `Remove ${person.email}`, body);
+<p>${form.words.erasure.toErase((text) => html`<a href="${base}/${person.id}/erase">${text}</a>`)}</p>`;
+  return page(c, words.removeTitle(person.email), body);
 }
 
 async function remove(c: PageContext, form: Form): Promise<Response> {
   const [company, user] = [param(c, 'company'), param(c, 'user')];
-  refuseOneself(c, form, user, 'You cannot remove yourself. Ask another owner.');
+  refuseOneself(c, form, user, form.words.members.oneself);
   form.check();
   await removal(c, async (sql) => {
     await findPerson(sql, company, user);

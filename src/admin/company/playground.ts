@@ -3,6 +3,7 @@ import { json } from 'node:stream/consumers';
 import { stream } from 'hono/streaming';
 import type { Company } from '../../domain/company.ts';
 import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
+import { changeText } from '../../domain/language/refusal-text.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { allowPlayground, isPlaygroundRevoked, playgroundName } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
@@ -16,7 +17,6 @@ import { callableSlugs, figuresOf, MODEL_CALL, missingModels, modelPicker, reque
 
 const BASE = '/companies/:company/playground';
 const action = 'playground.use';
-const BROKEN = 'The answer broke off.';
 
 /** Sends one prompt to a model of the company through the API, on behalf of the user who is signed in. */
 export const playgroundRoutes: readonly Route[] = [
@@ -54,32 +54,35 @@ async function playgroundPage(
     async (sql) => [await readCompany(sql, id), await isPlaygroundRevoked(sql, { company_id: id, email })] as const,
   );
   const path = `/companies/${id}/playground`;
-  const body = html`${companyHeading(c, company)}<h1>Playground</h1>
-<p class="lead">One prompt to a model, by the API: the same checks and the same answer as for an application. The call is charged to the company, under the key “${playgroundName(c.var.session.user)}”.</p>
+  const { playground: words } = c.var.format.words;
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+<p class="lead">${words.lead(playgroundName(c.var.session.user))}</p>
 <section class="card">${isRevoked ? allowForm(c, path) : promptForm(c, form, company, path)}</section>
-<section class="card" id="result"${raw(answer === null ? ' hidden' : '')}><h2>Answer</h2>
+<section class="card" id="result"${raw(answer === null ? ' hidden' : '')}><h2>${words.answer}</h2>
 <p class="answer" data-answer>${answer?.text ?? ''}</p>
 <p class="wrong" role="alert" data-error>${answer?.error ?? ''}</p>
 <p class="muted" role="status" data-figures>${answer?.figures ?? ''}</p>
-<p><a data-request href="/companies/${id}/requests/${answer?.request ?? ''}"${raw(answer === null ? ' hidden' : '')}>What became of the request</a></p></section>`;
-  return page(c, `Playground of ${company.name}`, body);
+<p><a data-request href="/companies/${id}/requests/${answer?.request ?? ''}"${raw(answer === null ? ' hidden' : '')}>${words.became}</a></p></section>`;
+  return page(c, words.of(company.name), body);
 }
 
 function allowForm(c: PageContext, path: string): Html {
-  return html`<p>Your playground in this company was revoked: its key no longer works.</p>
-<form method="post" action="${path}/allow" class="actions">${csrfInput(c)}<button class="primary">Allow it again</button></form>`;
+  const { playground: words } = c.var.format.words;
+  return html`<p>${words.revoked}</p>
+<form method="post" action="${path}/allow" class="actions">${csrfInput(c)}<button class="primary">${words.allow}</button></form>`;
 }
 
 function promptForm(c: PageContext, form: Form, company: Company, path: string): Html {
   const state = formState(form, path);
+  const { playground: words } = state.words;
   if (callableSlugs(company).length === 0)
-    return html`<p>The company may call no chat model. ${missingModels(company)} <a href="/companies/${company.id}/models">Its models</a></p>`;
-  return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream">${csrfInput(c)}
+    return html`<p>${words.noModel} ${missingModels(words, company)} <a href="/companies/${company.id}/models">${words.itsModels}</a></p>`;
+  return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream" data-stopped="${words.stopped}" data-broken="${words.brokenBy}" data-nothing="${words.nothing}">${csrfInput(c)}
 ${modelPicker(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
-${field(state, { name: 'system', label: 'System prompt', type: 'textarea', rows: 2, hint: 'Optional.' })}
-${field(state, { name: 'prompt', label: 'Prompt', type: 'textarea', required: true })}
-${field(state, { name: 'max_tokens', label: 'Maximum tokens of the answer', inputmode: 'numeric', hint: '1 to 32000; empty for the model’s own.' })}
-<div class="actions"><button class="primary">Send</button> <button type="button" data-stop hidden>Stop</button></div></form>`;
+${field(state, { name: 'system', label: words.system, type: 'textarea', rows: 2, hint: words.optional })}
+${field(state, { name: 'prompt', label: words.prompt, type: 'textarea', required: true })}
+${field(state, { name: 'max_tokens', label: words.maxTokens, inputmode: 'numeric', hint: words.maxTokensHint })}
+<div class="actions"><button class="primary">${words.send}</button> <button type="button" data-stop hidden>${words.stop}</button></div></form>`;
 }
 
 async function allow(c: PageContext): Promise<Response> {
@@ -110,7 +113,7 @@ async function run(c: PageContext, form: Form): Promise<Response> {
       error ||= piece.error ?? '';
     }
   } catch {
-    error = BROKEN;
+    error = form.words.playground.broken;
   }
   const request = requestIdOf(response);
   const figures = await figuresOf(c, request, response.statusCode !== 200);
@@ -135,7 +138,9 @@ async function runStreamed(c: PageContext, form: Form): Promise<Response> {
       if (left.signal.aborted) return;
       if (!(error instanceof RefusedChange))
         log.warn({ reason: (error as Error).stack }, 'admin: a call of the playground failed');
-      await send({ error: error instanceof RefusedChange ? error.message : BROKEN });
+      await send({
+        error: error instanceof RefusedChange ? changeText(form.words, error) : form.words.playground.broken,
+      });
     } finally {
       release();
     }

@@ -1,10 +1,15 @@
-import { actorName, minuteIn, NOUNS, nameIn } from '../../domain/text/change-text.ts';
+import { oneOf, readDay } from '../../domain/field.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { endOf, memberWords, minuteIn, nameIn } from '../../domain/text/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
+import { field, formState, select } from '../page/field.ts';
+import { Form } from '../page/form.ts';
+import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
-import { listQuery, listUrl, searchBar, toNext } from '../page/list.ts';
+import { filteredUrl, listQuery, toNext } from '../page/list.ts';
 
 /** The log of changes by page, command line or SQL: of all for operators, of a company for its owners. */
 export const auditRoutes: readonly Route[] = [
@@ -12,16 +17,10 @@ export const auditRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/audit', action: 'company-audit.read', handle: companyAuditPage },
 ];
 
-const SORTS = { '-id': 'Newest first', id: 'Oldest first' };
 const MAX_VALUE = 300; // characters
 
-const ACTIONS = {
-  insert: ['good', 'created'],
-  update: ['plain', 'changed'],
-  delete: ['bad', 'removed'],
-  truncate: ['bad', 'emptied'],
-  erase: ['bad', 'erased persons'],
-} as const;
+const TONES = { insert: 'good', update: 'plain', delete: 'bad', truncate: 'bad', erase: 'bad' } as const;
+const FILTERS = ['q', 'subject', 'actor', 'from', 'to', 'sort'];
 
 async function auditPage(c: PageContext): Promise<Response> {
   const body = html`<h1>Audit log</h1>
@@ -32,102 +31,144 @@ ${await log(c, '/audit')}`;
 
 async function companyAuditPage(c: PageContext): Promise<Response> {
   const company = await read(c, (sql) => findCompany(sql, companyOf(c) as string));
-  const body = html`${companyHeading(c, company)}<h1>Audit log</h1>
-<p class="lead">Every change to this company, its people, keys, assistants and own models. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords. “operator” stands for whoever runs this service.</p>
+  const { audit: words } = c.var.format.words;
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+<p class="lead">${words.lead}</p>
 ${await log(c, `/companies/${company.id}/audit`)}`;
-  return page(c, `Audit log of ${company.name}`, body);
+  return page(c, words.of(company.name), body);
 }
 
 /**
- * Search, entries and the link to the next page. Under a company's path it shows the entries that the owner may see.
+ * Filters, entries and the link to the next page. Under a company's path it shows the entries that the owner may see.
+ * The address takes, each of them optional: `q` words, `subject` a table, `actor`, `from` and `to` days, `sort`, and
+ * `after` the id behind which the page begins.
  */
 async function log(c: PageContext, path: string): Promise<Html> {
   const { format } = c.var;
   const company = companyOf(c);
-  const { search, sort, descending } = listQuery(c, SORTS);
-  const asked = c.req.query('from') ?? '';
-  const from = /^\d{1,15}$/.test(asked) ? Number(asked) : null;
-  const found = await read(c, (sql) => pageOfAudit(sql, { search, newestFirst: descending, from, company }));
+  const { audit: words } = format.words;
+  const sorts = { '-id': words.newestFirst, id: words.oldestFirst };
+  const { search, descending } = listQuery(c, sorts);
+  const after = c.req.query('after') ?? '';
+  const form = new Form(new URL(c.req.url).searchParams, path, format.language);
+  const narrowed = {
+    subject: form.optional('subject', oneOf(...Object.keys(words.nouns))),
+    actor: form.optional('actor', (text) => text),
+    firstDay: form.optional('from', readDay),
+    lastDay: form.optional('to', readDay),
+  };
+  const isRight = form.messages.size === 0;
+  const from = /^\d{1,15}$/.test(after) ? Number(after) : null;
+  const query = { search, newestFirst: descending, from, company, ...narrowed };
+  const found = isRight ? await read(c, (sql) => pageOfAudit(sql, query)) : { rows: [], next: null };
   const rows = company === null ? found.rows : found.rows.map(asOwnersSee);
   const whose = {
-    Company: (row: AuditRow) => companyLink(row),
+    [words.company]: (row: AuditRow) => companyLink(row),
   };
   const cells = {
-    When: ({ at }: AuditRow) => format.instant(at),
-    Who: who,
-    What: what,
+    [words.when]: ({ at }: AuditRow) => format.instant(at),
+    [words.who]: (row: AuditRow) => who(row, format, filteredUrl(form, FILTERS, { actor: row.actor })),
+    [words.what]: (row: AuditRow) => what(row, words),
     ...(company === null && whose),
-    'Before and after': changes,
+    [words.changes]: (row: AuditRow) => changes(row, format.words),
   };
-  const searched = found.next === null ? 'Nothing' : `None of ${format.count(AUDIT_WINDOW)} changes`;
-  const empty = search === '' ? 'Nothing has changed yet.' : `${searched} matches the search.`;
-  const more = { from: String(found.next) };
-  return html`${searchBar(path, SORTS, { search, sort, descending })}
-${rows.length === 0 ? emptyText(empty) : table('Changes', rows, { cells }, true)}
-${found.next === null ? '' : toNext(listUrl(path, { search, sort, descending }, more), `${descending ? 'Older' : 'Newer'} changes`)}`;
+  const noMatch = found.next === null ? words.noMatch : words.noMatchIn(format.count(AUDIT_WINDOW));
+  const isAll = search === '' && Object.values(narrowed).every((each) => each === null);
+  const empty = isAll ? words.nothing : noMatch;
+  const next = () => filteredUrl(form, [...FILTERS, 'after'], { after: String(found.next) });
+  return html`${filters(form, path, words, { search, sort: descending ? '-id' : 'id', sorts })}
+${rows.length > 0 ? table(words.caption, rows, { cells }, true) : isRight ? emptyText(empty) : ''}
+${found.next === null ? '' : toNext(c, next(), descending ? words.older : words.newer)}`;
 }
 
-function who({ actor, db_role }: AuditRow): Html {
-  if (actor === db_role) return html`${actor}<br>${muted('by SQL')}`;
-  return html`${actorName(actor)}`;
+interface Shown {
+  readonly search: string;
+  readonly sort: string;
+  readonly sorts: Readonly<Record<string, string>>;
 }
 
-function what({ action, subject, subject_id, company_id, company_name, before, after }: AuditRow): Html {
-  const [tone, verb] = ACTIONS[action];
+function filters(form: Form, path: string, words: Words['audit'], { search, sort, sorts }: Shown): Html {
+  const state = formState(form, path);
+  const labels = words.filters;
+  return html`<form method="get" action="${path}" class="filters" role="search" aria-label="${words.caption}">
+${field(state, { name: 'q', label: labels.what, value: search, hint: labels.such })}
+${select(state, { name: 'subject', label: labels.kind, choices: [['', labels.all], ...Object.entries(words.nouns)], value: '' })}
+${field(state, { name: 'actor', label: words.who })}
+${field(state, { name: 'from', label: labels.from, type: 'date' })}
+${field(state, { name: 'to', label: labels.to, type: 'date' })}
+${select(state, { name: 'sort', label: labels.order, choices: Object.entries(sorts), value: sort })}
+<div class="actions"><button>${labels.show}</button> <a class="button quiet" href="${path}">${labels.every}</a></div></form>`;
+}
+
+/** @param own the address of the log with this person's changes alone */
+function who({ actor, db_role }: AuditRow, format: Format, own: string): Html {
+  if (actor === db_role) return html`<a href="${own}">${actor}</a><br>${muted(format.words.audit.bySql)}`;
+  return html`<a href="${own}">${format.person(actor)}</a>`;
+}
+
+function what(row: AuditRow, { actions, nouns }: Words['audit']): Html {
+  const { action, subject, subject_id, company_id, company_name, before, after } = row;
+  const end = action === 'update' ? endOf(before ?? {}, after ?? {}) : null;
   const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
   // of all audited things, only keys are almost never removed
   const isKept = subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
-  return html`${badge(tone, verb)} ${NOUNS[subject] ?? subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
+  return html`${badge(TONES[action], actions[end ?? action])} ${Object.hasOwn(nouns, subject) ? nouns[subject as keyof typeof nouns] : subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
 }
 
 /** The values that differ; all values of a row that was created or removed. */
-function changes({ before, after }: AuditRow): Html {
+function changes({ before, after }: AuditRow, words: Words): Html {
   const { id: _, company_id: __, ...values } = { ...before, ...after };
   const differs = (name: string) => JSON.stringify(before?.[name] ?? null) !== JSON.stringify(after?.[name] ?? null);
   const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
-    (name) => html`<dt>${name}</dt><dd>${difference(name, before, after)}</dd>`,
+    (name) => html`<dt>${columnIn(words, name)}</dt><dd>${difference(words, name, before, after)}</dd>`,
   )}</dl>`;
   return before !== null && after !== null
     ? list
-    : html`<details><summary>${differing.length === 1 ? '1 value' : `${differing.length} values`}</summary>${list}</details>`;
+    : html`<details><summary>${words.audit.values(differing.length)}</summary>${list}</details>`;
+}
+
+/** The name of a column for people; operators see more of them than a company. */
+function columnIn({ audit: { columns } }: Words, name: string): string {
+  return Object.hasOwn(columns, name) ? columns[name as keyof typeof columns] : memberWords(name);
 }
 
 /** For two lists the removed and the added values; otherwise the old value and the new one. */
-function difference(name: string, before: AuditRow['before'], after: AuditRow['after']): Html {
+function difference(words: Words, name: string, before: AuditRow['before'], after: AuditRow['after']): Html {
   const [old, present] = [before?.[name], after?.[name]];
   if (Array.isArray(old) && Array.isArray(present)) {
     const kept = old.filter((each) => present.includes(each));
     const left = old.filter((each) => !kept.includes(each));
     const came = present.filter((each) => !kept.includes(each));
     return html`${[
-      kept.length > 0 && html`${shown(kept, name)} `,
-      left.length > 0 && html`<del>${shown(left, name)}</del> `,
-      came.length > 0 && html`<ins>${shown(came, name)}</ins>`,
+      kept.length > 0 && html`${shown(words, kept, name)} `,
+      left.length > 0 && html`<del>${shown(words, left, name)}</del> `,
+      came.length > 0 && html`<ins>${shown(words, came, name)}</ins>`,
     ]}`;
   }
-  return html`${before === null ? '' : html`<del>${shown(old, name)}</del>`}${
-    after === null ? '' : html` <ins>${shown(present, name)}</ins>`
+  return html`${before === null ? '' : html`<del>${shown(words, old, name)}</del>`}${
+    after === null ? '' : html` <ins>${shown(words, present, name)}</ins>`
   }`;
 }
 
 /** JSON in words. */
-function inWords(value: unknown): string {
-  if (value === null) return 'none';
-  if (typeof value === 'boolean') return value ? 'yes' : 'no';
-  if (Array.isArray(value)) return value.map(inWords).join(', ') || 'none';
+function inWords(words: Words, value: unknown): string {
+  const { none } = words.frame;
+  if (value === null) return none;
+  if (typeof value === 'boolean') return value ? words.form.yes : words.form.no;
+  if (Array.isArray(value)) return value.map((each) => inWords(words, each)).join(', ') || none;
   if (typeof value !== 'object') return minuteIn(String(value));
   return (
     Object.entries(value)
-      .map(([name, each]) => `${name}: ${inWords(each)}`)
-      .join(', ') || 'none'
+      .map(([name, each]) => `${name}: ${inWords(words, each)}`)
+      .join(', ') || none
   );
 }
 
 /** A key without a list may use everything. */
-function shown(value: unknown, name: string): string {
-  if (value === undefined || value === null) return name.startsWith('allowed_') ? 'all' : 'none';
-  const text = inWords(value);
+function shown(words: Words, value: unknown, name: string): string {
+  if (value === undefined || value === null) return name.startsWith('allowed_') ? words.frame.all : words.frame.none;
+  const text = inWords(words, value);
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

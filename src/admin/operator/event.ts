@@ -69,7 +69,7 @@ ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredUrl(form, FILTERS, { company: null })}">All companies</a></p>`}
 ${rows.length === 0 ? emptyText(isAll ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
-${next === null ? '' : toNext(filteredUrl(form, FILTERS, { before: next }), 'Older events')}`;
+${next === null ? '' : toNext(c, filteredUrl(form, FILTERS, { before: next }), 'Older events')}`;
   return page(c, 'Events', body);
 }
 

@@ -1,4 +1,5 @@
 import { readKind, readName, readSlug } from '../../domain/field.ts';
+import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { type PriceUnit, priceIn, readPriceIn } from '../../domain/price.ts';
 import { hasDemo } from '../../store/company/demo.ts';
 import { createModel, findModelById, type ModelRow, removeModel, setModel } from '../../store/company/model.ts';
@@ -41,20 +42,21 @@ export const modelRoutes: readonly Route[] = [
 
 const SORTS = { slug: 'Slug', upstream: 'Internal name', company: 'Company' };
 
+const PRICES = priceLabels(wordsOf(ENGLISH), '1k');
 const LABELS: Labels<ModelRow> = {
   upstream_model: 'Internal name',
   kind: 'Kind',
   eu_hosted: 'Hosted in the EU',
   token_input: 'Takes token ids',
-  cost_eur_per_1k_input: priceLabels('1k').input,
-  cost_eur_per_1k_output: priceLabels('1k').output,
+  cost_eur_per_1k_input: PRICES.input,
+  cost_eur_per_1k_output: PRICES.output,
 };
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<ModelSort>(c, SORTS);
   const [models, demo] = await read(c, async (sql) => [await pageOfModels(sql, query), await hasDemo(sql)] as const);
   const unit = shownUnit(c, form);
-  const labels = priceLabels(unit);
+  const labels = priceLabels(c.var.format.words, unit);
   const cells = {
     Slug: ({ id, slug }: ModelRow) => html`<a href="/models/${id}"><code>${slug}</code></a>`,
     'Internal name': ({ upstream_model }: ModelRow) => html`<code>${upstream_model}</code>`,
@@ -77,7 +79,7 @@ ${await companyPicker(c, state, 'For', companies)}`;
 <a class="button quiet" href="/models/import">Import from CSV</a>${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
 <p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
 ${createCard(c, form, { path: '/models', title: 'Offer a model', button: 'Offer model', isFirst, fields })}
-${unitSwitch('/models', unit)}
+${unitSwitch(c, '/models', unit)}
 ${list(c, { path: '/models', caption: 'All models', cells, figures: Object.values(labels), sorts: SORTS, empty: 'There are no models yet.' }, query, models)}`;
   return page(c, 'Models and prices', body);
 }
@@ -88,7 +90,7 @@ function price(text: string, isFree: boolean): Html | string {
 }
 
 function modelFields(state: FormState, model: ModelRow | null, unit: PriceUnit): Html {
-  const labels = priceLabels(unit);
+  const labels = priceLabels(state.words, unit);
   const priced = (spec: Field) => field(state, { ...spec, required: true, inputmode: 'decimal' });
   return html`${field(state, {
     name: 'upstream',
@@ -137,7 +139,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
   const unit = shownUnit(c, form);
   const body = html`<h1>Model <code>${model.slug}</code></h1>
 <p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
-${unitSwitch(path, unit)}
+${unitSwitch(c, path, unit)}
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, LABELS)}
 ${modelFields(state, model, unit)}

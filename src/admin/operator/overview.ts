@@ -1,10 +1,8 @@
 import {
-  duration,
   firstHour,
   type GatewayRow,
   type LastDay,
   type ModelHealth,
-  type NearBudget,
   type Overview,
   type OverviewProblem,
   type Period,
@@ -13,6 +11,7 @@ import {
   type Spender,
   wellText,
 } from '../../domain/text/overview.ts';
+import { duration } from '../../domain/text/start-notice.ts';
 import { may } from '../../operations/permission.ts';
 import { readBeginnings, readOverview } from '../../store/usage/overview.ts';
 import { type PageContext, type Route, read } from '../page/context.ts';
@@ -20,6 +19,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
+import { budgetCalls, pictures, refusedNow } from './overview-pictures.ts';
 
 const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
 
@@ -37,13 +37,16 @@ async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readBeginnings)]);
   const { today, month, models, last_day } = overview;
-  const since = firstHour(c.var.services.clock());
+  const now = c.var.services.clock();
+  const since = firstHour(now);
   const body = html`<h1>Overview</h1>
 ${state(problemsOf(overview), last_day, format)}
 ${firstSteps(begun)}
+${pictures(overview, today.begins, format)}
+${refusedNow(overview.refused_now, firstHour(now, 2), format)}
+${budgetCalls(overview.budgets, overview, format)}
 ${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, `?from=${today.begins}&to=${today.begins}`, 'API calls, without in-app chat.', format)}
 ${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, `?month=${month.begins.slice(0, 7)}`, chatNote(month.chat_eur, format), format)}
-${budgets(overview.budgets, format)}
 <section><h2>Models in the last 24 hours</h2>${modelTable(models, format, since)}</section>
 ${reasonSection(last_day, format, since)}
 <section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format)}</section>
@@ -118,33 +121,6 @@ function topSpenders(caption: string, spenders: readonly Spender[], query: strin
     Share: ({ share }: Spender) => (share === null ? '' : format.percent(share)),
   };
   return table(caption, spenders, { cells, figures: ['Spent', 'Share'] });
-}
-
-function budgets({ total, used_up, nearest }: Overview['budgets'], format: Format): Html {
-  const cells = {
-    Budget: ({ company, key }: NearBudget) =>
-      html`<a href="/companies/${company.id}/usage${key === null ? '' : `?key=${key.id}`}">${company.name}</a>${
-        key === null ? '' : html`, key ${key.name} <code>${key.prefix}…</code>`
-      }`,
-    Used: ({ percent }: NearBudget) =>
-      html`${percent >= 100 ? badge('bad', 'used up') : ''} ${format.percent(percent)}`,
-    Spent: ({ spent_eur }: NearBudget) => format.amount(spent_eur),
-    Of: ({ budget_eur }: NearBudget) => format.amount(budget_eur),
-    Forecast: ({ forecast_percent, reached_on }: NearBudget) =>
-      html`${forecast_percent === null ? muted('not yet') : format.percent(forecast_percent)}${
-        reached_on === null ? '' : html`<br>${muted(`reached on ${format.day(reached_on)}`)}`
-      }`,
-    Actions: ({ company, key }: NearBudget) =>
-      html`<a href="/companies/${company.id}/${key === null ? 'settings' : `access/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
-  };
-  const figures = ['Used', 'Spent', 'Of', 'Forecast'];
-  const rest = total > nearest.length ? html` The ${format.count(nearest.length)} nearest are shown.` : '';
-  return html`<section><h2>Budgets near their end</h2>${
-    total === 0
-      ? emptyText(`No budget has reached ${format.percent(80)}, and none will be passed at this pace.`)
-      : html`<p>${format.count(total)} ${total === 1 ? 'budget has' : 'budgets have'} reached ${format.percent(80)} or will be passed at this pace. Used up: ${format.count(used_up)}.${rest}</p>
-${table('Budgets near their end', nearest, { cells, figures }, true)}`
-  }</section>`;
 }
 
 /** @param since where the requests begin that the figures lead to */

@@ -9,28 +9,30 @@ export async function budgetNotices(c: PageContext, company: string): Promise<Ht
   const notices = await read(c, (sql) => readNotices(sql, company, MOST_SHOWN));
   const [first, ...others] = notices.map((notice) => budgetNotice(c, company, notice));
   if (first === undefined || others.length === 0) return html`${first ?? ''}`;
-  const more = others.length === 1 ? 'one more budget' : `${others.length} more budgets`;
-  return html`${first}<details class="more-notices"><summary>Notices about ${more}</summary>${others}</details>`;
+  const { more } = c.var.format.words.budgetNotice;
+  return html`${first}<details class="more-notices"><summary>${more(others.length)}</summary>${others}</details>`;
 }
 
 function budgetNotice(c: PageContext, company: string, { key, month, used, reached_on }: BudgetNotice): Html {
   const { format } = c.var;
+  const words = format.words.budgetNotice;
   const whose =
     key === null
       ? ''
-      : html`Key <a href="/companies/${company}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>: `;
-  const budget = `budget for ${format.month(month)}`;
+      : html`${words.key} <a href="/companies/${company}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>: `;
+  const name = format.month(month);
   if (used === 100) {
     const raised =
       key === null && mayNow(c, 'company.set')
-        ? html`<a href="/companies/${company}/settings">the budget is raised</a>`
-        : 'the budget is raised';
-    return html`<p class="problem">${whose}<strong>The ${budget} is used up.</strong> ${key === null ? 'Calls' : 'Its calls'} are refused with 402 until the month ends or ${raised}.</p>`;
+        ? html`<a href="/companies/${company}/settings">${words.raised}</a>`
+        : words.raised;
+    return html`<p class="problem">${whose}<strong>${words.usedUp(name)}</strong> ${words.refused({ isKey: key !== null, raised })}</p>`;
   }
-  const share = used === null ? '' : html`<strong>${format.percent(used)} of the ${budget} is used.</strong>`;
+  const share =
+    used === null ? '' : html`<strong>${words.used({ percent: format.percent(used), month: name })}</strong>`;
   const pace =
     reached_on === null
       ? ''
-      : html` At this pace ${used === null ? `the ${budget}` : 'it'} is reached on <strong>${format.day(reached_on)}</strong>.`;
+      : words.pace({ month: name, isUsed: used !== null, day: html`<strong>${format.day(reached_on)}</strong>` });
   return html`<p class="notice warn-notice">${whose}${share}${pace}</p>`;
 }

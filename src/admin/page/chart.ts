@@ -1,18 +1,46 @@
+import type { Words } from '../../domain/language/en.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
 import type { Format } from './format.ts';
 import { type Html, html } from './html.ts';
 
-/** Costs by the hour, day or month, and model. */
-interface CostChart {
+/**
+ * The pictures of all pages: SVG without a script. Each bar or point is a link with a name, by keyboard too, and a table
+ * has the same figures. Parts are told apart by pattern as well as by colour.
+ */
+
+/** How values are written. They are whole numbers of a small unit, so that sums are exact. */
+export interface Measure {
+  /** For pixels. */
+  number(value: bigint): number;
+  /** With all digits, for texts. */
+  exact(value: bigint): string;
+  /** As people read it, for tables. */
+  short(value: bigint): string;
+  /** At an axis. @param decimals that its labels need */
+  axis(value: number, decimals: number): string;
+}
+
+export interface Chart {
   /** The title of the chart, such as "Cost per day in November 2026". */
   readonly title: string;
+  /** How it is to be read, such as "in EUR, stacked by model". */
+  readonly how: string;
   /** Names the axis of time. */
   readonly axis: string;
   /** Heading of the periods in the table. */
   readonly period: string;
+  readonly measure: Measure;
+  /**
+   * `stack`: parts of a bar on each other, the first one at the bottom. `pair`: bars side by side. `line`: points that
+   * are joined. `half`: of half the width of a page, so that two are beside each other; without it, of the whole width.
+   */
+  readonly kind: 'stack' | 'pair' | 'line';
+  readonly half?: true;
+  /** Names of the values of a bar, in their order. */
+  readonly series: readonly string[];
+  /** The looks of the series, where they are not those of the first tiles. */
+  readonly looks?: readonly number[];
   readonly bars: readonly Bar[];
-  /** All models, in the order in which they are stacked from the bottom. */
-  readonly models: readonly string[];
 }
 
 export interface Bar {
@@ -22,36 +50,100 @@ export interface Bar {
   readonly name: string;
   /** Where a bar leads to; null: nowhere. */
   readonly href: string | null;
-  readonly costs: readonly { readonly model: string; readonly cost_eur: string }[];
+  /** By series; null: not known. */
+  readonly values: readonly (bigint | null)[];
+  /** Lines of the text at the bar, in place of its values by series. */
+  readonly lines?: readonly string[];
 }
 
-/** Models with a colour of their own; the rest is stacked as one. */
+/** Amounts in femto-EUR. */
+export function amounts(format: Format): Measure {
+  return {
+    number: (value) => Number(formatEur(value)),
+    exact: (value) => format.eurText(formatEur(value)),
+    short: (value) => format.eurFixed(formatEur(value)),
+    axis: format.eurAxis,
+  };
+}
+
+/** Counts, such as requests. */
+export function counts(format: Format): Measure {
+  const text = (value: bigint) => format.count(Number(value));
+  return { number: Number, exact: text, short: text, axis: (value) => format.count(value) };
+}
+
+/** Milliseconds. */
+export function durations(format: Format): Measure {
+  const text = (value: bigint) => format.duration(Number(value));
+  // ticks are round, and exact: not "1.3 s" for 1,250 ms
+  const axis = (value: number) => (value < 1000 ? `${format.count(value)} ms` : `${format.count(value / 1000)} s`);
+  return { number: Number, exact: text, short: text, axis };
+}
+
+/** Series with a look of their own; the rest is stacked as one. */
 export const MAX_SERIES = 6;
-const OTHER = 'other models';
-/** Models that the text at a bar names; the rest is counted. */
+/** Lines of the text at a bar; the rest is counted. */
 export const MAX_NAMED = 8;
 
+/** What a model cost in the time of one bar. */
+export interface ModelCost {
+  readonly model: string;
+  readonly cost_eur: string;
+}
+
+/** Costs stacked by model. @param models in the order in which they are stacked from the bottom */
+export function stackedByModel(models: readonly string[], format: Format) {
+  const named = models.slice(0, MAX_SERIES);
+  const series = models.length > named.length ? [...named, format.words.chart.otherModels] : named;
+  const partsOf = (costs: readonly ModelCost[]): Pick<Bar, 'values' | 'lines'> => {
+    const values = series.map(() => 0n);
+    for (const { model, cost_eur } of costs) {
+      const at = series.indexOf(model);
+      const place = at < 0 ? series.length - 1 : at;
+      values[place] = (values[place] as bigint) + parseEur(cost_eur);
+    }
+    return { values, lines: costLines(costs, format) };
+  };
+  return { series, partsOf };
+}
+
+/** A line for each of the dearest models, and how many more there are. */
+function costLines(costs: readonly ModelCost[], format: Format): string[] {
+  const exact = costs.map(({ model, cost_eur }) => ({ model, eur: parseEur(cost_eur) }));
+  const dearest = exact.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
+  const lines = dearest.map(({ model, eur }) => `${model}: ${format.eurText(formatEur(eur))}`);
+  const more = costs.length - dearest.length;
+  return more > 0 ? [...lines, format.words.chart.more(format.count(more))] : lines;
+}
+
 /**
- * A chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them.
- * In units of the viewBox; `labels` is how many the axis of time has room for; a phone
- * shows no tips.
+ * A wide chart is drawn in both sizes, so that its text is readable on a phone; the style sheet shows one of them. A chart
+ * of half the width is drawn once, and has larger text on a phone. In units of the viewBox; `labels` is how many the axis
+ * of time has room for; a phone shows no tips.
  */
-const SIZES = [
+const WIDE = [
   { width: 960, height: 280, left: 76, bottom: 40, top: 12, labels: 16, className: 'chart wide', hasTips: true },
   { width: 360, height: 230, left: 64, bottom: 40, top: 12, labels: 5, className: 'chart slim', hasTips: false },
 ];
+const HALF = [
+  { width: 480, height: 200, left: 66, bottom: 24, top: 12, labels: 7, className: 'chart half', hasTips: true },
+];
+type Size = (typeof WIDE)[number];
 
 /** Room for the half of the last label that is beyond its bar. */
 const RIGHT = 14;
 
-/** A bar chart of costs, stacked by model. Each bar is a link with a name; a table has the same figures. */
-export function costChart(chart: CostChart, format: Format): Html {
-  const named = chart.models.slice(0, MAX_SERIES);
-  const series = chart.models.length > named.length ? [...named, OTHER] : named;
-  const stacks = stack(chart, series);
-  return html`${definitions(SERIES_TILES)}<figure class="chart-frame"><figcaption class="legend">${series.map((name, at) => legendEntry(paintOf(at), name))}</figcaption>
-${SIZES.map((size) => draw(size, stacks, format, chart))}</figure>
-${figures(stacks, series, format, chart)}`;
+/** The texts of charts in the language of their page. */
+type ChartWords = Words['chart'];
+
+/** A chart, its legend, and the table of its figures. */
+export function chart(spec: Chart, words: ChartWords): Html {
+  const sizes = spec.half ? HALF : WIDE;
+  const entry = (name: string, at: number) =>
+    spec.kind === 'line' ? lineEntry(spec, at, name) : legendEntry(paintOf(lookOf(spec, at)), name);
+  return html`<figure class="chart-frame"><figcaption class="legend">${spec.series.map(entry)}</figcaption>
+${sizes.map((size) => draw(size, spec, words))}</figure>
+${figures(spec, words)}`;
 }
 
 /**
@@ -78,7 +170,11 @@ function tile(className: string, pattern: string): Html {
   return html`<rect class="${className}" width="8" height="8"/><path class="hatch" d="${pattern}"/>`;
 }
 
-/** The definitions that the parts of a chart refer to; each once in a page. */
+/** The tiles that charts refer to: once in a page, before its first chart. */
+export function chartTiles(): Html {
+  return definitions(SERIES_TILES);
+}
+
 function definitions(tiles: Readonly<Record<string, Html>>): Html {
   return html`<svg class="patterns" width="0" height="0" aria-hidden="true" focusable="false"><defs>${Object.entries(
     tiles,
@@ -92,9 +188,13 @@ function paint(className: string, tile: string | null = null): Html {
   return tile === null ? html`class="${className}"` : html`class="${className}" fill="url(#${tile})"`;
 }
 
-/** @param at the number of a series */
-function paintOf(at: number): Html {
-  return paint(`s${at}`, at === 0 ? null : `p${at}`);
+/** @param look the number of a tile; 0: a colour alone */
+function paintOf(look: number): Html {
+  return paint(`s${look}`, look === 0 ? null : `p${look}`);
+}
+
+function lookOf({ looks }: Chart, series: number): number {
+  return looks?.[series] ?? series;
 }
 
 /** The look of a part of a chart, and its meaning. @param over the fill that is drawn over it */
@@ -103,23 +203,28 @@ function legendEntry(painted: Html, text: string, over: Html | null = null): Htm
   return html`<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true">${rects}</svg>${text}</span>`;
 }
 
-type Stack = ReturnType<typeof stack>[number];
-
-/** Each bar: `sums` per series and their `total` are exact, in femto-EUR; `heights` in EUR are for pixels. */
-function stack({ bars }: CostChart, series: readonly string[]) {
-  return bars.map((bar) => {
-    const sums = series.map(() => 0n);
-    for (const { model, cost_eur } of bar.costs) {
-      const at = series.indexOf(model);
-      const place = at < 0 ? series.length - 1 : at;
-      sums[place] = (sums[place] as bigint) + parseEur(cost_eur);
-    }
-    const total = sums.reduce((sum, each) => sum + each, 0n);
-    return { ...bar, sums, total, heights: sums.map((each) => Number(formatEur(each))) };
-  });
+/** The line and the point of a series, and its meaning. */
+function lineEntry(spec: Chart, at: number, text: string): Html {
+  const line = html`<path class="line l${lookOf(spec, at)}" d="M0 7L22 7"/>`;
+  return html`<span><svg class="key long" viewBox="0 0 22 14" aria-hidden="true">${line}${pointAt(spec, at, 11, 7)}</svg>${text}</span>`;
 }
 
-/** The axis of amounts: at most seven round ticks from 0 to above the highest amount, and the decimals of their labels. */
+function totalOf({ values }: Bar): bigint {
+  return values.reduce<bigint>((sum, value) => sum + (value ?? 0n), 0n);
+}
+
+/** Whether there is anything at a bar: without it there is nothing to open, and one stop less for the keyboard. */
+function isEmpty({ values }: Bar): boolean {
+  return values.every((value) => value === null || value === 0n);
+}
+
+/** The highest point of a bar. */
+function heightOf(bar: Bar, kind: Chart['kind']): bigint {
+  if (kind === 'stack') return totalOf(bar);
+  return bar.values.reduce<bigint>((most, value) => (value !== null && value > most ? value : most), 0n);
+}
+
+/** The axis of values: at most seven round ticks from 0 to above the highest, and the decimals of their labels. */
 function scaleFor(highest: number): { top: number; ticks: number[]; decimals: number } {
   if (!(highest > 0)) return { top: 1, ticks: [0, 1], decimals: 0 };
   const power = 10 ** Math.floor(Math.log10(highest / 6));
@@ -134,68 +239,164 @@ function scaleFor(highest: number): { top: number; ticks: number[]; decimals: nu
   };
 }
 
-function draw(size: (typeof SIZES)[number], stacks: readonly Stack[], format: Format, chart: CostChart): Html {
-  const { width, height, left, bottom, top, labels, className, hasTips } = size;
-  const most = stacks.reduce((highest, { total }) => (total > highest ? total : highest), 0n);
-  const highest = Number(formatEur(most));
-  const scale = scaleFor(highest);
+/** Where things are in one drawing. */
+interface Plot {
+  readonly size: Size;
+  readonly floor: number;
+  readonly slot: number;
+  y(value: number): number;
+  /** The left edge of the slot of a bar. */
+  x(at: number): number;
+}
+
+function draw(size: Size, spec: Chart, words: ChartWords): Html {
+  const { width, height, left, bottom, top, labels, className } = size;
+  const { bars, measure, kind, axis, title, how } = spec;
+  const most = bars.map((bar) => heightOf(bar, kind)).reduce((a, b) => (b > a ? b : a), 0n);
+  const scale = scaleFor(measure.number(most));
   const floor = height - bottom;
-  const y = (eur: number) => floor - (eur / scale.top) * (floor - top);
-  const slot = (width - left - RIGHT) / stacks.length;
-  const step = Math.ceil(stacks.length / labels);
-  const label = `${chart.title}, in EUR, stacked by model. The highest bar is ${format.eurText(formatEur(most))}. The table below has the figures.`;
-  return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">
-<g aria-hidden="true">${scale.ticks.map(
+  const y = (value: number) => floor - (value / scale.top) * (floor - top);
+  const slot = (width - left - RIGHT) / bars.length;
+  const plot: Plot = { size, floor, slot, y, x: (at) => left + at * slot };
+  const step = Math.ceil(bars.length / labels);
+  const label = words.label({ title, how, highest: measure.exact(most) });
+  const ticks = scale.ticks.map(
     (tick) => html`<line class="grid" x1="${left}" x2="${width}" y1="${px(y(tick))}" y2="${px(y(tick))}"/>
-<text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${format.eurAxis(tick, scale.decimals)}</text>`,
-  )}${stacks.map(({ label }, at) =>
+<text class="tick" x="${left - 8}" y="${px(y(tick) + 4)}" text-anchor="end">${measure.axis(tick, scale.decimals)}</text>`,
+  );
+  const times = bars.map(({ label }, at) =>
     at % step === 0
       ? html`<text class="tick" x="${px(left + (at + 0.5) * slot)}" y="${floor + 16}" text-anchor="middle">${label}</text>`
       : '',
-  )}<text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">${chart.axis}</text></g>
-${stacks.map((bar, at) => {
-  const x = left + at * slot;
-  let base = 0;
-  const parts = bar.heights.map((each, series) => {
-    const from = base;
-    base += each;
-    if (each === 0) return '';
-    const tall = Math.max(0.5, y(from) - y(base));
-    return html`<rect ${paintOf(series)} x="${px(x + slot * 0.14)}" y="${px(y(base))}" width="${px(slot * 0.72)}" height="${px(tall)}"/>`;
-  });
-  const inside = html`${hasTips ? html`<title>${costsOf(bar, format)}</title>` : ''}<rect class="hit" x="${px(x)}" y="${top}" width="${px(slot)}" height="${floor - top}"/>${parts}`;
-  // without calls there is nothing to open, and one stop less for the keyboard
-  if (bar.href === null || bar.costs.length === 0) return html`<g class="bar">${inside}</g>`;
-  return html`<a class="bar" href="${bar.href}" aria-label="${`${bar.name}: ${format.eurText(formatEur(bar.total))}`}">${inside}</a>`;
-})}
+  );
+  const name = html`<text class="axis" x="${left + (width - left) / 2}" y="${height - 4}" text-anchor="middle">${axis}</text>`;
+  return html`<svg class="${className}" viewBox="0 0 ${width} ${height}" role="group" aria-label="${label}">
+<g aria-hidden="true">${ticks}${times}${spec.half ? '' : name}${kind === 'line' ? lines(plot, spec) : ''}</g>
+${bars.map((bar, at) => drawBar(plot, spec, bar, at, words))}
 </svg>`;
 }
 
-/** The text at a bar: the sum, and a line for each of its dearest models. */
-function costsOf({ name, costs, total }: Stack, format: Format): string {
-  const exact = costs.map(({ model, cost_eur }) => ({ model, eur: parseEur(cost_eur) }));
-  const dearest = exact.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
-  const lines = dearest.map(({ model, eur }) => `${model}: ${format.eurText(formatEur(eur))}`);
-  const more = costs.length - dearest.length;
-  if (more > 0) lines.push(`and ${format.count(more)} more`);
-  return [`${name}: ${format.eurText(formatEur(total))}`, ...lines].join('\n');
+function drawBar(plot: Plot, spec: Chart, bar: Bar, at: number, words: ChartWords): Html {
+  const { size, floor, slot } = plot;
+  const parts = { stack: stacked, pair: paired, line: points }[spec.kind](plot, spec, bar, at);
+  const inside = html`${size.hasTips ? html`<title>${textAt(bar, spec, words)}</title>` : ''}<rect class="hit" x="${px(plot.x(at))}" y="${size.top}" width="${px(slot)}" height="${floor - size.top}"/>${parts}`;
+  if (bar.href === null || isEmpty(bar)) return html`<g class="bar">${inside}</g>`;
+  return html`<a class="bar" href="${bar.href}" aria-label="${nameOf(bar, spec, words)}">${inside}</a>`;
+}
+
+/** "21 November 2026: €7.10"; of values that are not added up, each by its name. */
+function nameOf(bar: Bar, { kind, measure, series }: Chart, words: ChartWords): string {
+  if (kind === 'stack') return `${bar.name}: ${measure.exact(totalOf(bar))}`;
+  return `${bar.name}: ${bar.values.map((value, at) => `${series[at]} ${value === null ? words.unknown : measure.exact(value)}`).join(', ')}`;
+}
+
+function stacked({ y, slot, x }: Plot, spec: Chart, { values }: Bar, at: number): Html[] {
+  let base = 0n;
+  return values.map((value, series) => {
+    if (value === null || value <= 0n) return html``;
+    const [from, to] = [base, base + value].map((each) => y(spec.measure.number(each))) as [number, number];
+    base += value;
+    return html`<rect ${paintOf(lookOf(spec, series))} x="${px(x(at) + slot * 0.14)}" y="${px(to)}" width="${px(slot * 0.72)}" height="${px(Math.max(0.5, from - to))}"/>`;
+  });
+}
+
+function paired({ y, slot, x, floor }: Plot, spec: Chart, { values }: Bar, at: number): Html[] {
+  const wide = (slot * 0.76) / values.length;
+  return values.map((value, series) => {
+    if (value === null || value <= 0n) return html``;
+    const top = y(spec.measure.number(value));
+    return html`<rect ${paintOf(lookOf(spec, series))} x="${px(x(at) + slot * 0.12 + series * wide)}" y="${px(top)}" width="${px(wide)}" height="${px(Math.max(0.5, floor - top))}"/>`;
+  });
+}
+
+function points({ y, slot, x }: Plot, spec: Chart, { values }: Bar, at: number): Html[] {
+  return values.map((value, series) =>
+    value === null ? html`` : pointAt(spec, series, x(at) + slot / 2, y(spec.measure.number(value))),
+  );
+}
+
+/** A disc for the first series, a square for the second. */
+function pointAt(spec: Chart, series: number, x: number, y: number): Html {
+  return series === 0
+    ? html`<circle class="point l${lookOf(spec, series)}" cx="${px(x)}" cy="${px(y)}" r="3"/>`
+    : html`<rect class="point l${lookOf(spec, series)}" x="${px(x - 3)}" y="${px(y - 3)}" width="6" height="6"/>`;
+}
+
+/** Joins the points of each series, where one follows the other. */
+function lines({ y, slot, x }: Plot, spec: Chart): Html[] {
+  return spec.series.map((_, series) => {
+    let pen = 'M';
+    const path = spec.bars.map(({ values }, at) => {
+      const value = values[series] ?? null;
+      const move = value === null ? '' : `${pen}${px(x(at) + slot / 2)} ${px(y(spec.measure.number(value)))}`;
+      pen = value === null ? 'M' : 'L';
+      return move;
+    });
+    return html`<path class="line l${lookOf(spec, series)}" d="${path.join('')}"/>`;
+  });
+}
+
+/** The text at a bar: the sum, and a line for each of its highest values. */
+function textAt(bar: Bar, spec: Chart, words: ChartWords): string {
+  const { measure, series, kind } = spec;
+  const named = bar.values
+    .map((value, at) => ({ name: series[at] as string, value }))
+    .filter(({ value }) => value !== null && (kind !== 'stack' || value !== 0n)) as { name: string; value: bigint }[];
+  if (kind === 'stack') named.sort((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : 0));
+  const lines = bar.lines ?? named.map(({ name, value }) => `${name}: ${measure.exact(value)}`);
+  const head = kind === 'stack' ? nameOf(bar, spec, words) : bar.name;
+  return [head, ...lines].join('\n');
 }
 
 /** The figures of the chart as a table. */
-function figures(stacks: readonly Stack[], series: readonly string[], format: Format, chart: CostChart): Html {
-  const cell = (amount: bigint) => {
-    const exact = formatEur(amount);
-    return amount === 0n
+function figures({ bars, series, measure, title, period, kind }: Chart, words: ChartWords): Html {
+  const cell = (value: bigint | null) =>
+    value === null || value === 0n
       ? html`<td class="figure">–</td>`
-      : html`<td class="figure" title="${format.eurText(exact)}">${format.eurFixed(exact)}</td>`;
-  };
+      : html`<td class="figure" title="${measure.exact(value)}">${measure.short(value)}</td>`;
   const heading = (text: string) => html`<th scope="col" class="figure">${text}</th>`;
-  return html`<details class="fold"><summary>Figures of the chart</summary><div class="scroll" role="region" aria-label="${chart.title}" tabindex="0">
-<table class="plain"><caption class="sr">${chart.title}, in EUR</caption><thead><tr><th scope="col">${chart.period}</th>${heading('All')}${series.map(heading)}</tr></thead>
-<tbody>${stacks.map(
-    ({ name, href, costs, total, sums }) =>
-      html`<tr><th scope="row">${href === null || costs.length === 0 ? name : html`<a href="${href}">${name}</a>`}</th>${[total, ...sums].map(cell)}</tr>`,
+  const sum = kind === 'stack' && series.length > 1;
+  return html`<details class="fold"><summary>${words.figures}<span class="sr"> ${title}</span></summary><div class="scroll" role="region" aria-label="${title}" tabindex="0">
+<table class="plain"><caption class="sr">${title}</caption><thead><tr><th scope="col">${period}</th>${sum ? heading(words.all) : ''}${series.map(heading)}</tr></thead>
+<tbody>${bars.map(
+    (bar) =>
+      html`<tr><th scope="row">${bar.href === null || isEmpty(bar) ? bar.name : html`<a href="${bar.href}">${bar.name}</a>`}</th>${[...(sum ? [totalOf(bar)] : []), ...bar.values].map(cell)}</tr>`,
   )}</tbody></table></div></details>`;
+}
+
+/** One line of an explanation: a part, or what it leads from and to. */
+export interface Step {
+  readonly name: string;
+  /** What it means; empty: nothing is to be said. */
+  readonly note: string;
+  /** Above or below 0; null: not a part, and without a bar. */
+  readonly value: bigint | null;
+  readonly text: Html | string;
+}
+
+/** How parts are painted: what makes it more, and what makes it less. */
+const STEP_LOOKS = { more: 5, less: 2 } as const;
+
+/** A table of parts, with a bar in each row that goes from the middle to the right for more, to the left for less. */
+export function stepsTable(caption: string, steps: readonly Step[], measure: Measure): Html {
+  const sizes = steps.map(({ value }) => Math.abs(measure.number(value ?? 0n)));
+  const most = Math.max(...sizes) || 1;
+  const bar = (value: bigint, size: number) => {
+    const width = (size / most) * 50;
+    const look = value > 0n ? STEP_LOOKS.more : STEP_LOOKS.less;
+    const x = value > 0n ? 50 : 50 - width;
+    return html`<svg class="step" width="100%" height="18" aria-hidden="true">${
+      value === 0n
+        ? ''
+        : html`<rect ${paintOf(look)} x="${x.toFixed(2)}%" width="${width.toFixed(2)}%" height="14" y="2"/>`
+    }<line class="mark" x1="50%" x2="50%" y1="0" y2="18"/></svg>`;
+  };
+  return html`<table role="table" class="steps"><caption class="sr">${caption}</caption><tbody role="rowgroup">${steps.map(
+    ({ name, note, value, text }, at) =>
+      html`<tr role="row"${value === null ? html` class="whole"` : ''}><th role="rowheader" scope="row">${name}${
+        note === '' ? '' : html`<br><span class="muted">${note}</span>`
+      }</th><td role="cell" class="bar">${value === null ? '' : bar(value, sizes[at] as number)}</td><td role="cell" class="figure"><span>${text}</span></td></tr>`,
+  )}</tbody></table>`;
 }
 
 function px(value: number): string {
@@ -207,12 +408,12 @@ function px(value: number): string {
  * the forecast. All in percent.
  * @param total spent by both
  */
-export function budgetBar(chat: number, total: number, forecast: number | null): Html {
+export function budgetBar(words: Words['usage'], chat: number, total: number, forecast: number | null): Html {
   const most = Math.max(100, total, forecast ?? 0);
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
   const part = (from: number, to: number, painted: Html) =>
     to <= from ? '' : html`<rect ${painted} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
-  const label = `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`;
+  const label = words.bar({ total, chat, forecast });
   const [byChat, byCalls, ahead] = [paint('chat', 'chat'), paint('spent'), paint('forecast', 'ahead')];
   const beyond = html`fill="url(#beyond)"`;
   return html`${definitions(BUDGET_TILES)}<svg class="budget" role="img" aria-label="${label}" width="100%" height="22">
@@ -223,7 +424,7 @@ ${part(0, Math.min(chat, total), byChat)}
 ${part(100, total, beyond)}
 <line class="limit" x1="${at(100)}" x2="${at(100)}" y1="0" y2="22"/>
 </svg>
-<p class="legend small">${legendEntry(byChat, 'In-app chat')}${legendEntry(byCalls, 'API')}${
-    total > 100 ? legendEntry(byCalls, 'Beyond the budget', beyond) : ''
-  }${forecast !== null && forecast > total ? legendEntry(ahead, 'Forecast') : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>Budget</span></p>`;
+<p class="legend small">${legendEntry(byChat, words.chat)}${legendEntry(byCalls, words.api)}${
+    total > 100 ? legendEntry(byCalls, words.beyond, beyond) : ''
+  }${forecast !== null && forecast > total ? legendEntry(ahead, words.ahead) : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>${words.budget}</span></p>`;
 }

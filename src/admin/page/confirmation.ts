@@ -35,7 +35,7 @@ export function confirmationPage(c: PageContext, form: Form, { asked }: Confirma
   const body = html`<h1>${title}</h1><section class="card"><div role="alert" tabindex="-1" autofocus>${text}</div>
 <form method="post" action="${c.req.path}" class="actions"><input type="hidden" name="csrf" value="${c.var.session.csrf}">${hiddenInputs(form)}
 <button class="primary" name="confirmed" value="${answer}">${button}</button>
-<button class="quiet" name="step" value="show">Change what I typed</button>${
+<button class="quiet" name="step" value="show">${c.var.format.words.form.change}</button>${
     link === undefined ? '' : html` <a class="button quiet" href="${link.href}">${link.text}</a>`
   }</form></section>`;
   c.status(409);

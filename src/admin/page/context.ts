@@ -4,13 +4,14 @@ import type { Calendar } from '../../domain/month.ts';
 import type { Clock } from '../../domain/ports.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { Logger } from '../../log.ts';
+import type { Lack } from '../../operations/people/second-factor.ts';
 import { type Action, may } from '../../operations/permission.ts';
-import type { Lack } from '../../operations/second-factor.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { actingAs, auditedBytes } from '../../store/connection/acting-person.ts';
 import type { Database, Sql, Work } from '../../store/connection/pool.ts';
 import { enterCompany, within } from '../../store/connection/tenant-role.ts';
 import { CLIENT_HEADER, type PagesSettings } from '../process/settings.ts';
+import type { brandAssets } from './assets.ts';
 import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
 import type { Semaphore } from './semaphore.ts';
@@ -26,6 +27,7 @@ export interface PageServices extends PagesSettings {
   readonly clock: Clock;
   readonly log: Logger;
   readonly sessions: Sessions;
+  readonly assets: ReturnType<typeof brandAssets>;
   /** Limits password hashes of people who are signed in or invited, or whose browser is known. */
   readonly hashing: Semaphore;
   /** Limits password hashes of all others: a flood of sign-ins costs at most what the API leaves of one core, and 128 MiB. */
@@ -45,13 +47,16 @@ export interface PageServices extends PagesSettings {
   readonly texts: LRUCache<string, Promise<string>>;
 }
 
-/** The values in Hono's context besides the request. Only `services` is set before a user is signed in. */
+/** The values in Hono's context besides the request. Only `services` and `format` are set before a user is signed in. */
 export interface PageEnv {
   Bindings: FormBindings;
   Variables: {
     readonly services: PageServices;
     readonly session: Session;
+    /** How the reader reads: words, numbers, times. Set before a user is signed in, too. */
     readonly format: Format;
+    /** The address that shows this page again, which the choice of a language leads back to; absent: that of the request. */
+    readonly pageAddress?: string;
     /** Since when the company of the path is closed; null: it is open, or the path names none. */
     readonly closedAt: Date | null;
     /** The page is shown again because its form was refused. */

@@ -20,13 +20,14 @@ export function formState(form: Form, path: string) {
     /** This form was sent, and is shown again. */
     isSent: sent !== null,
     /** Why the form was refused, or that it is shown again; empty otherwise. */
-    summary: summaryOf(messages, sent?.isResumed === true, hasFocus),
+    summary: summaryOf(form, messages, sent?.isResumed === true, hasFocus),
     /** The attribute of the first refused control, so that the browser scrolls to it. Controls are made in their order. */
     focus(name: string): string {
       if (isFocused || !messages.has(name)) return '';
       isFocused = true;
       return ' autofocus';
     },
+    words: form.words,
     /** A number as the page writes it. */
     number: (amount: string) => writeNumber(amount, form.language),
     message: (name: string) => messages.get(name) ?? null,
@@ -36,14 +37,19 @@ export function formState(form: Form, path: string) {
   };
 }
 
-function summaryOf(messages: ReadonlyMap<string, string>, isResumed: boolean, hasFocus: boolean): Html {
+function summaryOf(
+  { words }: Form,
+  messages: ReadonlyMap<string, string>,
+  isResumed: boolean,
+  hasFocus: boolean,
+): Html {
   const focus = raw(hasFocus ? ' tabindex="-1" autofocus' : '');
   if (messages.size > 0) {
-    const text = messages.get('') ?? 'Please correct the marked fields. Nothing was changed.';
+    const text = messages.get('') ?? words.form.correct;
     return html`<div class="problem" role="alert"${focus}>${text}</div>`;
   }
   if (!isResumed) return html``;
-  return html`<div class="notice warn-notice" role="status"${focus}>This is what you typed. Nothing is saved yet: check it, and send it again.</div>`;
+  return html`<div class="notice warn-notice" role="status"${focus}>${words.form.resumed}</div>`;
 }
 
 /**
@@ -176,7 +182,7 @@ function invalid(state: FormState, name: string): string {
 function description(state: FormState, { name, label, hint }: Control): Html {
   const message = state.message(name);
   return html`${hint === undefined ? '' : html`<p class="hint" id="f-${name}-hint">${hint}</p>`}
-${message === null ? '' : html`<p class="wrong" id="f-${name}-wrong">${label} ${message}</p>`}`;
+${message === null ? '' : html`<p class="wrong" id="f-${name}-wrong">${state.words.form.wrong(label, message)}</p>`}`;
 }
 
 /** The attribute by which screen readers find them. */

@@ -2,7 +2,12 @@ import type { HttpBindings } from '@hono/node-server';
 import type { HonoRequest } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import { FieldError, type Read } from '../../domain/field.ts';
-import { FALLBACK, knownLanguage, languageOf } from './locale.ts';
+import { refusal } from '../../domain/input/refusal.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { fieldText } from '../../domain/language/refusal-text.ts';
+import type { Format } from './format.ts';
+import { FALLBACK, knownLanguage, pageLanguage } from './locale.ts';
 import { numeric } from './number-text.ts';
 
 const MAX_FIELDS = 1000;
@@ -12,7 +17,11 @@ const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password', 'sign-
 /** Node's request and response; `rawBody` is the whole body, empty for GET. */
 export type FormBindings = HttpBindings & { readonly incoming: { readonly rawBody: Buffer } };
 
-type FormRequest = { readonly req: HonoRequest; readonly env: FormBindings };
+type FormRequest = {
+  readonly req: HonoRequest;
+  readonly env: FormBindings;
+  readonly var: { readonly format: Format };
+};
 
 /** A form was refused. Its `Form` has the messages. */
 export class FormRefused extends Error {
@@ -24,8 +33,10 @@ export class Form {
   readonly values: URLSearchParams;
   /** The path it was sent to; null when nothing was sent. */
   readonly path: string | null;
-  /** The reader's when the form was shown, by its field `language`: its numbers are in it. */
+  /** The reader (locale.ts) when the form was shown, by its field `language`: its numbers are written for that reader. */
   readonly language: string;
+  /** The language in which it says what is wrong. */
+  readonly words: Words;
   /** Shown again as it was typed, without having been tried. */
   isResumed = false;
   readonly #messages = new Map<string, string>();
@@ -35,6 +46,7 @@ export class Form {
     this.values = values;
     this.path = path;
     this.language = knownLanguage(values.get('language') ?? '') ?? language;
+    this.words = wordsOf(pageLanguage(this.language));
   }
 
   /** One sentence for each refused field, by its name; '' for the form as a whole. */
@@ -45,7 +57,7 @@ export class Form {
   /** A field that must be filled in. The result is undefined after a mistake, until `check` throws. */
   required<T>(name: string, read: Read<T>): T {
     const text = this.values.get(name) ?? '';
-    if (text === '') this.refuse(name, 'is missing.');
+    if (text === '') this.refuse(name, this.words.form.missing);
     return this.#read(name, text, read) as T;
   }
 
@@ -92,11 +104,11 @@ export class Form {
 
   #read<T>(name: string, text: string, read: Read<T>): T | undefined {
     try {
-      if (text.includes('\0')) throw new FieldError('must not hold NUL characters'); // the database stores none
+      if (text.includes('\0')) throw new FieldError(refusal('nul')); // the database stores none
       return read(text.replaceAll('\r\n', '\n')); // browsers send line ends as CRLF
     } catch (error) {
       if (!(error instanceof FieldError)) throw error;
-      this.refuse(name, `${error.message}.`);
+      this.refuse(name, `${fieldText(this.words, error)}.`);
       return undefined;
     }
   }
@@ -105,15 +117,15 @@ export class Form {
 /** The form of a request. @throws HTTPException 415 for anything but a form, 413 for a large one or too many fields */
 export function readForm(c: FormRequest, maxBytes: number): Form {
   if (!/^application\/x-www-form-urlencoded\b/i.test(c.req.header('content-type') ?? '')) {
-    throw new HTTPException(415, { message: 'Forms are sent as application/x-www-form-urlencoded.' });
+    throw new HTTPException(415, { message: c.var.format.words.errors.formType });
   }
   const { rawBody } = c.env.incoming;
   const text = rawBody.toString();
   // fields are counted before they are parsed, which takes 6 µs each
   if (rawBody.length > maxBytes || text.split('&', MAX_FIELDS + 1).length > MAX_FIELDS) {
-    throw new HTTPException(413, { message: 'The form is too large.' });
+    throw new HTTPException(413, { message: c.var.format.words.errors.formTooLarge });
   }
-  return new Form(new URLSearchParams(text), c.req.path, languageOf(c.req.header('accept-language')));
+  return new Form(new URLSearchParams(text), c.req.path, c.var.format.language);
 }
 
 /** Whether a form was sent that may have a file. */
@@ -129,7 +141,8 @@ export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form
   if (!isUploaded(c)) {
     throw new HTTPException(415, { message: 'This form is sent as multipart/form-data.' });
   }
-  if (c.env.incoming.rawBody.length > maxBytes) throw new HTTPException(413, { message: 'The form is too large.' });
+  if (c.env.incoming.rawBody.length > maxBytes)
+    throw new HTTPException(413, { message: c.var.format.words.errors.formTooLarge });
   const values = new URLSearchParams();
   try {
     for (const [name, value] of [...(await c.req.formData())].slice(0, MAX_FIELDS)) {
@@ -140,5 +153,5 @@ export async function readUpload(c: FormRequest, maxBytes: number): Promise<Form
   } catch {
     throw new HTTPException(400, { message: 'The form cannot be read: a file has to be text in UTF-8.' });
   }
-  return new Form(values, c.req.path, languageOf(c.req.header('accept-language')));
+  return new Form(values, c.req.path, c.var.format.language);
 }

@@ -1,7 +1,9 @@
+import type { Words } from '../../domain/language/en.ts';
+import { wordsOf } from '../../domain/language/language.ts';
 import type { Clock } from '../../domain/ports.ts';
 import { ALL_DIGITS, eurIn, euro, joinedParts, roundedCents } from '../../domain/text/eur-text.ts';
 import { type Html, html } from './html.ts';
-import { pageLocale } from './locale.ts';
+import { pageLanguage, pageLocale } from './locale.ts';
 
 const AGES = [
   ['day', 86_400],
@@ -13,17 +15,32 @@ const AGES = [
 const MOST_PERCENT = 1_000_000;
 
 /**
- * Numbers and times in the English of one reader's region.
- * @param language of the reader, such as "de-AT"
+ * Words, numbers and times for one reader: in the language of the page as it is written in the reader's region.
+ * @param language the reader, as locale.ts has it, such as "de-AT"
  * @param clock by which ages are told
+ * @param brand the name of the service
+ * @param isExact amounts are shown with all their digits
  */
-export function formatFor(language: string, timeZone: string, clock: Clock = Date.now) {
+export function formatFor(
+  language: string,
+  timeZone: string,
+  clock: Clock = Date.now,
+  brand = 'Tollgate',
+  isExact = false,
+) {
   const locale = pageLocale(language);
+  const words = wordsOf(pageLanguage(language));
   return {
-    /** The language of the reader. Numbers that the reader types may follow it. */
+    /** The reader. Numbers that the reader types may follow the reader's own language. */
     language,
-    ...amounts(locale),
-    ...numbers(locale),
+    /** The texts of the page. */
+    words,
+    brand,
+    /** The person or program that made something. */
+    person: (actor: string | null): string => personText(actor, words.people),
+    isExact,
+    ...amounts(locale, isExact),
+    ...numbers(locale, words.numbers.over),
     ...moments(locale, timeZone, clock),
     ...dates(locale),
   };
@@ -33,15 +50,15 @@ export type Format = ReturnType<typeof formatFor>;
 
 // Each of these makes its formatters once: making one takes as long as 50 uses of it.
 
-function amounts(locale: string) {
+function amounts(locale: string, isExact: boolean) {
   const { shown, exact, exactParts } = eurIn(locale);
   const prices = euro(locale, 2, 12);
   const digits = new Intl.NumberFormat(locale, { maximumFractionDigits: ALL_DIGITS });
   const cents = new Intl.NumberFormat(locale, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
   /** The text that is shown. Where the exact text differs, it is the tooltip, and screen readers say it. */
   const rounded = (text: string, exactText: string): Html =>
-    text === exactText
-      ? html`<span class="eur">${text}</span>`
+    isExact || text === exactText
+      ? html`<span class="eur">${exactText}</span>`
       : html`<span class="eur" title="${exactText}"><span aria-hidden="true">${text}</span><span class="sr">${exactText}</span></span>`;
   return {
     /** An EUR amount of two decimals. Where digits are left out, the exact amount is its tooltip, and what screen readers say. */
@@ -86,16 +103,22 @@ function amounts(locale: string) {
   };
 }
 
-function numbers(locale: string) {
+function numbers(locale: string, over: (percent: string) => string) {
   const counts = new Intl.NumberFormat(locale);
+  const decimals = new Intl.NumberFormat(locale, { maximumFractionDigits: 15 });
   const percents = new Intl.NumberFormat(locale, { style: 'percent', maximumFractionDigits: 1 });
   return {
     count(value: number): string {
       return counts.format(value);
     },
 
+    /** A setting with decimals, such as a temperature. */
+    decimal(value: number): string {
+      return decimals.format(value);
+    },
+
     percent(value: number): string {
-      return value > MOST_PERCENT ? `over ${percents.format(MOST_PERCENT / 100)}` : percents.format(value / 100);
+      return value > MOST_PERCENT ? over(percents.format(MOST_PERCENT / 100)) : percents.format(value / 100);
     },
 
     /** "320 ms", "1.4 s" or "75 s". */
@@ -151,6 +174,11 @@ function dates(locale: string) {
     /** "24 – 30 November 2026", or the single day */
     range: (from: string, to: string): string => ranges.formatRange(midnight(from), midnight(to)),
   };
+}
+
+function personText(actor: string | null, people: Words['people']): string {
+  if (actor === 'cli') return people.commandLine;
+  return actor === 'operator' ? people.operator : (actor ?? people.unknown);
 }
 
 function midnight(date: string): Date {

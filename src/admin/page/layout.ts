@@ -1,44 +1,18 @@
 import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { UUID } from '../../domain/field.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { LANGUAGES, wordsOf } from '../../domain/language/language.ts';
+import { MAX_SEARCH } from '../../domain/text/search-pattern.ts';
 import { type Action, may } from '../../operations/permission.ts';
+import { searchable } from '../../operations/search.ts';
 import { ICON, SCRIPT, STYLE } from './assets.ts';
 import { budgetNotices } from './budget-notice.ts';
 import type { PageContext } from './context.ts';
 import { csrfInput } from './field.ts';
 import { type Html, html, raw } from './html.ts';
+import { pageLanguage } from './locale.ts';
 
 /** The document around every page, and parts that pages share. */
-
-/** The notice of a page after a change, by the parameter `done` of its URL. */
-const NOTICES = new Map([
-  ['saved', 'Saved. Every gateway applies it within a second.'],
-  ['created', 'Created.'],
-  ['removed', 'Removed.'],
-  ['scheduled', 'The price begins at its date, on every gateway at once.'],
-  ['price-withdrawn', 'The price is withdrawn.'],
-  ['imported', 'Imported. Every gateway applies it within a second.'],
-  ['revoked', 'The key is revoked. Every gateway refuses it within a second.'],
-  ['token-revoked', 'The token is revoked.'],
-  ['password', 'The password is changed. Other sessions of this user are signed out.'],
-  ['session-ended', 'The session is ended.'],
-  ['sessions-ended', 'All other sessions are ended.'],
-  ['factor-off', 'The second factor is off. Signing in asks for your password alone.'],
-  ['factor-reset', 'The second factor is taken away. The person is signed out everywhere.'],
-  ['erasure-asked', 'Your request is noted. Those who decide are told.'],
-  ['erasure-withdrawn', 'Your request is withdrawn.'],
-  ['erased', 'The person is erased.'],
-  ['receiver-added', 'Added.'],
-  ['receiver-asked', 'Added. The address was sent a link, and is told nothing until its reader agrees.'],
-  ['receiver-unsent', 'Added, but the link could not be sent. Send it again in a while.'],
-  ['month-closed', 'The month is closed. This is its statement.'],
-  ['closed', 'The company is closed. Every gateway refuses its keys within a second.'],
-  ['reopened', 'The company is open again. Every gateway accepts its keys within a second.'],
-  ['replayed', 'The event is sent again within seconds, once there is a webhook.'],
-  ['withdrawn', 'The invitation is withdrawn. Its link does not work any more.'],
-  ['joined', 'Welcome. Create a key, and the API is yours to use.'],
-  ['signed-out', 'You are signed out.'],
-  ['ended', 'Your session ended. Sign in to go on.'],
-]);
 
 const OPERATOR_LINKS = {
   '/': 'Overview',
@@ -54,96 +28,170 @@ const OPERATOR_LINKS = {
 };
 
 /** The pages of a company, and the permission that each needs. */
-const COMPANY_TABS: Readonly<Record<string, Action>> = {
-  Usage: 'usage.read',
-  Statements: 'statement.read',
-  Requests: 'request.read',
-  Access: 'key.read',
-  Models: 'company.read',
-  Assistants: 'assistant.read',
-  People: 'people.read',
-  Settings: 'company.read',
-  Audit: 'company-audit.read',
-};
+const COMPANY_TABS = {
+  usage: 'usage.read',
+  statements: 'statement.read',
+  requests: 'request.read',
+  access: 'key.read',
+  models: 'company.read',
+  assistants: 'assistant.read',
+  people: 'people.read',
+  settings: 'company.read',
+  audit: 'company-audit.read',
+} as const satisfies Readonly<Record<keyof Words['tabs'], Action>>;
 
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
-  Companies: ['companies/statements'],
-  Models: ['playground'],
-  Settings: ['tokens', 'close', 'kept', 'alerts'],
+  '/': ['usage'],
+  '/companies': ['companies/statements'],
+  '/users': ['groups'],
+  models: ['playground'],
+  settings: ['tokens', 'close', 'kept', 'alerts'],
 };
 
-const LOGO = raw(
+/** The parameter of an address that asks for exact amounts. */
+const EXACT = 'exact';
+
+const GATE = raw(
   '<svg class="logo" viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M3 21V8a9 9 0 0 1 18 0v13h-4V9a5 5 0 0 0-10 0v12z"/><path d="M10.5 11h3v10h-3z"/></svg>',
 );
 
-/** Answers with a page for a user who is signed in. Its header has only the links that the user may open. */
-export async function page(c: PageContext, title: string, body: Html): Promise<Response> {
+/** The sign of the service and its name. */
+export function brandMark(c: PageContext): Html {
+  const { brand, assets } = c.var.services;
+  // the name beside it says the same
+  return html`${assets.logo === null ? GATE : html`<img class="logo" src="${assets.logo.path}" alt="">`} ${brand.name}`;
+}
+
+const LENS = raw(
+  '<svg class="lens" viewBox="0 0 16 16" aria-hidden="true" focusable="false"><circle cx="7" cy="7" r="4.5"/><path d="m10.5 10.5 4 4"/></svg>',
+);
+
+/**
+ * Answers with a page for a user who is signed in. Its header has only the links that the user may open.
+ * @param searched the text in the search of the header
+ */
+export async function page(c: PageContext, title: string, body: Html, searched = ''): Promise<Response> {
   const { user } = c.var.session;
+  const { words } = c.var.format;
   const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
-<a class="brand" href="/">${LOGO} Tollgate</a>
-${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text, text === 'Companies' ? BELOW[text] : []))}</nav>`}
+<a class="brand" href="/">${brandMark(c)}</a>
+${searchable(user).length === 0 ? '' : searchForm(words.search, searched)}
+${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text, BELOW[href]))}</nav>`}
 <div class="who">${tab(c, '/account', user.email)}
-<form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">Sign out</button></form></div>
+<form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">${words.frame.signOut}</button></form></div>
 `;
-  const zone = html`<footer>Times, days and months are those of ${c.var.services.calendar.timeZone}.</footer>`;
-  return c.html(document(c, title, header, body, zone));
+  return c.html(document(c, title, header, body, words.frame.zone(c.var.services.calendar.timeZone)));
+}
+
+/** The search for everything. The key "/" leads to it where JavaScript runs. */
+function searchForm({ title, everything }: Words['search'], text: string): Html {
+  return html`<form method="get" action="/search" class="find" role="search" aria-label="${everything}"><input id="find" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${title}" aria-label="${everything}" aria-keyshortcuts="/" value="${text}"><button class="quiet" aria-label="${everything}">${LENS}</button></form>`;
 }
 
 /** Answers with a page that needs no session: sign-in and errors. */
 export async function plainPage(c: PageContext, title: string, body: Html, status?: Status): Promise<Response> {
-  return c.html(document(c, title, html`<span class="brand">${LOGO} Tollgate</span>`, body), status);
+  return c.html(document(c, title, html`<span class="brand">${brandMark(c)}</span>`, body), status);
 }
 
-function document(c: PageContext, title: string, header: Html, body: Html, footer: Html | string = ''): Html {
+function document(c: PageContext, title: string, header: Html, body: Html, zone = ''): Html {
   const notice = noticeOf(c);
+  const { services, format } = c.var;
+  const { assets, brand } = services;
+  const { words } = format;
+  const icon = assets.logo ?? ICON;
   return html`<!doctype html>
-<html lang="en">
+<html lang="${pageLanguage(format.language)}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>${c.var.isRefused ? 'Error: ' : ''}${title} · Tollgate</title>
-<link rel="icon" type="image/svg+xml" href="${ICON.path}">
+<title>${c.var.isRefused ? words.frame.error : ''}${title} · ${brand.name}</title>
+<link rel="icon" type="${icon.type.split(';', 1)}" href="${icon.path}">
 <link rel="stylesheet" href="${STYLE.path}">
-<script src="${SCRIPT.path}" defer></script>
+${
+  assets.style === null
+    ? ''
+    : html`<link rel="stylesheet" href="${assets.style.path}">
+`
+}<script src="${SCRIPT.path}" defer></script>
 </head>
 <body>
-<a class="skip" href="#content">Skip to content</a>
+<a class="skip" href="#content">${words.frame.skip}</a>
 <header class="top">${header}</header>
 <main id="content">
 ${notice === undefined ? '' : html`<p class="notice" role="status">${notice}</p>`}${body}
 </main>
-${footer}
+<footer>${zone === '' ? '' : html`<p>${zone}</p>`}${brandLinks(c)}${languageSwitch(c)}</footer>
 </body>
 </html>`;
+}
+
+/** Whether the address asks for amounts with all their digits. */
+export function asksExact(c: PageContext): boolean {
+  return c.req.query(EXACT) === '1';
+}
+
+/** The way to the same page with exact amounts, and back: tooltips are for a mouse alone. */
+export function exactSwitch(c: PageContext): Html {
+  const { isExact, words } = c.var.format;
+  const query = new URL(c.req.url).searchParams;
+  if (isExact) query.delete(EXACT);
+  else query.set(EXACT, '1');
+  return html`<a href="?${query}">${isExact ? words.numbers.showRounded : words.numbers.showExact}</a>`;
+}
+
+/** Where the operator of the service can be reached and what the law asks for. */
+function brandLinks(c: PageContext): Html | string {
+  const { support, imprint, privacy } = c.var.services.brand;
+  const { frame } = c.var.format.words;
+  const links = Object.entries({ [frame.support]: support, [frame.imprint]: imprint, [frame.privacy]: privacy });
+  const given = links.filter(([, href]) => href !== null);
+  if (given.length === 0) return '';
+  return html`<nav aria-label="${frame.links}">${given.map(([text, href]) => html`<a href="${href}">${text}</a>`)}</nav>`;
+}
+
+/** The choice of a language, each by its own name. Pages of operators are in English. */
+function languageSwitch(c: PageContext): Html | string {
+  const { session, format } = c.var;
+  if (session?.user.role === 'operator') return '';
+  const present = pageLanguage(format.language);
+  const { path } = c.req;
+  const back = c.var.pageAddress ?? path + new URL(c.req.url).search;
+  return html`<form method="post" action="/language" class="languages" aria-label="${format.words.frame.language}"><input type="hidden" name="back" value="${back}">${LANGUAGES.map(
+    (each) =>
+      html`<button class="quiet" name="language" value="${each}" lang="${each}"${each === present ? raw(' aria-current="true"') : ''}>${wordsOf(each).name}</button>`,
+  )}</form>`;
 }
 
 function noticeOf(c: PageContext): Html | string | undefined {
   const done = c.req.query('done') ?? '';
   const key = c.req.query('key') ?? '';
-  const text = NOTICES.get(done);
+  const { words } = c.var.format;
+  const notices: Readonly<Record<string, string>> = words.notices;
+  const text = Object.hasOwn(notices, done) ? notices[done] : undefined;
   // the list of active keys does not have it any more
   if (done !== 'revoked' || !UUID.test(key)) return text;
-  return html`${text} <a href="${c.req.path}/${key}">Its page</a> tells whether somebody still uses it.`;
+  return html`${text}${words.revokedKey((its) => html`<a href="${c.req.path}/${key}">${its}</a>`)}`;
 }
 
 /** The heading of a company's pages, with links to those that the user may open, and the notices of its budgets. */
 export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
   const { user } = c.var.session;
+  const { tabs, frame } = c.var.format.words;
   const links = Object.entries(COMPANY_TABS)
     .filter(([, action]) => may(user, action, company.id))
-    .map(([text]) => tab(c, `/companies/${company.id}/${text.toLowerCase()}`, text, BELOW[text]));
-  return html`<div class="company"><p class="eyebrow">Company</p><p class="company-name">${company.name}</p>
-<nav class="tabs" aria-label="Company">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
+    .map(([name]) => tab(c, `/companies/${company.id}/${name}`, tabs[name as keyof typeof tabs], BELOW[name]));
+  return html`<div class="company"><p class="eyebrow">${frame.company}</p><p class="company-name">${company.name}</p>
+<nav class="tabs" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
 }
 
 function closedNotice(c: PageContext): Html | string {
   const { closedAt, format } = c.var;
   return closedAt === null
     ? ''
-    : html`<p class="problem"><strong>This company was closed on ${format.instant(closedAt)}.</strong> Its keys are refused with 401, and nothing of it can be changed.</p>`;
+    : html`<p class="problem"><strong>${format.words.closedOn(format.instant(closedAt))}</strong> ${format.words.closedText}</p>`;
 }
 
 /**
@@ -155,9 +203,14 @@ function tab(c: PageContext, href: string, text: string, below: readonly string[
   const isAt = (address: string) => path === address || path.startsWith(`${address}/`);
   // a company's pages are not below the list of companies
   const current =
-    path === href || (isAt(href) && href !== '/companies') || below.some((part) => isAt(href.replace(/[^/]+$/, part)));
+    path === href || (isAt(href) && href !== '/companies') || below.some((part) => isAt(href.replace(/[^/]*$/, part)));
   return html`<a href="${href}"${current ? raw(' aria-current="page"') : ''}>${text}</a>`;
 }
+
+/** Headings of columns with buttons, which paper leaves out. */
+const ACTIONS: ReadonlySet<string> = new Set(
+  LANGUAGES.map(wordsOf).flatMap(({ frame, models }) => [frame.actions, models.action]),
+);
 
 /** The columns of a table. */
 export interface Columns<T> {
@@ -174,7 +227,8 @@ export interface Columns<T> {
  */
 export function table<T>(caption: string, rows: readonly T[], columns: Columns<T>, isTitled = false): Html {
   const { cells, figures = [] } = columns;
-  const style = (title: string) => (figures.includes(title) ? raw(' class="figure"') : '');
+  const style = (title: string) =>
+    figures.includes(title) ? raw(' class="figure"') : ACTIONS.has(title) ? raw(' class="actions-cell"') : '';
   return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
     cells,
   ).map(
@@ -216,8 +270,9 @@ export function companyLink({ company_id: id, company_name: name }: Owned, tab =
 }
 
 /** Text to copy, with a button where JavaScript runs. */
-export function copyable(id: string, label: string, text: string): Html {
-  return html`<figure class="copy"><figcaption>${label}</figcaption><pre tabindex="0" id="${id}" aria-label="${label}">${text}</pre><button type="button" class="quiet" data-copy="${id}" hidden>Copy<span class="sr"> ${label}</span></button></figure>`;
+export function copyable(c: PageContext, id: string, label: string, text: string): Html {
+  const { copy, copied } = c.var.format.words.frame;
+  return html`<figure class="copy"><figcaption>${label}</figcaption><pre tabindex="0" id="${id}" aria-label="${label}">${text}</pre><button type="button" class="quiet" data-copy="${id}" data-copied="${copied}" hidden>${copy}<span class="sr"> ${label}</span></button></figure>`;
 }
 
 interface Confirmation {
@@ -233,7 +288,7 @@ interface Confirmation {
 
 /** Asks before something is done that cannot be undone. */
 export function confirmation(c: PageContext, spec: Confirmation): Html {
-  const { action, button, back, keep = 'Keep it', text, inputs = '' } = spec;
+  const { action, button, back, keep = c.var.format.words.frame.keep, text, inputs = '' } = spec;
   return html`<section class="card">${text}
 <form method="post" action="${action}" class="actions">${csrfInput(c)}${inputs}<button class="danger">${button}</button> <a class="button quiet" href="${back}">${keep}</a></form></section>`;
 }

@@ -1,11 +1,10 @@
+import { MAX_SEARCH } from '../../domain/text/search-pattern.ts';
 import { type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
 import type { PageContext } from './context.ts';
 import { options } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 import { type Columns, emptyText, table } from './layout.ts';
-
-const MAX_SEARCH = 200; // characters
 
 /**
  * The orders of a list, in words. A name with a minus sorts downwards. The first is used unless the URL says otherwise.
@@ -29,7 +28,7 @@ export function listQuery<S extends string>(c: PageContext, sorts: Sorts): ListQ
 }
 
 /** The text to search. People copy the beginning of a key with the "…" that pages show behind it. */
-function readSearch(text: string): string {
+export function readSearch(text: string): string {
   return text
     .replaceAll('\0', '')
     .trim()
@@ -54,32 +53,41 @@ export function list<T>(c: PageContext, spec: List<T>, query: ListQuery, { rows,
   if (total === 0 && query.search === '') return emptyText(empty);
   const { format } = c.var;
   const first = (page - 1) * PAGE_ROWS + 1;
-  const range = `${format.count(first)} – ${format.count(first + rows.length - 1)} of ${format.count(total)}`;
+  const words = format.words.list;
+  const last = format.count(first + rows.length - 1);
+  const range = words.range({ first: format.count(first), last, total: format.count(total) });
   const to = (number: number, rel: string, text: string) =>
     html`<a class="button quiet" rel="${rel}" href="${listUrl(path, query, { ...kept, page: String(number) })}">${text}</a>`;
   const isLast = page * PAGE_ROWS >= total;
-  return html`${searchBar(path, sorts, query, kept)}
-${total === 0 ? emptyText('Nothing matches the search.') : table(caption, rows, spec, true)}
+  return html`${searchBar(c, path, sorts, query, kept)}
+${total === 0 ? emptyText(words.nothing) : table(caption, rows, spec, true)}
 ${
   total === 0 || (page === 1 && isLast)
     ? ''
-    : html`<nav class="pager" aria-label="Pages">${page === 1 ? '' : to(page - 1, 'prev', 'Previous')}
-<span>${range}</span>${isLast ? '' : to(page + 1, 'next', 'Next')}</nav>`
+    : html`<nav class="pager" aria-label="${words.pages}">${page === 1 ? '' : to(page - 1, 'prev', words.previous)}
+<span>${range}</span>${isLast ? '' : to(page + 1, 'next', words.next)}</nav>`
 }`;
 }
 
 /** The form above a list. @param kept further parameters of the URL */
-export function searchBar(path: string, sorts: Sorts, query: Order, kept: List<unknown>['kept'] = {}): Html {
+export function searchBar(
+  c: PageContext,
+  path: string,
+  sorts: Sorts,
+  query: Order,
+  kept: List<unknown>['kept'] = {},
+): Html {
+  const words = c.var.format.words.list;
   return html`<form method="get" action="${path}" class="search" role="search">${Object.entries(kept).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
   )}
-<label class="sr" for="list-q">Search</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="Search" value="${query.search}">
-<label class="sr" for="list-sort">Sort by</label><select id="list-sort" name="sort">${options(Object.entries(sorts), sortOf(query))}</select><button>Show</button></form>`;
+<label class="sr" for="list-q">${words.search}</label><input id="list-q" name="q" type="search" maxlength="${MAX_SEARCH}" placeholder="${words.search}" value="${query.search}">
+<label class="sr" for="list-sort">${words.sortBy}</label><select id="list-sort" name="sort">${options(Object.entries(sorts), sortOf(query))}</select><button>${words.show}</button></form>`;
 }
 
 /** The way to the next page of a list that is not counted. @param text such as "Older events" */
-export function toNext(url: string, text: string): Html {
-  return html`<nav class="pager" aria-label="Pages"><a class="button quiet" rel="next" href="${url}">${text}</a></nav>`;
+export function toNext(c: PageContext, url: string, text: string): Html {
+  return html`<nav class="pager" aria-label="${c.var.format.words.list.pages}"><a class="button quiet" rel="next" href="${url}">${text}</a></nav>`;
 }
 
 /** The URL of another page of a list, with the same search and order. */

@@ -1,4 +1,5 @@
 import { FieldError, readDay, readInstant } from '../../domain/field.ts';
+import { refusal } from '../../domain/input/refusal.ts';
 import { addDays } from '../../domain/text/day-range.ts';
 
 /** Times as people read and write them: in the billing time zone. */
@@ -12,7 +13,7 @@ const LOCAL = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d)?)?$/;
 export function readLocal(text: string, timeZone: string): Date {
   if (!LOCAL.test(text)) {
     if (text.includes('T')) return readInstant(text);
-    throw new FieldError('must be a time such as 2027-01-31T18:00');
+    throw new FieldError(refusal('time'));
   }
   const clock = readInstant(text.includes('T') ? `${text}Z` : text).getTime();
   // twice, because the offset may have changed in between
@@ -25,7 +26,7 @@ export function readLocal(text: string, timeZone: string): Date {
 /** The instant at which a day ends on the clock of a zone. @throws FieldError also for a day that is over */
 export function readLastDay(day: string, timeZone: string, now: number): Date {
   const end = readLocal(addDays(readDay(day), 1), timeZone);
-  if (end.getTime() <= now) throw new FieldError('must be today or later');
+  if (end.getTime() <= now) throw new FieldError(refusal('over'));
   return end;
 }
 

@@ -1,6 +1,7 @@
 import { FieldError, type Read } from '../../domain/field.ts';
+import { type Refusal, refusal } from '../../domain/input/refusal.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
-import { pageLocale } from './locale.ts';
+import { ownLanguage, pageLocale } from './locale.ts';
 
 /**
  * Numbers in forms, as exact text: how they are shown, and the meaning of typed text. Nothing here is a binary
@@ -23,7 +24,7 @@ const PLAIN: Style = { decimal: '.', group: '', grouped: String };
  * The text of a field that shows a number: without groups, with the separator of the page. A zero follows three
  * decimals, which could be taken for a group: 1.5000 has one meaning.
  * @param amount a plain decimal number; any other text is returned as it is
- * @param language of the reader
+ * @param language of the reader, as locale.ts has it
  */
 export function writeNumber(amount: string, language: string): string {
   const [, whole, fraction] = /^(\d+)\.(\d+)$/.exec(amount) ?? [];
@@ -40,7 +41,7 @@ export function writeNumber(amount: string, language: string): string {
 export function numeric<T>(language: string, read: Read<T>): Read<T> {
   return (typed) => {
     const text = asTyped(typed.trim());
-    if (/\p{Nd}/u.test(text.replaceAll(/\d/g, ''))) throw new FieldError('must be written with the digits 0 to 9');
+    if (/\p{Nd}/u.test(text.replaceAll(/\d/g, ''))) throw new FieldError(refusal('digits'));
     const accepted = new Map<string, T>();
     for (const plain of text.length > MOST_LETTERS ? [] : meanings(text, language)) {
       const value = tryRead(plain, read);
@@ -63,7 +64,9 @@ function tryRead<T>(plain: string, read: Read<T>): T | undefined {
 
 /** The plain decimal numbers that a text can mean. */
 function meanings(text: string, language: string): Set<string> {
-  const found = [styleOf(pageLocale(language)), PLAIN, styleOf(language)].map((style) => meaning(text, style));
+  const found = [styleOf(pageLocale(language)), PLAIN, styleOf(ownLanguage(language))].map((style) =>
+    meaning(text, style),
+  );
   return new Set(found.filter((plain) => plain !== null));
 }
 
@@ -85,16 +88,15 @@ function thousands(digits: string, separator: string): string {
   return digits.startsWith('0') ? digits : digits.replaceAll(/\B(?=(\d{3})+$)/g, separator);
 }
 
-/** The message continues the field's name. */
-function bothMeanings(text: string, plains: readonly string[], language: string): string {
+function bothMeanings(text: string, plains: readonly string[], language: string): Refusal {
   const options = { minimumFractionDigits: 2, maximumFractionDigits: 15 };
   const format = new Intl.NumberFormat(pageLocale(language), options);
   const shown = plains.map((plain) => format.format(plain as Intl.StringNumericLiteral));
   const clear = plains.map((plain) => {
     const [whole, fraction] = formatEur(parseEur(plain)).split('.');
-    return fraction === undefined ? whole : writeNumber(`${whole}.${fraction.padEnd(2, '0')}`, language);
+    return fraction === undefined ? (whole as string) : writeNumber(`${whole}.${fraction.padEnd(2, '0')}`, language);
   });
-  return `must be clear: “${text}” can mean ${shown.join(' or ')}. Write ${clear.join(' or ')}`;
+  return refusal('unclear', { text, shown, clear });
 }
 
 function styleOf(locale: string): Style {

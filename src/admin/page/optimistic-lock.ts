@@ -66,18 +66,19 @@ export async function lockEdited<T extends object>(
   const last = await lastChange(sql, change.table, change.id, change.company);
   const labels: Readonly<Record<string, string | undefined>> = change.labels;
   const { format, session } = c.var;
+  const { stale } = format.words.form;
   const cells = {
-    Field: (name: string) => labels[name] ?? name,
-    Yours: (name: string) => shown(changes[name], name, format),
-    Theirs: (name: string) => shown(row[name], name, format),
+    [stale.field]: (name: string) => labels[name] ?? name,
+    [stale.yours]: (name: string) => shown(changes[name], name, format),
+    [stale.theirs]: (name: string) => shown(row[name], name, format),
   };
   throw new ConfirmationNeeded({
     answer,
-    title: 'Somebody else saved this first',
-    text: html`<p>After you opened the form of <strong>${row.name ?? row.slug}</strong>, it was saved${savedBy(last, session.user.role === 'operator', format)}. Nothing of yours is saved yet.</p>
-${table('What differs', differing, { cells })}`,
-    button: 'Save mine anyway',
-    link: { href: change.page, text: 'Take theirs' },
+    title: stale.title,
+    text: html`<p>${stale.text({ name: html`<strong>${row.name ?? row.slug}</strong>`, by: savedBy(last, session.user.role === 'operator', format) })}</p>
+${table(stale.differs, differing, { cells })}`,
+    button: stale.save,
+    link: { href: change.page, text: stale.take },
   });
 }
 
@@ -85,7 +86,9 @@ ${table('What differs', differing, { cells })}`,
 function savedBy(last: LastChange | null, isOperator: boolean, format: Format): Html | string {
   if (last === null) return '';
   const { at, actor, is_colleague } = last;
-  return html` at ${format.instant(at)} by <strong>${isOperator || is_colleague ? actor : 'the operator of this service'}</strong>`;
+  const { stale } = format.words.form;
+  const who = html`<strong>${isOperator || is_colleague ? actor : stale.operator}</strong>`;
+  return html`${stale.by({ at: format.instant(at), who })}`;
 }
 
 function digestOf(row: Row, columns: readonly string[]): string {
@@ -101,9 +104,9 @@ function canonical(value: unknown, name: string): string {
 }
 
 function shown(value: unknown, name: string, format: Format): Html {
-  if (value === null || value === undefined || value === '') return muted('none');
+  if (value === null || value === undefined || value === '') return muted(format.words.frame.none);
   if (name.includes('_eur')) return html`${format.eurText(String(value))}`;
   if (typeof value === 'number') return html`${format.count(value)}`;
-  if (typeof value === 'boolean') return html`${value ? 'yes' : 'no'}`;
+  if (typeof value === 'boolean') return html`${value ? format.words.form.yes : format.words.form.no}`;
   return html`<span class="typed">${Array.isArray(value) ? value.join(', ') : String(value)}</span>`;
 }

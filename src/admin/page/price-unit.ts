@@ -1,5 +1,6 @@
 import { getCookie, setCookie } from 'hono/cookie';
-import { type PriceUnit, priceIn, readPriceUnit, UNIT_TOKENS } from '../../domain/price.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { type PriceUnit, priceIn, readPriceUnit } from '../../domain/price.ts';
 import type { PageContext } from './context.ts';
 import type { Form } from './form.ts';
 import { type Html, html, raw } from './html.ts';
@@ -35,19 +36,17 @@ export function unitInput(unit: PriceUnit): Html {
 }
 
 /** Links to the same page with prices in each unit. */
-export function unitSwitch(path: string, unit: PriceUnit): Html {
-  return html`<nav class="tabs units" aria-label="Unit of prices">${UNITS.map(
+export function unitSwitch(c: PageContext, path: string, unit: PriceUnit): Html {
+  const { models } = c.var.format.words;
+  return html`<nav class="tabs units" aria-label="${models.unit}">${UNITS.map(
     (each) =>
-      html`<a href="${path}?unit=${each}"${each === unit ? raw(' aria-current="true"') : ''}>Per ${UNIT_TOKENS[each]} tokens</a>`,
+      html`<a href="${path}?unit=${each}"${each === unit ? raw(' aria-current="true"') : ''}>${models.units[each]}</a>`,
   )}</nav>`;
 }
 
 /** Labels of the two prices of a model. */
-export function priceLabels(unit: PriceUnit): { readonly input: string; readonly output: string } {
-  return {
-    input: `EUR per ${UNIT_TOKENS[unit]} prompt tokens`,
-    output: `EUR per ${UNIT_TOKENS[unit]} completion tokens`,
-  };
+export function priceLabels({ models }: Words, unit: PriceUnit): { readonly input: string; readonly output: string } {
+  return models.prices[unit];
 }
 
 /** A price as the reader sees it. @param price EUR per 1000 tokens as decimal text */

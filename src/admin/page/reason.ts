@@ -14,16 +14,17 @@ export function reasonCells<T extends ReasonCount>(
   format: Format,
   hrefOf: (code: string) => string | null,
 ): Columns<T>['cells'] {
+  const { tables, reasons } = format.words;
   return {
-    Reason: ({ code }) => html`${reasonOfCode(code).text} <code>${code}</code>`,
-    Status: ({ code }) => reasonOfCode(code).status ?? muted('unknown'),
-    Requests: ({ code, requests: count }) => {
+    [tables.reason]: ({ code }) => html`${reasonOfCode(code, reasons).text} <code>${code}</code>`,
+    [tables.status]: ({ code }) => reasonOfCode(code, reasons).status ?? muted(tables.unknown),
+    [tables.requests]: ({ code, requests: count }) => {
       const href = hrefOf(code);
       return href === null
         ? format.count(count)
-        : html`<a href="${href}">${format.count(count)}<span class="sr"> requests: ${reasonOfCode(code).text}</span></a>`;
+        : html`<a href="${href}">${format.count(count)}<span class="sr">${tables.requestsWith(reasonOfCode(code, reasons).text)}</span></a>`;
     },
-    Share: ({ requests: count }) => format.percent((count / requests) * 100),
+    [tables.share]: ({ requests: count }) => format.percent((count / requests) * 100),
   };
 }
 

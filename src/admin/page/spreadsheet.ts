@@ -12,10 +12,6 @@ import { pageLocale } from './locale.ts';
  */
 
 const PARAMETER = 'spreadsheet';
-const TEXTS: Readonly<Record<Spreadsheet, string>> = {
-  comma: 'commas and 1234.56',
-  semicolon: 'semicolons and 1234,56',
-};
 
 /** How the file that the address asks for is written. @throws FieldError */
 export function spreadsheetOf(c: PageContext): CsvForm {
@@ -26,16 +22,18 @@ export function spreadsheetOf(c: PageContext): CsvForm {
 /** Links to a file: for a spreadsheet in the reader's language, and for others. @param address with a query */
 export function csvLinks(c: PageContext, address: string): Html {
   const first = usual(c);
+  const { exports } = c.var.format.words;
   const link = (name: Spreadsheet) =>
-    html`<a class="button quiet" href="${address}&amp;${PARAMETER}=${name}" title="${`For a spreadsheet that takes ${TEXTS[name]}`}" download>${name === first ? 'CSV' : `CSV with ${name}s`}</a>`;
+    html`<a class="button quiet" href="${address}&amp;${PARAMETER}=${name}" title="${`${exports.spreadsheet} ${exports.spreadsheets[name]}`}" download>${name === first ? 'CSV' : exports.link[name]}</a>`;
   return html`${link(first)}${SPREADSHEET_NAMES.filter((name) => name !== first).map(link)}`;
 }
 
 /** The same choice as a control of a form. */
 export function spreadsheetSelect(c: PageContext): Html {
-  return html`<div class="field"><label for="spreadsheet">For a spreadsheet that takes</label>
+  const { exports } = c.var.format.words;
+  return html`<div class="field"><label for="spreadsheet">${exports.spreadsheet}</label>
 <select id="spreadsheet" name="${PARAMETER}">${options(
-    SPREADSHEET_NAMES.map((name) => [name, TEXTS[name]]),
+    SPREADSHEET_NAMES.map((name) => [name, exports.spreadsheets[name]]),
     usual(c),
   )}</select></div>`;
 }

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import type { Words } from '../../domain/language/en.ts';
 import type { Clock } from '../../domain/ports.ts';
 
 /** The least recently used beyond these are forgotten. The option `max` would take their memory, and 7 ms, at once. */
@@ -123,12 +124,11 @@ export function changeThrottle(clock: Clock): ChangeThrottle {
 }
 
 /** Why a change is refused with 429. */
-export function tooManyChanges(seconds: number): string {
-  const megabytes = CHANGED_BYTES / (1 << 20);
-  return `The people and tokens of this company have made changes of ${megabytes} MiB within an hour. ${waitText(seconds)}`;
+export function tooManyChanges(words: Words, seconds: number): string {
+  return words.errors.tooManyChanges({ megabytes: CHANGED_BYTES / (1 << 20), wait: waitText(words, seconds) });
 }
 
 /** When to try again, as a sentence. */
-export function waitText(seconds: number): string {
-  return `Try again in ${seconds <= 60 ? '1 minute' : `${Math.ceil(seconds / 60)} minutes`}.`;
+export function waitText({ errors }: Words, seconds: number): string {
+  return errors.wait(Math.max(1, Math.ceil(seconds / 60)));
 }

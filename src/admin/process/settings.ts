@@ -1,4 +1,5 @@
-import type { FactorPolicy } from '../../operations/second-factor.ts';
+import type { FactorPolicy } from '../../operations/people/second-factor.ts';
+import type { BrandSettings } from './brand.ts';
 
 /** The settings that the gateway sends to the pages' process: plain JSON over their private channel. */
 export interface PagesSettings {
@@ -28,6 +29,7 @@ export interface PagesSettings {
   readonly isSecure: boolean;
   readonly oidc: OidcSettings | null;
   readonly secondFactor: FactorPolicy;
+  readonly brand: BrandSettings;
   /** How invitations are sent by e-mail; null: links are copied only. */
   readonly mail: { readonly url: string; readonly from: string } | null;
 }
@@ -36,6 +38,10 @@ export interface OidcSettings {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string | null;
+  /** What is asked for, with spaces between; "openid" is among it. */
+  readonly scope: string;
+  /** The claim with a person's groups: its name, or a path with dots; null: groups are not read. */
+  readonly groupsClaim: string | null;
 }
 
 /** The messages of the pages' process to the gateway: the port it listens on, and lines of its log. */

@@ -1,11 +1,6 @@
 import { readPassword, verifyPassword } from '../../domain/password.ts';
-import {
-  deleteSessionsOf,
-  endSession,
-  type ListedSession,
-  listSessions,
-  type SecondFactor,
-} from '../../store/people/session.ts';
+import { partsOfBrowser } from '../../domain/text/browser-name.ts';
+import { deleteSessionsOf, endSession, type ListedSession, listSessions } from '../../store/people/session.ts';
 import { findUser } from '../../store/people/user.ts';
 import { replacePassword } from '../operator/user.ts';
 import { change, clientOf, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
@@ -26,88 +21,80 @@ export const accountRoutes: readonly Route[] = [
   { method: 'POST', path: '/sign-out', action: 'account.use', lacking: ['code', 'setup'], handle: signOut },
 ];
 
-const FACTORS: Readonly<Record<SecondFactor, string>> = {
-  code: 'password and code',
-  provider: 'your organisation',
-};
-
 function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
-  const company =
-    user.company_name === null
-      ? '.'
-      : html` of <strong>${user.company_name}</strong>. When you leave it, another of its owners, or the operator of this service, removes this account.`;
-  const body = html`<h1>Your account</h1>
-<p class="lead">${user.email}, ${user.role}${company}</p>
-${
-  user.role === 'member'
-    ? html`<p class="empty">Keys, usage and settings are for owners and administrators of your company. There is nothing else for you to do here.</p>`
-    : ''
-}
+  const { account, roles, sessions, signIn } = c.var.format.words;
+  const company = user.company_name === null ? '.' : account.of(html`<strong>${user.company_name}</strong>`);
+  const body = html`<h1>${account.title}</h1>
+<p class="lead">${account.lead({ email: user.email, role: roles[user.role] })}${company}</p>
+${user.role === 'member' ? html`<p class="empty">${account.member}</p>` : ''}
 ${
   user.has_password
-    ? html`<section class="card"><h2>Change your password</h2>${state.summary}
+    ? html`<section class="card"><h2>${account.change}</h2>${state.summary}
 <form method="post" action="/account/password" class="stack">${csrfInput(c)}
-${field(state, { name: 'current', label: 'Current password', type: 'password', required: true, autocomplete: 'current-password' })}
-${field(state, { name: 'new', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. A few random words make a good one.' })}
-<div class="actions"><button class="primary">Change password</button></div></form></section>`
-    : html`<p class="empty">You sign in with your organisation; there is no password to change here.</p>`
+${field(state, { name: 'current', label: account.current, type: 'password', required: true, autocomplete: 'current-password' })}
+${field(state, { name: 'new', label: account.new, type: 'password', required: true, autocomplete: 'new-password', hint: signIn.passwordHint })}
+<div class="actions"><button class="primary">${account.button}</button></div></form></section>`
+    : html`<p class="empty">${account.organisation}</p>`
 }
 ${user.has_password ? factorCard(c) : ''}
-<section class="card"><h2>Where you are signed in</h2><p>The browsers in which you are signed in now, and how to end that.</p>
-<div class="actions"><a class="button" href="/account/sessions">Your sessions</a></div></section>
+<section class="card"><h2>${sessions.where}</h2><p>${sessions.text}</p>
+<div class="actions"><a class="button" href="/account/sessions">${sessions.title}</a></div></section>
 ${keptCard(c)}`;
-  return page(c, 'Your account', body);
+  return page(c, account.title, body);
 }
 
 function factorCard(c: PageContext): Html {
   const { second_factor_since: since } = c.var.session.user;
-  const text =
-    since === null
-      ? html`Signing in asks for your password alone. With a second factor it asks for a code of an app on your phone too, so that the password is of no use to a thief.`
-      : html`Signing in asks for a code of your app too, since ${c.var.format.instant(since)}.`;
-  return html`<section class="card"><h2>Second factor</h2><p>${text}</p>
-<div class="actions"><a class="button" href="/account/second-factor">${since === null ? 'Set up a second factor' : 'Second factor and recovery codes'}</a></div></section>`;
+  const { secondFactor } = c.var.format.words;
+  const text = since === null ? secondFactor.offText : secondFactor.onText(c.var.format.instant(since));
+  return html`<section class="card"><h2>${secondFactor.title}</h2><p>${text}</p>
+<div class="actions"><a class="button" href="/account/second-factor">${since === null ? secondFactor.setUpLink : secondFactor.manageLink}</a></div></section>`;
 }
 
 function keptCard(c: PageContext): Html {
   const { company_id: company } = c.var.session.user;
-  return html`<section class="card"><h2>What is kept about you</h2>
-<p>Your address, your role and what you changed are kept; nothing of what you ask models is.</p>
-<div class="actions">${company === null ? '' : html`<a class="button" href="/companies/${company}/kept">What is kept, and how long</a> `}<a class="button quiet" href="/account/erasure">Ask to be erased…</a></div></section>`;
+  const { erasure } = c.var.format.words;
+  return html`<section class="card"><h2>${erasure.ofYou}</h2>
+<p>${erasure.ofYouText}</p>
+<div class="actions">${company === null ? '' : html`<a class="button" href="/companies/${company}/kept">${erasure.what}</a> `}<a class="button quiet" href="/account/erasure">${erasure.askLink}</a></div></section>`;
 }
 
 /** The live sessions of the user. */
 async function sessionsPage(c: PageContext): Promise<Response> {
   const { format, session } = c.var;
+  const { account, frame, sessions: words } = format.words;
   const sessions = await read(c, (sql) => listSessions(sql, session.user.user_id, session.digest));
-  const cells = {
-    Browser: ({ browser, is_own }: ListedSession) =>
-      html`${browser ?? 'A browser that is not known'}${is_own ? html` ${badge('good', 'this one')}` : ''}`,
-    Began: ({ created_at }: ListedSession) => format.instant(created_at),
-    'Last used': ({ last_seen_at, is_own }: ListedSession) => (is_own ? 'now' : format.ago(last_seen_at)),
-    'Signed in by': ({ second_factor }: ListedSession) =>
-      second_factor === null
-        ? session.user.second_factor_since === null
-          ? 'password'
-          : 'password; waits for a code'
-        : FACTORS[second_factor],
-    Actions: ({ id, browser, is_own }: ListedSession) =>
-      is_own
-        ? muted('sign out above')
-        : html`<form method="post" action="/account/sessions/${id}/sign-out" class="inline">${csrfInput(c)}<button class="quiet">Sign out<span class="sr"> of ${browser ?? 'a browser that is not known'}</span></button></form>`,
+  const named = (browser: string | null) => {
+    const known = browser === null ? null : partsOfBrowser(browser);
+    return known === null ? (browser ?? words.unknown) : words.on(known);
   };
-  const body = html`<h1>Your sessions</h1>
-<p class="lead">A session ends after two hours without use, and after twelve hours. The address of your computer is not kept.</p>
-${table('Sessions', sessions, { cells }, true)}
+  const by = ({ second_factor }: ListedSession) => {
+    if (second_factor !== null) return words[second_factor];
+    return session.user.second_factor_since === null ? words.password : words.waits;
+  };
+  const cells = {
+    [words.browser]: ({ browser, is_own }: ListedSession) =>
+      html`${named(browser)}${is_own ? html` ${badge('good', words.own)}` : ''}`,
+    [words.began]: ({ created_at }: ListedSession) => format.instant(created_at),
+    [words.used]: ({ last_seen_at, is_own }: ListedSession) => (is_own ? words.now : format.ago(last_seen_at)),
+    [words.by]: by,
+    [frame.actions]: ({ id, browser, is_own }: ListedSession) =>
+      is_own
+        ? muted(words.above)
+        : html`<form method="post" action="/account/sessions/${id}/sign-out" class="inline">${csrfInput(c)}<button class="quiet">${words.end}<span class="sr">${words.endOf(named(browser))}</span></button></form>`,
+  };
+  const body = html`<h1>${words.title}</h1>
+<p class="lead">${words.lead}</p>
+${table(words.caption, sessions, { cells }, true)}
 ${
   sessions.length > 1
-    ? html`<form method="post" action="/account/sessions/sign-out-others" class="actions">${csrfInput(c)}<button class="danger">Sign out of all others</button></form>`
+    ? html`<form method="post" action="/account/sessions/sign-out-others" class="actions">${csrfInput(c)}<button class="danger">${words.others}</button></form>`
     : ''
 }
-<p><a href="/account">Your account</a></p>`;
-  return page(c, 'Your sessions', body);
+<p><a href="/account">${account.title}</a></p>`;
+  return page(c, words.title, body);
 }
 
 async function endOne(c: PageContext): Promise<Response> {
@@ -135,19 +122,20 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
  */
 export async function checkPassword(c: PageContext, form: Form): Promise<string> {
   const { email } = c.var.session.user;
+  const { account } = form.words;
   const current = form.required('current', (text) => text);
   form.check();
   // as at sign-in: nobody may use an open session to guess the password
   const attempt = c.var.services.attempts(clientOf(c), email, await knownBrowser(c, email));
   const seconds = attempt.closedFor();
-  if (seconds > 0) form.refuse('current', `was wrong too often. ${waitText(seconds)}`);
+  if (seconds > 0) form.refuse('current', account.wrongTooOften(waitText(form.words, seconds)));
   form.check();
   attempt.count();
   const hash = await hashIfRight(c, email, current).catch((error: Error) => {
     attempt.forgive(); // the failure is ours
     throw error;
   });
-  if (hash === null) form.refuse('current', 'is wrong.');
+  if (hash === null) form.refuse('current', account.wrong);
   form.check();
   attempt.forgive();
   return hash as string;

@@ -1,6 +1,7 @@
 import { Hono } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { CONFIRM_PATH, STOP_PATH } from '../../domain/text/alert.ts';
+import { CONFIRM_PATH, STOP_PATH } from '../../domain/event.ts';
+import type { Parts } from '../../domain/language/words.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { confirmReceiver, findAsked, findOutsider, removeReceiver } from '../../store/people/alert-receiver.ts';
 import { UUID_IN_PATH } from '../api/serve.ts';
@@ -44,7 +45,8 @@ async function found(
   const seconds = attempt.closedFor();
   if (seconds > 0) {
     c.header('retry-after', String(seconds));
-    return notice(c, 'Too many attempts', waitText(seconds), 429);
+    const { words } = c.var.format;
+    return notice(c, words.invitation.tooMany, waitText(words, seconds), 429);
   }
   const receiver = await db.run(READ_MS, (sql) => find(sql, secret));
   if (receiver !== null) return answer(receiver);
@@ -53,40 +55,52 @@ async function found(
 }
 
 function ended(c: PageContext): Promise<Response> {
-  return notice(c, 'This link has ended', 'It was used already, or its time is over.', 404);
+  const { alerts } = c.var.format.words;
+  return notice(c, alerts.ended, alerts.endedText, 404);
 }
 
-function notice(c: PageContext, title: string, text: Html | string, status?: ContentfulStatusCode): Promise<Response> {
+function notice(
+  c: PageContext,
+  title: string,
+  text: Html | string | Parts,
+  status?: ContentfulStatusCode,
+): Promise<Response> {
   return plainPage(c, title, html`<div class="narrow"><h1>${title}</h1><p>${text}</p></div>`, status);
 }
 
-function confirmPage(c: PageContext, { email, company_name }: Receiver): Promise<Response> {
-  const body = html`<div class="narrow"><h1>Budget alerts of ${company_name}</h1>
-<p>${company_name} wants to tell <strong>${email}</strong> by e-mail when a part of a monthly budget is used. Each message has a link that ends it.</p>
-<form method="post" action="${c.req.path}" class="card"><button class="primary">Send them to me</button></form>
-<p class="hint">If you do not want them, close this page: nothing is sent then.</p></div>`;
-  return plainPage(c, 'Budget alerts', body);
+/** Company and address, as texts of the pages name them. */
+function named({ email, company_name: company }: Receiver) {
+  return { company, email: html`<strong>${email}</strong>` };
 }
 
-async function agree(c: PageContext, { email, company_name }: Receiver): Promise<Response> {
+function confirmPage(c: PageContext, receiver: Receiver): Promise<Response> {
+  const { alerts } = c.var.format.words;
+  const body = html`<div class="narrow"><h1>${alerts.of(receiver.company_name)}</h1>
+<p>${alerts.wants(named(receiver))}</p>
+<form method="post" action="${c.req.path}" class="card"><button class="primary">${alerts.agree}</button></form>
+<p class="hint">${alerts.agreeHint}</p></div>`;
+  return plainPage(c, alerts.title, body);
+}
+
+async function agree(c: PageContext, receiver: Receiver): Promise<Response> {
+  const { alerts } = c.var.format.words;
   const token = c.req.param('token') as string;
-  const hasAgreed = await actingAs(c.var.services.db, email as string, WRITE_MS, (sql) => confirmReceiver(sql, token));
-  if (!hasAgreed) return ended(c);
-  return notice(c, 'You get the budget alerts', html`${company_name} tells <strong>${email}</strong> from now on.`);
+  const by = receiver.email as string;
+  const hasAgreed = await actingAs(c.var.services.db, by, WRITE_MS, (sql) => confirmReceiver(sql, token));
+  return hasAgreed ? notice(c, alerts.willTell, alerts.tells(named(receiver))) : ended(c);
 }
 
-function stopPage(c: PageContext, { email, company_name }: Receiver): Promise<Response> {
-  const body = html`<div class="narrow"><h1>No more budget alerts?</h1>
-<p><strong>${email}</strong> gets the budget alerts of ${company_name}.</p>
-<form method="post" action="${c.req.path}" class="card"><button class="primary">Send no more</button></form></div>`;
-  return plainPage(c, 'No more budget alerts', body);
+function stopPage(c: PageContext, receiver: Receiver): Promise<Response> {
+  const { alerts } = c.var.format.words;
+  const body = html`<div class="narrow"><h1>${alerts.noMore}</h1>
+<p>${alerts.gets(named(receiver))}</p>
+<form method="post" action="${c.req.path}" class="card"><button class="primary">${alerts.stop}</button></form></div>`;
+  return plainPage(c, alerts.noMore, body);
 }
 
-async function stopAlerts(c: PageContext, { id, email, company_id, company_name }: Receiver): Promise<Response> {
+async function stopAlerts(c: PageContext, receiver: Receiver): Promise<Response> {
+  const { alerts } = c.var.format.words;
+  const { id, email, company_id } = receiver;
   await actingAs(c.var.services.db, email as string, WRITE_MS, (sql) => removeReceiver(sql, company_id, id));
-  return notice(
-    c,
-    'No more is sent',
-    html`${company_name} sends no budget alerts to <strong>${email}</strong> any more.`,
-  );
+  return notice(c, alerts.stopped, alerts.stops(named(receiver)));
 }

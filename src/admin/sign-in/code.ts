@@ -1,5 +1,6 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { type Lack, lackOf, takeCode } from '../../operations/second-factor.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { type Lack, lackOf, takeCode } from '../../operations/people/second-factor.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { tellOfFactor } from '../company/mail.ts';
 import { clientOf, type PageContext } from '../page/context.ts';
@@ -21,11 +22,24 @@ export function lackOfSession(c: PageContext, { user }: Pick<Session, 'user'>): 
   return lackOf(user, c.var.services.secondFactor);
 }
 
+/** A field for a code of the app. */
+export function codeField(state: FormState, words: Words['secondFactor'], required: boolean): Html {
+  return field(state, {
+    name: CODE,
+    label: words.code,
+    required,
+    autocomplete: 'one-time-code',
+    inputmode: 'numeric',
+    secret: true,
+    hint: words.codeHint,
+  });
+}
+
 /** Fields for a code of the app or a recovery code. */
-export function codeFields(state: FormState): Html {
-  return html`${field(state, { name: CODE, label: 'Code of your app', autocomplete: 'one-time-code', inputmode: 'numeric', secret: true, hint: 'Six digits, which change every half a minute.' })}
-<details><summary>I cannot use my app</summary>
-${field(state, { name: RECOVERY, label: 'Recovery code', secret: true, hint: 'One of those that you kept when you set the second factor up. Each works once.' })}</details>`;
+export function codeFields(state: FormState, words: Words['secondFactor']): Html {
+  return html`${codeField(state, words, false)}
+<details><summary>${words.cannotUse}</summary>
+${field(state, { name: RECOVERY, label: words.recovery, secret: true, hint: words.recoveryHint })}</details>`;
 }
 
 /** Why a code was not taken. */
@@ -37,15 +51,16 @@ interface CodeRefused {
 /** Takes the code in a form, for whoever is half or wholly signed in. Attempts are limited, whoever makes them. */
 async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<CodeRefused | null> {
   const { attempts, clock, db, secondFactor } = c.var.services;
+  const { words } = form;
   const code = form.values.get(CODE) ?? '';
   const text = code || (form.values.get(RECOVERY) ?? '');
-  if (text.trim() === '') return { status: 422, message: 'Type the code of your app, or a recovery code.' };
+  if (text.trim() === '') return { status: 422, message: words.secondFactor.typeOne };
   // apart: who cannot use the app any more has tried before
   const attempt = attempts(clientOf(c), `${code === '' ? 'recovery' : 'code'} ${user.email}`);
   const seconds = attempt.closedFor();
   if (seconds > 0) {
     c.header('retry-after', String(seconds));
-    return { status: 429, message: `Too many attempts. ${waitText(seconds)}` };
+    return { status: 429, message: words.signIn.tooMany(waitText(words, seconds)) };
   }
   attempt.count();
   const { refusal, notice } = await actingAs(db, user.email, CODE_MS, (sql) =>
@@ -54,8 +69,8 @@ async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<C
     attempt.forgive(); // the failure is ours
     throw error;
   });
-  if (notice !== null) tellOfFactor(c, user.email, notice);
-  if (refusal !== null) return { status: 401, message: refusal };
+  if (notice !== null) tellOfFactor(c, user, notice);
+  if (refusal !== null) return { status: 401, message: refusal.in(words.refusals) };
   attempt.forgive();
   return null;
 }
@@ -72,7 +87,7 @@ export async function giveCode(c: PageContext, session: Session, form: Form): Pr
   const refused = await tryCode(c, session, form);
   if (refused !== null) return refused;
   const raised = await c.var.services.sessions.raise(c, session);
-  return raised ?? { status: 401, message: 'Your session ended. Sign in again.' };
+  return raised ?? { status: 401, message: form.words.secondFactor.ended };
 }
 
 /** The page that asks for the code after the password. */
@@ -81,7 +96,7 @@ export async function openCode(c: PageContext): Promise<Response> {
   const next = c.req.query('next') ?? '';
   if (session === null) return c.redirect(next === '' ? '/sign-in' : `/sign-in?${new URLSearchParams({ next })}`, 303);
   if (lackOfSession(c, session) !== 'code') return c.redirect(localAddress(next), 303);
-  return codePage(c, session, new Form(new URLSearchParams({ next }), '/sign-in/code'));
+  return codePage(c, session, new Form(new URLSearchParams({ next }), '/sign-in/code', c.var.format.language));
 }
 
 export async function codeSent(c: PageContext): Promise<Response> {
@@ -102,21 +117,22 @@ export async function codeSent(c: PageContext): Promise<Response> {
 
 function codePage(c: PageContext, session: Session, form: Form, status?: ContentfulStatusCode): Promise<Response> {
   const state = formState(form, '/sign-in/code');
-  const body = html`<div class="narrow"><h1>Second factor</h1>
-<p>You are signing in as <strong>${session.user.email}</strong>.</p>
+  const words = c.var.format.words.secondFactor;
+  const body = html`<div class="narrow"><h1>${words.title}</h1>
+<p>${words.as(html`<strong>${session.user.email}</strong>`)}</p>
 ${state.summary}
 <form method="post" action="/sign-in/code" class="card stack">
 <input type="hidden" name="next" value="${state.value('next', '')}">
-${codeFields(state)}
-<button class="primary">Go on</button>
+${codeFields(state, words)}
+<button class="primary">${words.goOn}</button>
 </form>
-${signOutForm(session)}
-<p class="hint">No app and no recovery code? The operator of this service takes the second factor away once you have shown who you are.</p>
+${signOutForm(session, words)}
+<p class="hint">${words.lost}</p>
 </div>`;
-  return plainPage(c, 'Second factor', body, status);
+  return plainPage(c, words.title, body, status);
 }
 
 /** For pages that a session is led to which is not let in. */
-export function signOutForm({ csrf }: Pick<Session, 'csrf'>): Html {
-  return html`<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="${csrf}"><button class="quiet">Sign in as somebody else</button></form>`;
+export function signOutForm({ csrf }: Pick<Session, 'csrf'>, words: Words['secondFactor']): Html {
+  return html`<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="${csrf}"><button class="quiet">${words.somebodyElse}</button></form>`;
 }

@@ -26,7 +26,9 @@ const WRITE_MS = 5000;
 export function invitationRoutes(): Hono<PageEnv> {
   const app = new Hono<PageEnv>();
   const path = `${INVITATION_PATH}:token{[\\w-]{43}}`;
-  app.get(path, (c) => opened(c, (invitation) => invitationPage(c, invitation, new Form())));
+  app.get(path, (c) =>
+    opened(c, (invitation) => invitationPage(c, invitation, new Form(undefined, null, c.var.format.language))),
+  );
   app.post(path, (c) => opened(c, (invitation) => accept(c, invitation)));
   app.all(`${INVITATION_PATH}*`, (c) => c.notFound());
   return app;
@@ -48,7 +50,8 @@ async function opened(c: PageContext, answer: (invitation: Invitation) => Promis
   const seconds = attempt.closedFor();
   if (seconds > 0) {
     c.header('retry-after', String(seconds));
-    return notice(c, 429, 'Too many attempts', waitText(seconds));
+    const { words } = c.var.format;
+    return notice(c, 429, words.invitation.tooMany, waitText(words, seconds));
   }
   const invitation = await db.run(READ_MS, (sql) => findInvitation(sql, token));
   if (invitation !== null) return answer(invitation);
@@ -58,11 +61,12 @@ async function opened(c: PageContext, answer: (invitation: Invitation) => Promis
 
 /** One answer for links that were used, withdrawn or renewed, whose time is over, or that never were any. */
 function ended(c: PageContext): Promise<Response> {
-  return notice(c, 404, 'This invitation has ended', 'Ask whoever invited you for a new link.');
+  const { invitation } = c.var.format.words;
+  return notice(c, 404, invitation.ended, invitation.ask);
 }
 
 function notice(c: PageContext, status: ContentfulStatusCode, title: string, text: string): Promise<Response> {
-  const body = html`<div class="narrow"><h1>${title}</h1><p>${text}</p><p><a href="/sign-in">Sign in</a></p></div>`;
+  const body = html`<div class="narrow"><h1>${title}</h1><p>${text}</p><p><a href="/sign-in">${c.var.format.words.signIn.title}</a></p></div>`;
   return plainPage(c, title, body, status);
 }
 
@@ -70,16 +74,17 @@ function invitationPage(c: PageContext, invitation: Invitation, form: Form, stat
   const { oidc } = c.var.services;
   const { email, role, company_name } = invitation;
   const state = formState(form, c.req.path);
-  const body = html`<div class="narrow"><h1>Join ${company_name}</h1>
-<p class="lead">You are invited as ${role}. You will sign in as <strong>${email}</strong>.</p>
+  const { invitation: words, signIn, roles } = c.var.format.words;
+  const body = html`<div class="narrow"><h1>${words.join(company_name)}</h1>
+<p class="lead">${words.lead({ role: roles[role], email: html`<strong>${email}</strong>` })}</p>
 ${state.summary}
 <form method="post" action="${c.req.path}" class="card stack">
-${field(state, { name: 'password', label: 'Password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. A few random words make a good one.' })}
-<button class="primary">Join</button>
+${field(state, { name: 'password', label: signIn.password, type: 'password', required: true, autocomplete: 'new-password', hint: signIn.passwordHint })}
+<button class="primary">${words.button}</button>
 </form>
-${oidc !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc?invitation=${tokenOf(c)}">Sign in with your organisation</a></p>` : ''}
+${oidc !== null ? html`<p class="or">${signIn.or}</p><p><a class="button wide" href="/sign-in/oidc?invitation=${tokenOf(c)}">${signIn.withOrganisation}</a></p>` : ''}
 </div>`;
-  return plainPage(c, 'Invitation', body, status);
+  return plainPage(c, words.title, body, status);
 }
 
 async function accept(c: PageContext, invitation: Invitation): Promise<Response> {

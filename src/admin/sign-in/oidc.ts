@@ -3,8 +3,10 @@ import { deleteCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import * as client from 'openid-client';
 import { reasonOf } from '../../log.ts';
+import type { ToldGroups } from '../../operations/group.ts';
 import { cookieOptions } from '../page/session.ts';
 import type { OidcSettings } from '../process/settings.ts';
+import { readGroups, tellsGroups } from './group-claim.ts';
 
 const CALLBACK = '/sign-in/oidc/callback';
 const COOKIE = 'tollgate-oidc';
@@ -17,6 +19,8 @@ const MOST_BODY = 65_536;
 interface AddressClaims {
   readonly email?: unknown;
   readonly email_verified?: unknown;
+  /** Entra's own, in place of email_verified, which it never tells: the owner of the address's domain is verified. */
+  readonly xms_edov?: unknown;
 }
 
 interface FinishedAttempt {
@@ -24,6 +28,8 @@ interface FinishedAttempt {
   readonly email: string | null;
   /** Why there is no address; empty where there is one. */
   readonly lack: string;
+  /** null: they are not read. */
+  readonly groups: ToldGroups | null;
   readonly next: string;
   readonly invitation: string;
 }
@@ -58,7 +64,7 @@ export class Oidc {
     const nonce = client.randomNonce();
     const to = client.buildAuthorizationUrl(provider, {
       redirect_uri: new URL(CALLBACK, this.#origin).href,
-      scope: 'openid email',
+      scope: this.#settings.scope,
       code_challenge: await client.calculatePKCECodeChallenge(verifier),
       code_challenge_method: 'S256',
       state,
@@ -71,7 +77,7 @@ export class Oidc {
 
   /**
    * Ends an attempt and removes its cookie.
-   * @returns the address that the provider confirms, and the values given to `begin`
+   * @returns the address that the provider confirms, the groups, and the values given to `begin`
    * @throws Error when this browser began no such attempt, or the provider refuses
    */
   async finish(c: Context): Promise<FinishedAttempt> {
@@ -87,17 +93,20 @@ export class Oidc {
       idTokenExpected: true,
     });
     const claims = tokens.claims();
-    const isWhole = claims?.email !== undefined && claims.email_verified !== undefined;
-    const isAsked = !isWhole && claims !== undefined && provider.serverMetadata().userinfo_endpoint !== undefined;
+    const token: AddressClaims & object = { ...(claims as object) };
+    const { groupsClaim } = this.#settings;
+    const isWhole = token.email !== undefined && (token.email_verified ?? token.xms_edov) !== undefined;
+    const hasGroups = groupsClaim === null || tellsGroups(token, groupsClaim);
+    const isThere = claims !== undefined && provider.serverMetadata().userinfo_endpoint !== undefined;
+    const userinfo: AddressClaims | null =
+      isThere && !(isWhole && hasGroups) ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub) : null;
     // of one source: an address of the one is not confirmed by the other
-    const told: Record<string, unknown> = isAsked
-      ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
-      : { ...claims };
-    const address: AddressClaims = { email: told.email, email_verified: told.email_verified };
-    const lack = lackOf(address, isAsked ? 'userinfo' : 'the identity token');
+    const address = isWhole ? token : (userinfo ?? token);
+    const lack = lackOf(address, address === token ? 'the identity token' : 'userinfo');
     // the sign of kelvin becomes a k, which would be somebody else's address
     const email = lack === '' ? (address.email as string).replaceAll('\u212a', '\ufffd').toLowerCase() : null;
-    return { email, lack, next: Buffer.from(next, 'base64url').toString(), invitation };
+    const groups = groupsClaim === null ? null : readGroups(hasGroups ? token : (userinfo ?? token), groupsClaim);
+    return { email, lack, groups, next: Buffer.from(next, 'base64url').toString(), invitation };
   }
 
   /** The provider's configuration: fetched once, and again after a failure. */
@@ -133,10 +142,14 @@ function authenticationBy(secret: string): client.ClientAuth {
   };
 }
 
+/** A boolean by its description; tokens have it in these forms too. */
+const ENTRAS_YES: readonly unknown[] = [true, 1, '1', 'true'];
+
 /** Why an address does not count; empty where it does. */
-function lackOf({ email, email_verified }: AddressClaims, source: string): string {
+function lackOf({ email, email_verified, xms_edov }: AddressClaims, source: string): string {
   if (typeof email !== 'string') return `the provider tells no e-mail address in ${source}`;
-  return email_verified === true ? '' : `the provider does not say email_verified: true in ${source}`;
+  const isVerified = email_verified === undefined ? ENTRAS_YES.includes(xms_edov) : email_verified === true;
+  return isVerified ? '' : `the provider does not say email_verified: true in ${source}`;
 }
 
 /**

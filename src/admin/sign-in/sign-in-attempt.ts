@@ -8,7 +8,6 @@ import { blockOf, waitText } from '../page/throttle.ts';
 import { knownBrowser, rememberBrowser } from './known-browser.ts';
 
 const READ_MS = 2000;
-const WRONG = 'The e-mail address or the password is wrong.';
 
 /** Why nobody was signed in. */
 interface NotSignedIn {
@@ -22,18 +21,19 @@ interface NotSignedIn {
  */
 export async function passwordSignIn(c: PageContext, typed: string, password: string): Promise<Session | NotSignedIn> {
   const email = typed.trim().toLowerCase().slice(0, 254);
+  const { words } = c.var.format;
   const browser = await knownBrowser(c, email);
   const attempt = c.var.services.attempts(clientOf(c), email, browser);
   const seconds = attempt.closedFor();
   if (seconds > 0) {
     c.header('retry-after', String(seconds));
-    return { status: 429, message: `Too many attempts. ${waitText(seconds)}` };
+    return { status: 429, message: words.signIn.tooMany(waitText(words, seconds)) };
   }
   attempt.count();
   try {
     const user = await findByPassword(c, email, password, browser);
     const session = user && (await c.var.services.sessions.begin(c, user.id, { hash: user.password_hash }));
-    if (session === null) return { status: 401, message: WRONG };
+    if (session === null) return { status: 401, message: words.signIn.wrong };
     attempt.forgive();
     if (user?.password_hash) rememberBrowser(c, user.password_hash);
     return session;
@@ -41,7 +41,7 @@ export async function passwordSignIn(c: PageContext, typed: string, password: st
     attempt.forgive(); // the failure is ours, not the user's
     if (!(error instanceof Busy)) throw error;
     c.header('retry-after', '5');
-    return { status: 503, message: 'Too many people are signing in. Try again in a moment.' };
+    return { status: 503, message: words.signIn.busy };
   }
 }
 

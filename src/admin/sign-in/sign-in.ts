@@ -1,9 +1,15 @@
 import { Hono } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import { NO_OPERATOR } from '../../domain/text/overview.ts';
+import { FieldError, readEmail } from '../../domain/field.ts';
+import { refusal } from '../../domain/input/refusal.ts';
+import { changeText } from '../../domain/language/refusal-text.ts';
+import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { NO_OPERATOR } from '../../domain/text/start-notice.ts';
+import { signInByProvider } from '../../operations/group.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { acceptInvitation, findInvitation } from '../../store/people/invitation.ts';
+import { deleteSessionsOf } from '../../store/people/session.ts';
 import { findUser, hasOperator } from '../../store/people/user.ts';
 import type { PageContext, PageEnv, PageServices } from '../page/context.ts';
 import { field, formState } from '../page/field.ts';
@@ -19,16 +25,13 @@ import { passwordSignIn } from './sign-in-attempt.ts';
 const MAX_FORM_BYTES = 8192;
 const READ_MS = 2000;
 const WRITE_MS = 5000;
-const UNKNOWN = 'The identity provider knows you, but there is no account for your verified e-mail address here.';
-const UNCONFIRMED =
-  'The identity provider knows you, but confirms no e-mail address of yours. The log of this service says what it lacks.';
 
 /** The sign-in page, for a password and for OpenID Connect. It leads to the address that was asked for. */
 export function signInRoutes(services: PageServices): Hono<PageEnv> {
   const app = new Hono<PageEnv>();
   app.get('/sign-in', (c) => {
     const values = new URLSearchParams({ next: c.req.query('next') ?? '' });
-    return signInPage(c, new Form(values, '/sign-in'));
+    return signInPage(c, new Form(values, '/sign-in', c.var.format.language));
   });
   app.post('/sign-in', passwordSent);
   app.get('/sign-in/code', openCode);
@@ -56,38 +59,62 @@ async function beginOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const invitation = /^[\w-]{43}$/.test(asked) ? asked : '';
   const to = await oidc.begin(c, localAddress(c.req.query('next')), invitation).catch(async (error: unknown) => {
     c.var.services.log.warn({ reason: await failureOf(error) }, 'admin: the identity provider cannot be reached');
-    const message = 'The identity provider cannot be reached. Try again, or sign in with a password.';
-    throw new HTTPException(503, { message });
+    throw new HTTPException(503, { message: c.var.format.words.signIn.providerAway });
   });
   return c.redirect(to, 303);
 }
 
 async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   const { db, log, sessions } = c.var.services;
-  const form = new Form(new URLSearchParams(), '/sign-in');
+  const { words } = c.var.format;
+  const { signIn } = words;
+  const form = new Form(new URLSearchParams(), '/sign-in', c.var.format.language);
   let found: Awaited<ReturnType<Oidc['finish']>>;
   try {
     found = await oidc.finish(c);
   } catch (error) {
     log.warn({ reason: await failureOf(error) }, 'admin: single sign-on failed');
-    return refuse(c, 401, 'Single sign-on did not succeed. Please try again.', form);
+    return refuse(c, 401, signIn.failed, form);
   }
-  const { email, lack, next, invitation } = found;
-  const user = email === null ? null : await db.run(READ_MS, (sql) => findUser(sql, email));
-  if (user === null) {
-    const joining = email === null || invitation === '' ? null : await join(c, email, invitation);
-    if (joining !== null) return joined(c, joining, 'provider');
-    log.warn({ reason: lack || 'no user has the address' }, 'admin: single sign-on found no account');
-    return refuse(c, 403, email === null ? UNCONFIRMED : UNKNOWN, form);
+  const { email, lack, groups, next, invitation } = found;
+  const nobody = (reason: string, told: string) => {
+    log.warn({ reason }, 'admin: single sign-on found no account');
+    return refuse(c, 403, told, form);
+  };
+  if (email === null) return nobody(lack, signIn.unconfirmed);
+  const present = await db.run(READ_MS, (sql) => findUser(sql, email));
+  if (present === null && !isAddress(email))
+    return nobody('no user has the address, and none can have it', refusal('noAccount').in(words.refusals));
+  const joining = present === null && invitation !== '' ? await join(c, email, invitation) : null;
+  if (joining !== null) return joined(c, joining, 'provider');
+  try {
+    const signedIn = await actingAs(db, email, WRITE_MS, (sql) => signInByProvider(sql, email, groups));
+    if (signedIn.user === null) return nobody(signedIn.reason, signedIn.told.in(words.refusals));
+    await sessions.begin(c, signedIn.user.id, { secondFactor: 'provider' });
+  } catch (error) {
+    if (!(error instanceof RefusedChange)) throw error;
+    // what the groups say cannot be done, such as in a closed company: then they give nothing
+    if (present !== null) await db.run(READ_MS, (sql) => deleteSessionsOf(sql, present.id));
+    return nobody(error.message, changeText(words, error));
   }
-  await sessions.begin(c, user.id, { secondFactor: 'provider' });
   return c.redirect(localAddress(next), 303);
+}
+
+/** Whether an account can have an address. */
+function isAddress(email: string): boolean {
+  try {
+    return readEmail(email) === email;
+  } catch (error) {
+    if (error instanceof FieldError) return false;
+    throw error;
+  }
 }
 
 /** Where single sign-on ends in a tab of its own; see kept-form.ts. */
 function donePage(c: PageContext): Promise<Response> {
-  const body = html`<div class="narrow"><h1>You are signed in</h1><p>Close this tab. In the other one, go on with what you typed.</p><p><a href="/">Or begin at the start page</a></p></div>`;
-  return plainPage(c, 'You are signed in', body);
+  const { signIn } = c.var.format.words;
+  const body = html`<div class="narrow"><h1>${signIn.done}</h1><p>${signIn.closeTab}</p><p><a href="/">${signIn.orStart}</a></p></div>`;
+  return plainPage(c, signIn.done, body);
 }
 
 /** Accepts an invitation for an address that the identity provider confirms; null when it is for another one, or has ended. */
@@ -110,17 +137,18 @@ async function signInPage(c: PageContext, form: Form, status?: ContentfulStatusC
   const isBegun = await db.run(READ_MS, hasOperator).catch(() => true); // the page itself needs no database
   const state = formState(form, '/sign-in');
   const next = state.value('next', '');
-  const body = html`<div class="narrow"><h1>Sign in</h1>
+  const { signIn } = c.var.format.words;
+  const body = html`<div class="narrow"><h1>${signIn.title}</h1>
 ${isBegun ? '' : html`<p class="notice">${NO_OPERATOR.text} Make one with the command <code>${NO_OPERATOR.command}</code></p>`}
 ${state.summary}
 <form method="post" action="/sign-in" class="card stack">
 <input type="hidden" name="next" value="${next}">
-${field(state, { name: 'email', label: 'E-mail address', type: 'email', required: true, autocomplete: 'username' })}
-${field(state, { name: 'password', label: 'Password', type: 'password', required: true, autocomplete: 'current-password' })}
-<button class="primary">Sign in</button>
+${field(state, { name: 'email', label: signIn.email, type: 'email', required: true, autocomplete: 'username' })}
+${field(state, { name: 'password', label: signIn.password, type: 'password', required: true, autocomplete: 'current-password' })}
+<button class="primary">${signIn.button}</button>
 </form>
-${oidc !== null ? html`<p class="or">or</p><p><a class="button wide" href="/sign-in/oidc${next === '' ? '' : `?${new URLSearchParams({ next })}`}">Sign in with your organisation</a></p>` : ''}
-<p class="hint">Forgot your password? The operator of this service sets a new one.</p>
+${oidc !== null ? html`<p class="or">${signIn.or}</p><p><a class="button wide" href="/sign-in/oidc${next === '' ? '' : `?${new URLSearchParams({ next })}`}">${signIn.withOrganisation}</a></p>` : ''}
+<p class="hint">${signIn.forgot}</p>
 </div>`;
-  return plainPage(c, 'Sign in', body, status);
+  return plainPage(c, signIn.title, body, status);
 }

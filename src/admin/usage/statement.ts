@@ -21,7 +21,7 @@ import {
 import { type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { CSV, nameFile } from '../page/download.ts';
 import { type Html, html } from '../page/html.ts';
-import { badge, companyHeading, emptyText, muted, page, table } from '../page/layout.ts';
+import { badge, brandMark, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { csvLinks, spreadsheetOf } from '../page/spreadsheet.ts';
 import { figureCard } from './usage-cards.ts';
 import { othersText, sumCells } from './usage-tables.ts';
@@ -42,54 +42,59 @@ type ClosedMonth = ShownMonth & { readonly stored: StoredStatement };
 /** Lines of each table, and request ids of a correction, that the page shows. */
 const MOST_SHOWN = 200;
 const MOST_IDS = 20;
-const FIGURES = ['Requests', 'Prompt tokens', 'Completion tokens', 'Cost', 'Month', 'Corrections', 'Total'];
 
 async function listPage(c: PageContext): Promise<Response> {
   const [company, { statements, open_months: open }] = await readOfCompany(c, statementsOf);
   const { format } = c.var;
   const base = `/companies/${company.id}/statements`;
+  const { statements: words } = format.words;
   const cells = {
-    Statement: ({ number, month }: StatementRow) =>
+    [words.statement]: ({ number, month }: StatementRow) =>
       html`<a href="${base}/month?month=${month}">${format.count(number)} · ${format.month(`${month}-01`)}</a>`,
-    Closed: ({ closed_at }: StatementRow) => format.instant(new Date(closed_at)),
-    Requests: ({ requests }: StatementRow) => format.count(requests),
-    Month: ({ cost_eur }: StatementRow) => format.amount(cost_eur),
-    Corrections: ({ corrections }: StatementRow) => (corrections === 0 ? muted('none') : format.count(corrections)),
-    Total: ({ total_eur }: StatementRow) => format.amount(total_eur),
-    'Came later': ({ later }: StatementRow) =>
-      later.length === 0 ? muted('nothing') : html`${later.map((each) => laterBadge(c, each))}`,
+    [words.closed]: ({ closed_at }: StatementRow) => format.instant(new Date(closed_at)),
+    [words.requests]: ({ requests }: StatementRow) => format.count(requests),
+    [words.month]: ({ cost_eur }: StatementRow) => format.amount(cost_eur),
+    [words.corrections]: ({ corrections }: StatementRow) =>
+      corrections === 0 ? muted(words.none) : format.count(corrections),
+    [words.total]: ({ total_eur }: StatementRow) => format.amount(total_eur),
+    [words.cameLater]: ({ later }: StatementRow) =>
+      later.length === 0 ? muted(words.nothing) : html`${later.map((each) => laterBadge(c, each))}`,
   };
+  const figures = [words.requests, words.month, words.corrections, words.total];
   const isCloser = may(c.var.session.user, 'statement.close', company.id);
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>Statements</h1>${isCloser ? html`<a class="button quiet" href="/companies/statements">All companies</a>` : ''}</div>
-${statements.length === 0 ? emptyText('No month of this company is closed yet.') : table('Statements', statements, { cells, figures: FIGURES }, true)}
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? html`<a class="button quiet" href="/companies/statements">${words.allCompanies}</a>` : ''}</div>
+${statements.length === 0 ? emptyText(words.noMonth) : table(words.title, statements, { cells, figures }, true)}
 ${open.length === 0 ? '' : openCard(c, base, open, isCloser)}
-<p class="muted foot">A statement covers API calls; in-app chat is not in it. What is booked for a month after it was closed becomes a correction on the next statement.</p>`;
-  return page(c, `Statements of ${company.name}`, body);
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
+  return page(c, words.of(company.name), body);
 }
 
 /** Months that wait for a statement. @param isCloser the user may close them */
 function openCard(c: PageContext, base: string, months: readonly string[], isCloser: boolean): Html {
   const { format } = c.var;
+  const { statements: words, frame } = format.words;
   const name = (month: string) => format.month(`${month}-01`);
   const cells = {
-    Month: (month: string) => html`<a href="${base}/month?month=${month}">${name(month)}</a>`,
+    [words.month]: (month: string) => html`<a href="${base}/month?month=${month}">${name(month)}</a>`,
     ...(isCloser && {
-      Actions: (month: string) =>
-        html`<a class="button" href="${base}/close?month=${month}">Close…<span class="sr"> ${name(month)}</span></a>`,
+      [frame.actions]: (month: string) =>
+        html`<a class="button" href="${base}/close?month=${month}">${words.close}<span class="sr"> ${name(month)}</span></a>`,
     }),
   };
-  return html`<section class="card"><h2>Open months</h2><p>These months are over, have calls and are not closed.</p>
-${table('Open months', months, { cells }, true)}</section>`;
+  return html`<section class="card"><h2>${words.open}</h2><p>${words.openText}</p>
+${table(words.open, months, { cells }, true)}</section>`;
 }
 
 function laterBadge(c: PageContext, { statement, requests, cost_eur }: LaterCalls): Html {
   const { format } = c.var;
-  const where = statement === null ? 'on the next one' : `on statement ${format.count(statement)}`;
+  const { statements: words } = format.words;
+  const where = statement === null ? words.onNext : words.onStatement(format.count(statement));
   return html`${badge('warn', `${calls(c, requests)}, ${format.eurFixed(cost_eur)}, ${where}`)} `;
 }
 
 function calls(c: PageContext, count: number): string {
-  return `${c.var.format.count(count)} ${count === 1 ? 'call' : 'calls'}`;
+  const { format } = c.var;
+  return format.words.statements.calls(count, format.count(count));
 }
 
 /** The statement of the month in the URL (the present one by default), or a preview of it. @throws FieldError */
@@ -105,26 +110,35 @@ async function monthPage(c: PageContext): Promise<Response> {
   const [company, { stored, statement, names }] = await readAsked(c);
   const { month, lines, corrections } = statement;
   const name = format.month(`${month}-01`);
-  const title = stored === null ? `Preview of ${name}` : `Statement ${format.count(stored.number)} · ${name}`;
+  const { statements: words } = format.words;
+  const title =
+    stored === null ? words.preview(name) : words.numbered({ number: format.count(stored.number), month: name });
   const url = `/companies/${company.id}/statements/month`;
   const { calendar, clock } = c.var.services;
   const mayClose = may(c.var.session.user, 'statement.close', company.id) && `${month}-01` < calendar.month(clock());
   const actions =
     stored === null
-      ? mayClose && html`<a class="button" href="/companies/${company.id}/statements/close?month=${month}">Close…</a>`
+      ? mayClose &&
+        html`<a class="button" href="/companies/${company.id}/statements/close?month=${month}">${words.close}</a>`
       : html`<a class="button quiet" href="${url}.json?month=${month}" download>JSON</a>${csvLinks(c, `${url}.csv?month=${month}`)}`;
-  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
-<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">Usage</a>${actions || ''}</span></div>
-${stored === null ? html`<p class="problem"><strong>This month is not closed.</strong> These are its figures so far, and not a statement.</p>` : ''}
+  const body = html`${letterhead(c)}${companyHeading(c, company)}<div class="title-row"><h1>${title}</h1>
+<span class="row-actions"><a class="button quiet" href="/companies/${company.id}/usage?month=${month}">${words.usage}</a>${actions || ''}</span></div>
+${stored === null ? html`<p class="problem">${words.notClosed((text) => html`<strong>${text}</strong>`)}</p>` : ''}
 ${figures(c, statement)}
-${lines.length === 0 ? emptyText(`No API calls in ${name}.`) : ''}
-${sums(c, 'Model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`)}
-${sums(c, 'Key', sumsBy(lines, 'key'), (id) => keyName(company.id, id, names))}
-${lines.some(({ cost_center }) => cost_center !== '') ? sums(c, 'Cost centre', sumsBy(lines, 'cost_center'), (label) => label || muted('none')) : ''}
+${lines.length === 0 ? emptyText(words.noCalls(name)) : ''}
+${sums(c, 'model', sumsBy(lines, 'model'), (slug) => html`<code>${slug}</code>`)}
+${sums(c, 'key', sumsBy(lines, 'key'), (id) => keyName(c, company.id, id, names))}
+${lines.some(({ cost_center }) => cost_center !== '') ? sums(c, 'cost_center', sumsBy(lines, 'cost_center'), (label) => label || muted(words.none)) : ''}
 ${corrections.map((correction) => correctionCard(c, correction))}
 ${stored === null ? '' : sealCard(c, statement, stored)}
-<p class="muted foot">API calls only, without in-app chat. Keys have their present names here; the sealed document has their ids. The JSON and the CSV have every line by model, key and cost centre.</p>`;
-  return page(c, `${title} of ${company.name}`, body);
+<p class="muted foot">${words.documentFoot} ${exactSwitch(c)}</p>`;
+  return page(c, words.titleOf({ title, company: company.name }), body);
+}
+
+/** Whose document it is, on paper, which has no header of the page. */
+function letterhead(c: PageContext): Html {
+  const { imprint } = c.var.services.brand;
+  return html`<p class="letterhead">${brandMark(c)}${imprint === null ? '' : html` <small>${imprint}</small>`}</p>`;
 }
 
 /** The sums of a statement or a preview. */
@@ -132,34 +146,37 @@ export function figures(c: PageContext, statement: Statement): Html {
   const { format } = c.var;
   const { cost_eur, total_eur, requests, prompt_tokens, completion_tokens, corrections } = statement;
   const late = corrections.reduce((sum, each) => sum + each.requests, 0);
+  const { statements: words, usage } = format.words;
+  const inAndOut = usage.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
   return html`<div class="figures">
-${figureCard('Total', format.amount(total_eur), late === 0 ? 'no corrections of earlier months' : html`${format.amount(cost_eur)} for this month, the rest for corrections`)}
-${figureCard('Requests', format.count(requests), late === 0 ? 'in this month' : `in this month, plus ${calls(c, late)} in corrections`)}
-${figureCard('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}</div>`;
+${figureCard(words.total, format.amount(total_eur), late === 0 ? words.noCorrections : html`${words.forMonth(format.amount(cost_eur))}`)}
+${figureCard(words.requests, format.count(requests), late === 0 ? words.inMonth : words.inMonthPlus(calls(c, late)))}
+${figureCard(usage.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}</div>`;
 }
 
 function sums(
   c: PageContext,
-  title: string,
+  by: 'model' | 'key' | 'cost_center',
   rows: ReturnType<typeof sumsBy>,
   shown: (name: string) => Html | string,
 ): Html | string {
   if (rows.length === 0) return '';
+  const { usage, tables } = c.var.format.words;
   const others = rows.slice(MOST_SHOWN);
   const rest = others.length === 0 ? [] : [{ name: null, ...sumOf(others) }];
   const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest];
   const named = (name: string | null) => (name === null ? muted(othersText(c.var.format, others.length)) : shown(name));
   const cells = {
-    [title]: ({ name }: { name: string | null }) => named(name),
+    [usage.filterNames[by]]: ({ name }: { name: string | null }) => named(name),
     ...sumCells(c.var.format),
   };
-  return table(`By ${title.toLowerCase()}`, shownRows, { cells, figures: FIGURES });
+  return table(tables.by[by], shownRows, { cells, figures: Object.keys(cells).slice(1) });
 }
 
-function keyName(company: string, id: string, names: ReadonlyMap<string, KeyName>): Html {
+function keyName(c: PageContext, company: string, id: string, names: ReadonlyMap<string, KeyName>): Html {
   const key = names.get(id);
   return key === undefined
-    ? muted(html`a deleted key <code>${id}</code>`)
+    ? muted(html`${c.var.format.words.tables.deletedKey} <code>${id}</code>`)
     : html`<a href="/companies/${company}/access/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
 }
 
@@ -167,36 +184,44 @@ function correctionCard(c: PageContext, correction: Correction): Html {
   const { format } = c.var;
   const { month, statement, lines, request_ids: ids } = correction;
   const name = format.month(`${month}-01`);
+  const { statements: words, tables } = format.words;
+  const booked = {
+    calls: calls(c, ids.length),
+    amount: format.amount(correction.cost_eur),
+    statement: format.count(statement),
+  };
+  const link = (text: string) =>
+    html`<a href="/companies/${param(c, 'company')}/statements/month?month=${month}">${text}</a>`;
   const cells = {
-    Model: ({ name }: { name: string }) => html`<code>${name}</code>`,
+    [tables.model]: ({ name }: { name: string }) => html`<code>${name}</code>`,
     ...sumCells(format),
   };
-  return html`<section class="card"><h2>Correction of ${name}</h2>
-<p>${calls(c, ids.length)}, ${format.amount(correction.cost_eur)}, booked after <a href="/companies/${param(c, 'company')}/statements/month?month=${month}">statement ${format.count(statement)}</a> was closed.</p>
-${table(`Correction of ${name} by model`, sumsBy(lines, 'model'), { cells, figures: FIGURES }, true)}
-<p class="small">Requests: ${ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`)}${ids.length > MOST_IDS ? ` and ${format.count(ids.length - MOST_IDS)} more, which are in the JSON` : ''}.</p></section>`;
+  return html`<section class="card"><h2>${words.correctionOf(name)}</h2>
+<p>${words.bookedAfter(booked, link)}</p>
+${table(words.correctionByModel(name), sumsBy(lines, 'model'), { cells, figures: Object.keys(cells).slice(1) }, true)}
+<p class="small">${words.requestIds(ids.slice(0, MOST_IDS).map((id, at) => html`${at === 0 ? '' : ', '}<code>${id}</code>`))}${ids.length > MOST_IDS ? words.moreIds(format.count(ids.length - MOST_IDS)) : ''}.</p></section>`;
 }
 
 function sealCard(c: PageContext, statement: Statement, stored: StoredStatement): Html {
   const { format } = c.var;
+  const { statements: words } = format.words;
   const checkpoint = (seals: SealCheckpoint | null) =>
     seals === null
-      ? muted('none before')
-      : html`checkpoint ${format.count(seals.checkpoint)}, <code>${seals.digest}</code>`;
+      ? muted(words.noneBefore)
+      : html`${words.checkpoint({ number: format.count(seals.checkpoint), digest: html`<code>${seals.digest}</code>` })}`;
   const facts: Readonly<Record<string, Html | string>> = {
-    Company: html`<code>${statement.company_id}</code>`,
-    'Exact total': format.eurText(statement.total_eur),
-    Closed: format.instant(new Date(stored.closed_at)),
-    Digest: html`<code>${stored.digest}</code>`,
-    'Digest of the statement before':
-      statement.previous === null ? muted('none') : html`<code>${statement.previous}</code>`,
-    'Opening seals of the ledger': checkpoint(statement.opening_seals),
-    'Closing seals of the ledger': checkpoint(statement.closing_seals),
-    'Came later':
-      stored.later.length === 0 ? muted('nothing') : html`${stored.later.map((each) => laterBadge(c, each))}`,
+    [words.company]: html`<code>${statement.company_id}</code>`,
+    [words.exactTotal]: format.eurText(statement.total_eur),
+    [words.closed]: format.instant(new Date(stored.closed_at)),
+    [words.digest]: html`<code>${stored.digest}</code>`,
+    [words.digestBefore]: statement.previous === null ? muted(words.none) : html`<code>${statement.previous}</code>`,
+    [words.openingSeals]: checkpoint(statement.opening_seals),
+    [words.closingSeals]: checkpoint(statement.closing_seals),
+    [words.cameLater]:
+      stored.later.length === 0 ? muted(words.nothing) : html`${stored.later.map((each) => laterBadge(c, each))}`,
   };
-  return html`<section class="card"><h2>Seal</h2>
-<p>The digest is the SHA-256 of the JSON file. The next statement names it.</p>
+  return html`<section class="card"><h2>${words.seal}</h2>
+<p>${words.sealText}</p>
 <dl class="facts">${Object.entries(facts).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></section>`;
 }
 

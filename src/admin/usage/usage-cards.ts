@@ -7,15 +7,17 @@ import { badge } from '../page/layout.ts';
 /** The sums of the shown calls, and the budget of the present month (spec section 5, rule 6). */
 export function usageCards(usage: UsageTotals, format: Format): Html {
   const { requests, prompt_tokens, completion_tokens, chat_cost_eur: chat } = usage;
+  const words = format.words.usage;
+  const inAndOut = words.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
   const parts =
     chat === null
-      ? 'API calls; in-app chat is counted for whole months'
-      : html`API ${format.amount(usage.api_cost_eur)} · in-app chat ${format.amount(chat)}`;
+      ? words.apiOnly
+      : html`${words.apiAndChat({ api: format.amount(usage.api_cost_eur), chat: format.amount(chat) })}`;
   return html`<div class="figures">
-${figureCard('Spent', format.amount(usage.total_cost_eur), parts)}
-${figureCard('Requests', format.count(requests), 'calls with usage in the ledger')}
-${figureCard('Tokens', format.count(prompt_tokens + completion_tokens), `${format.count(prompt_tokens)} in · ${format.count(completion_tokens)} out`)}
-<div class="card figure-card wide"><h2>Budget in ${format.month(usage.budget.month)}</h2>${budget(usage.budget, format)}
+${figureCard(words.spent, format.amount(usage.total_cost_eur), parts)}
+${figureCard(words.requests, format.count(requests), words.requestsNote)}
+${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}
+<div class="card figure-card wide"><h2>${words.budgetIn(format.month(usage.budget.month))}</h2>${budget(usage.budget, format)}
 ${forecast(usage.budget, format)}</div></div>`;
 }
 
@@ -29,20 +31,21 @@ function budget(
   { spent_eur, budget_eur, total_percent, chat_percent, forecast_percent }: BudgetState,
   format: Format,
 ): Html {
+  const words = format.words.usage;
   if (budget_eur === null || total_percent === null || chat_percent === null) {
-    return html`<p class="big">unlimited</p><p class="muted">No monthly budget is set. Spent so far: ${format.amount(spent_eur)}.</p>`;
+    return html`<p class="big">${words.unlimited}</p><p class="muted">${words.noBudget(format.amount(spent_eur))}</p>`;
   }
-  return html`<p class="big">${format.percent(total_percent)} <span class="of">of ${format.amount(budget_eur)}</span>${
-    total_percent >= 100 ? html` ${badge('bad', 'reached: calls get 402')}` : ''
+  return html`<p class="big">${format.percent(total_percent)} <span class="of">${words.ofBudget(format.amount(budget_eur))}</span>${
+    total_percent >= 100 ? html` ${badge('bad', words.reached)}` : ''
   }</p>
-${budgetBar(chat_percent, total_percent, forecast_percent)}`;
+${budgetBar(words, chat_percent, total_percent, forecast_percent)}`;
 }
 
 function forecast({ forecast_eur, forecast_percent }: BudgetState, format: Format): Html {
-  if (forecast_eur === null) return html`<p class="muted">A forecast appears from the month's third day on.</p>`;
-  const share =
-    forecast_percent === null
-      ? '.'
-      : html`, ${format.percent(forecast_percent)} of the budget.${forecast_percent > 100 ? html` ${badge('warn', 'over budget')}` : ''}`;
-  return html`<p>At this pace the month ends at about <strong>${format.amount(forecast_eur)}</strong>${share}</p>`;
+  const words = format.words.usage;
+  if (forecast_eur === null) return html`<p class="muted">${words.noForecast}</p>`;
+  const amount = html`<strong>${format.amount(forecast_eur)}</strong>`;
+  const share = forecast_percent === null ? null : format.percent(forecast_percent);
+  const isOver = forecast_percent !== null && forecast_percent > 100;
+  return html`<p>${words.forecast({ amount, share })}${isOver ? html` ${badge('warn', words.overBudget)}` : ''}</p>`;
 }

@@ -12,7 +12,7 @@ import { CSV, download, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
-import { FILTERS, type FilterName, inQuery, readUsageQuery, type UsageQuery } from './usage-query.ts';
+import { FILTERS, inQuery, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** The data of the usage page as CSV: each of its tables, and the ledger rows behind them. */
 
@@ -26,8 +26,6 @@ interface Shown {
 }
 
 interface Table {
-  /** The option on the page. */
-  readonly title: string;
   text(shown: Shown, form: CsvForm): string;
 }
 
@@ -44,9 +42,8 @@ const COUNTS: CsvColumns<Omit<UsageGroup, 'name'>> = {
 };
 
 /** The tables by their names in URLs. The lines of each add up to the sums on the page. */
-const TABLES: Readonly<Record<string, Table>> = {
+const TABLES = {
   model: {
-    title: 'model',
     text({ usage, quality, details }, form) {
       const told = new Map(details?.by_model.map((sums) => [sums.model, sums]));
       const detailed = TOKEN_DETAILS.map((each) => [each, ({ name }: UsageGroup) => told.get(name)?.[each]] as const);
@@ -56,7 +53,6 @@ const TABLES: Readonly<Record<string, Table>> = {
     },
   },
   key: {
-    title: 'key',
     text({ usage, quality }, form) {
       type Line = CompanyUsage['by_key']['lines'][number];
       const key = ({ id }: Line) => id;
@@ -65,18 +61,15 @@ const TABLES: Readonly<Record<string, Table>> = {
     },
   },
   endpoint: {
-    title: 'endpoint',
     text({ usage, quality }, form) {
       const measured = measuredBy(quality.by_endpoint, ({ name }: UsageGroup) => name);
       return csvFile({ endpoint: nameOfGroup, ...COUNTS, ...measured }, usage.by_endpoint.lines, form);
     },
   },
   cost_center: {
-    title: 'cost centre',
     text: ({ usage }, form) => csvFile({ cost_center: nameOfGroup, ...COUNTS }, usage.by_cost_center.lines, form),
   },
   time: {
-    title: 'time and model',
     text({ usage, range }, form) {
       type Line = CompanyUsage['by_time'][number];
       const columns = { [intervalOf(range)]: ({ at }: Line) => at, model: ({ model }: Line) => model };
@@ -84,7 +77,6 @@ const TABLES: Readonly<Record<string, Table>> = {
     },
   },
   ending: {
-    title: 'how calls ended',
     text({ usage }, form) {
       type Line = CompanyUsage['by_ending'][number];
       const columns = { outcome: ({ outcome }: Line) => outcome, usage_source: (line: Line) => line.usage_source };
@@ -92,15 +84,16 @@ const TABLES: Readonly<Record<string, Table>> = {
     },
   },
   total: {
-    title: 'API and in-app chat',
     text({ usage: { requests, prompt_tokens, completion_tokens, api_cost_eur, chat_cost_eur } }, form) {
       const api = { part: 'api', requests, prompt_tokens, completion_tokens, cost_eur: api_cost_eur };
       const parts: readonly Part[] = chat_cost_eur === null ? [api] : [api, { part: 'chat', cost_eur: chat_cost_eur }];
       return csvFile<Part>({ part: ({ part }) => part, ...(SUMS as CsvColumns<Partial<UsageSums>>) }, parts, form);
     },
   },
-};
-const readTable = oneOf(...Object.keys(TABLES));
+} satisfies Readonly<Record<string, Table>>;
+type TableName = keyof typeof TABLES;
+const TABLE_NAMES = Object.keys(TABLES) as readonly TableName[];
+const readTable = oneOf(...TABLE_NAMES);
 
 /** API calls, or in-app chat, of which only the cost is known. */
 type Part = Partial<UsageSums> & { readonly part: string };
@@ -120,17 +113,18 @@ function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: 
 
 /** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
 export function exportCard(c: PageContext, company: string, { range, filters }: UsageQuery): Html {
-  const set = (Object.keys(FILTERS) as FilterName[]).filter((name) => filters[name] !== null);
+  const { exports: words } = c.var.format.words;
+  const set = FILTERS.filter((name) => filters[name] !== null);
   const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inQuery(filters[name] as string)])) };
-  const choices = Object.entries(TABLES).map(([name, { title }]) => [name, title] as const);
-  return html`<section class="card" id="export"><h2>Export</h2>
+  const choices = TABLE_NAMES.map((name) => [name, words.tables[name]] as const);
+  return html`<section class="card" id="export"><h2>${words.title}</h2>
 <form method="get" action="/companies/${company}/usage.csv" class="filters">${Object.entries(kept).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
   )}
-<div class="field"><label for="by">Sums by</label><select id="by" name="by">${options(choices, 'model')}</select></div>
+<div class="field"><label for="by">${words.sumsBy}</label><select id="by" name="by">${options(choices, 'model')}</select></div>
 ${spreadsheetSelect(c)}
-<button>Export sums</button><button formaction="/companies/${company}/ledger.csv">Export ledger rows</button></form>
-<p class="small muted">CSV with exact amounts, of the days and filters above: the lines of one table, or each call.</p></section>`;
+<button>${words.sums}</button><button formaction="/companies/${company}/ledger.csv">${words.rows}</button></form>
+<p class="small muted">${words.text}</p></section>`;
 }
 
 /** One table, all its lines and exact. */
@@ -146,7 +140,7 @@ export async function downloadSums(c: PageContext): Promise<Response> {
   }));
   const name = `usage-by-${by.replace('_', '-')}-${nameOf(range)}.csv`;
   nameFile(c, { name, company: usage.company_name, type: CSV });
-  return c.body((TABLES[by] as Table).text({ usage, quality, details, range }, form));
+  return c.body(TABLES[by].text({ usage, quality, details, range }, form));
 }
 
 /** The ledger rows behind the sums. */

@@ -1,18 +1,23 @@
 import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../../domain/field.ts';
+import { refusal } from '../../domain/input/refusal.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { fieldText } from '../../domain/language/refusal-text.ts';
 import {
   addDays,
   addMonths,
   type DayRange,
   daysIn,
   isMonth,
+  rangeBefore,
   readRange,
   wholeMonth,
 } from '../../domain/text/day-range.ts';
-import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
+import { BOOKED_ENDPOINTS, endpointText } from '../../domain/text/endpoint.ts';
 import type { UsageFilters } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
 
 /** The query in the URL of a usage page: `?from=`, `&to=` or `?month=`, and filters. */
 export interface UsageQuery {
@@ -22,14 +27,14 @@ export interface UsageQuery {
   readonly form: Form;
 }
 
-/** Filters in the order of the page, with their titles. */
-export const FILTERS = { model: 'Model', key: 'Key', endpoint: 'Endpoint', cost_center: 'Cost centre' } as const;
-export type FilterName = keyof typeof FILTERS;
+/** Filters in the order of the page. */
+export const FILTERS = ['model', 'key', 'endpoint', 'cost_center'] as const;
+export type FilterName = (typeof FILTERS)[number];
 
 const READERS: Readonly<Record<FilterName, Read<string>>> = {
   model: readSlug,
   key: (text) => readUuid(text).toLowerCase(),
-  endpoint: oneOf(...Object.keys(BOOKED_ENDPOINTS)),
+  endpoint: oneOf(...BOOKED_ENDPOINTS),
   cost_center: readLabel,
 };
 
@@ -40,7 +45,7 @@ const UNLABELLED = ' ';
 export function readUsageQuery(c: PageContext): UsageQuery {
   const { calendar, clock } = c.var.services;
   const today = calendar.date(clock());
-  const form = new Form(new URLSearchParams(c.req.query()), c.req.path);
+  const form = new Form(new URLSearchParams(c.req.query()), c.req.path, c.var.format.language);
   const query = (name: string): string | null => c.req.query(name) || null; // an empty field of a form is no wish
   const month = query('month');
   const range = month === null ? rangeOf(form, today) : wholeMonth(readMonth(month));
@@ -57,6 +62,34 @@ export function readUsageQuery(c: PageContext): UsageQuery {
   return { range, filters, form };
 }
 
+/**
+ * The query of a page that compares two times: `?from=`, `&to=` and filters as above, and `before_from`, `before_to`. By
+ * default the last seven days that are over; and the days before the others, or the month before a month.
+ */
+export function readTimes(c: PageContext): { readonly query: UsageQuery; readonly before: DayRange } {
+  const asked = readUsageQuery(c);
+  const { form } = asked;
+  const today = c.var.services.calendar.date(c.var.services.clock());
+  const names = Object.keys(c.req.query());
+  const isAsked = ['month', 'from', 'to'].some((name) => names.includes(name)) && form.messages.size === 0;
+  const query = isAsked ? asked : { ...asked, range: { from: addDays(today, -7), to: addDays(today, -1) } };
+  const before = readBefore(form);
+  return { query, before: before ?? rangeBefore(query.range) };
+}
+
+/** null: none is asked for, or it is wrong. */
+function readBefore(form: Form): DayRange | null {
+  const [from, to] = [form.optional('before_from', readDay), form.optional('before_to', readDay)];
+  if (form.messages.size > 0 || (from === null && to === null)) return null;
+  try {
+    return readRange(from ?? (to as string), to ?? (from as string));
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    form.refuse('before_to', `${fieldText(form.words, error)}.`);
+    return null;
+  }
+}
+
 /** The present month where no days are asked for, and after a mistake. */
 function rangeOf(form: Form, today: string): DayRange {
   const [from, to] = [form.optional('from', readDay), form.optional('to', readDay)];
@@ -67,13 +100,13 @@ function rangeOf(form: Form, today: string): DayRange {
     return readRange(first, to === null && last < first ? first : last);
   } catch (error) {
     if (!(error instanceof FieldError)) throw error;
-    form.refuse('to', `${error.message}.`);
+    form.refuse('to', `${fieldText(form.words, error)}.`);
     return wholeMonth(today);
   }
 }
 
 function readLabel(text: string): string {
-  if (text.length > 128 || /\p{Cc}/u.test(text)) refuse('must be a cost centre', text);
+  if (text.length > 128 || /\p{Cc}/u.test(text)) refuse(refusal('costCenter'), text);
   return text.trim();
 }
 
@@ -84,7 +117,7 @@ export function queryOf(
 ): string {
   const { from, to, ...chosen } = { ...range, ...filters, ...more };
   const query = new URLSearchParams({ from, to });
-  for (const name of Object.keys(FILTERS) as FilterName[]) {
+  for (const name of FILTERS) {
     const value = chosen[name];
     if (value !== null) query.set(name, inQuery(value));
   }
@@ -102,25 +135,49 @@ export function requestsWith(query: UsageQuery, code: string): string {
   return `${requestsOf(query, {})}&code=${encodeURIComponent(code)}`;
 }
 
+/** A filter in words, where nothing more is known of it than the address tells. */
+export function filterName(words: Words, name: FilterName, value: string): string {
+  if (name === 'endpoint') return endpointText(words.endpoints, value);
+  return value || words.usage.noCostCenter;
+}
+
+/** The filters that are set, each with a link that removes it. @param addressOf the page with other filters */
+export function filterChips(
+  { filters }: UsageQuery,
+  words: Words,
+  addressOf: (more: Partial<UsageFilters>) => string,
+  textOf: (name: FilterName, value: string) => string = (name, value) => filterName(words, name, value),
+): Html | string {
+  const { filters: title, filterNames, removeFilter } = words.usage;
+  const set = FILTERS.filter((name) => filters[name] !== null);
+  if (set.length === 0) return '';
+  return html`<ul class="chips" aria-label="${title}">${set.map((name) => {
+    const text = textOf(name, filters[name] as string);
+    return html`<li><a class="chip" href="${addressOf({ [name]: null })}" aria-label="${removeFilter(`${filterNames[name]}: ${text}`)}">${filterNames[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
+  })}</ul>`;
+}
+
 /** A filter as the URL and forms have it. */
 export function inQuery(filter: string): string {
   return filter === '' ? UNLABELLED : filter;
 }
 
 /** Ranges with a name. */
-export function presets(today: string): readonly (readonly [string, DayRange])[] {
+export function presets(words: Words['usage']['presets'], today: string): readonly (readonly [string, DayRange])[] {
   const yesterday = addDays(today, -1);
   return [
-    ['Today', { from: today, to: today }],
-    ['Yesterday', { from: yesterday, to: yesterday }],
-    ['Last 7 days', { from: addDays(today, -6), to: today }],
-    ['This month', wholeMonth(today)],
-    ['Last month', wholeMonth(addMonths(today, -1))],
+    [words.today, { from: today, to: today }],
+    [words.yesterday, { from: yesterday, to: yesterday }],
+    [words.week, { from: addDays(today, -6), to: today }],
+    [words.month, wholeMonth(today)],
+    [words.lastMonth, wholeMonth(addMonths(today, -1))],
   ];
 }
 
 /** "in November 2026", "on 21 November 2026" or "from 1 – 7 November 2026". */
 export function rangeText({ from, to }: DayRange, format: Format): string {
-  if (isMonth({ from, to })) return `in ${format.month(from)}`;
-  return `${daysIn({ from, to }) === 1 ? 'on' : 'from'} ${format.range(from, to)}`;
+  const words = format.words.usage;
+  if (isMonth({ from, to })) return words.inMonth(format.month(from));
+  const range = format.range(from, to);
+  return daysIn({ from, to }) === 1 ? words.on(range) : words.from(range);
 }

@@ -1,12 +1,13 @@
-import { type DayRange, type Interval, intervalOf, intervalsIn, wholeMonth } from '../../domain/text/day-range.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { type DayRange, intervalOf, intervalsIn, wholeMonth } from '../../domain/text/day-range.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
-import { type Bar, costChart } from '../page/chart.ts';
+import { amounts, type Bar, chart, chartTiles, stackedByModel } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, emptyText, page } from '../page/layout.ts';
+import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
@@ -32,63 +33,71 @@ async function usagePage(c: PageContext): Promise<Response> {
   }));
   const base = `/companies/${id}/usage`;
   const when = rangeText(range, format);
+  const { usage: words } = format.words;
   const isFiltered = Object.values(filters).some((filter) => filter !== null);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
-<div class="title-row"><h1>Usage ${when}</h1>
-<a class="button quiet" href="#export">Export</a></div>
+<div class="title-row"><h1>${words.title(when)}</h1>
+<p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
-<section class="card"><h2>Cost per ${intervalOf(range)}</h2>${
+<section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
     usage.by_time.length === 0
-      ? emptyText(`No API calls ${when}${isFiltered ? ' with these filters' : ''}.`)
-      : chart(usage, query, quality.hasTrail, format)
+      ? emptyText(words.noCalls({ when, isFiltered }))
+      : costs(usage, query, quality.hasTrail, format)
   }</section>
 ${usageTables(usage, { format, query, quality })}
 ${reasonsTable({ format, query, quality })}
 ${detailsTable(details, format)}
 ${exportCard(c, id, query)}
-${quality.isTooMuch ? html`<p class="muted">Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.</p>` : ''}
-<p class="muted foot">Figures are exact sums of the ledger; amounts are rounded to two decimals on this page, with the exact amount as a tooltip, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.</p>`;
+${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (form.messages.size > 0) c.status(422);
-  return page(c, `Usage of ${usage.company_name}`, body);
+  return page(c, words.of(usage.company_name), body);
 }
 
 /** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */
 function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
   if (refused + failed === 0) return '';
-  const share = format.percent((refused / requests) * 100);
-  return html`<p>Of all ${format.count(requests)} requests, ${format.count(refused)} (${share}) were refused, and ${format.count(failed)} failed: <a href="#reasons">why</a>.</p>`;
+  const counts = {
+    requests: format.count(requests),
+    refused: format.count(refused),
+    share: format.percent((refused / requests) * 100),
+    failed: format.count(failed),
+  };
+  return html`<p>${format.words.usage.refusedText(counts, (why) => html`<a href="#reasons">${why}</a>`)}</p>`;
 }
 
-/** The title of the axis of time. */
-const PERIODS: Readonly<Record<Interval, string>> = { hour: 'Hour', day: 'Day', month: 'Month' };
-
-function chart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format) {
+function costs(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {
   const { range } = query;
   const interval = intervalOf(range);
+  const { usage: words, chart: chartWords } = format.words;
   const costs = Map.groupBy(usage.by_time, ({ at }) => at);
   const bars =
     interval === 'hour'
-      ? hoursOf(usage, query, hasTrail)
+      ? hoursOf(usage, query, hasTrail, words)
       : intervalsIn(range, interval).map((at) => barOf(at, interval, query, format));
-  const when = rangeText(range, format);
-  return costChart(
-    {
-      title: `Cost per ${interval} ${when}`,
-      axis:
-        interval === 'day' && wholeMonth(range.from).to >= range.to
-          ? `Day of ${format.month(range.from)}`
-          : PERIODS[interval],
-      period: PERIODS[interval],
-      bars: bars.map((bar) => ({ ...bar, costs: costs.get(bar.at) ?? [] })),
-      models: usage.by_model.lines.map(({ name }) => name),
-    },
+  const stack = stackedByModel(
+    usage.by_model.lines.map(({ name }) => name),
     format,
   );
+  const spec = {
+    title: `${words.costPer[interval]} ${rangeText(range, format)}`,
+    how: chartWords.byModel,
+    axis:
+      interval === 'day' && wholeMonth(range.from).to >= range.to
+        ? words.dayOf(format.month(range.from))
+        : words.periods[interval],
+    period: words.periods[interval],
+    measure: amounts(format),
+    kind: 'stack' as const,
+    series: stack.series,
+    bars: bars.map((bar) => ({ ...bar, ...stack.partsOf(costs.get(bar.at) ?? []) })),
+  };
+  return html`${chartTiles()}${chart(spec, format.words.chart)}`;
 }
 
-type Place = Omit<Bar, 'costs'> & { readonly at: string };
+type Place = Omit<Bar, 'values' | 'lines'> & { readonly at: string };
 
 /** A day leads to its hours, a month to its days. */
 function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format: Format): Place {
@@ -105,15 +114,15 @@ function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format:
 }
 
 /** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
-function hoursOf({ hours }: CompanyUsage, query: UsageQuery, hasTrail: boolean): Place[] {
+function hoursOf({ hours }: CompanyUsage, query: UsageQuery, hasTrail: boolean, words: Words['usage']): Place[] {
   return hours.map(({ at, label }, index) => {
-    const again = hours[index - 1]?.label === label ? ' again' : '';
+    const isAgain = hours[index - 1]?.label === label;
     const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
     const leads = hasTrail && query.filters.cost_center === null;
     return {
       at,
       label: label.endsWith(':00') ? label.slice(0, 2) : label,
-      name: `${label}${again}`,
+      name: isAgain ? words.again(label) : label,
       href: leads ? requestsOf(query, {}, { from: at, to }) : null,
     };
   });

@@ -20,18 +20,20 @@ import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '.
 import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
+import { createGroup, groupsNamed, removeGroup, setGroupRole } from '../../store/people/group.ts';
 import { createUser, findUser, removeUser, setRole } from '../../store/people/user.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
-import { differences, shown } from './difference.ts';
+import { differences, inWords, shown } from './difference.ts';
 import { costStep, type Owner, type PriceStep, presentPrice, priceStep, startOf } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
-import { readSecret } from './secrets.ts';
+import { readKeyText, readSecret } from './secrets.ts';
 import type {
   SecretReference,
   Wanted,
   WantedAssistant,
   WantedCompany,
+  WantedGroup,
   WantedKey,
   WantedModel,
   WantedPrice,
@@ -60,7 +62,6 @@ interface ApplyOptions {
 /** A member, the slugs that it is to have, and those that it has. */
 type Asked = Parameters<typeof unknownModels> extends [unknown, unknown, ...infer Rest] ? Rest : never;
 
-const KEY_TEXT = /^[\x21-\x7e]{24,200}$/;
 const NEEDED_OF_A_MODEL = ['upstream_model', 'kind', 'eu_hosted', 'cost_eur_per_1k_input', 'cost_eur_per_1k_output'];
 
 /**
@@ -106,7 +107,7 @@ class Application {
     if (this.#mistakes.length > 0) throw new Failure(...this.#mistakes);
   }
 
-  async #everything({ models = [], companies = [], operators = [] }: Wanted): Promise<void> {
+  async #everything({ models = [], companies = [], operators = [], oidc_groups = [] }: Wanted): Promise<void> {
     await this.#models(models, null, '/models');
     const rows = await companiesOf(this.#sql, companies);
     await this.#readContents(
@@ -120,6 +121,7 @@ class Application {
       if (row !== undefined) await this.#company(companies[n] as WantedCompany, row, this.#at);
     }
     await this.#users(operators, null, '/operators');
+    await this.#groups(oidc_groups, null, '/oidc_groups');
   }
 
   /** Reads assistants and keys of all companies at once: to ask for those of each would take a second for a thousand. */
@@ -150,7 +152,7 @@ class Application {
 
   /** @param present null: the company is to be created */
   async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
-    const { id: _, models = [], assistants = [], keys = [], users = [], ...rest } = wanted;
+    const { id: _, models = [], assistants = [], keys = [], users = [], oidc_groups = [], ...rest } = wanted;
     const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = present;
     if (row === null) {
@@ -171,6 +173,7 @@ class Application {
     await this.#assistants(assistants, row, `${at}/assistants`);
     await this.#keys(keys, row, `${at}/keys`);
     await this.#users(users, row, `${at}/users`);
+    await this.#groups(oidc_groups, row, `${at}/oidc_groups`);
   }
 
   async #models(all: readonly WantedModel[], owner: CompanyRow | null, at: string): Promise<void> {
@@ -375,13 +378,37 @@ class Application {
     }
   }
 
+  async #groups(all: readonly WantedGroup[], owner: CompanyRow | null, at: string): Promise<void> {
+    if (all.length === 0) return;
+    this.#unique(all, ({ name }) => name, at);
+    const names = all.map(({ name }) => name);
+    const rows = await groupsNamed(this.#sql, names);
+    const company_id = owner?.id ?? null;
+    for (const [n, { absent, name, role }] of all.entries()) {
+      this.#at = `${at}/${n}`;
+      const what = `group ${name}${of(owner)}`;
+      const row = rows.find((each) => each.name === name);
+      if (row !== undefined && row.company_id !== company_id) {
+        this.#mistake(`${at}/${n}/name`, 'is a group that gives a role elsewhere: remove it there first');
+      } else if (absent) {
+        if (row === undefined) continue;
+        await removeGroup(this.#sql, row.id);
+        this.#step('remove', what, {}, {});
+      } else if (row === undefined) {
+        if (!this.#has({ role }, ['role'], `${at}/${n}`)) continue;
+        await createGroup(this.#sql, { name, company_id, role: role as Role });
+        this.#step('create', what, {}, { role });
+      } else if (role !== undefined && this.#step('change', what, row, { role })) {
+        await setGroupRole(this.#sql, row.id, role as CompanyRole);
+      }
+    }
+  }
+
   /** Notes a step. @param more changes in words @returns whether a member differs */
   #step(done: Step['done'], what: string, now: object, wanted: object, more: readonly string[] = []): boolean {
     const differing = differences(now, wanted);
     if (done === 'change' && differing.length + more.length === 0) return false;
-    const changes = differing.map(({ member, from, to }) =>
-      done === 'change' ? `${member}: ${shown(from)} -> ${shown(to)}` : `${member}: ${shown(to)}`,
-    );
+    const changes = differing.map((each) => (done === 'change' ? inWords(each) : `${each.member}: ${shown(each.to)}`));
     this.steps.push({ done, what, changes: [...changes, ...more] });
     return differing.length > 0;
   }
@@ -428,9 +455,4 @@ class Application {
 
 function of(owner: CompanyRow | null): string {
   return owner === null ? '' : ` of ${owner.name}`;
-}
-
-function readKeyText(text: string): string {
-  if (!KEY_TEXT.test(text)) throw new FieldError('must be 24 to 200 printable characters');
-  return text;
 }

@@ -27,6 +27,10 @@ function text(member: string, value: unknown, like: unknown = value): string {
   return String(value ?? null);
 }
 
+export function inWords({ member, from, to }: Difference): string {
+  return `${member}: ${shown(from)} -> ${shown(to)}`;
+}
+
 /** A value as people read it: in one line, at most 60 characters. */
 export function shown(value: unknown): string {
   if (value === null || value === undefined) return 'none';

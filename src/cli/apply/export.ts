@@ -5,6 +5,7 @@ import { listActiveKeys } from '../../store/company/key.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { type ListedPrice, listDatedPrices } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
+import { listGroups } from '../../store/people/group.ts';
 import { listUsers } from '../../store/people/user.ts';
 import { CONFIGURATION } from './schema.ts';
 
@@ -28,7 +29,9 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
     cost_prices: dated(costs, row),
   }));
   const models = ofCompany(rows, FILE.models);
-  const users = ofCompany(await listUsers(sql, null), FILE.operators);
+  const byHand = (await listUsers(sql, null)).filter(({ oidc_group }) => oidc_group === null);
+  const users = ofCompany(byHand, FILE.operators);
+  const groups = ofCompany(await listGroups(sql, null), FILE.oidc_groups);
   const assistants = ofCompany(await listAssistants(sql, null), COMPANY.assistants);
   const keys = ofCompany(await listActiveKeys(sql), COMPANY.keys);
   const isUnique = withoutNamesakes(companies);
@@ -39,11 +42,12 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
       ...settings,
       models: models(row.id),
       users: users(row.id),
+      oidc_groups: groups(row.id),
       assistants: assistants(row.id),
       keys: keys(row.id),
     };
   });
-  return { models: models(null), companies: told, operators: users(null) };
+  return { models: models(null), companies: told, operators: users(null), oidc_groups: groups(null) };
 }
 
 /** Whether a name says which row is meant. */

@@ -57,6 +57,11 @@ const person = (roles: readonly string[]): ObjectSchema =>
     role: resource.oneOf(roles),
     password: { ...secret, description: `set when the user is created, and never changed; ${secret.description}` },
   });
+const group = (roles: readonly string[]): ObjectSchema =>
+  named('name', {
+    name: { ...resource.name, description: 'as the claim of the identity provider has it, every character of it' },
+    role: resource.oneOf(roles),
+  });
 const company = object(
   {
     id,
@@ -67,6 +72,10 @@ const company = object(
     assistants: listOf(assistant, 'assistants of this company'),
     keys: listOf(key, 'API keys of this company that are neither revoked nor expired'),
     users: listOf(person(['owner', 'administrator', 'member']), 'people of this company'),
+    oidc_groups: listOf(
+      group(['owner', 'administrator', 'member']),
+      'groups of the identity provider that give a role in this company, at each sign-in',
+    ),
   },
   ['name'],
 );
@@ -81,6 +90,7 @@ export const CONFIGURATION: ObjectSchema = {
       models: listOf(model, 'models shared by all companies'),
       companies: listOf(company, 'companies, by their names'),
       operators: listOf(person(['operator']), 'people who see everything'),
+      oidc_groups: listOf(group(['operator']), 'groups of the identity provider that make operators, at each sign-in'),
     },
     [],
   ),

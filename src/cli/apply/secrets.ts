@@ -1,7 +1,9 @@
+import { FieldError } from '../../domain/field.ts';
 import { readSecretFile } from '../../runtime/regular-file.ts';
 import type { SecretReference } from './wanted.ts';
 
 const MAX_BYTES = 8192;
+const KEY_TEXT = /^[\x21-\x7e]{24,200}$/;
 
 /** Reads a secret that the file refers to. @throws Error that says why there is none, without the secret */
 export function readSecret(reference: SecretReference, env: NodeJS.ProcessEnv): string {
@@ -18,5 +20,11 @@ export function readSecret(reference: SecretReference, env: NodeJS.ProcessEnv): 
   }
   if (text === '' || text.length > MAX_BYTES)
     throw new Error(`needs a secret of 1 to ${MAX_BYTES} bytes in ${reference.file}`);
+  return text;
+}
+
+/** The text of a key. @throws FieldError */
+export function readKeyText(text: string): string {
+  if (!KEY_TEXT.test(text)) throw new FieldError('must be 24 to 200 printable characters');
   return text;
 }

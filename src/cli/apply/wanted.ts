@@ -9,6 +9,7 @@ export interface Wanted {
   readonly models?: readonly WantedModel[];
   readonly companies?: readonly WantedCompany[];
   readonly operators?: readonly WantedUser[];
+  readonly oidc_groups?: readonly WantedGroup[];
 }
 
 /** Where a secret is. */
@@ -49,6 +50,12 @@ export interface WantedUser extends Removable {
   readonly password?: SecretReference;
 }
 
+/** A group of the identity provider. */
+export interface WantedGroup extends Removable {
+  readonly name: string;
+  readonly role?: Role;
+}
+
 export interface WantedCompany extends Omit<CompanyChanges, 'disable' | 'enable'> {
   readonly id?: string;
   readonly name: string;
@@ -57,4 +64,5 @@ export interface WantedCompany extends Omit<CompanyChanges, 'disable' | 'enable'
   readonly assistants?: readonly WantedAssistant[];
   readonly keys?: readonly WantedKey[];
   readonly users?: readonly WantedUser[];
+  readonly oidc_groups?: readonly WantedGroup[];
 }

@@ -11,6 +11,7 @@ import {
   readUuid,
   wholeNumber,
 } from '../../domain/field.ts';
+import { LANGUAGES, readLanguage } from '../../domain/language/language.ts';
 import { eachLimit } from '../../domain/limits.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
 import { unknownModels } from '../../operations/model.ts';
@@ -42,6 +43,11 @@ const creditLimit = optional(
   orNone(readCreditLimit),
   'the most that the monthly budget may be; holds without a budget too',
 );
+const language = optional(
+  `--language ${LANGUAGES.join('|')}|none`,
+  orNone(readLanguage),
+  'language of pages and e-mails for its people who chose none; none: that of each browser, English in e-mails',
+);
 const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
 
 /** Options for the limits of companies and of keys. */
@@ -58,6 +64,7 @@ export const companyCommands: readonly Command[] = [
       monthly_budget_eur: budget,
       budget_mode: mode,
       allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
+      language,
       credit_limit_eur: creditLimit,
       eu_locked: flag('--eu-locked', EU_LOCKED),
       ...limitOptions,
@@ -77,6 +84,7 @@ export const companyCommands: readonly Command[] = [
       monthly_budget_eur: budget,
       budget_mode: mode,
       allow_non_eu_models: optional('--allow-non-eu true|false', readBoolean, 'allow models hosted outside the EU'),
+      language,
       credit_limit_eur: creditLimit,
       eu_locked: optional('--eu-locked true|false', readBoolean, EU_LOCKED),
       ...limitOptions,
@@ -171,6 +179,7 @@ export function show(sentence: string, company: CompanyRow): string {
     ...(isLocked && {
       'EU gate': `locked: non-EU models are refused${allows ? ', although the company allows them' : ''}`,
     }),
+    ...(company.language !== null && { language: company.language }),
     'disabled models': company.disabled_model_slugs.join(', ') || '-',
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     created: instant(company.created_at),

@@ -1,13 +1,6 @@
-import {
-  duration,
-  type GatewayRow,
-  NO_OPERATOR,
-  type Overview,
-  type Period,
-  problemsOf,
-  wellText,
-} from '../../domain/text/overview.ts';
+import { type GatewayRow, type Overview, type Period, problemsOf, wellText } from '../../domain/text/overview.ts';
 import { reasonOfCode } from '../../domain/text/request-explanation.ts';
+import { duration, NO_OPERATOR } from '../../domain/text/start-notice.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { command } from '../frame/command.ts';
 import { listing, minute, yesNo } from '../frame/text.ts';
@@ -35,6 +28,7 @@ function facts({
   budgets,
   models,
   last_day,
+  refused_now,
   gateways,
   set_aside,
   dead_deliveries,
@@ -70,10 +64,23 @@ function facts({
         'OF EUR': ({ budget_eur }) => budget_eur,
         'FORECAST %': ({ forecast_percent }) => forecast_percent,
         'REACHED ON': ({ reached_on }) => reached_on,
+        OWNER: ({ owners }) => owners.join(', '),
       },
       'No budget is near its end.',
       ['USED %', 'SPENT EUR', 'OF EUR', 'FORECAST %'],
     ) + (budgets.total > budgets.nearest.length ? `\nand ${budgets.total - budgets.nearest.length} more` : ''),
+    listing(
+      refused_now,
+      {
+        'REFUSED OR FAILED NOW': ({ company }) => (company === null ? '(no valid key)' : (company.name ?? company.id)),
+        WHY: ({ code }) => reasonOfCode(code).text,
+        REQUESTS: ({ requests }) => requests,
+        OF: ({ of }) => of,
+        OWNER: ({ owners }) => owners.join(', '),
+      },
+      'No request was refused or failed in this hour and the one before.',
+      ['REQUESTS', 'OF'],
+    ),
     listing(
       models,
       {

@@ -3,12 +3,13 @@ import { type Readable, Writable } from 'node:stream';
 import type { ReadStream } from 'node:tty';
 import type { Config } from '../../config.ts';
 import { oneOf, readEmail, readPresentEmail, readUuid } from '../../domain/field.ts';
+import { asLanguage, ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { INVITATION_PATH, instantText } from '../../domain/text/invitation.ts';
+import { factorMail } from '../../domain/text/person-mail.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
-import { factorMail } from '../../domain/text/second-factor.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
-import { resetFactor } from '../../operations/second-factor.ts';
+import { resetFactor } from '../../operations/people/second-factor.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -20,7 +21,7 @@ import {
   withdrawInvitation,
 } from '../../store/people/invitation.ts';
 import { deleteSessionsOf } from '../../store/people/session.ts';
-import { createUser, findUser, listUsers, removeUser, setPasswordHash } from '../../store/people/user.ts';
+import { createUser, findReader, findUser, listUsers, removeUser, setPasswordHash } from '../../store/people/user.ts';
 import {
   ArgumentError,
   type Command,
@@ -184,14 +185,16 @@ export const userCommands: readonly Command[] = [
     notes:
       'For whoever has lost phone and recovery codes. Be sure who asks: a thief of the password asks for the same. The user is told by e-mail where SMTP_URL and ALERT_FROM are set.',
     async run({ transact, config, warn }, { email }) {
-      const id = await transact(async (sql) => {
+      const { id, reader } = await transact(async (sql) => {
         const id = await idOf(sql, email);
         await resetFactor(sql, id);
-        return id;
+        return { id, reader: await findReader(sql, id) };
       });
       if (config.alertMail !== null) {
         const { mailer } = await import('../../events/mail.ts');
-        const message = factorMail({ kind: 'reset' }, instantText(new Date(), config.billingTimezone));
+        const words = wordsOf(asLanguage(reader.language ?? reader.company_language) ?? ENGLISH);
+        const at = instantText(new Date(), config.billingTimezone, words);
+        const message = factorMail({ kind: 'reset' }, at, words, config.brand);
         await mailer(
           config.alertMail,
           MAIL_MS,

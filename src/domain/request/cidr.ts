@@ -1,4 +1,5 @@
 import { refuse } from '../field.ts';
+import { refusal } from '../input/refusal.ts';
 
 const CIDR = /^([\d.]+|[\da-f:.]*:[\da-f:.]*)(?:\/(\d{1,3}))?$/i;
 const OCTET = /^(0|[1-9]\d{0,2})$/; // other programs take leading zeros for octal
@@ -14,15 +15,16 @@ export function readCidr(text: string): string {
   const value = width === 128 ? parseIPv6(address) : parseIPv4(address);
   const length = prefix === undefined ? width : Number(prefix);
   if (value === null || length > width) {
-    refuse('must be a network such as 10.0.0.0/8 or 2001:db8::/32, or one address', text);
+    refuse(refusal('network'), text);
   }
   if (width === 128 && value >> 32n === 0xffffn) {
     const meant = networkOf(value & 0xffffffffn, 32, length < 96 ? Math.min(length, 32) : length - 96);
-    refuse(`must be written as IPv4, ${show(meant, 32)}`, text);
+    refuse(refusal('networkOfIPv4', { network: show(meant, 32) }), text);
   }
   const network = networkOf(value, width, length);
   if (network.value !== value) {
-    refuse(`must be the network ${show(network, width)} or the address ${show({ value, length: width }, width)}`, text);
+    const address = show({ value, length: width }, width);
+    refuse(refusal('networkBits', { network: show(network, width), address }), text);
   }
   return show(network, width);
 }

@@ -1,5 +1,5 @@
 import { GatewayError } from '../errors.ts';
-import { unseenIn } from '../visible-text.ts';
+import { unseenIn } from '../input/visible-text.ts';
 
 /**
  * Cost centres: the label of a call that says who shares its cost. At most 64 characters, counted as SQL counts them.

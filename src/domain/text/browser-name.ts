@@ -9,8 +9,8 @@ const BROWSERS: readonly (readonly [RegExp, string])[] = [
   [/\bVersion\/.*\bSafari\//, 'Safari'],
 ];
 const SYSTEMS: readonly (readonly [RegExp, string])[] = [
-  [/\biPhone\b/, 'an iPhone'],
-  [/\biPad\b/, 'an iPad'],
+  [/\biPhone\b/, 'iPhone'],
+  [/\biPad\b/, 'iPad'],
   [/\bAndroid\b/, 'Android'],
   [/\bWindows\b/, 'Windows'],
   [/\bCrOS\b/, 'ChromeOS'],
@@ -24,4 +24,10 @@ export function browserName(userAgent: string): string | null {
   const [, system] = SYSTEMS.find(([pattern]) => pattern.test(userAgent)) ?? [];
   if (browser === undefined) return null;
   return system === undefined ? browser : `${browser} on ${system}`;
+}
+
+/** The parts of such a name, for another language; null: it has no system. */
+export function partsOfBrowser(browser: string): { readonly name: string; readonly system: string } | null {
+  const [name = '', system] = browser.split(' on ');
+  return system === undefined ? null : { name, system };
 }

@@ -35,20 +35,27 @@ export const NOUNS: Readonly<Record<string, string>> = {
   statements: 'statement',
   gateways: 'gateway',
   users: 'user',
+  oidc_groups: 'group of the identity provider',
   admin_tokens: 'token',
   invitations: 'invitation',
   alert_receivers: 'receiver of alerts',
 };
 /** The names of columns for people, where the column's own name is not plain. */
-export const MEMBER_WORDS: Readonly<Record<string, string>> = {
+const MEMBER_WORDS: Readonly<Record<string, string>> = {
   cost_eur_per_1k_input: 'input price',
   cost_eur_per_1k_output: 'output price',
   allowed_cidrs: 'allowed networks',
   digest: 'secret',
   password_hash: 'password',
+  oidc_group: 'group of the identity provider',
   upstream_model: 'internal name',
   second_factor_since: 'second factor',
 };
+/** The name of a column for people, such as "monthly budget" and "input price". */
+export function memberWords(column: string): string {
+  return MEMBER_WORDS[column] ?? column.replace(/_eur$/, '').replaceAll('_', ' ');
+}
+
 /** The columns of its own model that a company may see. The internal name is not among them. */
 export const OWN_MODEL_COLUMNS: readonly string[] = [
   'name',
@@ -93,7 +100,7 @@ export function actorName(actor: string | null): string {
 }
 
 /** The word for the end of a company or key, or for its return; null for other changes. */
-function endOf(before: Row, after: Row): string | null {
+export function endOf(before: Row, after: Row): 'reopened' | 'closed' | 'revoked' | null {
   if ((before.closed_at ?? null) !== (after.closed_at ?? null)) return after.closed_at == null ? 'reopened' : 'closed';
   return before.revoked_at == null && after.revoked_at != null ? 'revoked' : null;
 }
@@ -109,7 +116,7 @@ function differences(before: Row, after: Row): string {
   );
   if (names.length === 0) return '';
   const told = names.slice(0, MOST_MEMBERS).map((name) => {
-    const words = name.replace(/_eur$/, '').replaceAll('_', ' ');
+    const words = memberWords(name);
     if (SECRETS.includes(name)) return `${words} changed`;
     return `${words} ${shown(before[name])} → ${shown(after[name])}`;
   });

@@ -1,4 +1,5 @@
 import { FieldError } from '../field.ts';
+import { refusal } from '../input/refusal.ts';
 import { dayOf } from '../iso.ts';
 
 /** Ranges of calendar days, "2026-11-21", both ends in them. */
@@ -18,8 +19,8 @@ const MAX_DAYS = 1827;
 
 /** @throws FieldError about the last day */
 export function readRange(from: string, to: string): DayRange {
-  if (to < from) throw new FieldError('must not be before the first day');
-  if (daysIn({ from, to }) > MAX_DAYS) throw new FieldError('must be within five years of the first day');
+  if (to < from) throw new FieldError(refusal('lastDay'));
+  if (daysIn({ from, to }) > MAX_DAYS) throw new FieldError(refusal('fiveYears'));
   return { from, to };
 }
 
@@ -47,6 +48,22 @@ export function daysIn({ from, to }: DayRange): number {
 /** Whether a range is exactly one month. */
 export function isMonth({ from, to }: DayRange): boolean {
   return wholeMonth(from).from === from && wholeMonth(from).to === to;
+}
+
+/** What a range is compared with where nothing else is asked for: the month before a month, or as many days before it. */
+export function rangeBefore(range: DayRange): DayRange {
+  if (isMonth(range)) return wholeMonth(addMonths(range.from, -1));
+  return { from: addDays(range.from, -daysIn(range)), to: addDays(range.from, -1) };
+}
+
+/** Days of a month up to a day, and the same days of the month before, as far as it has them. */
+export function monthSoFar(day: string): { readonly before: DayRange; readonly after: DayRange } {
+  const last = wholeMonth(addMonths(day, -1));
+  const same = addDays(last.from, Number(day.slice(8)) - 1);
+  return {
+    before: { from: last.from, to: same < last.to ? same : last.to },
+    after: { from: wholeMonth(day).from, to: day },
+  };
 }
 
 export function intervalOf(range: DayRange): Interval {

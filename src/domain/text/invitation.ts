@@ -1,14 +1,9 @@
+import type { Words } from '../language/en.ts';
+import { type MailBrand, plainMail } from '../language/mail.ts';
 import type { CompanyRole } from '../user.ts';
 
 /** Where the link of an invitation leads, below the address of the administration pages. */
 export const INVITATION_PATH = '/invitation/';
-
-/** The rights of a role in a few words, for people who choose a role or are invited to one. */
-export const ROLE_TEXTS: Readonly<Record<CompanyRole, string>> = {
-  owner: 'everything of the company: its people, budget, EU gate and audit log, and all that administrators do',
-  administrator: 'keys, models, assistants and usage',
-  member: 'can sign in, and sees none of that',
-};
 
 /** The facts of an invitation. */
 interface Invitation {
@@ -22,28 +17,26 @@ interface Invitation {
 }
 
 /**
- * A moment to the minute for mails, whose reader's clock and language nobody knows: on the clock of the billing time
- * zone, as the pages have it, with its name.
+ * A moment to the minute for mails, whose reader's clock nobody knows: on the clock of the billing time zone, as the
+ * pages have it, with its name.
  */
-export function instantText(at: Date, timeZone: string): string {
-  const text = new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone }).format(at);
+export function instantText(at: Date, timeZone: string, { locale }: Words): string {
+  const text = new Intl.DateTimeFormat(locale, { dateStyle: 'long', timeStyle: 'short', timeZone }).format(at);
   return `${text} (${timeZone})`;
 }
 
 /** Subject and plain text of the e-mail that brings an invitation. */
-export function invitationMail({ company, by, role, link, until }: Invitation) {
+export function invitationMail({ company, by, role, link, until }: Invitation, words: Words, brand: MailBrand) {
   // anyone may have written the name in the database, and none may add lines of its own
   const name = company.replace(/\p{Cc}/gu, ' ');
-  return {
-    subject: `[Tollgate] You are invited to ${name}`,
-    text: `${[
-      `${by === null ? 'You are invited' : `${by} invites you`} to ${name} as ${role === 'member' ? 'a' : 'an'} ${role}.`,
-      '',
-      `Open this link to get your account. It works once, until ${until}, and for you alone: do not pass it on.`,
-      '',
-      link,
-      '',
-      'If you did not expect this message, ignore it.',
-    ].join('\n')}\n`,
-  };
+  const { mails } = words;
+  return plainMail(words, brand, mails.invited(name), [
+    mails.invitation({ by, company: name, role }),
+    '',
+    mails.open(until),
+    '',
+    link,
+    '',
+    mails.ignore,
+  ]);
 }

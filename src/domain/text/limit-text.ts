@@ -1,5 +1,7 @@
 import { isLimited } from '../budget.ts';
 import type { RestrictionColumns } from '../key.ts';
+import type { Words } from '../language/en.ts';
+import { ENGLISH, wordsOf } from '../language/language.ts';
 import { eachLimit, type LimitColumns } from '../limits.ts';
 
 /** How numbers are shown to the reader. */
@@ -8,26 +10,33 @@ interface Shown {
   eurText(amount: string): string;
 }
 
+type LimitWords = Words['limitTexts'];
+const IN_ENGLISH = wordsOf(ENGLISH).limitTexts;
+
 /** The limits of a company or a key in words, such as "60 requests a minute"; empty without any. */
-export function limitTexts(row: LimitColumns, { count }: Pick<Shown, 'count'>): string[] {
-  const texts = eachLimit(({ unit, per }, name) => {
+export function limitTexts(
+  row: LimitColumns,
+  { count }: Pick<Shown, 'count'>,
+  words: LimitWords = IN_ENGLISH,
+): string[] {
+  const texts = eachLimit((_, name) => {
     const limit = row[name];
-    return limit === null ? null : `${unit === null ? count(limit) : counted(limit, unit, count)} ${per}`;
+    return limit === null ? null : words[name](limit, count(limit));
   });
   return Object.values(texts).filter((text) => text !== null);
 }
 
 /** All by which a key may do less than its company, in words; empty for nothing. */
-export function restrictionTexts(row: LimitColumns & RestrictionColumns, shown: Shown): string[] {
+export function restrictionTexts(
+  row: LimitColumns & RestrictionColumns,
+  shown: Shown,
+  words: LimitWords = IN_ENGLISH,
+): string[] {
   const { allowed_model_slugs: slugs, monthly_budget_eur: budget, allowed_cidrs: cidrs } = row;
   const texts = [
-    isLimited(budget) && `${shown.eurText(budget)} a month`,
-    slugs !== null && counted(slugs.length, 'model', shown.count),
-    cidrs !== null && counted(cidrs.length, 'network', shown.count),
+    isLimited(budget) && words.budget(shown.eurText(budget)),
+    slugs !== null && words.models(slugs.length, shown.count(slugs.length)),
+    cidrs !== null && words.networks(cidrs.length, shown.count(cidrs.length)),
   ];
-  return [...limitTexts(row, shown), ...texts.filter((text) => text !== false)];
-}
-
-function counted(value: number, noun: string, count: Shown['count']): string {
-  return `${count(value)} ${noun}${value === 1 ? '' : 's'}`;
+  return [...limitTexts(row, shown, words), ...texts.filter((text) => text !== false)];
 }

@@ -1,5 +1,6 @@
 import type { RecentChange } from './change-text.ts';
 import { isRefusal, type ReasonCount, reasonOfCode } from './request-explanation.ts';
+import { duration, NO_TENANT_ROLE } from './start-notice.ts';
 
 /** The state of a whole installation, for operators, and the problems in it. EUR amounts are exact decimal text. */
 
@@ -42,6 +43,54 @@ export interface NearBudget {
   readonly forecast_percent: number | null;
   /** The day on which it is reached at this pace; null: reached already, or not in this month. */
   readonly reached_on: string | null;
+  /** Addresses of owners of the company, the first ones. */
+  readonly owners: readonly string[];
+}
+
+/** What all companies spent on a day with one model. */
+export interface DaySpend {
+  readonly day: string;
+  readonly model: string;
+  readonly cost_eur: string;
+}
+
+/** The requests of a day of all companies, and of none. Its hours are those that begin on it. */
+export interface RequestDay {
+  readonly day: string;
+  /** Its first hour, and the first one after it; ISO 8601. */
+  readonly begins: string;
+  readonly ends: string;
+  readonly requests: number;
+  readonly refused: number;
+  readonly failed: number;
+  readonly reasons: Readonly<Record<string, number>>;
+  /** Milliseconds of requests that were not refused, up to a quarter of an hour ago; null: none is known. */
+  readonly p50: number | null;
+  readonly p95: number | null;
+}
+
+/** Requests of one company that got the same error in the present hour or the one before. */
+export interface RefusedNow extends ReasonCount {
+  /** null: requests without a valid key. The name is null for a removed company. */
+  readonly company: { readonly id: string; readonly name: string | null } | null;
+  /** All requests of the company in that time. */
+  readonly of: number;
+  readonly owners: readonly string[];
+}
+
+/** What became of a request, as a picture tells it; "answered" has those whose client left, too. */
+export const FATES = ['answered', 402, 429, 403, 401, 'refused', 'failed'] as const;
+export type Fate = (typeof FATES)[number];
+
+/** How many requests of a day had each fate. */
+export function fatesOf({ requests, refused, failed, reasons }: RequestDay): Readonly<Record<Fate, number>> {
+  const counts = { 401: 0, 402: 0, 403: 0, 429: 0 };
+  for (const [code, count] of Object.entries(reasons)) {
+    const status = reasonOfCode(code).status;
+    if (status !== null && status in counts) counts[status as keyof typeof counts] += count;
+  }
+  const told = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  return { ...counts, answered: requests - refused - failed, refused: Math.max(0, refused - told), failed };
 }
 
 /** One gateway process. */
@@ -105,8 +154,15 @@ export interface Overview {
     /** In-app chat of the month, which counts toward budgets and is not in the sums of calls. */
     readonly chat_eur: string;
   };
+  /** The nearest: those that end soon first, then those used up, then others. */
   readonly budgets: { readonly total: number; readonly used_up: number; readonly nearest: readonly NearBudget[] };
+  /** The last thirty days, today included, those with calls. */
+  readonly spend: readonly DaySpend[];
   readonly last_day: LastDay;
+  /** Each of the last thirty days. Empty where no request is known. */
+  readonly request_days: readonly RequestDay[];
+  /** Those with most requests first. */
+  readonly refused_now: readonly RefusedNow[];
   /** Those with most requests first. Empty where there were none, or no gateway keeps the request trail. */
   readonly models: readonly ModelHealth[];
   /** Records that Postgres refused, kept in api_usage_set_aside. */
@@ -134,7 +190,6 @@ export interface OverviewProblem {
 
 const MAX_LAG_SECONDS = 60;
 const HOUR_MS = 3_600_000;
-const DECADE_SECONDS = 315_360_000;
 /** A model with fewer requests says nothing. */
 const LEAST_REQUESTS = 20;
 const MAX_FAILED_SHARE = 0.05;
@@ -151,17 +206,6 @@ export function problemsOf(overview: Overview): OverviewProblem[] {
     ...ofDeliveries(overview),
   ];
 }
-
-/** Nothing is wrong where programs alone administer; but nobody would look for the command. */
-export const NO_OPERATOR = {
-  text: 'There is no operator: nobody can sign in to see all companies.',
-  command: 'tollgate user create --role operator --email YOU@EXAMPLE.COM',
-};
-
-export const NO_TENANT_ROLE = {
-  text: 'Row-level security between companies is off: the database user may not take the role tollgate_tenant.',
-  remedy: (advice: string) => `Let an administrator of the server run "${advice}", then restart a gateway.`,
-};
 
 function ofRecords(running: readonly GatewayRow[], setAside: number): OverviewProblem[] {
   const problems: OverviewProblem[] = [];
@@ -285,11 +329,4 @@ function ofDeliveries({ dead_deliveries: dead, failing_deliveries: failing }: Ov
 
 function records(count: number): string {
   return count === 1 ? '1 usage record' : `${count} usage records`;
-}
-
-/** "90 seconds", "12 minutes", "5 hours". Records in a file that cannot be read have waited since the epoch. */
-export function duration(seconds: number): string {
-  if (seconds < 120) return `${Math.round(seconds)} seconds`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} minutes`;
-  return seconds < DECADE_SECONDS ? `${Math.round(seconds / 3600)} hours` : 'an unknown time';
 }

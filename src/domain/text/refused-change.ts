@@ -1,18 +1,4 @@
-/** The things that administrators manage. */
-export type Noun =
-  | 'company'
-  | 'model'
-  | 'price'
-  | 'key'
-  | 'assistant'
-  | 'user'
-  | 'invitation'
-  | 'alert'
-  | 'receiver'
-  | 'event'
-  | 'token'
-  | 'statement'
-  | 'gateway';
+import type { Noun, Refusal } from '../input/refusal.ts';
 
 /**
  * A valid operation that the present data do not allow. Nothing has changed. The message is one
@@ -24,10 +10,14 @@ export class RefusedChange extends Error {
   /** The thing that was not found, or that conflicts. */
   readonly noun: Noun;
 
-  constructor(reason: 'not_found' | 'conflict', noun: Noun, message: string) {
-    super(message);
+  /** What a page says in the language of its reader; null: the message is for operators and programs alone. */
+  readonly refusal: Refusal | null;
+
+  constructor(reason: 'not_found' | 'conflict', noun: Noun, message: string | Refusal) {
+    super(typeof message === 'string' ? message : message.text);
     this.reason = reason;
     this.noun = noun;
+    this.refusal = typeof message === 'string' ? null : message;
   }
 }
 
@@ -35,7 +25,7 @@ export function throwNotFound(noun: Noun, message = `There is no such ${noun}.`)
   throw new RefusedChange('not_found', noun, message);
 }
 
-export function throwConflict(noun: Noun, message: string): never {
+export function throwConflict(noun: Noun, message: string | Refusal): never {
   throw new RefusedChange('conflict', noun, message);
 }
 

@@ -5,6 +5,9 @@
  * cases: where the locale is "C", Postgres knows no case beyond ASCII.
  */
 
+/** Characters of a search at most. */
+export const MAX_SEARCH = 200;
+
 const MARKS = /[\u0300-\u036f]/g;
 const IS_MARK = /^[\u0300-\u036f]/;
 /** Letters that no decomposition splits, with the one that people type for them. */

@@ -1,9 +1,9 @@
 import type { Bound } from '../../domain/budget.ts';
 import type { Company } from '../../domain/company.ts';
+import { isUpstreamsFailure } from '../../domain/errors.ts';
 import { formatEur } from '../../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../../domain/ports.ts';
 import { scrub } from '../../domain/request/redact.ts';
-import { isUpstreamsFailure } from '../../domain/text/request-explanation.ts';
 import { type Charge, chargeOf, detailsOf } from '../../domain/tokens/charged-tokens.ts';
 import type { Estimate, Generated } from '../../domain/tokens/estimate.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../../domain/tokens/prompt.ts';
@@ -15,6 +15,7 @@ import type { Deadline } from '../../upstream/failure.ts';
 import type { Watch } from '../request/deadlines.ts';
 import { addWork, type CompanyLoad } from '../request/fair-shares.ts';
 import { RequestMemory } from '../request/held-memory.ts';
+import type { Keepalive } from '../request/keepalive.ts';
 import type { ModelNames } from '../request/model-names.ts';
 import type { Services } from '../request/services.ts';
 
@@ -97,6 +98,11 @@ export class CallMeter {
   /** How long an answer is read on after its client left, in milliseconds. */
   get readOnMs(): { readonly streamed: number; readonly whole: number } {
     return this.#services.settings.readOnMs;
+  }
+
+  /** null: silent streams are left silent. */
+  get keepalive(): Keepalive | null {
+    return this.#services.keepalive;
   }
 
   /** For the memory of a large answer. */

@@ -109,7 +109,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   }
 
   /** Does a part of the call that a timer begins. */
-  protected guarded(part: () => void): void {
+  guarded(part: () => void): void {
     try {
       part();
     } catch (error) {

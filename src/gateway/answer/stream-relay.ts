@@ -8,6 +8,7 @@ import type { DialectStream, StreamOptions } from '../../sse/dialect-stream.ts';
 import type { SpanSink } from '../../sse/scanner.ts';
 import { brokenAnswer, type Deadline, deadlineFailure } from '../../upstream/failure.ts';
 import type { AnswerHead } from '../../upstream/upstream.ts';
+import type { KeepaliveSource, KeptStream } from '../request/keepalive.ts';
 import type { Reply } from '../request/reply.ts';
 import { AnswerBody, isEventStream, MAX_FAILURE_BYTES } from './answer-body.ts';
 import type { CallMeter } from './call-meter.ts';
@@ -29,9 +30,11 @@ export type OpenStream = (options: StreamOptions) => DialectStream;
  * read of the upstream's socket yields is sent in one write; a slow client pauses the upstream. When a client
  * leaves, the upstream is read on for a bounded while to learn what it charged.
  */
-export class StreamRelay extends Relay implements SpanSink {
+export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   readonly #scanner: DialectStream;
-  readonly #out: ResponseStream;
+  #out: ResponseStream;
+  /** The same where it is kept alive; else null. */
+  #kept: KeptStream | null = null;
   /** An answer that is not an event stream. */
   #whole: AnswerBody | null = null;
   /** Bytes read after the client left or the stream ended. */
@@ -49,7 +52,16 @@ export class StreamRelay extends Relay implements SpanSink {
 
   override onHead(head: AnswerHead): void {
     super.onHead(head);
+    const { keepalive } = this.meter;
     if (head.status !== 200 || !isEventStream(head)) this.#whole = new AnswerBody(MAX_FAILURE_BYTES);
+    else if (keepalive !== null && !this.clientGone && !this.settled) {
+      this.#kept = keepalive.keep(this.#out, this.reply, this);
+      this.#out = this.#kept;
+    }
+  }
+
+  keepalive(): Buffer | null {
+    return this.settled ? null : this.#scanner.keepalive();
   }
 
   onData(bytes: Buffer, last: boolean): void {
@@ -108,6 +120,7 @@ export class StreamRelay extends Relay implements SpanSink {
   }
 
   #onDrain(): void {
+    this.#kept?.touch();
     if (!this.watch.paused) return;
     this.watch.paused = false;
     this.call?.resume(this);
@@ -167,6 +180,7 @@ export class StreamRelay extends Relay implements SpanSink {
 
   onClientClose(): void {
     this.watch.close();
+    this.#kept?.leave();
     this.meter.metrics.openStreams--;
     if (this.settled || this.reply.res.writableFinished) return;
     this.clientGone = true;

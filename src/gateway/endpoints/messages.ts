@@ -34,6 +34,7 @@ const TYPES: EventTypes = {
   failed: new Set(['error']),
   usage: new Set(['message_delta']),
   known: /^(?:ping|(?:message|content_block)_\w+)$/,
+  keepalive: Buffer.from('event: ping\ndata: {"type":"ping"}\n\n'),
 };
 
 export const openMessage: OpenStream = (options) => new TypedStream(options, MESSAGES_EVENT, TYPES);

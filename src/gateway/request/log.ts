@@ -1,10 +1,9 @@
 import { performance } from 'node:perf_hooks';
-import type { GatewayError } from '../../domain/errors.ts';
+import { type GatewayError, isUpstreamsFailure } from '../../domain/errors.ts';
 import { IsoTime } from '../../domain/iso.ts';
 import type { Clock, EndedRequest, Trail } from '../../domain/ports.ts';
 import { asciiJson } from '../../domain/record.ts';
 import { nameOrNot } from '../../domain/request/redact.ts';
-import { isUpstreamsFailure } from '../../domain/text/request-explanation.ts';
 import { CLOSE_BRACE, DIGIT_0, DOT, LF } from '../../json/bytes.ts';
 import { writeWhole } from '../../json/decimal.ts';
 import type { LineSink } from '../../log.ts';

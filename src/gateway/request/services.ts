@@ -9,6 +9,7 @@ import type { BodyMemory } from '../../runtime/body-memory.ts';
 import type { Upstream } from '../../upstream/upstream.ts';
 import type { Deadlines } from './deadlines.ts';
 import type { HeldMemory } from './held-memory.ts';
+import type { Keepalive } from './keepalive.ts';
 import type { RequestLog } from './log.ts';
 import type { Names } from './model-names.ts';
 import type { Overload } from './overload.ts';
@@ -63,6 +64,8 @@ export interface Services {
   readonly settings: ApiSettings;
   readonly bodyMemory: BodyMemory;
   readonly deadlines: Deadlines;
+  /** null: silent streams are left silent. */
+  readonly keepalive: Keepalive | null;
   readonly overload: Overload;
   readonly heldMemory: HeldMemory;
   readonly names: Names;

@@ -18,6 +18,8 @@ export interface CompanyRow extends LimitColumns {
   readonly eu_locked: boolean;
   /** The lower of budget and credit limit; null: unlimited. */
   readonly effective_budget_eur: string | null;
+  /** In which its people read pages and e-mails unless they chose another one; null: none is set. */
+  readonly language: string | null;
   /** strict: each request reserves what it can cost at most before it is sent. */
   readonly budget_mode: 'standard' | 'strict';
   readonly created_at: Date;
@@ -45,6 +47,7 @@ const SETTINGS: readonly (keyof Settings)[] = [
   'allow_non_eu_models',
   'credit_limit_eur',
   'eu_locked',
+  'language',
   ...LIMIT_NAMES,
 ];
 
@@ -160,5 +163,5 @@ export function companyColumns(sql: Sql) {
   return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
     trim_scale(credit_limit_eur)::text as credit_limit_eur, eu_locked,
     trim_scale(company_budget(companies))::text as effective_budget_eur,
-    budget_mode, ${limitColumns(sql)}, created_at, closed_at, erased_at`;
+    budget_mode, language, ${limitColumns(sql)}, created_at, closed_at, erased_at`;
 }

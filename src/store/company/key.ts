@@ -1,3 +1,4 @@
+import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes, mintKey, type RestrictionColumns } from '../../domain/key.ts';
 import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
 import type { Scope } from '../../domain/scope.ts';
@@ -81,9 +82,6 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
 
 const SETTINGS = ['name', 'expires_at', 'monthly_budget_eur', ...LIMIT_NAMES] as const;
 
-const OF_PLAYGROUND =
-  "This key is of a person's playground: its name, scopes and end stay as they are. Limit it, or revoke it.";
-
 /**
  * Changes a key that is not revoked. One statement, as of a company. Of a playground's key name, scopes and end are its
  * person's and the pages' own: such a key may get other limits, and else be revoked.
@@ -113,8 +111,8 @@ export async function setKey(
     returning ${keyColumns(sql)}`;
   if (row !== undefined) return row;
   const { state, purpose } = await findKey(sql, id, company);
-  if (state === 'revoked') throwConflict('key', 'This key is revoked: create a new one instead.');
-  if (purpose !== null) throwConflict('key', OF_PLAYGROUND);
+  if (state === 'revoked') throwConflict('key', refusal('keyRevoked'));
+  if (purpose !== null) throwConflict('key', refusal('playgroundFixed'));
   throwExpired(expires_at ?? null);
 }
 
@@ -234,8 +232,8 @@ export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): P
   const { id, company_id, overlap, created_by, new_id } = asked;
   await sql`select from api_keys where id = ${id} ${matching(sql, { company_id })} for update`;
   const old = await findKey(sql, id, company_id);
-  if (old.state !== 'active') throwConflict('key', `This key is ${old.state}: create a new one instead.`);
-  if (old.purpose !== null) throwConflict('key', 'The key of a playground is never shown.');
+  if (old.state !== 'active') throwConflict('key', refusal('keyEnded', { state: old.state }));
+  if (old.purpose !== null) throwConflict('key', refusal('keyOfPlayground'));
   const expires_at = await intendedEnd(sql, old);
   // first, so that the event of the new key tells when the old one ends
   if (overlap === 0) await sql`update api_keys set revoked_at = now() where id = ${id}`;
@@ -259,8 +257,7 @@ async function intendedEnd(sql: Sql, { id, company_id, expires_at }: KeyRow): Pr
 }
 
 function throwExpired(expires: Date | null): never {
-  const text = `A key that expired at ${expires?.toISOString()} would never work: give a later time.`;
-  throwConflict('key', text);
+  throwConflict('key', refusal('keyTooLate', { at: String(expires?.toISOString()) }));
 }
 
 /** The values of the limits, in their order, with a comma behind each. */

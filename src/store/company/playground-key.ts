@@ -1,3 +1,4 @@
+import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes, mintKey } from '../../domain/key.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { throwConflict } from '../../domain/text/refused-change.ts';
@@ -29,7 +30,7 @@ export function playgroundName({ role, email }: Omit<Player, 'company_id'>): str
 export async function mintPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
   // waits for whoever revokes it now, and lets nobody revoke it before it has its new text
   await sql`select from api_keys where ${isOf(sql, player)} for update`;
-  if (await isPlaygroundRevoked(sql, player)) throwConflict('key', 'Your playground in this company was revoked.');
+  if (await isPlaygroundRevoked(sql, player)) throwConflict('key', refusal('playgroundRevoked'));
   return mint(sql, keyPrefix, player);
 }
 

@@ -1,6 +1,6 @@
-import type { Channel } from '../../domain/event.ts';
+import { type Channel, STANDARD_PERCENTS } from '../../domain/event.ts';
 import type { EventLook } from '../../domain/ports.ts';
-import { type BudgetAlert, STANDARD_PERCENTS } from '../../domain/text/alert.ts';
+import type { BudgetAlert } from '../../domain/text/alert.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { matching } from '../connection/columns.ts';
 import { IS_ACTIVE, nilId } from '../connection/expressions.ts';

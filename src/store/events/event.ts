@@ -1,6 +1,12 @@
-import { type Channel, type CompanyEvent, type Delivery, EVENT_DAYS } from '../../domain/event.ts';
+import {
+  type Channel,
+  type CompanyEvent,
+  type Delivery,
+  EVENT_DAYS,
+  FORECAST,
+  STANDARD_PERCENTS,
+} from '../../domain/event.ts';
 import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.ts';
-import { FORECAST, STANDARD_PERCENTS } from '../../domain/text/alert.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { matching } from '../connection/columns.ts';
 import type { Database, Sql } from '../connection/pool.ts';
@@ -153,17 +159,19 @@ function eventOf({ id, kind, company, actor, body, occurred_at }: Columns): Comp
  */
 async function readDue(sql: Sql, channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]> {
   const rows = await sql<(Columns & Omit<Delivery, 'event'>)[]>`
-    select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts, case when d.channel = 'email' then (
-        select r.id from alert_receivers r where r.company_id = e.company_id and r.email = d.recipient
-          and not exists (select from users u where u.email = r.email and u.company_id = r.company_id)) end as outsider
+    select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts,
+      case when u.id is not null then coalesce(u.language, c.language) when r.id is not null then c.language end as language,
+      case when u.id is null then r.id end as outsider
     from event_deliveries d join events e on e.id = d.event_id ${joined(sql)}
+    left join users u on d.channel = 'email' and u.email = d.recipient and u.company_id = e.company_id
+    left join alert_receivers r on d.channel = 'email' and r.email = d.recipient and r.company_id = e.company_id
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
       and (c.closed_at is null or e.kind not like 'budget.%')
       and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
         or exists (select from alert_readers(e.company_id) p where p.email = d.recipient))
     order by d.next_attempt_at limit ${limit}`;
-  return rows.map(({ channel, recipient, attempts, outsider, ...event }) => {
-    return { event: eventOf(event), channel, recipient, attempts, outsider };
+  return rows.map(({ channel, recipient, language, outsider, attempts, ...event }) => {
+    return { event: eventOf(event), channel, recipient, language, outsider, attempts };
   });
 }
 

@@ -5,6 +5,7 @@ import { EXPIRING } from './expired.ts';
 
 const BEAT_MS = 2000;
 const MARK_MS = 10_000;
+const SUM_MS = 60_000;
 const FORGET_MS = 20_000;
 const REMOVE_MS = 1000;
 const ID_LENGTH = 36;
@@ -46,9 +47,10 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
       for (const folder of told) adopted.delete(folder);
       return row;
     },
-    /** Stores the usage up to now, for comparisons. */
+    /** Stores the usage up to now, for comparisons, and sums up the requests of all companies. */
     async mark() {
       await db.run(MARK_MS, (sql) => sql`select mark_usage()`);
+      await db.run(SUM_MS, (sql) => sql`select sum_request_hours()`);
     },
     /** Deletes what pages and operations keep for a day or less. */
     async forget() {

@@ -32,7 +32,7 @@ export function trailStore(db: Database): TrailStore {
   };
 }
 
-/** Whether the upstream failed a request of the trail: `isUpstreamsFailure` (domain/text/request-explanation.ts) in SQL. */
+/** Whether the upstream failed a request of the trail: `isUpstreamsFailure` (domain/errors.ts) in SQL. */
 export const UPSTREAM_FAILED = `(coalesce(upstream_status::text, upstream_reason) is not null
   and (coalesce(nullif(status, 0), upstream_status, 0) not between 400 and 499 or coalesce(nullif(status, 0), upstream_status) = 429))`;
 

@@ -1,4 +1,4 @@
-import { MEMBER_WORDS, NOUNS, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
+import { memberWords, NOUNS, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
 import { searchPattern } from '../../domain/text/search-pattern.ts';
 import type { Sql } from '../connection/pool.ts';
 
@@ -62,7 +62,7 @@ export function tells(sql: Sql, search: string, columns: readonly string[], isOw
 
 /** The name of a column in the log, such as "monthly_budget_eur", and its name for people. */
 function wordsOf(column: string): string {
-  return `${column} ${column.replaceAll('_', ' ')} ${MEMBER_WORDS[column] ?? ''}`;
+  return `${column} ${column.replaceAll('_', ' ')} ${memberWords(column)}`;
 }
 
 function isIn(word: string, words: string): boolean {

@@ -1,6 +1,7 @@
 import { type ChangedRow, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
 import { shownActor, shownRow } from '../connection/actor.ts';
-import { PAGE_BYTES } from '../connection/columns.ts';
+import { matching, PAGE_BYTES } from '../connection/columns.ts';
+import { BILLING_ZONE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { loggedColumns, tells } from './audit-search.ts';
 import { PAGE_ROWS } from './page.ts';
@@ -26,6 +27,11 @@ interface AuditQuery {
    * tokens is "operator", also for the search. null: all changes.
    */
   readonly company: string | null;
+  /** Changes of rows of this table, by this actor, from the first of these days to the last; null or left out: all. */
+  readonly subject?: string | null;
+  readonly actor?: string | null;
+  readonly firstDay?: string | null;
+  readonly lastDay?: string | null;
   /** Changes on a page; default: as many as rows on a page of a list. */
   readonly limit?: number;
 }
@@ -36,25 +42,32 @@ const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
 /** A page of the audit log, and where the next one begins; null at the end. */
 export async function pageOfAudit(
   sql: Sql,
-  { search, newestFirst, from, company, limit = PAGE_ROWS }: AuditQuery,
+  query: AuditQuery,
 ): Promise<{ readonly rows: readonly AuditRow[]; readonly next: number | null }> {
+  const { search, newestFirst, from, company, limit = PAGE_ROWS } = query;
+  const { subject = null, actor = null, firstDay = null, lastDay = null } = query;
   const direction = newestFirst ? sql`desc` : sql`asc`;
   const first = newestFirst || from === null ? 0 : from + 1;
   const last = newestFirst && from !== null ? from - 1 : Number.MAX_SAFE_INTEGER;
   // a company that is only compared with "=" lets Postgres read the changes of all, in their order
-  const entries = sql`from audit_log a where ${
+  const midnight = (day: string, more: number) =>
+    sql`(${day}::date + ${more}::integer)::timestamp at time zone ${sql.unsafe(BILLING_ZONE)}`;
+  const days = sql`${firstDay === null ? sql`` : sql`a.at >= ${midnight(firstDay, 0)} and`}
+    ${lastDay === null ? sql`` : sql`a.at < ${midnight(lastDay, 1)} and`}`;
+  const entries = sql`from audit_log a where ${days} ${
     company === null
       ? sql`a.id between ${first} and ${last} order by a.id ${direction}`
       : sql`(a.company_id, a.id) between (${company}::uuid, ${first}::bigint) and (${company}::uuid, ${last}::bigint)
         order by a.company_id ${direction}, a.id ${direction}`
   }`;
-  const isFound = tells(sql, search, await loggedColumns(sql, search), company !== null);
+  const isAll = search === '' && subject === null && actor === null;
+  const isFound = sql`${tells(sql, search, await loggedColumns(sql, search), company !== null)} ${matching(sql, { subject, actor })}`;
   type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
   const told = await sql<(Told & { readonly found: number })[]>`
     with named as (
       select a.id, a.at, a.action, a.subject, a.subject_id, a.company_id, c.name as company_name,
         ${company === null ? sql`a.actor, a.db_role, a.before, a.after` : sql.unsafe(SHOWN)}
-      from (select a.* ${entries} limit ${search === '' ? limit + 1 : AUDIT_WINDOW}) a
+      from (select a.* ${entries} limit ${isAll ? limit + 1 : AUDIT_WINDOW}) a
       left join companies c on c.id = a.company_id
     ), matching as materialized (
       select *, coalesce(octet_length(before::text), 0) + coalesce(octet_length(after::text), 0) as bytes
@@ -72,8 +85,7 @@ export async function pageOfAudit(
     after: exactValues(row.after),
   }));
   if (rows.length < (told[0]?.found ?? 0)) return { rows, next: (rows.at(-1) as AuditRow).id };
-  const [end] =
-    search === '' ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
+  const [end] = isAll ? [] : await sql<{ id: number }[]>`select a.id ${entries} offset ${AUDIT_WINDOW - 1} limit 1`;
   return { rows, next: end?.id ?? null };
 }
 

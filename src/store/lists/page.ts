@@ -6,6 +6,7 @@ import { type ModelRow, modelColumns } from '../company/model.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { type ListedGroup, listedGroupColumns } from '../people/group.ts';
 import { type PersonRow, type UserRow, userColumns } from '../people/user.ts';
 import { toClose } from '../statement/close.ts';
 
@@ -43,6 +44,7 @@ export type KeySort = 'created' | 'name' | 'used' | 'expires' | 'cost';
 export type ModelSort = 'slug' | 'upstream' | 'company';
 export type AssistantSort = 'name' | 'created';
 export type UserSort = 'company' | 'email' | 'role' | 'created';
+export type GroupSort = 'company' | 'name' | 'role';
 export type OpenSort = 'name' | 'cost';
 export type PersonSort = 'role' | 'email' | 'seen';
 
@@ -179,9 +181,20 @@ export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListP
   const by = { company: sql`c.name`, email: sql`email`, role: sql`role`, created: sql`u.created_at` }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
     return sql<Counted<Named<UserRow>>[]>`
-      select u.id, email, company_id, role, u.created_at, second_factor_since, erasure_asked_at, c.name as company_name, count(*) over ()::integer as total
+      select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, c.name as company_name, count(*) over ()::integer as total
       from users u left join companies c on c.id = company_id
-      where ${contains(sql, query, sql`email, role, c.name`)} ${tail}`;
+      where ${contains(sql, query, sql`email, role, c.name, oidc_group`)} ${tail}`;
+  });
+}
+
+/** Groups of the identity provider that give roles; those of operators first. */
+export function pageOfGroups(sql: Sql, query: ListQuery<GroupSort>): Promise<ListPage<ListedGroup>> {
+  const by = { company: sql`c.name`, name: sql`g.name`, role: sql`g.role` }[query.sort];
+  return paged(sql, query, by, sql`g.name`, (tail) => {
+    return sql<Counted<ListedGroup>[]>`
+      select ${listedGroupColumns(sql)}, count(*) over ()::integer as total
+      from oidc_groups g left join companies c on c.id = g.company_id
+      where ${contains(sql, query, sql`g.name, g.role, c.name`)} ${tail}`;
   });
 }
 
@@ -195,7 +208,7 @@ export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonS
   return paged(sql, query, by, sql`email`, (tail) => {
     return sql<Counted<PersonRow>[]>`
       select ${userColumns(sql)}, last_sign_in_at, count(*) over ()::integer as total
-      from users where company_id = ${company} and ${contains(sql, query, sql`email, role`)} ${tail}`;
+      from users where company_id = ${company} and ${contains(sql, query, sql`email, role, oidc_group`)} ${tail}`;
   });
 }
 

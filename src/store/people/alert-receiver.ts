@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes } from '../../domain/key.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import { CREATED_BY } from '../connection/actor.ts';
@@ -38,14 +39,13 @@ type NewReceiver = AlertChoice & Pick<AlertReceiverRow, 'company_id' | 'email'> 
 /** @throws RefusedChange where the address has a line, or the company does not exist */
 export async function createReceiver(sql: Sql, asked: NewReceiver): Promise<AlertReceiverRow> {
   const { company_id, email, percents, forecast, created_by } = asked;
-  const whose = email ?? 'what owners and administrators are told';
   const [row] = await explaining(
     sql<AlertReceiverRow[]>`
       insert into alert_receivers as r (company_id, email, percents, forecast, created_by)
       values (${company_id}, ${email}, ${[...percents]}::smallint[], ${forecast}, ${created_by})
       returning ${receiverColumns(sql)}`,
     {
-      alert_receivers_once: () => throwConflict('receiver', `There is a line for ${whose} already. Change that one.`),
+      alert_receivers_once: () => throwConflict('receiver', refusal('receiverTwice', { email })),
       alert_receivers_company_id_fkey: () => unknownCompany(company_id),
     },
   );

@@ -5,6 +5,7 @@ import { type ModelRow, modelColumns } from '../company/model.ts';
 import { matching, PAGE_BYTES, unpackedBytes } from '../connection/columns.ts';
 import { STATE_NOW } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
+import { type GroupRow, groupColumns } from './group.ts';
 import { type InvitationRow, invitationColumns } from './invitation.ts';
 import { type TokenRow, tokenColumns } from './token.ts';
 import { type PersonRow, type UserRow, userColumns } from './user.ts';
@@ -82,6 +83,13 @@ export function assistantsThatFit(sql: Sql, company: string, after: After): Prom
 export function usersAfter(sql: Sql, company: string | null, after: After): PromiseLike<UserRow[]> {
   return sql<UserRow[]>`
     select ${userColumns(sql)} from users
+    where true ${matching(sql, { company_id: company })} ${tail(sql, after)}`;
+}
+
+/** @param company groups that give roles in this company; null: all */
+export function groupsAfter(sql: Sql, company: string | null, after: After): PromiseLike<GroupRow[]> {
+  return sql<GroupRow[]>`
+    select ${groupColumns(sql)} from oidc_groups
     where true ${matching(sql, { company_id: company })} ${tail(sql, after)}`;
 }
 

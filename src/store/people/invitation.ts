@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes } from '../../domain/key.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import type { CompanyRole } from '../../domain/user.ts';
@@ -44,14 +45,13 @@ export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<
       where not has_account(${email})
       returning ${invitationColumns(sql)}`,
     {
-      invitations_once: () =>
-        throwConflict('invitation', `${email} is invited already. Renew or withdraw the invitation.`),
+      invitations_once: () => throwConflict('invitation', refusal('invitedAlready', { email })),
       invitations_company_id_fkey: () => unknownCompany(company_id),
     },
   );
   // the same for an account in this company and in another one, which nobody here may know of
   if (row === undefined) {
-    throwConflict('user', `${email} cannot be invited: the address has an account already. Choose another address.`);
+    throwConflict('user', refusal('hasAccount', { email }));
   }
   return { ...row, token };
 }

@@ -9,6 +9,9 @@ export interface SessionRow {
   readonly company_id: string | null;
   readonly company_name: string | null;
   readonly has_password: boolean;
+  /** That the person chose, and that of the company; null: none. */
+  readonly language: string | null;
+  readonly company_language: string | null;
   /** Since when the user has a second factor; null: there is none. */
   readonly second_factor_since: Date | null;
   /** How this session got past it: a code, or the identity provider; null: it did not. */
@@ -86,7 +89,8 @@ export async function endSession(sql: Sql, userId: string, id: string): Promise<
 export async function findSession(sql: Sql, digest: Buffer): Promise<SessionRow | null> {
   const [row] = await sql<(SessionRow & { stale: boolean })[]>`
     select u.id as user_id, u.email, u.role, u.company_id, c.name as company_name,
-      u.password_hash is not null as has_password, u.second_factor_since, s.second_factor,
+      u.password_hash is not null as has_password, u.language, c.language as company_language,
+      u.second_factor_since, s.second_factor,
       s.last_seen_at < now() - interval '1 minute' as stale
     from (select * from sessions where digest = ${digest} and ${sql.unsafe(IS_LIVE)}) s
     join users u on u.id = s.user_id left join companies c on c.id = u.company_id`;

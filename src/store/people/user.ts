@@ -1,8 +1,11 @@
+import { refusal } from '../../domain/input/refusal.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
+
+const BY_GROUP = 'This user has the role by a group of the identity provider';
 
 /** Members are columns of the table, without the hash of the password. */
 export interface UserRow {
@@ -11,6 +14,8 @@ export interface UserRow {
   readonly company_id: string | null;
   readonly role: Role;
   readonly created_at: Date;
+  /** The group of the identity provider that gives the role; null: it was given by hand. */
+  readonly oidc_group: string | null;
   /** Since when signing in with the password asks for a code too; null: it does not. */
   readonly second_factor_since: Date | null;
   /** When the person asked to be erased; null: that did not happen. */
@@ -49,7 +54,7 @@ export async function findUser(sql: Sql, email: string) {
 /** A user with the name of the company; null for operators. @throws RefusedChange not_found */
 export async function findUserById(sql: Sql, id: string) {
   const [row] = await sql<(UserRow & { readonly company_name: string | null })[]>`
-    select u.id, email, company_id, role, u.created_at, second_factor_since, erasure_asked_at, c.name as company_name
+    select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, c.name as company_name
     from users u left join companies c on c.id = company_id where u.id = ${id}`;
   return row ?? throwNotFound('user');
 }
@@ -57,12 +62,21 @@ export async function findUserById(sql: Sql, id: string) {
 /**
  * @param hash of `hashPassword`
  * @param former the hash that is replaced, and no other; null: whatever there is
- * @throws RefusedChange not_found
+ * @throws RefusedChange not_found; conflict for who has the role by a group: a password would outlive it
  */
 export async function setPasswordHash(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
-  const { count } = await sql`
-    update users set password_hash = ${hash} where id = ${id} and (${former}::text is null or password_hash = ${former})`;
+  const { count } = await explaining(
+    sql`
+      update users set password_hash = ${hash}
+      where id = ${id} and (${former}::text is null or password_hash = ${former})`,
+    { users_by_group: () => throwConflict('user', `${BY_GROUP}, and signs in there. There is no password to set.`) },
+  );
   if (count === 0) throwNotFound('user');
+}
+
+/** The language in which a person reads pages and e-mails. Not in the audit log, as signing in is not. */
+export async function setUserLanguage(sql: Sql, id: string, language: string): Promise<void> {
+  await sql`update users set language = ${language} where id = ${id}`;
 }
 
 /**
@@ -80,6 +94,18 @@ export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
 export async function hasOperator(sql: Sql): Promise<boolean> {
   const [row] = await sql<[{ found: boolean }]>`select exists (select from users where role = 'operator') as found`;
   return row.found;
+}
+
+/** The most owners of a company that `ownersOf` names. */
+const MOST_OWNERS = 3;
+
+/** A query of companies with `emails`, the addresses of their first owners as JSON. @param companies a query of their ids */
+export function ownersOf(sql: Sql, companies: ReturnType<Sql>) {
+  return sql`
+    select company_id, jsonb_agg(email order by created_at, id) as emails from (
+      select *, row_number() over (partition by company_id order by created_at, id) as nth from users
+      where role = 'owner' and company_id = any(array(${companies}))) o
+    where nth <= ${MOST_OWNERS} group by 1`;
 }
 
 /** One of the people of a company. */
@@ -108,8 +134,8 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
     select id from users where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`}
     order by id for update`;
   if (owners.length === 1 && owners[0]?.id === id) {
-    const [last, role] = company === null ? ['operator', 'operator'] : ['owner of the company', 'owner'];
-    throwConflict('user', `This is the last ${last}. Make somebody else an ${role} first.`);
+    const operator = 'This is the last operator. Make somebody else an operator first.';
+    throwConflict('user', company === null ? operator : refusal('lastOwner'));
   }
 }
 
@@ -120,29 +146,47 @@ export async function setErasureAsked(sql: Sql, id: string, asks: boolean): Prom
   if (count === 0) throwNotFound('user');
 }
 
-/** Addresses of the owners of a company; of operators with null. */
-export async function ownersOf(sql: Sql, company: string | null): Promise<string[]> {
-  const rows = await sql<{ email: string }[]>`
-    select email from users where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`} order by email`;
-  return rows.map(({ email }) => email);
+/** An address, and the languages of its reader: the person's own, and that of the company; null: none. */
+export interface Reader {
+  readonly email: string;
+  readonly language: string | null;
+  readonly company_language: string | null;
 }
 
-/** @throws RefusedChange not_found */
+/** The owners of a company; operators with null. */
+export async function listOwners(sql: Sql, company: string | null): Promise<Reader[]> {
+  return sql<Reader[]>`
+    select email, u.language, c.language as company_language from users u left join companies c on c.id = company_id
+    where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`} order by email`;
+}
+
+/** A user as the receiver of e-mails. @throws RefusedChange not_found */
+export async function findReader(sql: Sql, id: string): Promise<Reader> {
+  const [row] = await sql<Reader[]>`
+    select email, u.language, c.language as company_language from users u left join companies c on c.id = company_id
+    where u.id = ${id}`;
+  return row ?? throwNotFound('user');
+}
+
+/** @throws RefusedChange not_found; conflict for who has the role by a group */
 export async function setRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
-  const { count } = await sql`update users set role = ${role} where id = ${id} and company_id = ${company}`;
-  if (count === 0) throwNotFound('user');
+  const { count } = await sql`
+    update users set role = ${role} where id = ${id} and company_id = ${company} and oidc_group is null`;
+  if (count > 0) return;
+  const { oidc_group } = await findPerson(sql, company, id);
+  throwConflict('user', refusal('roleByGroup', { group: oidc_group as string }));
 }
 
 /** Users of a company, or all of them, by company and address; operators first. */
 export async function listUsers(sql: Sql, company: string | null) {
   type Listed = UserRow & Pick<PersonRow, 'last_sign_in_at'> & { readonly company_name: string | null };
   return sql<Listed[]>`
-    select u.id, email, company_id, role, u.created_at, second_factor_since, erasure_asked_at, last_sign_in_at, c.name as company_name
+    select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id
     where true ${matching(sql, { company_id: company })} order by c.name nulls first, company_id, email`;
 }
 
 /** The columns of a UserRow. */
 export function userColumns(sql: Sql) {
-  return sql`id, email, company_id, role, created_at, second_factor_since, erasure_asked_at`;
+  return sql`id, email, company_id, role, created_at, oidc_group, second_factor_since, erasure_asked_at`;
 }

@@ -29,7 +29,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'companies',
     what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
     columns: words(
-      `id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode ${LIMITS} credit_limit_eur eu_locked created_at closed_at erased_at`,
+      `id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode ${LIMITS} credit_limit_eur eu_locked language created_at closed_at erased_at`,
     ),
     company: 'id',
     order: 'id',
@@ -38,10 +38,16 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'users',
     what: 'the people who may sign in to the administration pages, and their roles',
     columns: words(
-      'id email company_id role created_at last_sign_in_at second_factor_since recovery_codes erasure_asked_at',
+      'id email company_id role created_at oidc_group last_sign_in_at language second_factor_since recovery_codes erasure_asked_at',
     ),
     without: { password_hash: 'a secret: it could be used to guess the password' },
     order: 'email',
+  },
+  {
+    table: 'oidc_groups',
+    what: 'groups of the identity provider that give roles in the company',
+    columns: words('id name company_id role created_at'),
+    order: 'name',
   },
   {
     table: 'invitations',

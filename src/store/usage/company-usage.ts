@@ -233,7 +233,7 @@ export function filteredColumns({ model, key, endpoint, cost_center }: UsageFilt
   return { model_slug: model, api_key_id: key, endpoint, cost_center };
 }
 
-function chosenRows(sql: Sql, companyId: string, filters: UsageFilters) {
+export function chosenRows(sql: Sql, companyId: string, filters: UsageFilters) {
   return sql`company_id = ${companyId} ${matching(sql, filteredColumns(filters))}`;
 }
 
@@ -250,8 +250,8 @@ function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
     from (${rows}) r group by ${dimensions} having sum(requests) > 0`;
 }
 
-/** The cost of each key with calls. */
-function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
+/** `api_key_id` and `cost` of each key with calls. */
+export function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters) {
   const chosen = chosenRows(sql, companyId, filters);
   if (filters.model !== null) {
     const rows = monthlyRows(sql, range, {
@@ -271,7 +271,7 @@ function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
 }
 
 /** The sums of each key, or of those of the table `shown`, with the columns of `groups`. */
-function keyRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters, isShort: boolean) {
+export function keyRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFilters, isShort: boolean) {
   const ofShown = isShort ? sql`and api_key_id = any(array(select api_key_id from shown))` : sql``;
   const chosen = sql`${chosenRows(sql, companyId, filters)} ${ofShown}`;
   const counts = sql`case when usage_source = 'estimated' then requests else 0 end as estimated,
@@ -292,14 +292,14 @@ function keyRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFil
 }
 
 /** Rows of whole months and of days: `where` of the table goes on with them. */
-function dailyRows(sql: Sql, range: DayRange, table: Fragment) {
+export function dailyRows(sql: Sql, range: DayRange, table: Fragment) {
   const { whole, parts } = monthsIn(range);
   const months = sql`${table} and billing_month = any(${whole}::date[])`;
   return parts.reduce((rows, part) => sql`${rows} union all ${table} and ${isOf(sql, part)}`, months);
 }
 
 /** Rows of whole months, and of days that are added to them or taken from them: `where` of each goes on with its days. */
-function monthlyRows(sql: Sql, range: DayRange, from: Readonly<Record<'months' | 'added' | 'taken', Fragment>>) {
+export function monthlyRows(sql: Sql, range: DayRange, from: Readonly<Record<'months' | 'added' | 'taken', Fragment>>) {
   const { months, added, taken } = monthsLessDays(range);
   let rows = sql`${from.months} and billing_month = any(${months}::date[])`;
   for (const part of added) rows = sql`${rows} union all ${from.added} and ${isOf(sql, part)}`;

@@ -1,16 +1,17 @@
 import { describeChange } from '../../domain/text/change-text.ts';
-import type { LastDay, ModelHealth, Overview } from '../../domain/text/overview.ts';
-import { dayBegins, IS_ACTIVE, NIL_ID, utcSecond } from '../connection/expressions.ts';
+import type { ModelHealth, Overview } from '../../domain/text/overview.ts';
+import { dayBegins, IS_ACTIVE, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
 import { tenantRoleAdvice } from '../connection/tenant-role.ts';
 import { pageOfAudit } from '../lists/audit.ts';
-import { hasOperator } from '../people/user.ts';
-import { reasonRows } from './request-hours.ts';
+import { hasOperator, ownersOf } from '../people/user.ts';
+import { PICTURE_DAYS, type RecentRequests, readRecentRequests } from './request-days.ts';
 
 const MOST_CHANGES = 10;
 const MOST_MODELS = 30;
 const MOST_SPENDERS = 5;
+/** Of budgets that end soon, that are used up, and of others. */
 const MOST_BUDGETS = 10;
 const NEAR_PERCENT = 80;
 /** Attempts of a delivery after which it is told: 7 minutes. */
@@ -26,15 +27,15 @@ type Read = <T>(query: (sql: Sql) => PromiseLike<T>) => Promise<T>;
  * @param read called for several queries at once
  */
 export async function readOverview(read: Read): Promise<Overview> {
-  const [facts, last_day, models, { rows }, tenant_role_advice, has_operator] = await Promise.all([
+  const [facts, requests, models, { rows }, tenant_role_advice, has_operator] = await Promise.all([
     read(readFacts),
-    read(readLastDay),
+    read(readRecentRequests),
     read(readModels),
     read((sql) => pageOfAudit(sql, { search: '', newestFirst: true, from: null, company: null, limit: MOST_CHANGES })),
     read(tenantRoleAdvice),
     read(hasOperator),
   ]);
-  return { ...facts, last_day, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
+  return { ...facts, ...requests, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
 }
 
 /** Whether there are any models and companies: without both nobody can call anything. */
@@ -44,7 +45,7 @@ export async function readBeginnings(sql: Sql): Promise<{ readonly models: boole
   return row;
 }
 
-type Facts = Omit<Overview, 'last_day' | 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
+type Facts = Omit<Overview, keyof RecentRequests | 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
 
 /** From the sums of the request trail, without its histograms: summing those takes 30 times as long. */
 function readModels(sql: Sql): Promise<ModelHealth[]> {
@@ -58,30 +59,6 @@ function readModels(sql: Sql): Promise<ModelHealth[]> {
     group by 1 order by sum(requests) desc, 1 limit ${MOST_MODELS}`;
 }
 
-async function readLastDay(sql: Sql): Promise<LastDay> {
-  const [row] = await sql<[LastDay]>`
-    with hours as materialized (
-      select company_id, requests, refused, failed, reasons from request_hours where hour > now() - interval '24 hours'
-    ),
-    reasons as (
-      select code, company_id, sum(requests) as requests from (${reasonRows(sql, sql`hours`)}) r group by 1, 2
-    ),
-    ranked as (
-      select *, sum(requests) over (partition by code) as sum,
-        count(nullif(company_id, ${NIL_ID})) over (partition by code) as companies,
-        row_number() over (partition by code order by requests desc, company_id) as place
-      from reasons
-    )
-    select coalesce(sum(requests), 0)::bigint as requests, coalesce(sum(refused), 0)::bigint as refused,
-      coalesce(sum(failed), 0)::bigint as failed,
-      (select coalesce(jsonb_agg(jsonb_build_object('code', code, 'requests', sum, 'companies', companies,
-          'most', case when company_id <> ${NIL_ID} then jsonb_build_object('id', company_id, 'name', c.name, 'requests', requests) end)
-        order by sum desc, code), '[]')
-        from ranked left join companies c on c.id = company_id where place = 1) as reasons
-    from hours`;
-  return row;
-}
-
 /** One statement, so that all figures are of one instant. */
 async function readFacts(sql: Sql): Promise<Facts> {
   const [row] = await sql<{ overview: Facts }[]>`
@@ -92,6 +69,11 @@ async function readFacts(sql: Sql): Promise<Facts> {
     models as materialized (
       select requests, prompt_tokens + completion_tokens as tokens, cost_eur as cost from usage_model_days
       where day = (select today from clock)
+    ),
+    spend as materialized (
+      select day, model_slug, sum(cost_eur) as cost from usage_model_days
+      where day > (select today from clock) - ${PICTURE_DAYS}::integer and day <= (select today from clock)
+        and billing_month >= (select today - interval '2 months' from clock) group by 1, 2
     ),
     today as materialized (
       select company_id, sum(cost_eur) as cost from usage_company_days
@@ -126,7 +108,17 @@ async function readFacts(sql: Sql): Promise<Facts> {
       select * from (select b.*, ${forecast(sql)} as forecast from budgets b, clock) f
       where spent >= budget * ${NEAR_PERCENT}::numeric / 100 or forecast > budget
     ),
-    nearest as (select * from near order by spent / budget desc, name, key_id nulls first limit ${MOST_BUDGETS})
+    ends as (
+      select n.*, case when spent >= budget then 2 when forecast > budget then 1 else 3 end as kind,
+        case when spent < budget and forecast > budget then month_begins + make_interval(secs => (elapsed * budget / spent)::float8) end as ends_at
+      from near n, clock
+    ),
+    nearest as materialized (
+      select *, row_number() over (order by kind, ends_at, spent / budget desc, name, key_id nulls first) as place
+      from (select *, row_number() over (partition by kind order by ends_at, spent / budget desc, name, key_id nulls first) as nth from ends) e
+      where nth <= ${MOST_BUDGETS} order by place limit ${2 * MOST_BUDGETS}
+    ),
+    owners as materialized (${ownersOf(sql, sql`select company_id from nearest`)})
     select jsonb_build_object(
       'at', ${sql.unsafe(utcSecond('now()'))},
       'today', (select ${sums(sql)} || jsonb_build_object('begins', (select today from clock),
@@ -140,9 +132,10 @@ async function readFacts(sql: Sql): Promise<Facts> {
             'key', case when key_id is not null then jsonb_build_object('id', key_id, 'name', key_name, 'prefix', prefix) end,
             'budget_eur', trim_scale(budget)::text, 'spent_eur', trim_scale(spent)::text,
             'percent', trunc(spent * 100 / budget, 1), 'forecast_percent', round(forecast * 100 / budget, 1),
-            'reached_on', case when spent < budget and forecast > budget then
-              to_char((month_begins + make_interval(secs => (elapsed * budget / spent)::float8)) at time zone zone, 'YYYY-MM-DD') end)
-          order by spent / budget desc, name, key_id nulls first) from nearest, clock), '[]')),
+            'reached_on', to_char(ends_at at time zone zone, 'YYYY-MM-DD'), 'owners', coalesce(emails, '[]')) order by place)
+          from clock, nearest left join owners using (company_id)), '[]')),
+      'spend', coalesce((select jsonb_agg(jsonb_build_object('day', day, 'model', model_slug, 'cost_eur', trim_scale(cost)::text)
+        order by day, model_slug) from spend), '[]'),
       'set_aside', (select count(*) from api_usage_set_aside),
       'dead_deliveries', (select count(*) from event_deliveries where state = 'dead'),
       'failing_deliveries', (select count(*) from event_deliveries where state = 'pending' and attempts >= ${FAILING_ATTEMPTS}),

@@ -86,10 +86,10 @@ export async function readRequestHours(
   }));
 }
 
-/** Rows of `code` and `requests`, with the company of each, over rows of `request_hours`. */
+/** Rows of `code` and `requests`, with the company and hour of each, over rows of `request_hours`. */
 export function reasonRows(sql: Sql, hours: ReturnType<Sql>) {
   return sql`
-    select company_id, key as code, value::bigint as requests from ${hours} h, jsonb_each_text(h.reasons)
+    select company_id, hour, key as code, value::bigint as requests from ${hours} h, jsonb_each_text(h.reasons)
     where h.reasons <> '{}'`;
 }
 

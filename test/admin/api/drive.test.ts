@@ -135,6 +135,12 @@ t.test('assistants, users, people and invitations', async (t) => {
   t.match(await call('erasePerson', leaving, { email: paula.email }), { persons: 1, rows: { users: 1 } });
   await call('removeUser', { user: user.id });
 
+  const group = await call('createGroup', null, { name: '/south/staff', company_id: company.id, role: 'member' });
+  t.equal((await call('changeGroup', { group: group.id }, { role: 'owner' })).role, 'owner');
+  t.match(await call('getGroup', { group: group.id }), { name: '/south/staff', company_id: company.id, role: 'owner' });
+  t.match(await call('listGroups', { company_id: company.id }), { data: [{ id: group.id }], next_cursor: null });
+  await call('removeGroup', { group: group.id });
+
   const invited = await call('createInvitation', at, { email: 'Ina@south.example', role: 'owner' });
   const opened = await ask(invited.link);
   t.match(opened, { status: 200, text: /ina@south\.example/ }, 'the link works');
@@ -163,6 +169,25 @@ t.test('usage, requests, changes and the state of all', async (t) => {
   t.match(await call('getUsage', at), { total_cost_eur: '0', company_name: 'Südwind' });
   const week = { ...at, from: '2026-11-01', to: '2026-11-07', model: 'brand-chat' };
   t.match(await call('getUsage', week), { from: '2026-11-01', month: null, chat_cost_eur: null, by_time: [] });
+  const days = { from: '2026-11-08', to: '2026-11-14' };
+  t.match(await call('getUsageChange', { ...at, ...days }), {
+    before: { from: '2026-11-01', to: '2026-11-07' },
+    total: { difference_eur: '0' },
+    by_model: [],
+  });
+  t.match(await call('getUsageTable', { ...at, ...days, rows: 'cost_center', columns: 'day' }), {
+    total: '0',
+    rows: [],
+  });
+  t.match(await call('getAllUsage', days), { ...days, requests: 0, by_company: { count: 0 } });
+  t.match(await call('getAllUsageChange', { ...days, before_from: '2026-10-01' }), {
+    before: { from: '2026-10-01', to: '2026-10-01' },
+    by_company: { count: 0, lines: [] },
+  });
+  t.match(await call('compareCompanies', { ...days, company: company.id, with: customer.company }), {
+    names: ['Südwind', 'Nordlicht Verlag'],
+  });
+  t.match(await call('getAllUsageTable', { ...days, metric: 'requests' }), { total: '0', columns: [] });
   t.match(await call('exportLedger', { ...at, month: '2026-11' }), /^billing_month,request_id,/);
   t.equal((await call('listChanges', { search: 'Südwind' })).data[0].actor, 'token deploy');
   t.match(await call('listChangesOfCompany', at), { data: [{ actor: 'operator' }] });

@@ -56,6 +56,7 @@ const TABLES: Readonly<Record<string, string>> = {
   key: 'api_keys',
   model: 'models',
   user: 'users',
+  group: 'oidc_groups',
   assistant: 'assistants',
   invitation: 'invitations',
   price: 'model_prices',
@@ -77,6 +78,8 @@ async function makeThings(): Promise<void> {
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes)
       values (${owner}, ${name}, sha256(${name}::bytea), 'sk-aaaaa', '{chat}')`;
     await sql`insert into users (company_id, email, role) values (${owner}, ${`${name}@some.example`}, 'member')`;
+    await sql`insert into oidc_groups (company_id, name, role) values (${owner}, ${name}, 'member')`;
+    await sql`insert into users (company_id, email, role, oidc_group) values (${owner}, ${`${name}@group.example`}, 'member', ${name})`;
     await sql`insert into invitations (company_id, email, role, digest, expires_at)
       values (${owner}, ${`${name}@new.example`}, 'member', sha256(${name}::bytea), now() + interval '7 days')`;
     await sql`insert into admin_tokens (name, company_id, digest, access) values ('old', ${owner}, sha256(${name}::bytea), 'read')`;
@@ -238,6 +241,7 @@ async function state(): Promise<string> {
     'model_cost_prices',
     'assistants',
     'users',
+    'oidc_groups',
     'invitations',
     'idempotent_answers',
   ];

@@ -1,4 +1,5 @@
 import t from 'tap';
+import { wordsOf } from '../../../src/domain/language/language.ts';
 import { startMailbox } from '../../support/receiver.ts';
 import { until } from '../../support/until.ts';
 import { newToken, send } from '../api/tokens.ts';
@@ -108,6 +109,8 @@ t.test('an address outside the company is sent a link, which its reader has to u
 
 t.test('each of its e-mails has a link that ends them', async (t) => {
   const { mailOf } = await import('../../../src/domain/text/alert.ts');
+  const brand = { name: 'Tollgate', support: null, imprint: null, privacy: null };
+  const textFor = (outsider: string | null) => mailOf(alert, wordsOf('de'), brand, pages, outsider).text;
   const id = await idOf(BOOKS);
   const alert = {
     id,
@@ -121,9 +124,9 @@ t.test('each of its e-mails has a link that ends them', async (t) => {
     occurred_at: '2026-11-01T00:00:00Z',
   };
   const pages = new URL('https://admin.example.com');
-  t.match(mailOf(alert, pages, id).text, `https://admin.example.com/alert-receiver/stop/${id}\n`);
-  t.notMatch(mailOf(alert, pages, id).text, '/usage', 'its reader cannot sign in');
-  t.notMatch(mailOf(alert, pages).text, 'alert-receiver');
+  t.match(textFor(id), `https://admin.example.com/alert-receiver/stop/${id}\n`);
+  t.notMatch(textFor(id), '/usage', 'its reader cannot sign in');
+  t.notMatch(textFor(null), 'alert-receiver');
   const reader = new Person(office.adminUrl);
   t.match(
     textOf(await reader.get(`/alert-receiver/stop/${id}`)),

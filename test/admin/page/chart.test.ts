@@ -1,5 +1,17 @@
 import t from 'tap';
-import { budgetBar, costChart, MAX_NAMED, MAX_SERIES } from '../../../src/admin/page/chart.ts';
+import {
+  amounts,
+  budgetBar,
+  type Chart,
+  chart,
+  chartTiles,
+  counts,
+  durations,
+  MAX_NAMED,
+  MAX_SERIES,
+  stackedByModel,
+  stepsTable,
+} from '../../../src/admin/page/chart.ts';
 import { formatFor } from '../../../src/admin/page/format.ts';
 
 /** The chart: heights of bars, and labels of axes. */
@@ -15,13 +27,15 @@ interface Cell {
 
 /** A chart of a month. */
 function monthChart(days: number, cells: readonly Cell[], models: readonly string[], month: string): string {
+  const stack = stackedByModel(models, format);
   const bars = Array.from({ length: days }, (_, at) => ({
     label: String(at + 1),
     name: `${at + 1} ${month}`,
     href: `?from=${at + 1}&to=${at + 1}`,
-    costs: cells.filter(({ day }) => day === at + 1),
+    ...stack.partsOf(cells.filter(({ day }) => day === at + 1)),
   }));
-  return String(costChart({ title: `Cost per day in ${month}`, axis: 'Day', period: 'Day', bars, models }, format));
+  const names = { title: `Cost per day in ${month}`, how: 'in EUR', axis: 'Day', period: 'Day' };
+  return `${chartTiles()}${chart({ ...names, measure: amounts(format), kind: 'stack', series: stack.series, bars }, format.words.chart)}`;
 }
 
 function bars(svg: string, series: number): number[] {
@@ -82,7 +96,7 @@ t.test('the text at a bar names the dearest models of the day and counts the oth
 });
 
 t.test('the bar has room for more than the budget', async (t) => {
-  const bar = String(budgetBar(10, 250, null));
+  const bar = String(budgetBar(format.words.usage, 10, 250, null));
   t.match(bar, '<rect class="spent" x="0.00%" width="100.00%"');
   t.match(bar, '<rect fill="url(#beyond)" x="40.00%" width="60.00%"');
   t.match(bar, 'x1="40.00%"');
@@ -99,7 +113,7 @@ t.test('the legend of a budget has each part of its bar, in the same colour and 
     [0, 130, 130],
   ] as const) {
     const [, bar = '', legend = ''] =
-      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(chat, total, forecast))) ?? [];
+      /(<svg class="budget".*?<\/svg>)(.*)/s.exec(String(budgetBar(format.words.usage, chat, total, forecast))) ?? [];
     const paints = (markup: string) =>
       [...markup.matchAll(/(?:class|fill)="(spent|forecast|limit|url\(#beyond\))"/g)].map(([, paint]) => paint);
     const isAhead = forecast !== null && forecast > total; // else it lies below what is spent
@@ -159,3 +173,62 @@ t.test('a chart of any length names some of its bars', async (t) => {
     t.ok(labels >= Math.min(days, 8) && labels <= 16, `${days} bars, ${labels} labels`);
   }
 });
+
+const DAYS = { title: 'Of days', how: 'as told', axis: 'Day', period: 'Day' };
+
+/** A small chart with two values a day. */
+function twoValues(kind: Chart['kind'], values: readonly (readonly [bigint | null, bigint | null])[]): string {
+  const bars = values.map((each, at) => ({ label: `${at}`, name: `day ${at}`, href: `?day=${at}`, values: each }));
+  const measure = kind === 'line' ? durations(format) : counts(format);
+  return String(chart({ ...DAYS, measure, kind, half: true, series: ['first', 'second'], bars }, format.words.chart));
+}
+
+t.test('values in pairs stand beside each other from the floor, each in proportion', async (t) => {
+  const markup = twoValues('pair', [
+    [10n, 40n],
+    [20n, null],
+  ]);
+  const [small = 0, large = 0] = bars(markup, 0).slice(1); // the first is of the legend
+  t.ok(Math.abs(large / small - 2) < 0.02);
+  const [other = 0] = bars(markup, 1).slice(1);
+  t.ok(Math.abs(other / small - 4) < 0.02);
+  t.equal(markup.match(/<svg class="chart half"/g)?.length, 1, 'drawn once');
+  t.match(markup, 'aria-label="day 1: first 20, second unknown"');
+  t.match(markup, '<title>day 0\nfirst: 10\nsecond: 40</title>');
+});
+
+t.test('a line has a gap where a value is not known, and a point where it is', async (t) => {
+  const markup = twoValues('line', [
+    [100n, 900n],
+    [null, 1000n],
+    [300n, 1100n],
+    [400n, 1200n],
+  ]);
+  const [, chartOnly = ''] = /(<svg class="chart.*?<\/svg>)/s.exec(markup) ?? [];
+  const paths = [...chartOnly.matchAll(/<path class="line l\d" d="([^"]+)"/g)].map(([, path = '']) => path);
+  t.same(
+    paths.map((path) => path.replaceAll(/[^ML]/g, '')),
+    ['MML', 'MLLL'],
+  );
+  t.equal(chartOnly.match(/<circle/g)?.length, 3);
+  t.equal(chartOnly.match(/<rect class="point/g)?.length, 4);
+  t.match(markup, 'aria-label="day 0: first 100 ms, second 900 ms"');
+});
+
+t.test(
+  'parts of an explanation go right for more and left for less, in proportion, and none for nothing',
+  async (t) => {
+    const steps = [3n, -1n, 0n].map((value) => ({ name: `part ${value}`, note: '', value, text: `${value}` }));
+    const whole = { name: 'All', note: '', value: null, text: 'all' };
+    const markup = String(stepsTable('Why', [whole, ...steps], counts(format)));
+    const rects = [...markup.matchAll(/<rect [^>]*x="([\d.]+)%" width="([\d.]+)%"/g)].map(([, x, width]) => [
+      Number(x),
+      Number(width),
+    ]);
+    t.same(rects, [
+      [50, 50],
+      [33.33, 16.67],
+    ]);
+    t.equal(markup.match(/<tr role="row"/g)?.length, 4);
+  },
+);

@@ -194,3 +194,14 @@ t.test('the budget mode is standard unless it is set to strict', async (t) => {
   t.equal((await set('lenient')).code, 64);
   t.match((await tollgate('company', 'set', json.id, '--name', 'Same', '--json')).json, { budget_mode: 'strict' });
 });
+
+t.test('a company has a language of its own, or none', async (t) => {
+  const made = await tollgate('company', 'create', '--name', 'Sprache', '--language', 'de', '--json');
+  t.equal(made.json.language, 'de');
+  const set = (language: string) => tollgate('company', 'set', made.json.id, '--language', language);
+  t.match(await set('fr'), { code: 64, err: /--language must be en or de, not "fr"/ });
+  t.match((await set('en')).out, /language +en\n/);
+  t.notMatch((await set('none')).out, /language/);
+  const [row] = await db.run(5000, (sql) => sql`select language from companies where id = ${made.json.id}`);
+  t.equal(row?.language, null);
+});

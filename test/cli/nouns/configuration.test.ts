@@ -475,3 +475,60 @@ t.test('of two files at once the second waits, and finds what the first created'
   t.match(await second.running, { code: 0, out: 'Nothing to change.\n' });
   t.match(await query("select count(*) from companies where name = 'Twice GmbH'"), [{ count: '1' }]);
 });
+
+t.test(
+  'groups of the identity provider are added, changed, removed and exported, those of operators by their own list',
+  async (t) => {
+    const file = (acme: string, operators: string) => `
+companies:
+  - name: Grouped
+    oidc_groups: [${acme}]
+  - name: Other grouped
+oidc_groups: [${operators}]
+`;
+    const [staff, ops] = ['{ name: /grouped/staff, role: member }', '{ name: ops, role: operator }'];
+    t.match(await apply(file(staff, ops)), {
+      code: 0,
+      out: /\+ group \/grouped\/staff of Grouped\n {4}role: member\n.*\+ group ops\n {4}role: operator\n/s,
+    });
+    t.equal((await apply(file(staff, ops))).out, 'Nothing to change.\n');
+    await query(`insert into users (email, role, company_id, oidc_group)
+    select 'ann@grouped.example', 'member', id, '/grouped/staff' from companies where name = 'Grouped'`);
+    const { out } = await run(['export-config'], { env });
+    t.match(out, / {4}oidc_groups:\n {6}- name: \/grouped\/staff\n {8}role: member\n/);
+    t.match(out, /\noidc_groups:\n {2}- name: ops\n {4}role: operator\n/);
+    t.notMatch(out, 'ann@grouped.example', 'who has a role by a group is no entry of the file');
+    const same = await apply(out);
+    t.match(same, { code: 0, out: 'Nothing to change.\n' }, same.err);
+
+    t.match((await apply(file(staff.replace('member', 'owner'), ops))).out, 'role: member -> owner');
+    const role = () => query("select role from users where email = 'ann@grouped.example'");
+    t.same([...(await role())], [{ role: 'owner' }], 'for all who have it by the group');
+    const byHand = 'companies: [{ name: Grouped, users: [{ email: ann@grouped.example, role: member }] }]';
+    t.match(
+      (await apply(byHand)).err,
+      /users\[0\] is refused: .*by a group of the identity provider, “\/grouped\/staff”/,
+    );
+
+    for (const [wrong, said] of [
+      [file('{ name: x, role: operator }', ops), 'companies[0].oidc_groups[0].role must be'],
+      [file(staff, '{ name: x, role: owner }'), 'oidc_groups[0].role must be'],
+      [file(staff, '{ name: x }'), 'oidc_groups[0] does not exist yet, and needs role'],
+      [
+        file(ops.replace('operator', 'owner'), ''),
+        'companies[0].oidc_groups[0].name is a group that gives a role elsewhere',
+      ],
+      [file(`${staff}, ${staff}`, ''), 'names "/grouped/staff" a second time'],
+      [file('{ name: "a\u200bb", role: owner }', ''), 'must not hold U+200B'],
+    ] as const) {
+      const { code, err } = await apply(wrong);
+      t.match([code, err], [1, said]);
+    }
+    const gone = (group: string) => group.replace(/role: \w+/, 'absent: true');
+    t.match(await apply(file(gone(staff), gone(ops))), {
+      code: 0,
+      out: /- group \/grouped\/staff of Grouped\n- group ops\n/,
+    });
+    t.same([...(await role())], []);
+  },
+);

@@ -1,5 +1,9 @@
 import t from 'tap';
+import { wordsOf } from '../../../src/domain/language/language.ts';
 import { type BudgetAlert, mailOf } from '../../../src/domain/text/alert.ts';
+
+const BRAND = { name: 'Tollgate', support: null, imprint: null, privacy: null };
+const [EN, DE] = [wordsOf('en'), wordsOf('de')];
 
 const ALERT: BudgetAlert = {
   id: '5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21',
@@ -15,7 +19,7 @@ const ALERT: BudgetAlert = {
 
 t.test('an e-mail says who, how much, and where to look', async (t) => {
   const pages = new URL('https://gate.example');
-  t.same(mailOf(ALERT, pages), {
+  t.same(mailOf(ALERT, EN, BRAND, pages), {
     subject: '[Tollgate] ACME has used 80 % of its budget for November 2026',
     text: `ACME has used 80 % of its budget for November 2026.
 
@@ -29,12 +33,40 @@ https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=
 `,
   });
   const key = { id: ALERT.id, name: 'Newsroom', prefix: 'svc_abcd' };
-  const of = (more: Partial<BudgetAlert>) => mailOf({ ...ALERT, key, ...more }, null);
+  const of = (more: Partial<BudgetAlert>) => mailOf({ ...ALERT, key, ...more }, EN, BRAND, null);
   t.equal(
     of({ threshold: 'forecast' }).subject,
     '[Tollgate] Key “Newsroom” (svc_abcd…) of ACME will pass its budget for November 2026 at this pace',
   );
   t.match(of({ threshold: '100' }).text, /Calls are refused with status 402 until/);
   t.notMatch(of({ forecast_eur: null }).text, /pace|http/);
-  t.match(mailOf({ ...ALERT, key }, pages).text, `/usage?month=2026-11&key=${ALERT.id}\n`, 'the same month and key');
+  t.match(
+    mailOf({ ...ALERT, key }, EN, BRAND, pages).text,
+    `/usage?month=2026-11&key=${ALERT.id}\n`,
+    'the same month and key',
+  );
+});
+
+t.test('an e-mail is in the language of its receiver, and names the operator and its pages below', async (t) => {
+  const brand = {
+    name: 'Modellwerk',
+    support: 'mailto:hilfe@modellwerk.example',
+    imprint: 'https://modellwerk.example/impressum',
+    privacy: null,
+  };
+  t.same(mailOf({ ...ALERT, budget_eur: '1400', threshold: '100', spent_eur: '1400.004' }, DE, brand, null), {
+    subject: '[Modellwerk] ACME hat 100 % des Budgets für November 2026 verbraucht',
+    text: `ACME hat 100 % des Budgets für November 2026 verbraucht.
+
+Budget: 1.400,00 €
+Bisher ausgegeben: 1.400,00 €
+Bei diesem Tempo am Ende des Monats: 480,50 €
+
+Aufrufe werden mit Status 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.
+
+-- 
+Hilfe: hilfe@modellwerk.example
+Impressum: https://modellwerk.example/impressum
+`.replaceAll(' €', '\u00a0€'),
+  });
 });

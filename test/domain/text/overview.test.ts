@@ -1,13 +1,7 @@
 import t from 'tap';
 import { describeChange } from '../../../src/domain/text/change-text.ts';
-import {
-  duration,
-  firstHour,
-  type GatewayRow,
-  type Overview,
-  problemsOf,
-  wellText,
-} from '../../../src/domain/text/overview.ts';
+import { firstHour, type GatewayRow, type Overview, problemsOf, wellText } from '../../../src/domain/text/overview.ts';
+import { duration } from '../../../src/domain/text/start-notice.ts';
 
 const NOTHING = { requests: 0, tokens: 0, cost_eur: '0' };
 const QUIET = { refused: 0, recent_requests: 0, recent_upstream_failed: 0 };
@@ -30,7 +24,10 @@ const WELL: Overview = {
   today: { ...NOTHING, begins: '2026-11-22', before: NOTHING, spenders: [] },
   month: { ...NOTHING, begins: '2026-11-01', before: NOTHING, spenders: [], chat_eur: '0' },
   budgets: { total: 1, used_up: 1, nearest: [] },
+  spend: [],
   last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
+  request_days: [],
+  refused_now: [],
   models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, ...QUIET, mean_ms: 10 }],
   set_aside: 0,
   gateways: [GATEWAY, { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 }],

@@ -1,9 +1,8 @@
 import t from 'tap';
-import { ERROR_NAMES, GatewayError } from '../../../src/domain/errors.ts';
+import { ERROR_NAMES, GatewayError, isUpstreamsFailure } from '../../../src/domain/errors.ts';
 import {
   explainRequest,
   isRefusal,
-  isUpstreamsFailure,
   type RequestFacts,
   reasonOfCode,
 } from '../../../src/domain/text/request-explanation.ts';

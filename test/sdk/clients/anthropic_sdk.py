@@ -16,6 +16,10 @@ with client.messages.stream(messages=messages, **ask) as stream:
         print(text, end="")
 print()
 
+# silent for longer than the gateway leaves a stream silent: it sends pings
+with client.messages.stream(model="demo-slow", max_tokens=300, messages=[{"role": "user", "content": word}]) as stream:
+    assert stream.get_final_text() != ""
+
 
 @beta_tool
 def get_weather(city: str) -> str:

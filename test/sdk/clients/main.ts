@@ -137,17 +137,22 @@ function reasonOf({ failed, out, err }: Ran): string {
   return (telling ?? lines.findLast((line) => line !== '') ?? 'it printed nothing').slice(0, 300);
 }
 
-/** `make run` on any free port, with a database of its own. */
+/** `make run` on any free port, with a database of its own, and a model that is silent for longer than a stream may be. */
 async function startGateway(folder: string): Promise<{ url: string; key: string; stop(): Promise<void> }> {
   const { PATH = '', TMPDIR = tmpdir() } = process.env;
+  const env = { PATH, TMPDIR, PORT: '0', ADMIN_PORT: 'off', DATA_DIR: folder, LOG_LEVEL: 'error' };
   const child = spawn(process.execPath, ['src/main.ts', 'serve', '--demo', '--json'], {
     cwd: ROOT,
-    env: { PATH, TMPDIR, PORT: '0', ADMIN_PORT: 'off', DATA_DIR: folder, LOG_LEVEL: 'error' },
+    env: { ...env, STREAM_KEEPALIVE_SECONDS: '1' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   for await (const line of createInterface({ input: child.stdout })) {
     const { base_url: url, key } = JSON.parse(line);
+    const model = ['--slug', 'demo-slow', '--upstream', 'demo-chat!pace-1500!events-3', '--kind', 'chat'];
+    const terms = ['--eu-hosted', 'true', '--input-price', '0.001', '--output-price', '0.002'];
+    const made = await run([process.execPath, 'src/main.ts', 'model', 'create', ...model, ...terms], ROOT, RUN_MS, env);
+    if (made.failed) throw new Error(made.err);
     const stop = (): Promise<void> => {
       child.kill();
       return ended;

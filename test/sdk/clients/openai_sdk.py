@@ -11,6 +11,14 @@ for chunk in client.chat.completions.create(model="demo-chat", stream=True, mess
     print(chunk.choices[0].delta.content or "", end="")
 print()
 
+# silent for longer than the gateway leaves a stream silent: it sends keepalives
+text = ""
+for chunk in client.chat.completions.create(model="demo-slow", stream=True, messages=[{"role": "user", "content": word}]):
+    text += chunk.choices[0].delta.content or ""
+assert text != ""
+with client.responses.stream(model="demo-slow", input=word) as stream:
+    assert stream.get_final_response().output_text != ""
+
 first = client.chat.completions.create(
     model="demo-chat", messages=[question], tools=[{"type": "function", "function": tool}]
 ).choices[0].message

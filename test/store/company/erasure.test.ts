@@ -61,6 +61,8 @@ async function settle(name: string, domain: string, network: string) {
     await sql`insert into users (email, company_id, role) values
       (${ann}, ${id}, 'owner'), (${bob}, ${id}, 'administrator'), (${gone}, ${id}, 'member')`;
     await sql`delete from users where email = ${gone}`;
+    await sql`insert into oidc_groups (name, company_id, role) values (${`${name} staff`}, ${id}, 'member')`;
+    await sql`insert into users (email, company_id, role, oidc_group) values (${`gus@${domain}`}, ${id}, 'member', ${`${name} staff`})`;
     await sql`insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, allowed_cidrs) values
       (${key}, ${id}, ${`${name} laptop of Ann`}, sha256(${key}::text::bytea), 'svc_aaaa', '{chat}', ${ann}, ${`{${network}}`}::cidr[])`;
     await sql`update api_keys set name = ${`${name} laptop of ann@${domain}`} where id = ${key}`;
@@ -143,8 +145,17 @@ t.test('an open company is not erased, and neither is one that is named wrongly'
 t.test('a dry run counts and changes nothing', async (t) => {
   const before = await everything();
   const { persons, rows } = await change((sql) => eraseCompany(sql, acme.company, null));
-  t.equal(persons, 5, 'Ann, Bob, one whose user was removed, a receiver of alerts, and a token');
-  t.match(rows, { users: 2, assistants: 1, api_keys: 1, companies: 1, event_deliveries: 2, request_trail: 1 });
+  t.equal(persons, 6, 'Ann, Bob, Gus, one whose user was removed, a receiver of alerts, and a token');
+  t.match(rows, {
+    users: 3,
+    oidc_groups: 1,
+    alert_receivers: 2,
+    assistants: 1,
+    api_keys: 1,
+    companies: 1,
+    event_deliveries: 2,
+    request_trail: 1,
+  });
   t.ok((rows.audit_log as number) > 5);
   t.equal(await everything(), before);
 });
@@ -191,7 +202,7 @@ t.test('erasing a company leaves no trace of its names and addresses', async (t)
   );
   t.match(
     rows.find(({ action }) => action === 'erase'),
-    { subject: 'companies', after: { persons: 5, rows: { users: 2, alert_receivers: 2 } } },
+    { subject: 'companies', after: { persons: 6, rows: { users: 3, alert_receivers: 2 } } },
   );
 });
 
@@ -384,13 +395,14 @@ t.test('the audit log refuses every other change', async (t) => {
 
 t.test('every text of a company is erased, or holds no name', async (t) => {
   const nameless: Readonly<Record<string, string>> = {
-    companies: 'disabled_model_slugs budget_mode',
+    companies: 'disabled_model_slugs budget_mode language',
     models: 'slug upstream_model kind token_input',
     model_prices: 'slug',
     model_cost_prices: 'slug',
     api_keys: 'prefix scopes allowed_model_slugs purpose',
     assistants: 'model_slug visibility',
-    users: 'role password_hash',
+    users: 'role password_hash language',
+    oidc_groups: 'role',
     invitations: 'role',
     admin_tokens: 'access',
     // a cost centre is an account, not a person: sql/PRIVACY.md says so

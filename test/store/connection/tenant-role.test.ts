@@ -8,6 +8,7 @@ import { type Database, openDatabase, type Sql } from '../../../src/store/connec
 import { ensureTenantRole, enterCompany, within } from '../../../src/store/connection/tenant-role.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { pageOfPeople } from '../../../src/store/lists/page.ts';
+import { createGroup } from '../../../src/store/people/group.ts';
 import { createInvitation, withdrawInvitation } from '../../../src/store/people/invitation.ts';
 import { createToken } from '../../../src/store/people/token.ts';
 import { createUser, removeUser, setRole } from '../../../src/store/people/user.ts';
@@ -38,6 +39,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
       cost_eur_per_1k_output: '1',
     });
     await createUser(sql, { email: `${name}@example.com`, role: 'owner', company_id: id }, null);
+    await createGroup(sql, { name: `/${name}/staff`, role: 'member', company_id: id });
     await createInvitation(sql, {
       company_id: id,
       email: `new-${name}@example.com`,

@@ -20,7 +20,7 @@ t.test('a user is stored with a hash of the password, never the password', async
   t.match(user, { email: 'ada@example.com', role: 'owner', company_id: acme });
   t.same(
     Object.keys(user).sort().join(' '),
-    'company_id created_at email erasure_asked_at id role second_factor_since',
+    'company_id created_at email erasure_asked_at id oidc_group role second_factor_since',
   );
   const [row] = await run(
     (sql) => sql`select password_hash, to_jsonb(u)::text as everything from users u where id = ${user.id}`,

@@ -37,6 +37,7 @@ const ON_COORDINATOR = [
   'model_cost_prices',
   'model_prices',
   'models',
+  'oidc_groups',
   'personal_data',
   'schema_migrations',
   'seal_checkpoints',

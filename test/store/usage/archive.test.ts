@@ -35,6 +35,9 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
       sql`insert into api_keys (company_id, name, digest, prefix, scopes) values (${id}, ${`${name} key`}, ${randomBytes(32)}, 'svc_aaaa', '{chat}')`,
   );
   await run(
+    (sql) => sql`insert into oidc_groups (name, company_id, role) values (${`${mark} owners`}, ${id}, 'owner')`,
+  );
+  await run(
     (sql) =>
       sql`insert into invitations (company_id, email, role, digest, expires_at) values (${id}, ${`new@${mark}.example`}, 'member', ${randomBytes(32)}, now())`,
   );

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { isUpstreamsFailure } from '../../../src/domain/text/request-explanation.ts';
+import { isUpstreamsFailure } from '../../../src/domain/errors.ts';
 import { NIL_ID } from '../../../src/store/connection/expressions.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { encryptText } from '../../src/domain/encrypted-text.ts';
+import { encryptText } from '../../../src/domain/encrypted-text.ts';
 import {
   beginSetup,
   confirmSetup,
@@ -11,12 +11,12 @@ import {
   resetFactor,
   takeCode,
   turnOff,
-} from '../../src/operations/second-factor.ts';
-import type { Sql } from '../../src/store/connection/pool.ts';
-import { createSession, findSession } from '../../src/store/people/session.ts';
-import { createUser } from '../../src/store/people/user.ts';
-import { testDatabase } from '../support/postgres.ts';
-import { base32Bytes, totp } from '../support/totp.ts';
+} from '../../../src/operations/people/second-factor.ts';
+import type { Sql } from '../../../src/store/connection/pool.ts';
+import { createSession, findSession } from '../../../src/store/people/session.ts';
+import { createUser } from '../../../src/store/people/user.ts';
+import { testDatabase } from '../../support/postgres.ts';
+import { base32Bytes, totp } from '../../support/totp.ts';
 
 /** The second factor: what is decided about codes, on a real database. Codes are made by a program of its own. */
 
@@ -45,7 +45,7 @@ type User = Awaited<ReturnType<typeof person>>;
 async function withFactor(t: Test, role?: 'operator' | 'owner') {
   const user = await person(role);
   await change((sql) => beginSetup(sql, user, POLICY));
-  const setup = await change((sql) => pendingSetup(sql, user, POLICY));
+  const setup = await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate'));
   t.ok(setup);
   const secret = base32Bytes(setup?.secret as string);
   const recovery = await change((sql) => confirmSetup(sql, user, totp(secret, NOW), POLICY, NOW));
@@ -53,8 +53,10 @@ async function withFactor(t: Test, role?: 'operator' | 'owner') {
   return { user, secret, recovery: recovery as readonly string[], uri: setup?.uri as string };
 }
 
-const take = (user: User, code: string, at: number, policy = POLICY) =>
-  change((sql) => takeCode(sql, user, code, policy, at));
+async function take(user: User, code: string, at: number, policy = POLICY) {
+  const { refusal, notice } = await change((sql) => takeCode(sql, user, code, policy, at));
+  return { refusal: refusal?.text ?? null, notice };
+}
 
 const factsOf = async ({ user_id }: User) => {
   const [row] = await change(
@@ -100,12 +102,16 @@ t.test('a wrong first code sets nothing up, and recovery codes are there only af
   const user = await person();
   t.equal(await change((sql) => confirmSetup(sql, user, '123456', POLICY, NOW)), null, 'nothing was begun');
   await change((sql) => beginSetup(sql, user, POLICY));
-  const setup = await change((sql) => pendingSetup(sql, user, POLICY));
+  const setup = await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate'));
   const wrong = totp(base32Bytes(setup?.secret as string), NOW + 10 * 60_000);
   t.equal(await change((sql) => confirmSetup(sql, user, wrong, POLICY, NOW)), null);
   t.same(await factsOf(user), { is_on: false, recovery_codes: 0 });
   t.match(await take(user, wrong, NOW), { refusal: /no second factor/ });
-  t.equal((await change((sql) => pendingSetup(sql, user, POLICY)))?.secret, setup?.secret, 'it waits as it was');
+  t.equal(
+    (await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate')))?.secret,
+    setup?.secret,
+    'it waits as it was',
+  );
 });
 
 t.test('a code is taken once: not again within its window, nor one before it', async (t) => {
@@ -213,7 +219,7 @@ t.test('a key is replaced by putting the new one before it; without a key recove
 t.test('another app takes the place of the first one with its own first code, not before', async (t) => {
   const { user, secret } = await withFactor(t);
   await change((sql) => beginSetup(sql, user, POLICY));
-  const next = base32Bytes((await change((sql) => pendingSetup(sql, user, POLICY)))?.secret as string);
+  const next = base32Bytes((await change((sql) => pendingSetup(sql, user, POLICY, 'Tollgate')))?.secret as string);
   const at = NOW + 60_000;
   t.equal((await take(user, totp(secret, at), at)).refusal, null, 'the first one holds');
   const codes = await change((sql) => confirmSetup(sql, user, totp(next, at), POLICY, at));

@@ -1,7 +1,8 @@
-import { MOST_PERCENTS, sortedPercents } from '../domain/field.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
-import { findCompany } from '../store/company/company.ts';
-import type { Sql } from '../store/connection/pool.ts';
+import { MOST_PERCENTS, sortedPercents } from '../../domain/field.ts';
+import { refusal } from '../../domain/input/refusal.ts';
+import { throwConflict } from '../../domain/text/refused-change.ts';
+import { findCompany } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
 import {
   type AlertChoice,
   type AlertReceiverRow,
@@ -11,7 +12,7 @@ import {
   listReceivers,
   removeReceiver,
   setReceiver,
-} from '../store/people/alert-receiver.ts';
+} from '../../store/people/alert-receiver.ts';
 import {
   get,
   getOne,
@@ -22,8 +23,8 @@ import {
   post,
   type Resource,
   remove,
-} from './operation.ts';
-import * as schema from './schemas.ts';
+} from '../operation.ts';
+import * as schema from '../schemas.ts';
 
 /** Who of a company is told of its budgets by e-mail, and at which percentages. */
 
@@ -125,17 +126,14 @@ export async function addReceiver(
 ): Promise<{ readonly receiver: AlertReceiverRow; readonly token: string | null }> {
   const present = await listReceivers(sql, company);
   if (present.length >= MOST_RECEIVERS) {
-    throwConflict('receiver', `A company has at most ${MOST_RECEIVERS} receivers of alerts. Remove one first.`);
+    throwConflict('receiver', refusal('mostReceivers', { most: MOST_RECEIVERS }));
   }
   const percents = sortedPercents(asked.percents);
   const receiver = await createReceiver(sql, { ...asked, company_id: company, percents, created_by: by });
   if (receiver.is_person) return { receiver, token: null };
   checkTold(receiver);
   if (!canAsk) {
-    throwConflict(
-      'receiver',
-      `${receiver.email} is none of the company's people, and could not be asked here whether it wants the alerts.`,
-    );
+    throwConflict('receiver', refusal('receiverOutside', { email: receiver.email as string }));
   }
   return { receiver, token: await askReceiver(sql, receiver.id) };
 }
@@ -156,7 +154,7 @@ export async function changeReceiver(
 export async function askAgain(sql: Sql, company: string, id: string) {
   const receiver = await findReceiver(sql, company, id);
   if (receiver.is_person || receiver.confirmed_at !== null) {
-    throwConflict('receiver', 'This receiver has nothing to confirm.');
+    throwConflict('receiver', refusal('receiverConfirms'));
   }
   return { receiver, token: await askReceiver(sql, id) };
 }
@@ -164,6 +162,6 @@ export async function askAgain(sql: Sql, company: string, id: string) {
 /** People of the company may be told nothing; a line for anybody else would then be of no use. */
 function checkTold({ percents, forecast }: AlertChoice): void {
   if (percents.length === 0 && !forecast) {
-    throwConflict('receiver', 'Choose a percentage or the forecast; remove the line to tell this address nothing.');
+    throwConflict('receiver', refusal('receiverNothing'));
   }
 }

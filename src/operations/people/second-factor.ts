@@ -1,9 +1,10 @@
-import { decryptText, encryptText } from '../domain/encrypted-text.ts';
-import { digestBytes, mintKey } from '../domain/key.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
-import type { FactorNotice } from '../domain/text/second-factor.ts';
-import type { Role } from '../domain/user.ts';
-import type { Sql } from '../store/connection/pool.ts';
+import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
+import { type Refusal, refusal } from '../../domain/input/refusal.ts';
+import { digestBytes, mintKey } from '../../domain/key.ts';
+import type { FactorNotice } from '../../domain/text/person-mail.ts';
+import { throwConflict } from '../../domain/text/refused-change.ts';
+import type { Role } from '../../domain/user.ts';
+import type { Sql } from '../../store/connection/pool.ts';
 import {
   type FactorRow,
   findPending,
@@ -12,8 +13,8 @@ import {
   removeFactor,
   setFactor,
   setPending,
-} from '../store/people/second-factor.ts';
-import { deleteSessionsOf, type SessionRow } from '../store/people/session.ts';
+} from '../../store/people/second-factor.ts';
+import { deleteSessionsOf, type SessionRow } from '../../store/people/session.ts';
 
 /**
  * The second factor of people who sign in with a password: codes of an app (TOTP, RFC 6238), and recovery codes. For who
@@ -43,10 +44,6 @@ const RECOVERY_LETTERS = 16; // of base32: 80 bits
 const MOST_WRONG = 5;
 const FIRST_PAUSE_MS = 15 * 60_000;
 const MAX_PAUSE_MS = 86_400_000;
-const UNREADABLE =
-  'The second factor cannot be read: this service has another key than the one it was encrypted with. Use a recovery code, or ask the operator to reset it.';
-const NOT_OFFERED = 'This service has no key for second factors: its operator has to set SECOND_FACTOR_KEY.';
-
 /** Whether everybody of a role must have a second factor. */
 export function mustHaveFactor(role: Role, { required }: Pick<FactorPolicy, 'required'>): boolean {
   return required === 'all' || (required === 'operators' && role === 'operator');
@@ -65,7 +62,7 @@ export function lackOf(
 /** What became of a code. The counting is kept, also where it was wrong: to be committed in either case. */
 export type TakenCode = {
   /** Why the code is refused; null: it was right. */
-  readonly refusal: string | null;
+  readonly refusal: Refusal | null;
   /** What the user has to be told by e-mail; null: nothing. */
   readonly notice: FactorNotice | null;
 };
@@ -86,17 +83,16 @@ export async function takeCode(
   now: number,
 ): Promise<TakenCode> {
   const row = await lockFactor(sql, user_id);
-  if (row?.secret == null) return refused('There is no second factor any more. Sign in again.');
+  if (row?.secret == null) return refused(refusal('factorGone'));
   const typed = text.replace(/[\s-]/g, '').toLowerCase();
   if (!/^\d*$/.test(typed)) return takeRecoveryCode(sql, user_id, typed, row, now);
   const closedFor = (row.closed_until?.getTime() ?? 0) - now;
-  if (closedFor > 0)
-    return refused(`Too many wrong codes. Try again in ${pauseText(closedFor)}, or use a recovery code.`);
+  if (closedFor > 0) return refused(refusal('codesClosed', { minutes: Math.ceil(closedFor / 60_000) }));
   const secret = decrypted(row.secret, user_id, policy);
-  if (secret === null) return refused(UNREADABLE);
+  if (secret === null) return refused(refusal('factorUnreadable'));
   const step = await stepOf(secret, typed, now);
-  if (step === null) return countWrong(sql, user_id, row, now, 'This code is wrong.');
-  if (step <= row.last_step) return refused('This code was used already. Wait for the next one.');
+  if (step === null) return countWrong(sql, user_id, row, now, refusal('codeWrong'));
+  if (step <= row.last_step) return refused(refusal('codeUsed'));
   const again = encrypted(secret, user_id, policy); // with the present key
   await setFactor(sql, user_id, { secret: again, last_step: step, wrong: 0, closed_until: null });
   return RIGHT;
@@ -112,22 +108,21 @@ async function takeRecoveryCode(
   const digest = digestBytes(typed);
   const recovery = row.recovery.filter((each) => !each.equals(digest));
   const left = recovery.length;
-  if (left === row.recovery.length)
-    return countWrong(sql, userId, row, now, 'This code is wrong, or was used already.');
+  if (left === row.recovery.length) return countWrong(sql, userId, row, now, refusal('recoveryWrong'));
   await setFactor(sql, userId, { recovery, wrong: 0, closed_until: null });
   await noteFactor(sql, userId, { isNew: false, left });
   return { refusal: null, notice: { kind: 'recovery', left } };
 }
 
-async function countWrong(sql: Sql, userId: string, row: FactorRow, now: number, message: string): Promise<TakenCode> {
+async function countWrong(sql: Sql, userId: string, row: FactorRow, now: number, why: Refusal): Promise<TakenCode> {
   const wrong = row.wrong + 1;
   const pause = wrong < MOST_WRONG ? 0 : Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (wrong - MOST_WRONG));
   await setFactor(sql, userId, { wrong, ...(pause > 0 && { closed_until: new Date(now + pause) }) });
-  return { refusal: message, notice: pause > 0 ? { kind: 'closed', wrong } : null };
+  return { refusal: why, notice: pause > 0 ? { kind: 'closed', wrong } : null };
 }
 
-function refused(refusal: string): TakenCode {
-  return { refusal, notice: null };
+function refused(why: Refusal): TakenCode {
+  return { refusal: why, notice: null };
 }
 
 /** A secret that waits for its first code, as the person types or scans it. */
@@ -140,7 +135,7 @@ export interface Setup {
 
 /** Makes the secret of an app; the present second factor, if there is one, holds until `confirmSetup`. @throws RefusedChange */
 export async function beginSetup(sql: Sql, { user_id }: FactorUser, policy: FactorPolicy): Promise<void> {
-  if (policy.keys.length === 0) throwConflict('user', NOT_OFFERED);
+  if (policy.keys.length === 0) throwConflict('user', refusal('noFactorKey'));
   await setPending(sql, user_id, encrypted(mintKey(''), user_id, policy));
 }
 
@@ -148,14 +143,19 @@ export async function cancelSetup(sql: Sql, { user_id }: FactorUser): Promise<vo
   if ((await findPending(sql, user_id)) !== null) await setPending(sql, user_id, null);
 }
 
-/** The secret that waits for its first code; null: none, or one that cannot be read. */
-export async function pendingSetup(sql: Sql, user: FactorUser, policy: FactorPolicy): Promise<Setup | null> {
+/** The secret that waits for its first code; null: none, or one that cannot be read. @param issuer the name of the service, as apps show it */
+export async function pendingSetup(
+  sql: Sql,
+  user: FactorUser,
+  policy: FactorPolicy,
+  issuer: string,
+): Promise<Setup | null> {
   const pending = await findPending(sql, user.user_id);
   const secret = pending === null ? null : decrypted(pending, user.user_id, policy);
   if (secret === null) return null;
   const { TOTP } = await import('otpauth');
   const totp = new TOTP({
-    issuer: 'Tollgate',
+    issuer,
     label: user.email,
     secret: secret.toUpperCase(),
     digits: DIGITS,
@@ -203,8 +203,7 @@ export async function renewRecoveryCodes(sql: Sql, { user_id }: FactorUser): Pro
 
 /** The user turns the second factor off. @throws RefusedChange where it is required */
 export async function turnOff(sql: Sql, { user_id, role }: FactorUser, policy: FactorPolicy): Promise<void> {
-  if (mustHaveFactor(role, policy))
-    throwConflict('user', 'This service requires a second factor: it cannot be turned off.');
+  if (mustHaveFactor(role, policy)) throwConflict('user', refusal('factorRequired'));
   await removeFactor(sql, user_id);
 }
 
@@ -251,10 +250,4 @@ function decrypted(bytes: Buffer, userId: string, { keys }: FactorPolicy): strin
 /** The secret of one user cannot be decrypted as that of another. */
 function contextOf(userId: string): string {
   return `second factor ${userId}`;
-}
-
-function pauseText(milliseconds: number): string {
-  const minutes = Math.ceil(milliseconds / 60_000);
-  if (minutes <= 1) return 'a minute';
-  return minutes < 120 ? `${minutes} minutes` : `${Math.ceil(minutes / 60)} hours`;
 }

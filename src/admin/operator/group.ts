@@ -1,0 +1,120 @@
+import { oneOf, readName } from '../../domain/field.ts';
+import { COMPANY_ROLES } from '../../domain/user.ts';
+import { type GroupSort, pageOfGroups } from '../../store/lists/page.ts';
+import { createGroup, findGroup, type ListedGroup, removeGroup, setGroupRole } from '../../store/people/group.ts';
+import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
+import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyLink, confirmation, muted, page } from '../page/layout.ts';
+import { list, listQuery } from '../page/list.ts';
+import { companyPicker, readPickedCompany } from '../page/picker.ts';
+
+const BASE = '/groups';
+const GROUP = `${BASE}/:group`;
+const WRITE = { action: 'group.write' } as const;
+
+/** The groups of the identity provider that give roles, for operators. */
+export const groupRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action: 'group.read', handle: listPage },
+  { method: 'POST', path: BASE, ...WRITE, handle: create, page: listPage },
+  { method: 'GET', path: GROUP, ...WRITE, handle: groupPage },
+  { method: 'POST', path: GROUP, ...WRITE, handle: changeRole, page: groupPage },
+  { method: 'GET', path: `${GROUP}/remove`, ...WRITE, handle: removePage },
+  { method: 'POST', path: `${GROUP}/remove`, ...WRITE, handle: remove, page: removePage },
+];
+
+const SORTS = { company: 'Company', name: 'Group', role: 'Role' };
+const CHOICES = COMPANY_ROLES.map((role) => [role, role] as const);
+
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const query = listQuery<GroupSort>(c, SORTS);
+  const groups = await read(c, (sql) => pageOfGroups(sql, query));
+  const cells = {
+    Group: ({ name }: ListedGroup) => html`<strong>${name}</strong>`,
+    Role: ({ role }: ListedGroup) => badge('plain', role),
+    Company: (row: ListedGroup) => companyLink(row, 'people', 'all companies'),
+    People: ({ people }: ListedGroup) => c.var.format.count(people),
+    Actions: ({ id, name, role }: ListedGroup) =>
+      html`<span class="row-actions">${
+        role === 'operator'
+          ? ''
+          : html`<a class="button quiet" href="${BASE}/${id}">Change role<span class="sr"> of ${name}</span></a>`
+      } <a class="button danger" href="${BASE}/${id}/remove">Remove<span class="sr"> ${name}</span></a></span>`,
+  };
+  const fields = async (
+    state: FormState,
+  ) => html`${field(state, { name: 'name', label: 'Group', required: true, hint: 'Exactly as the identity provider tells it, such as /acme/admins, or its id.' })}
+<div class="pair">${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: 'member' })}
+${await companyPicker(c, state, 'Company', 'Its name or id.')}</div>`;
+  const isFirst = groups.total === 0 && query.search === '';
+  const body = html`<h1>Groups</h1>
+<p class="lead">Whoever signs in with the organisation gets the company and the role that a group of the identity provider gives, at each sign-in, and loses them when the group is gone. Accounts that somebody made by hand stay as they are. A group makes operators only by <code>tollgate group create</code> or <code>tollgate apply</code>.</p>
+${stateOfReading(c)}
+${createCard(c, form, { path: BASE, title: 'Add a group', button: 'Add group', isFirst, fields })}
+${list(c, { path: BASE, caption: 'Groups that give roles', cells, figures: ['People'], sorts: SORTS, empty: 'No group gives a role.' }, query, groups)}
+<p><a href="/users">All users</a></p>`;
+  return page(c, 'Groups', body);
+}
+
+/** Whether groups are read at all. */
+function stateOfReading(c: PageContext): Html {
+  const claim = c.var.services.oidc?.groupsClaim ?? null;
+  return claim === null
+    ? html`<p class="notice warn-notice">Groups give nothing now: <code>OIDC_GROUPS_CLAIM</code> is not set.</p>`
+    : html`<p>They are read from the claim <code>${claim}</code>.</p>`;
+}
+
+async function create(c: PageContext, form: Form): Promise<Response> {
+  const name = form.required('name', readName);
+  const role = form.required('role', oneOf(...COMPANY_ROLES));
+  const company_id = await readPickedCompany(c, form);
+  if (company_id === null) form.refuse('company', 'must be given.');
+  form.check();
+  await change(c, (sql) => createGroup(sql, { name, role, company_id }));
+  return c.redirect(`${BASE}?done=created`, 303);
+}
+
+async function groupPage(c: PageContext, form: Form): Promise<Response> {
+  const group = await find(c);
+  const path = `${BASE}/${group.id}`;
+  const state = formState(form, path);
+  const body = html`<h1>Role by ${group.name}</h1>
+<p class="lead">${group.role} of ${companyLink(group, 'people')}, for ${whoHas(c, group)}</p>
+<section class="card">${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}
+${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: group.role, hint: 'Holds at once for all who have theirs by this group.' })}
+<div class="actions"><button class="primary">Save role</button> <a class="button quiet" href="${BASE}">Cancel</a></div></form></section>`;
+  return page(c, `Role by ${group.name}`, body);
+}
+
+async function changeRole(c: PageContext, form: Form): Promise<Response> {
+  const role = form.required('role', oneOf(...COMPANY_ROLES));
+  form.check();
+  await change(c, (sql) => setGroupRole(sql, param(c, 'group'), role));
+  return c.redirect(`${BASE}?done=saved`, 303);
+}
+
+async function removePage(c: PageContext, form: Form): Promise<Response> {
+  const group = await find(c);
+  const action = `${BASE}/${group.id}/remove`;
+  const text = html`${formState(form, action).summary}<p><strong>${group.name}</strong> gives the role ${group.role}${group.company_id === null ? '' : html` of ${companyLink(group, 'people')}`} to ${whoHas(c, group)}</p>
+${group.people === 0 ? '' : html`<p>They are signed out at once, and lose it. Whoever is in another group that gives a role gets that at the next sign-in.</p>`}`;
+  const body = html`<h1>Remove this group?</h1>
+${confirmation(c, { action, button: 'Remove group', back: BASE, text })}`;
+  return page(c, 'Remove a group', body);
+}
+
+async function remove(c: PageContext): Promise<Response> {
+  await removal(c, (sql) => removeGroup(sql, param(c, 'group')));
+  return c.redirect(`${BASE}?done=removed`, 303);
+}
+
+function whoHas(c: PageContext, { people }: ListedGroup): Html {
+  if (people === 0) return muted('nobody yet.');
+  return html`${c.var.format.count(people)} ${people === 1 ? 'person.' : 'people.'}`;
+}
+
+function find(c: PageContext): Promise<ListedGroup> {
+  return read(c, (sql) => findGroup(sql, param(c, 'group')));
+}

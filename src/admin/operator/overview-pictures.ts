@@ -1,0 +1,206 @@
+import { parseEur } from '../../domain/money.ts';
+import { addDays, type DayRange, daysIn, intervalsIn } from '../../domain/text/day-range.ts';
+import {
+  type DaySpend,
+  FATES,
+  type Fate,
+  fatesOf,
+  type NearBudget,
+  type Overview,
+  type RefusedNow,
+  type RequestDay,
+} from '../../domain/text/overview.ts';
+import { reasonOfCode } from '../../domain/text/request-explanation.ts';
+import { amounts, type Bar, type Chart, chart, chartTiles, counts, durations, stackedByModel } from '../page/chart.ts';
+import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyLink, emptyText, muted, table } from '../page/layout.ts';
+
+/** The pictures of the first page, and what an operator can do about them at once. */
+
+/** What the pictures call each fate. "Other" has what callers did wrong. */
+const FATE_TEXTS: Readonly<Record<Fate, string>> = {
+  answered: 'Answered',
+  402: '402 budget',
+  429: '429 limit',
+  403: '403 denied',
+  401: '401 key',
+  refused: 'Other 4xx',
+  failed: 'Failed',
+};
+const UNANSWERED = FATES.filter((fate) => fate !== 'answered');
+const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
+
+/** Four pictures of the last thirty days: spend, answered requests, the others by reason, and latency. */
+export function pictures({ spend, request_days }: Overview, today: string, format: Format): Html {
+  const range = { from: addDays(today, -29), to: today };
+  const card = (title: string, body: Html) => html`<section class="card"><h2>${title}</h2>${body}</section>`;
+  const known = request_days.length > 0;
+  const { chart: words } = format.words;
+  const all = html`<p class="more"><a href="/usage?from=${range.from}&amp;to=${range.to}">All companies in these days</a> <a href="/usage/change">What changed, and why</a></p>`;
+  return html`${chartTiles()}<div class="pictures">
+${card('Spend, 30 days', chart({ ...spendChart(spend, range, format), half: true }, words))}
+${card('Requests without an answer', known ? chart({ ...unansweredChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
+${card('Answered requests', known ? chart({ ...answeredChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
+${card('Latency', known ? chart({ ...latencyChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
+</div>
+${all}`;
+}
+
+/** The day of a bar, which leads to all that is known of it. */
+function dayBar(day: string, format: Format, place = ''): Pick<Bar, 'label' | 'name' | 'href'> {
+  return {
+    label: format.shortDay(day),
+    name: format.range(day, day),
+    href: `/usage?from=${day}&to=${day}${place}`,
+  };
+}
+
+/** What all companies spent on each day, by model. */
+export function spendChart(spend: readonly DaySpend[], range: DayRange, format: Format): Chart {
+  const sums = new Map<string, bigint>();
+  for (const { model, cost_eur } of spend) sums.set(model, (sums.get(model) ?? 0n) + parseEur(cost_eur));
+  const models = [...sums].sort(([a, x], [b, y]) => (x === y ? (a < b ? -1 : 1) : x < y ? 1 : -1));
+  const stack = stackedByModel(
+    models.map(([model]) => model),
+    format,
+  );
+  const costs = Map.groupBy(spend, ({ day }) => day);
+  return {
+    title: `Spend of all companies on each of ${daysIn(range)} days`,
+    how: format.words.chart.byModel,
+    axis: 'Day',
+    period: 'Day',
+    measure: amounts(format),
+    kind: 'stack',
+    series: stack.series,
+    bars: intervalsIn(range, 'day').map((day) => ({
+      ...dayBar(day, format),
+      ...stack.partsOf(costs.get(day) ?? []),
+    })),
+  };
+}
+
+/** The requests of each day that were refused, by reason, or failed. */
+export function unansweredChart(days: readonly RequestDay[], format: Format): Chart {
+  return {
+    ...ofDays(days, format, (day) => UNANSWERED.map((fate) => fatesOf(day)[fate])),
+    title: `Refused and failed requests on each of ${days.length} days`,
+    how: 'stacked by reason',
+    measure: counts(format),
+    kind: 'stack',
+    series: UNANSWERED.map((fate) => FATE_TEXTS[fate]),
+    looks: [1, 2, 3, 4, 6, 5],
+  };
+}
+
+export function answeredChart(days: readonly RequestDay[], format: Format): Chart {
+  return {
+    ...ofDays(days, format, (day) => [fatesOf(day).answered]),
+    title: `Answered requests on each of ${days.length} days`,
+    how: 'with those whose client left',
+    measure: counts(format),
+    kind: 'stack',
+    series: [FATE_TEXTS.answered],
+  };
+}
+
+export function latencyChart(days: readonly RequestDay[], format: Format): Chart {
+  return {
+    ...ofDays(days, format, ({ p50, p95 }) => [p50, p95]),
+    title: `Time of requests that were not refused on each of ${days.length} days`,
+    how: 'half are faster than p50, 95% than p95',
+    measure: durations(format),
+    kind: 'line',
+    series: ['p50', 'p95'],
+  };
+}
+
+function ofDays(
+  days: readonly RequestDay[],
+  format: Format,
+  valuesOf: (day: RequestDay) => readonly (number | null)[],
+): Pick<Chart, 'axis' | 'period' | 'bars'> {
+  const bars = days.map((day) => ({
+    ...dayBar(day.day, format, '#requests'),
+    values: valuesOf(day).map((value) => (value === null ? null : BigInt(Math.round(value)))),
+  }));
+  return { axis: 'Day', period: 'Day', bars };
+}
+
+/** Who gets errors now, and why. @param since where the requests begin that the figures lead to */
+export function refusedNow(rows: readonly RefusedNow[], since: string, format: Format): Html {
+  const requestsOf = ({ code, company }: RefusedNow) =>
+    `${company === null ? '' : `/companies/${company.id}`}/requests?${new URLSearchParams({ code, from: since })}`;
+  const cells = {
+    Company: ({ company }: RefusedNow) =>
+      company === null
+        ? muted('without a valid key')
+        : companyLink({ company_id: company.id, company_name: company.name }, 'requests'),
+    Why: ({ code }: RefusedNow) => html`${reasonOfCode(code).text} <code>${code}</code>`,
+    Requests: (row: RefusedNow) =>
+      html`<a href="${requestsOf(row)}">${format.count(row.requests)}<span class="sr"> requests: ${reasonOfCode(row.code).text}</span></a> ${muted(`of ${format.count(row.of)}`)}`,
+    Owner: ({ owners, code }: RefusedNow) => mailLink(owners, `Requests are refused: ${reasonOfCode(code).text}`),
+  };
+  const title = 'Refused or failing now';
+  return html`<section><h2>${title}</h2>${
+    rows.length === 0
+      ? emptyText('No request was refused or failed in this hour and the one before.')
+      : html`<p class="muted">In this hour and the one before.</p>${table(title, rows, { cells, figures: ['Requests'] }, true)}`
+  }</section>`;
+}
+
+/** Budgets that end soon or have ended, as calls to make. */
+export function budgetCalls(
+  { total, used_up, nearest }: Overview['budgets'],
+  { today, month }: Pick<Overview, 'today' | 'month'>,
+  format: Format,
+): Html {
+  const cells = {
+    Budget: ({ company, key }: NearBudget) =>
+      html`<a href="/companies/${company.id}/usage${key === null ? '' : `?key=${key.id}`}">${company.name}</a>${
+        key === null ? '' : html`, key ${key.name} <code>${key.prefix}…</code>`
+      }`,
+    Ends: ({ reached_on, percent }: NearBudget) =>
+      reached_on !== null
+        ? html`${format.day(reached_on)} ${muted(daysText(today.begins, reached_on, format))}`
+        : percent >= 100
+          ? badge('bad', 'used up')
+          : muted('not this month'),
+    Call: ({ owners, company, reached_on }: NearBudget) =>
+      mailLink(owners, subjectOf(company.name, reached_on, month.begins, format)),
+    Used: ({ percent }: NearBudget) => format.percent(percent),
+    Spent: ({ spent_eur, budget_eur }: NearBudget) =>
+      html`${format.amount(spent_eur)}<br>${muted(html`of ${format.amount(budget_eur)}`)}`,
+    Forecast: ({ forecast_percent }: NearBudget) =>
+      forecast_percent === null ? muted('not yet') : format.percent(forecast_percent),
+    Actions: ({ company, key }: NearBudget) =>
+      html`<a href="/companies/${company.id}/${key === null ? 'settings' : `access/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
+  };
+  const rest = total > nearest.length ? html` ${format.count(nearest.length)} of them are shown.` : '';
+  const title = 'Budgets near their end';
+  return html`<section><h2>${title}</h2>${
+    total === 0
+      ? emptyText(`No budget has reached ${format.percent(80)}, and none will be passed at this pace.`)
+      : html`<p>${format.count(total)} ${total === 1 ? 'budget has' : 'budgets have'} reached ${format.percent(80)} or will be passed at this pace. Used up: ${format.count(used_up)}.${rest}</p>
+${table(title, nearest, { cells, figures: ['Used', 'Spent', 'Forecast'] }, true)}`
+  }</section>`;
+}
+
+function daysText(today: string, day: string, format: Format): string {
+  const days = daysIn({ from: today, to: day }) - 1;
+  return days === 0 ? 'today' : days === 1 ? 'tomorrow' : `in ${format.count(days)} days`;
+}
+
+function subjectOf(company: string, reachedOn: string | null, month: string, format: Format): string {
+  const budget = `Budget of ${company} for ${format.month(month)}`;
+  return reachedOn === null ? budget : `${budget}: used up about ${format.day(reachedOn)} at this pace`;
+}
+
+/** The addresses of owners, as a mail to all of them. */
+function mailLink(owners: readonly string[], subject: string): Html {
+  if (owners.length === 0) return muted('no owner');
+  const to = owners.map((address) => encodeURIComponent(address).replaceAll('%40', '@')).join(',');
+  const href = `mailto:${to}?subject=${encodeURIComponent(subject)}`;
+  return html`<a href="${href}">${owners[0] as string}</a>${owners.length === 1 ? '' : html` ${muted(`and ${owners.length - 1} more`)}`}`;
+}

@@ -1,0 +1,60 @@
+import { type Context, Hono } from 'hono';
+import { getCookie, setCookie } from 'hono/cookie';
+import { asLanguage, ENGLISH, type Language } from '../../domain/language/language.ts';
+import { setUserLanguage } from '../../store/people/user.ts';
+import type { PageEnv } from '../page/context.ts';
+import { readForm } from '../page/form.ts';
+import { languageOf, preferredLanguage, readerOf } from '../page/locale.ts';
+import { cookieOptions, type Session } from '../page/session.ts';
+import { localAddress } from './local-address.ts';
+
+/**
+ * Which language a page is in: what the person chose, else what the company chose, else what the browser asks for, else
+ * English. A choice is stored with the person, and in the browser for the pages before signing in. Pages of operators
+ * are in English.
+ */
+
+const MAX_FORM_BYTES = 8192;
+const WRITE_MS = 2000;
+const COOKIE = 'tollgate-language';
+const YEAR_SECONDS = 31_536_000;
+
+/** The reader (locale.ts) of a page. @param session null: nobody is signed in */
+export function readerOfPage(c: Context, session: Session | null, isSecure: boolean): string {
+  const header = c.req.header('accept-language');
+  const chosen = asLanguage(getCookie(c, COOKIE, cookieOptions(isSecure).prefix));
+  const asked = preferredLanguage(header) ?? ENGLISH;
+  return readerOf(
+    session === null ? (chosen ?? asked) : languageOfPerson(session, chosen ?? null, asked),
+    languageOf(header),
+  );
+}
+
+function languageOfPerson({ user }: Session, chosen: Language | null, asked: Language): Language {
+  if (user.role === 'operator') return ENGLISH;
+  return asLanguage(user.language) ?? chosen ?? asLanguage(user.company_language) ?? asked;
+}
+
+/** Remembers the choice in this browser. */
+function rememberLanguage(c: Context, language: Language, isSecure: boolean): void {
+  setCookie(c, COOKIE, language, { ...cookieOptions(isSecure), maxAge: YEAR_SECONDS });
+}
+
+/** The choice below each page, with and without a session. It leads back to the page. */
+export function languageRoute(): Hono<PageEnv> {
+  const app = new Hono<PageEnv>();
+  app.post('/language', async (c) => {
+    const { services } = c.var;
+    const { values } = readForm(c, MAX_FORM_BYTES);
+    const language = asLanguage(values.get('language'));
+    if (language !== null) {
+      rememberLanguage(c, language, services.isSecure);
+      const session = await services.sessions.find(c);
+      if (session !== null) {
+        await services.db.run(WRITE_MS, (sql) => setUserLanguage(sql, session.user.user_id, language));
+      }
+    }
+    return c.redirect(localAddress(values.get('back')), 303);
+  });
+  return app;
+}

@@ -1,0 +1,87 @@
+import { oneOf, readName, readPresentName, readUuid } from '../../domain/field.ts';
+import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
+import { rowsOf } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import {
+  createGroup,
+  type GroupRow,
+  groupsNamed,
+  type ListedGroup,
+  listGroups,
+  removeGroup,
+  setGroupRole,
+} from '../../store/people/group.ts';
+import { ArgumentError, type Command, command, optional, required } from '../frame/command.ts';
+import { card, listing } from '../frame/text.ts';
+
+const SHOWN = '--name NAME';
+const MEANING = 'name of the group, as the claim of the identity provider has it, every character of it';
+const present = required(SHOWN, readPresentName, MEANING);
+
+/** Groups of the identity provider that give roles. */
+export const groupCommands: readonly Command[] = [
+  command({
+    name: 'group create',
+    summary: 'let a group of the identity provider give a role, at each sign-in',
+    options: {
+      name: required(SHOWN, readName, MEANING),
+      role: required('--role ROLE', oneOf(...ROLES), 'operator, owner, administrator or member'),
+      company: optional('--company ID', readUuid, 'company of the role; an operator has none'),
+    },
+    notes:
+      'Groups are read where OIDC_GROUPS_CLAIM is set. Accounts that were made by hand stay as they are. Example:\n  tollgate group create --name /acme/admins --role administrator --company ID',
+    async run({ transact }, { name, role, company = null }) {
+      const mistake = companyMistake(role, company);
+      if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
+      const row = await transact((sql) => createGroup(sql, { name, role, company_id: company }));
+      return { json: row, text: cardOf('Group added. It gives the role at the next sign-in.', row) };
+    },
+  }),
+  command({
+    name: 'group set',
+    summary: 'change the role that a group gives; all who have theirs by it get the new one at once',
+    options: {
+      name: present,
+      role: required('--role ROLE', oneOf(...COMPANY_ROLES), 'owner, administrator or member'),
+    },
+    async run({ transact }, { name, role }) {
+      const row = await transact(async (sql) => setGroupRole(sql, await idOf(sql, name), role));
+      return { json: row, text: cardOf('Group changed.', row) };
+    },
+  }),
+  command({
+    name: 'group list',
+    summary: 'list groups of the identity provider, what they give, and to how many people',
+    options: { company: optional('--company ID', readUuid, 'only groups that give a role in this company') },
+    async run({ transact }, { company = null }) {
+      const rows = await transact(async (sql) => rowsOf(sql, company, await listGroups(sql, company)));
+      const cells = {
+        NAME: ({ name }: ListedGroup) => name,
+        ROLE: ({ role }: ListedGroup) => role,
+        COMPANY: ({ company_name }: ListedGroup) => company_name ?? 'all',
+        PEOPLE: ({ people }: ListedGroup) => people,
+      };
+      return { json: rows, text: listing(rows, cells, 'No group gives a role; "tollgate group create" adds one.') };
+    },
+  }),
+  command({
+    name: 'group remove',
+    summary: 'remove a group; who has a role by it is signed out at once, and loses it',
+    options: { name: present },
+    async run({ transact }, { name }) {
+      const row = await transact(async (sql) => removeGroup(sql, await idOf(sql, name)));
+      return { json: row, text: cardOf('Group removed.', row) };
+    },
+  }),
+];
+
+function cardOf(title: string, { name, role, company_id }: GroupRow): string {
+  return card(title, { name, role, company: company_id ?? 'all' });
+}
+
+/** The id of the group with a name. @throws RefusedChange not_found */
+async function idOf(sql: Sql, name: string): Promise<string> {
+  const [group] = await groupsNamed(sql, [name]);
+  return group === undefined ? throwNotFound('group') : group.id;
+}

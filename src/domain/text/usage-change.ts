@@ -1,0 +1,113 @@
+import { costOf, type Femto, formatEur, type Prices, parseEur } from '../money.ts';
+import type { UsageSums } from '../usage.ts';
+
+/**
+ * Explains why two costs differ: by more calls, longer calls, dearer models and changed prices. The parts are exact
+ * decimals, and their sum is the difference to the last digit.
+ *
+ * For each model m, before (b) and after (a), with n calls, cost e, and v: what its tokens cost at the reference price,
+ * which is the price in force when the time before ended, or the first one since. N is the sum of all n.
+ *
+ *   e.b ─> v.b ──────> n.b tokens grown to N.a calls ─> n.a calls as long as before ─> v.a ──────> e.a
+ *              more calls                     dearer models                     longer calls
+ *   changed prices = (e.a - v.a) - (e.b - v.b), which is nothing where no price changed
+ *
+ *   more calls     = N.a × v.b / N.b - v.b          every model gets the same share of the calls as before
+ *   dearer models  = n.a × v.b / n.b - N.a × v.b / N.b      the calls go to other models
+ *   longer calls   = v.a - n.a × v.b / n.b          a call of the model has more tokens, or more of the dear kind
+ *
+ * Each step is rounded to a whole femto-EUR, and a part is the difference of two steps: so nothing gets lost. A model
+ * without calls before has no length to compare, so all of it is dearer models; without any calls before, all is more calls.
+ */
+
+/** EUR, exact decimal text; negative where it became less. */
+export interface ChangeParts {
+  readonly more_calls_eur: string;
+  readonly longer_calls_eur: string;
+  readonly dearer_models_eur: string;
+  readonly changed_prices_eur: string;
+  /** The sum of the four. */
+  readonly difference_eur: string;
+}
+
+/** What is compared: the calls of one model, of all that a price is for. */
+export interface ComparedModel {
+  readonly before: UsageSums;
+  readonly after: UsageSums;
+  /** null: no price is known. Its costs count as they are then, and none as a change of prices. */
+  readonly reference: Prices | null;
+}
+
+/** Two times, and why they differ. */
+export interface ExplainedChange extends ChangeParts {
+  readonly before: UsageSums;
+  readonly after: UsageSums;
+}
+
+export const NO_USAGE: UsageSums = { requests: 0, prompt_tokens: 0, completion_tokens: 0, cost_eur: '0' };
+
+/** The four parts in their order on pages and in commands. */
+export const PARTS = ['more_calls_eur', 'longer_calls_eur', 'dearer_models_eur', 'changed_prices_eur'] as const;
+
+/** Explains each model, in the order given, and all together. The lines add up to the total, part by part. */
+export function explainChange<T extends ComparedModel>(
+  models: readonly T[],
+): { readonly total: ExplainedChange; readonly lines: readonly (T & ChangeParts)[] } {
+  const count = (time: 'before' | 'after') => models.reduce((sum, model) => sum + BigInt(model[time].requests), 0n);
+  const [before, after] = [count('before'), count('after')];
+  const lines = models.map((model) => ({ ...model, ...partsOf(model, before, after) }));
+  return { total: addChanges(lines), lines };
+}
+
+/** The sum of some changes. */
+export function addChanges(changes: readonly ExplainedChange[]): ExplainedChange {
+  const sum = (of: keyof ChangeParts) => formatEur(changes.reduce((all, each) => all + parseEur(each[of]), 0n));
+  return {
+    before: addUsage(changes.map(({ before }) => before)),
+    after: addUsage(changes.map(({ after }) => after)),
+    more_calls_eur: sum('more_calls_eur'),
+    longer_calls_eur: sum('longer_calls_eur'),
+    dearer_models_eur: sum('dearer_models_eur'),
+    changed_prices_eur: sum('changed_prices_eur'),
+    difference_eur: sum('difference_eur'),
+  };
+}
+
+/** @param before all calls, and @param after all calls, of every model */
+function partsOf(model: ComparedModel, before: bigint, after: bigint): ChangeParts {
+  const [cost, newCost] = [parseEur(model.before.cost_eur), parseEur(model.after.cost_eur)];
+  const worth = worthOf(model.before, model.reference);
+  const newWorth = worthOf(model.after, model.reference);
+  const [calls, newCalls] = [BigInt(model.before.requests), BigInt(model.after.requests)];
+  const grown = before === 0n ? newWorth : divide(after * worth, before);
+  const moved = before === 0n || calls === 0n ? newWorth : divide(newCalls * worth, calls);
+  return {
+    more_calls_eur: formatEur(grown - worth),
+    longer_calls_eur: formatEur(newWorth - moved),
+    dearer_models_eur: formatEur(moved - grown),
+    changed_prices_eur: formatEur(newCost - newWorth - (cost - worth)),
+    difference_eur: formatEur(newCost - cost),
+  };
+}
+
+/** What tokens cost at a price. */
+function worthOf({ prompt_tokens, completion_tokens, cost_eur }: UsageSums, prices: Prices | null): Femto {
+  return prices === null ? parseEur(cost_eur) : costOf(prices, prompt_tokens, completion_tokens);
+}
+
+/** The nearest whole number; halves go away from zero. @param divisor above 0 */
+function divide(dividend: bigint, divisor: bigint): bigint {
+  const half = dividend < 0n ? -divisor : divisor;
+  return (2n * dividend + half) / (2n * divisor);
+}
+
+export function addUsage(sums: readonly UsageSums[]): UsageSums {
+  const count = (of: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
+    sums.reduce((all, each) => all + each[of], 0);
+  return {
+    requests: count('requests'),
+    prompt_tokens: count('prompt_tokens'),
+    completion_tokens: count('completion_tokens'),
+    cost_eur: formatEur(sums.reduce((all, { cost_eur }) => all + parseEur(cost_eur), 0n)),
+  };
+}

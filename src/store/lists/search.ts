@@ -1,0 +1,109 @@
+import { searchPattern } from '../../domain/text/search-pattern.ts';
+import type { Sql } from '../connection/pool.ts';
+
+/** One search over things of several kinds. */
+
+/** The kinds of things that are found, in the order in which they are shown. */
+export const KINDS = ['company', 'key', 'person', 'invitation', 'model', 'assistant', 'statement', 'request'] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** Things of one kind on a page. */
+export const MOST_OF_KIND = 10;
+
+/** One thing that was found. */
+export interface Finding {
+  readonly kind: Kind;
+  /** The number of a statement in place of an id. */
+  readonly id: string;
+  /** What people call it: a name, an address, a slug, a month such as "2026-10". */
+  readonly name: string;
+  /** What tells it from others of its name: the prefix of a key, the role of a person; '' for none. */
+  readonly detail: string;
+  /** null: it belongs to no company. */
+  readonly company_id: string | null;
+  /** null for none, and for a removed one. */
+  readonly company_name: string | null;
+}
+
+/** What was found of each kind: at most `MOST_OF_KIND`, and whether there is more. */
+export interface Found {
+  readonly kind: Kind;
+  readonly rows: readonly Finding[];
+  readonly hasMore: boolean;
+}
+
+const MONTH = /^(?<words>.*?)\s*\b(?<month>\d{4}-\d{2})$/s;
+
+/** The columns of a Finding but its kind. $1 is the pattern, $2 the text in small letters, $3 the company or null. */
+const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement'>, string>> = {
+  company: `select id, name, '' as detail, id as company_id, name as company_name from companies
+    where name ~ $1 or id::text = $2`,
+  key: `select k.id, k.name, prefix || '…' || case when revoked_at is not null then ', revoked'
+      when expires_at <= now() then ', expired' else '' end as detail, company_id, c.name as company_name
+    from api_keys k join companies c on c.id = company_id
+    where purpose is null and (k.name ~ $1 or starts_with(lower(prefix), $2) or k.id::text = $2)`,
+  person: `select u.id, email as name, role as detail, company_id, c.name as company_name
+    from users u left join companies c on c.id = company_id
+    where (email ~ $1 or u.id::text = $2) and (company_id is not null or $3::uuid is null)`,
+  invitation: `select i.id, email as name, role as detail, company_id, c.name as company_name
+    from invitations i join companies c on c.id = company_id
+    where email ~ $1`,
+  // internal names are for operators alone
+  model: `select m.id, slug as name, '' as detail, company_id, c.name as company_name
+    from models m left join companies c on c.id = company_id
+    where slug ~ $1 or m.id::text = $2 or ($3::uuid is null and upstream_model ~ $1)`,
+  assistant: `select a.id, a.name, model_slug as detail, company_id, c.name as company_name
+    from assistants a join companies c on c.id = company_id
+    where a.name ~ $1 or a.id::text = $2`,
+};
+
+/**
+ * Finds things by name, address, prefix or id, whatever their case and accents: keys by the beginning of their prefix,
+ * statements by month ("2026-10", with words of the company's name before it). What is called exactly as searched comes
+ * first. Requests are not among them: `findRequest` has them.
+ * @param kinds those that the reader may see
+ * @param company looks among its things alone, in a transaction that entered it; null: among all
+ */
+export async function search(
+  sql: Sql,
+  text: string,
+  kinds: readonly Kind[],
+  company: string | null,
+): Promise<readonly Found[]> {
+  const found: Found[] = [];
+  for (const kind of KINDS) {
+    if (kind === 'request' || !kinds.includes(kind)) continue;
+    const rows = await rowsOfKind(sql, kind, text, company);
+    if (rows.length === 0) continue;
+    const shown = rows.slice(0, MOST_OF_KIND).map((row) => ({ kind, ...row }));
+    found.push({ kind, rows: shown, hasMore: rows.length > MOST_OF_KIND });
+  }
+  return found;
+}
+
+type Row = Omit<Finding, 'kind'>;
+
+async function rowsOfKind(
+  sql: Sql,
+  kind: Exclude<Kind, 'request'>,
+  text: string,
+  company: string | null,
+): Promise<readonly Row[]> {
+  if (kind === 'statement') return statementRows(sql, text, company);
+  return sql.unsafe<Row[]>(
+    `select id, name, detail, company_id, company_name from (${FINDERS[kind]}) f
+     where $3::uuid is null or company_id is null or company_id = $3 order by lower(name) = $2 desc, name, id limit $4`,
+    [searchPattern(text), text.toLowerCase(), company, MOST_OF_KIND + 1],
+  );
+}
+
+async function statementRows(sql: Sql, text: string, company: string | null): Promise<readonly Row[]> {
+  const { words = '', month = '' } = MONTH.exec(text)?.groups ?? {};
+  if (!/^[12]\d{3}-(0[1-9]|1[0-2])$/.test(month)) return [];
+  return sql<Row[]>`
+    select number::text as id, ${month} as name, ${''} as detail, company_id, c.name as company_name
+    from statements left join companies c on c.id = company_id
+    where billing_month = ${`${month}-01`} and (${company}::uuid is null or company_id = ${company})
+      and coalesce(c.name, '') ~ ${searchPattern(words)}
+    order by c.name, company_id limit ${MOST_OF_KIND + 1}`;
+}

@@ -1,0 +1,236 @@
+import { type Prices, parsePrices } from '../../domain/money.ts';
+import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
+import { unknownCompany } from '../../domain/text/refused-change.ts';
+import {
+  addChanges,
+  type ChangeParts,
+  type ComparedModel,
+  type ExplainedChange,
+  explainChange,
+  NO_USAGE,
+} from '../../domain/text/usage-change.ts';
+import type { UsageSums } from '../../domain/usage.ts';
+import { dayBegins } from '../connection/expressions.ts';
+import type { Sql } from '../connection/pool.ts';
+import { chosenRows, dailyRows, keyCosts, type UsageFilters } from './company-usage.ts';
+
+/** Two times that are compared, in the billing time zone. They may overlap. */
+export interface Times {
+  readonly before: DayRange;
+  readonly after: DayRange;
+}
+
+/** The change of one model. */
+export type ModelChange = ExplainedChange & { readonly model: string };
+
+/** One of those whose cost changed most; EUR is exact decimal text. */
+export interface Mover {
+  readonly before_eur: string;
+  readonly after_eur: string;
+  readonly difference_eur: string;
+}
+
+/** Lines whose cost changed, those that changed most first. */
+export interface Movers<T> {
+  /** How many have changed; `lines` are the first. */
+  readonly count: number;
+  readonly lines: readonly (Mover & T)[];
+}
+
+export interface UsageChange {
+  readonly company_name: string;
+  /** Of API calls, without in-app chat. */
+  readonly total: ExplainedChange;
+  /** Those whose cost changed most first. */
+  readonly by_model: readonly ModelChange[];
+  /** Name and prefix are null for a key that no longer exists. */
+  readonly by_key: Movers<{ readonly id: string; readonly name: string | null; readonly prefix: string | null }>;
+  readonly by_cost_center: Movers<{ readonly cost_center: string }>;
+  readonly by_time: readonly TimeCost[];
+}
+
+/** The cost of a day, or of a month where one of the ranges is longer than 62 days; of the time before or after. */
+export interface TimeCost {
+  readonly time: 'before' | 'after';
+  /** "2026-11-21"; of a month its first day. */
+  readonly at: string;
+  readonly cost_eur: string;
+}
+
+/** A sum of one model: of the time before (0) or after (1), and of a company with a price of its own. */
+interface ModelSums extends UsageSums {
+  readonly time: 0 | 1;
+  readonly model: string;
+  readonly company_id: string | null;
+}
+
+const MOST_MOVERS = 10;
+
+/**
+ * Why a company spent more or less, from its sums by the day. Reads what the usage page reads for both ranges.
+ * @throws RefusedChange not_found
+ */
+export async function readUsageChange(
+  sql: Sql,
+  companyId: string,
+  { before, after }: Times,
+  filters: UsageFilters,
+  most = MOST_MOVERS,
+): Promise<UsageChange> {
+  const table = filters.key === null ? sql`usage_company_days` : sql`usage_daily`;
+  const at = atOf(sql, { before, after });
+  const query = sql`select ${at} as at, model_slug, cost_center, requests, prompt_tokens, completion_tokens, cost_eur from ${table}
+    where ${chosenRows(sql, companyId, filters)}`;
+  const rows = (time: 0 | 1, range: DayRange) =>
+    sql`select ${time}::integer as time, r.* from (${dailyRows(sql, range, query)}) r`;
+  type Row = Omit<UsageChange, 'total' | 'by_model'> & { models: readonly ModelSums[] };
+  await sql`select set_config('work_mem', '32MB', true)`;
+  const [row] = await sql<Row[]>`
+    with cells as materialized (
+      select grouping(model_slug, cost_center, at) as of, time, model_slug, cost_center, at, ${sumsOf(sql)}
+      from (${rows(0, before)} union all ${rows(1, after)}) c
+      group by grouping sets ((time, model_slug), (time, cost_center), (time, at))
+    ),
+    key_costs as (
+      select 0 as time, * from (${keyCosts(sql, companyId, before, filters)}) b
+      union all select 1, * from (${keyCosts(sql, companyId, after, filters)}) a
+    ),
+    keys as materialized (${moved(sql, sql`api_key_id`, sql`key_costs`)}),
+    centers as materialized (${moved(sql, sql`cost_center`, sql`(select time, cost_center, cost_eur as cost from cells where of = 5) c`)})
+    select name as company_name,
+      (select coalesce(jsonb_agg(m), '[]') from (
+        select time, model_slug as model, null as company_id, ${textSums(sql)} from cells where of = 3 group by 1, 2) m) as models,
+      ${timesJson(sql, sql`(select time, at, cost_eur as cost from cells where of = 6) t`)} as by_time,
+      ${moversJson(
+        sql,
+        sql`keys x left join api_keys k on k.id = x.api_key_id`,
+        sql`'id', x.api_key_id, 'name', case when k.company_id = c.id then k.name end,
+        'prefix', case when k.company_id = c.id then k.prefix end`,
+        most,
+      )} as by_key,
+      ${moversJson(sql, sql`centers x`, sql`'cost_center', x.cost_center`, most)} as by_cost_center
+    from companies c where id = ${companyId}`;
+  if (row === undefined) unknownCompany(companyId);
+  const { models, ...change } = row;
+  const asked = { company: companyId, other: null, until: before.to };
+  const lines = await compared(sql, models, () => asked);
+  return { ...change, ...explained(lines) };
+}
+
+/** Sums over rows with columns of the same names. */
+export function sumsOf(sql: Sql) {
+  return sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
+    sum(cost_eur) as cost_eur`;
+}
+
+/** The same as columns of UsageSums: a number of JSON would be rounded. */
+export function textSums(sql: Sql) {
+  return sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
+    trim_scale(sum(cost_eur))::text as cost_eur`;
+}
+
+/** What a cost is of in a chart of both times. */
+export function atOf(sql: Sql, { before, after }: Times) {
+  return [before, after].some((range) => intervalOf(range) === 'month') ? sql`billing_month` : sql`day`;
+}
+
+/** The TimeCosts of rows of `time`, `at` and `cost`. */
+export function timesJson(sql: Sql, rows: ReturnType<Sql>) {
+  return sql`(
+    select coalesce(jsonb_agg(jsonb_build_object('time', case time when 0 then 'before' else 'after' end,
+      'at', to_char(at, 'YYYY-MM-DD'), 'cost_eur', trim_scale(cost)::text) order by time, at), '[]') from ${rows})`;
+}
+
+/** Of each group the cost of both times, where they differ; over rows of `time` and `cost`. */
+export function moved(sql: Sql, group: ReturnType<Sql>, rows: ReturnType<Sql>) {
+  return sql`
+    select ${group}, coalesce(sum(cost) filter (where time = 0), 0) as before, coalesce(sum(cost) filter (where time = 1), 0) as after
+    from ${rows} group by 1
+    having coalesce(sum(cost) filter (where time = 1), 0) <> coalesce(sum(cost) filter (where time = 0), 0)`;
+}
+
+/** The Movers of a query whose table `x` is one of `moved`. @param members of the JSON object of a line */
+export function moversJson(sql: Sql, from: ReturnType<Sql>, members: ReturnType<Sql>, most: number) {
+  return sql`(
+    select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(line order by place) filter (where place <= ${most}), '[]'))
+    from (
+      select count(*) over () as count, row_number() over (order by abs(after - before) desc, x) as place,
+        jsonb_build_object(${members}, 'before_eur', trim_scale(before)::text, 'after_eur', trim_scale(after)::text,
+          'difference_eur', trim_scale(after - before)::text) as line
+      from ${from} order by place limit ${most}) ranked)`;
+}
+
+/** Whose price is the reference of a model. */
+interface Asked {
+  readonly company: string | null;
+  /** A second company, whose price counts where the first one has none. */
+  readonly other: string | null;
+  /** The price at the end of this day, or the first one after it. */
+  readonly until: string;
+}
+
+export type Compared = ComparedModel & { readonly model: string };
+
+/** Puts the sums of both times beside each other, with the reference price. */
+export async function compared(
+  sql: Sql,
+  models: readonly ModelSums[],
+  askedOf: (model: ModelSums) => Asked,
+): Promise<Compared[]> {
+  const groups = [...Map.groupBy(models, ({ model, company_id }) => `${model} ${company_id}`).values()];
+  const prices = await referencePrices(
+    sql,
+    groups.map(([first]) => ({ ...askedOf(first as ModelSums), model: (first as ModelSums).model })),
+  );
+  return groups.map((group, at) => {
+    const of = (time: 0 | 1) => group.find((each) => each.time === time);
+    return {
+      model: (group[0] as ModelSums).model,
+      before: plain(of(0)),
+      after: plain(of(1)),
+      reference: prices[at] as Prices | null,
+    };
+  });
+}
+
+function plain(sums: ModelSums | undefined): UsageSums {
+  if (sums === undefined) return NO_USAGE;
+  const { requests, prompt_tokens, completion_tokens, cost_eur } = sums;
+  return { requests, prompt_tokens, completion_tokens, cost_eur };
+}
+
+/** The price of each model; null where none is known. */
+async function referencePrices(
+  sql: Sql,
+  asked: readonly (Asked & { readonly model: string })[],
+): Promise<(Prices | null)[]> {
+  const rows = await sql<{ input: string | null; output: string | null }[]>`
+    select trim_scale(coalesce(p.input, o.input, n.input))::text as input, trim_scale(coalesce(p.output, o.output, n.output))::text as output
+    from (
+      select *, least(${sql.unsafe(dayBegins('until + 1'))} - interval '1 microsecond', now()) as at
+      from unnest(${asked.map(({ model }) => model)}::text[], ${asked.map(({ company }) => company)}::uuid[],
+        ${asked.map(({ other }) => other)}::uuid[], ${asked.map(({ until }) => until)}::date[])
+        with ordinality as a (model, company, other, until, place)) a
+    left join lateral model_price(a.model, a.company, a.at) p on true
+    left join lateral model_price(a.model, a.other, a.at) o on p.input is null
+    left join lateral (
+      select input, output from model_prices m
+      where m.slug = a.model and (m.company_id is null or m.company_id in (a.company, a.other)) and m.valid_from > a.at and m.input is not null
+      order by m.valid_from, m.company_id nulls last limit 1) n on p.input is null and o.input is null
+    order by place`;
+  return rows.map(({ input, output }) => (input === null || output === null ? null : parsePrices(input, output)));
+}
+
+/** The change of all models, and of each; a model with several prices is one line. */
+export function explained(models: readonly Compared[]): {
+  readonly total: ExplainedChange;
+  readonly by_model: readonly ModelChange[];
+} {
+  const { total, lines } = explainChange(models);
+  const by_model = [...Map.groupBy(lines, ({ model }) => model)].map(([model, group]) => ({
+    ...addChanges(group),
+    model,
+  }));
+  const size = ({ difference_eur }: ChangeParts) => Math.abs(Number(difference_eur));
+  return { total, by_model: by_model.sort((a, b) => size(b) - size(a) || (a.model < b.model ? -1 : 1)) };
+}

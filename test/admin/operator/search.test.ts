@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto';
+import t from 'tap';
+import { openDatabase } from '../../../src/store/connection/pool.ts';
+import { trailStore } from '../../../src/store/gateway/request-trail.ts';
+import { addRequests } from '../../support/requests.ts';
+import { glance, signedInTab } from '../browser.ts';
+import { signedIn, startOffice, textOf } from '../people.ts';
+
+/** The search of the header. */
+
+const office = await startOffice(t);
+const { sql, customer } = office;
+const db = openDatabase({ url: office.databaseUrl });
+t.teardown(() => db.close());
+const { company } = customer;
+const other = await office.newCustomer();
+await sql`update companies set name = 'Łódzka Grüne Müller' where id = ${other.company}`;
+const operator = await signedIn(office, 'operator');
+const owner = await signedIn(office, 'owner');
+const member = await signedIn(office, 'member');
+const at = (text: string) => `/search?${new URLSearchParams({ q: text })}`;
+const main = (text: string) => /<main[^>]*>(.*)<\/main>/s.exec(text)?.[1] ?? '';
+const search = async (person: typeof operator, text: string) => main((await person.get(at(text))).text);
+
+t.test('a company is found whatever the case and accents, and by its id', async (t) => {
+  for (const text of ['muller', 'GRUENE', 'lodzka grune', 'Łódzka'])
+    t.match(await search(operator, text), `href="/companies/${other.company}/usage"`, text);
+  const { status, headers } = await operator.get(at(other.company.toUpperCase()));
+  t.match([status, headers.get('location')], [303, `/companies/${other.company}/usage`]);
+});
+
+t.test('keys are found by name and by the beginning of their prefix, with their company', async (t) => {
+  const [{ id, name, prefix }] = await sql<[{ id: string; name: string; prefix: string }]>`
+    select id, name, prefix from api_keys where company_id = ${other.company} and purpose is null limit 1`;
+  const link = `href="/companies/${other.company}/access/${id}"`;
+  t.match(await search(operator, name), link);
+  for (const text of [prefix, prefix.toUpperCase(), prefix.slice(0, -1), `${prefix}…`])
+    t.match(await search(operator, text), link, text);
+  t.match(textOf(await search(operator, prefix)), 'Łódzka Grüne Müller');
+});
+
+t.test('a whole key leads to its page, and is not shown again', async (t) => {
+  const { key } = other;
+  const { status, headers } = await operator.get(at(`Authorization: Bearer ${key}`));
+  t.match([status, headers.get('location')], [303, new RegExp(`^/companies/${other.company}/access/`)]);
+  const { text } = await owner.get(at(key));
+  t.match(textOf(main(text)), 'Nothing was found for a whole key', 'of another company');
+  t.notMatch(text, key);
+});
+
+t.test('people and invitations are found by their address', async (t) => {
+  await sql`insert into invitations (company_id, email, role, digest, expires_at)
+    values (${company}, 'ines.guest@customer.example', 'member', decode(md5('a') || md5('b'), 'hex'), now() + interval '1 day')`;
+  t.match(await search(operator, office.people.owner), /href="\/users\/[0-9a-f-]{36}"/);
+  t.match(await search(operator, 'ines.guest'), `/companies/${company}/people?q=ines.guest%40customer.example`);
+  t.match(await search(owner, 'ines.guest'), `/companies/${company}/people?q=ines.guest%40customer.example`);
+});
+
+t.test('statements are found by month and company, requests by their id', async (t) => {
+  await sql`insert into statements (company_id, number, billing_month, requests, cost_eur, corrections, total_eur, content, previous, digest)
+    values (${other.company}, 1, '2025-03-01', 0, 0, 0, 0, '{}', '', '')`;
+  const link = `/companies/${other.company}/statements/month?month=2025-03`;
+  t.match(await search(operator, '2025-03'), link);
+  t.match(await search(operator, 'gruene muller 2025-03'), link);
+  t.notMatch(await search(operator, 'nordlicht 2025-03'), link);
+  t.notMatch(await search(owner, '2025-03'), link);
+  const [id = ''] = await addRequests(trailStore(db), [{ company }]);
+  const own = await owner.get(at(` ${id} `));
+  t.match([own.status, own.headers.get('location')], [303, `/companies/${company}/requests/${id}`]);
+  t.equal((await operator.get(at(id))).headers.get('location'), `/requests/${id}`);
+  const [foreign = ''] = await addRequests(trailStore(db), [{ company: other.company }]);
+  t.match(textOf(await search(owner, foreign)), 'Nothing was found');
+});
+
+t.test('a company finds its own things and shared models, and no internal names', async (t) => {
+  await office.part(other, 'other-model', 'hidden/internal-one');
+  await office.part(customer, 'own-model', 'hidden/internal-two');
+  for (const text of ['muller', 'other-model', other.company, 'internal-two', office.people.operator])
+    t.match(textOf(await search(owner, text)), 'Nothing was found', text);
+  t.match(await search(owner, 'own-model'), `/companies/${company}/models`);
+  t.match(await search(operator, 'internal-two'), /href="\/models\/[0-9a-f-]{36}"/);
+});
+
+t.test('who may see nothing but their account has no search', async (t) => {
+  t.notMatch((await member.get('/account')).text, 'action="/search"');
+  t.match(textOf(await search(member, 'nordlicht')), 'Nothing was found');
+});
+
+t.test('ten of a kind are shown, what is called exactly so first, and all of them in its list', async (t) => {
+  await sql`insert into companies (id, name) select gen_random_uuid(), 'Reihe ' || i from generate_series(10, 40) i`;
+  await sql`insert into companies (id, name) values (${randomUUID()}, 'Reihe')`;
+  const found = await search(operator, 'reihe');
+  t.equal([...found.matchAll(/href="\/companies\/[0-9a-f-]+\/usage"/g)].length, 10);
+  t.match(textOf(found), /Companies Companies Reihe Reihe 10 /);
+  t.match(found, 'href="/companies?q=reihe"');
+});
+
+t.test('any text is searched, whatever it is', async (t) => {
+  for (const text of ['', ' ', '\0', '%', '.*', '\\', "'; --", '(', '9'.repeat(500), '9999-99', '{}', '🦊', 'ß'])
+    t.equal((await operator.get(at(text))).status, 200, JSON.stringify(text));
+});
+
+t.test('the key "/" leads to the search, but not from a field', async (t) => {
+  const { page, complaints } = await signedInTab(t, office, office.people.operator);
+  await page.goto('/companies');
+  await page.keyboard.press('/');
+  await page.keyboard.type('gruene/');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'Search' }).waitFor();
+  t.equal(new URL(page.url()).searchParams.get('q'), 'gruene/');
+  await page.getByRole('searchbox', { name: 'Search everything' }).fill('lodzka');
+  await page.getByRole('button', { name: 'Search everything' }).click();
+  await page.getByRole('link', { name: 'Łódzka Grüne Müller' }).first().waitFor();
+  t.same(await glance(page, 'search'), []);
+  t.same(complaints, []);
+});

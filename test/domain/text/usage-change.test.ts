@@ -1,0 +1,205 @@
+import t from 'tap';
+import { formatEur, type Prices, parseEur, parsePrices } from '../../../src/domain/money.ts';
+import {
+  type ChangeParts,
+  type ComparedModel,
+  explainChange,
+  NO_USAGE,
+  PARTS,
+} from '../../../src/domain/text/usage-change.ts';
+import type { UsageSums } from '../../../src/domain/usage.ts';
+
+/** Why two costs differ: the parts add up to the last digit, and each is what it is called. */
+
+const RUNS = Number(process.env.FUZZ_RUNS ?? 2000);
+const SEED = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
+t.comment(`FUZZ_RUNS=${RUNS} FUZZ_SEED=${SEED}`);
+
+/** Numbers from a seed: a linear congruential generator. */
+function numbersFrom(seed: number): (most: number) => number {
+  let state = BigInt(seed);
+  return (most) => {
+    state = (state * 6364136223846793005n + 1442695040888963407n) % 2n ** 64n;
+    return Number(((state >> 33n) * BigInt(most + 1)) >> 31n);
+  };
+}
+
+const costOf = ({ input, output }: Prices, prompt: number, completion: number): string =>
+  formatEur((BigInt(prompt) * input + BigInt(completion) * output) / 1000n);
+
+const usage = (requests: number, prompt: number, completion: number, prices: Prices): UsageSums => ({
+  requests,
+  prompt_tokens: prompt,
+  completion_tokens: completion,
+  cost_eur: costOf(prices, prompt, completion),
+});
+
+const sumOf = (parts: ChangeParts) => formatEur(PARTS.reduce((sum, part) => sum + parseEur(parts[part]), 0n));
+
+/** A price with up to 12 decimals. */
+const priceFrom = (pick: (most: number) => number): string =>
+  `${pick(3)}.${String(pick(999_999)).padStart(6, '0')}${String(pick(999_999)).padStart(6, '0')}`;
+const pricesFrom = (pick: (most: number) => number): Prices => parsePrices(priceFrom(pick), priceFrom(pick));
+
+function sumsFrom(pick: (most: number) => number, prices: Prices): UsageSums {
+  const requests = pick(4) === 0 ? 0 : pick(10_000);
+  return requests === 0 ? NO_USAGE : usage(requests, pick(1_000_000_000), pick(100_000_000), prices);
+}
+
+function modelFrom(pick: (most: number) => number): ComparedModel {
+  const reference = pick(5) === 0 ? null : pricesFrom(pick);
+  const of = () => sumsFrom(pick, pick(2) === 0 && reference !== null ? reference : pricesFrom(pick));
+  return { before: of(), after: of(), reference };
+}
+
+t.test(
+  'whatever is compared, the parts of each model and of all add up to the difference, to the last digit',
+  async (t) => {
+    const pick = numbersFrom(SEED);
+    for (let run = 0; run < RUNS; run++) {
+      const models = Array.from({ length: 1 + pick(6) }, () => modelFrom(pick));
+      const { total, lines } = explainChange(models);
+      const wrong = [...lines, total].filter(
+        (each) =>
+          sumOf(each) !== each.difference_eur ||
+          parseEur(each.after.cost_eur) - parseEur(each.before.cost_eur) !== parseEur(each.difference_eur),
+      );
+      for (const part of [...PARTS, 'difference_eur'] as const) {
+        const sum = lines.reduce((all, line) => all + parseEur(line[part]), 0n);
+        if (sum !== parseEur(total[part])) wrong.push(total);
+      }
+      if (wrong.length > 0) t.fail('a part is missing', { models, wrong });
+    }
+  },
+);
+
+/** The definition in fractions: each part of all models, as numerator and denominator of femto-EUR. */
+function defined(models: readonly ComparedModel[]): Record<(typeof PARTS)[number], number> {
+  const worth = (sums: UsageSums, prices: Prices) =>
+    Number(parseEur(costOf(prices, sums.prompt_tokens, sums.completion_tokens)));
+  const count = (time: 'before' | 'after') => models.reduce((sum, model) => sum + model[time].requests, 0);
+  const [n, m] = [count('before'), count('after')];
+  const parts = { more_calls_eur: 0, longer_calls_eur: 0, dearer_models_eur: 0, changed_prices_eur: 0 };
+  for (const { before, after, reference } of models) {
+    const [v, w] = [worth(before, reference as Prices), worth(after, reference as Prices)];
+    parts.more_calls_eur += (v * m) / n - v;
+    const asLong = before.requests === 0 ? w : (v / before.requests) * after.requests;
+    parts.dearer_models_eur += asLong - (v * m) / n;
+    parts.longer_calls_eur += w - asLong;
+    parts.changed_prices_eur += Number(parseEur(after.cost_eur)) - w - (Number(parseEur(before.cost_eur)) - v);
+  }
+  return parts;
+}
+
+t.test('each part is what its definition says, computed in another way', async (t) => {
+  const pick = numbersFrom(SEED + 1);
+  for (let run = 0; run < RUNS; run++) {
+    const models = Array.from({ length: 1 + pick(4) }, () => ({ ...modelFrom(pick), reference: pricesFrom(pick) }));
+    if (models.every(({ before }) => before.requests === 0)) continue;
+    const expected = defined(models);
+    const { total } = explainChange(models);
+    const scale = Math.max(
+      1,
+      Number(parseEur(total.before.cost_eur)),
+      Number(parseEur(total.after.cost_eur)),
+      ...Object.values(expected).map(Math.abs),
+    );
+    for (const part of PARTS) {
+      if (Math.abs(Number(parseEur(total[part])) - expected[part]) > scale * 1e-9)
+        t.fail(part, { models, expected: expected[part], found: total[part] });
+    }
+  }
+});
+
+t.test('what does not change has no part in it', async (t) => {
+  const pick = numbersFrom(SEED + 2);
+  for (let run = 0; run < RUNS; run++) {
+    const factor = 1 + pick(8);
+    const count = 1 + pick(4);
+    const models = Array.from({ length: count }, () => {
+      const prices = pricesFrom(pick);
+      const [requests, prompt, completion] = [1 + pick(5000), pick(1_000_000), pick(100_000)];
+      const before = usage(requests, prompt, completion, prices);
+      return { before, prices, requests, prompt, completion };
+    });
+    // the same calls, so many times
+    const grown = explainChange(
+      models.map(({ before, prices, requests, prompt, completion }) => ({
+        before,
+        after: usage(requests * factor, prompt * factor, completion * factor, prices),
+        reference: prices,
+      })),
+    ).total;
+    t.same(
+      PARTS.slice(1).map((part) => grown[part]),
+      ['0', '0', '0'],
+      'only more calls',
+    );
+    // as many calls of each, with other tokens
+    const longer = explainChange(
+      models.map(({ before, prices, requests }) => ({
+        before,
+        after: usage(requests, pick(1_000_000), pick(100_000), prices),
+        reference: prices,
+      })),
+    ).total;
+    t.same(
+      [longer.more_calls_eur, longer.dearer_models_eur, longer.changed_prices_eur],
+      ['0', '0', '0'],
+      'only length',
+    );
+    // the same calls at other prices
+    const dearer = explainChange(
+      models.map(({ before, prices, requests, prompt, completion }) => ({
+        before,
+        after: usage(requests, prompt, completion, pricesFrom(pick)),
+        reference: prices,
+      })),
+    ).total;
+    t.same(
+      PARTS.slice(0, 3).map((part) => dearer[part]),
+      ['0', '0', '0'],
+      'only prices',
+    );
+    if (run > 50) break; // three assertions a run
+  }
+});
+
+t.test('a call that goes to a dearer model is one of dearer models, and as long', async (t) => {
+  const [cheap, dear] = [parsePrices('0.001', '0.001'), parsePrices('0.01', '0.01')];
+  const of = (calls: number, prices: Prices) => usage(calls, calls * 1000, 0, prices);
+  const { total, lines } = explainChange([
+    { before: of(10, cheap), after: of(0, cheap), reference: cheap },
+    { before: of(10, dear), after: of(20, dear), reference: dear },
+  ]);
+  t.same(total.difference_eur, '0.09');
+  t.match(total, { more_calls_eur: '0', longer_calls_eur: '0', dearer_models_eur: '0.09', changed_prices_eur: '0' });
+  t.same(
+    lines.map(({ dearer_models_eur }) => dearer_models_eur),
+    ['-0.01', '0.1'],
+  );
+});
+
+t.test('a model that is new is one of dearer models; where all is new, it is more calls', async (t) => {
+  const prices = parsePrices('0.003', '0');
+  const used = usage(3, 1000, 0, prices);
+  const kept = { before: used, after: used, reference: prices };
+  const fresh = { before: NO_USAGE, after: used, reference: prices };
+  t.match(explainChange([kept, fresh]).lines[1], {
+    more_calls_eur: '0',
+    dearer_models_eur: '0.003',
+    longer_calls_eur: '0',
+  });
+  t.match(explainChange([fresh]).total, { more_calls_eur: '0.003', dearer_models_eur: '0', longer_calls_eur: '0' });
+  const gone = { before: used, after: NO_USAGE, reference: prices };
+  t.match(explainChange([gone]).total, { more_calls_eur: '-0.003', dearer_models_eur: '0', difference_eur: '-0.003' });
+  t.match(explainChange([]).total, { before: NO_USAGE, difference_eur: '0' });
+});
+
+t.test('a price that changed within the time before counts as far as it was another than at its end', async (t) => {
+  const [old, now] = [parsePrices('0.002', '0'), parsePrices('0.001', '0')];
+  const half = costOf(old, 500, 0);
+  const before = { ...usage(10, 1000, 0, now), cost_eur: formatEur(parseEur(half) + parseEur(costOf(now, 500, 0))) };
+  const { total } = explainChange([{ before, after: usage(10, 1000, 0, now), reference: now }]);
+  t.match(total, { more_calls_eur: '0', longer_calls_eur: '0', dearer_models_eur: '0', changed_prices_eur: '-0.0005' });
+});
