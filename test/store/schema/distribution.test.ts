@@ -39,6 +39,7 @@ const ON_COORDINATOR = [
   'models',
   'oidc_groups',
   'personal_data',
+  'request_totals',
   'schema_migrations',
   'seal_checkpoints',
   'second_factors',
