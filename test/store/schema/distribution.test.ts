@@ -14,6 +14,7 @@ const REFUSED =
 const ON_COORDINATOR = [
   'admin_tokens',
   'alert_lease',
+  'alert_receivers',
   'api_keys',
   'api_usage_set_aside',
   'assistants',
@@ -41,6 +42,7 @@ const ON_COORDINATOR = [
   'request_totals',
   'schema_migrations',
   'seal_checkpoints',
+  'second_factors',
   'sessions',
   'settings',
   'statement_rows',
