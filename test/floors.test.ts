@@ -32,6 +32,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['engine.ts'],
   ['index.ts'],
   ['operations'],
+  ['operations/people'],
   ['admin/process'],
   ['admin/page'],
   ['admin/usage'],

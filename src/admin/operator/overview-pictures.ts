@@ -37,7 +37,7 @@ export function pictures({ spend, request_days }: Overview, today: string, forma
   const card = (title: string, body: Html) => html`<section class="card"><h2>${title}</h2>${body}</section>`;
   const known = request_days.length > 0;
   const { chart: words } = format.words;
-  const all = html`<p class="more"><a href="/usage?from=${range.from}&amp;to=${range.to}">All companies in these days</a> <a href="/usage/change">What changed, and why</a></p>`;
+  const all = html`<p class="more"><a href="/usage?from=${range.from}&amp;to=${range.to}">Usage of these days</a> <a href="/usage/change">What changed, and why</a></p>`;
   return html`${chartTiles()}<div class="pictures">
 ${card('Spend, 30 days', chart({ ...spendChart(spend, range, format), half: true }, words))}
 ${card('Requests without an answer', known ? chart({ ...unansweredChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}

@@ -100,49 +100,68 @@ t.test('today and this month beside the same time before, and who spends most', 
   });
 });
 
-t.test('budgets that are used to 80 %, of companies and keys, the fullest first', async (t) => {
-  const { db } = await testDatabase(t);
-  const key = randomUUID();
-  await db.run(MS, async (sql) => {
-    const company = await addCompany(sql, 'Full', '10');
-    await calls(sql, company, 10, '1');
-    await calls(sql, await addCompany(sql, 'Far', '1000000'), 1, '1');
-    await sql`insert into chat_usage (company_id, cost_eur) values (${await addCompany(sql, 'Chat', '100')}, 85.55)`;
-    const owner = await addCompany(sql, 'Owner');
-    await sql`insert into api_keys (id, company_id, name, digest, prefix, scopes, monthly_budget_eur)
+t.test(
+  'budgets that are used to 80 %, of companies and keys: those that end soon first, then those used up',
+  async (t) => {
+    const { db } = await testDatabase(t);
+    const key = randomUUID();
+    await db.run(MS, async (sql) => {
+      const company = await addCompany(sql, 'Full', '10');
+      await calls(sql, company, 10, '1');
+      await calls(sql, await addCompany(sql, 'Far', '1000000'), 1, '1');
+      await sql`insert into chat_usage (company_id, cost_eur) values (${await addCompany(sql, 'Chat', '100')}, 85.55)`;
+      const owner = await addCompany(sql, 'Owner');
+      await sql`insert into users (email, company_id, role, created_at) values
+      ('second@owner.example', ${owner}, 'owner', now()), ('first@owner.example', ${owner}, 'owner', now() - interval '1 day'),
+      ('member@owner.example', ${owner}, 'member', now() - interval '2 days')`;
+      await sql`insert into api_keys (id, company_id, name, digest, prefix, scopes, monthly_budget_eur)
       values (${key}, ${owner}, 'CI', sha256('ci'), 'svc_cicd', '{chat}', 10), (gen_random_uuid(), ${owner}, 'x', sha256('x'), 'svc_xxxx', '{chat}', 10)`;
-    await calls(sql, owner, 9, '1', 'now()', key);
-  });
-  await eventStore(db, db).look(null, { webhook: true, email: false, operators: [] });
-  await db.run(
-    MS,
-    (sql) => sql`update event_deliveries set state = 'dead' where event_id in (select id from budget_alerts)`,
-  );
-  const { budgets, dead_deliveries } = await overviewOf(db);
-  t.match(budgets, { total: 3, used_up: 1 });
-  t.match(
-    budgets.nearest.map(({ company, key: of, percent, spent_eur, budget_eur }) => [
-      company.name,
-      of,
-      percent,
-      spent_eur,
-      budget_eur,
-    ]),
-    [
-      ['Full', null, 100, '10', '10'],
-      ['Owner', { id: key, name: 'CI', prefix: 'svc_cicd' }, 90, '9', '10'],
-      ['Chat', null, 85.5, '85.55', '100'],
-    ],
-    'a share is rounded down: 100 % is reached and not nearly so',
-  );
-  t.equal(budgets.nearest[0]?.reached_on, null);
-  t.equal(dead_deliveries, 3);
-  await db.run(MS, (sql) => sql`update event_deliveries set state = 'pending', attempts = 5 where state = 'dead'`);
-  t.match(await overviewOf(db), { dead_deliveries: 0, failing_deliveries: 3 });
-  await db.run(MS, (sql) => sql`update api_keys set revoked_at = now()`);
-  await db.run(MS, (sql) => sql`update companies set monthly_budget_eur = 0`);
-  t.match((await overviewOf(db)).budgets, { total: 0, nearest: [] }, 'revoked keys and lifted budgets are no matter');
-});
+      await calls(sql, owner, 9, '1', 'now()', key);
+    });
+    await eventStore(db, db).look(null, { webhook: true, email: false, operators: [] });
+    await db.run(
+      MS,
+      (sql) => sql`update event_deliveries set state = 'dead' where event_id in (select id from budget_alerts)`,
+    );
+    const { budgets, dead_deliveries } = await overviewOf(db);
+    t.match(budgets, { total: 3, used_up: 1 });
+    const nearest = budgets.nearest.toSorted((one, other) => other.percent - one.percent);
+    t.match(
+      nearest.map(({ company, key: of, percent, spent_eur, budget_eur }) => [
+        company.name,
+        of,
+        percent,
+        spent_eur,
+        budget_eur,
+      ]),
+      [
+        ['Full', null, 100, '10', '10'],
+        ['Owner', { id: key, name: 'CI', prefix: 'svc_cicd' }, 90, '9', '10'],
+        ['Chat', null, 85.5, '85.55', '100'],
+      ],
+      'a share is rounded down: 100 % is reached and not nearly so',
+    );
+    t.equal(nearest[0]?.reached_on, null);
+    t.same(
+      nearest.map(({ owners }) => owners),
+      [[], ['first@owner.example', 'second@owner.example'], []],
+      'with the owners, the first one first',
+    );
+    // in the first two days of a month nothing is forecast
+    const kindOf = ({ reached_on, percent }: (typeof nearest)[number]) =>
+      reached_on !== null ? 1 : percent >= 100 ? 2 : 3;
+    const kinds = budgets.nearest.map(kindOf);
+    t.same(kinds, kinds.toSorted());
+    const soon = budgets.nearest.flatMap(({ reached_on }) => reached_on ?? []);
+    t.same(soon, soon.toSorted(), 'the next first');
+    t.equal(dead_deliveries, 3);
+    await db.run(MS, (sql) => sql`update event_deliveries set state = 'pending', attempts = 5 where state = 'dead'`);
+    t.match(await overviewOf(db), { dead_deliveries: 0, failing_deliveries: 3 });
+    await db.run(MS, (sql) => sql`update api_keys set revoked_at = now()`);
+    await db.run(MS, (sql) => sql`update companies set monthly_budget_eur = 0`);
+    t.match((await overviewOf(db)).budgets, { total: 0, nearest: [] }, 'revoked keys and lifted budgets are no matter');
+  },
+);
 
 t.test('models of the last day, gateways, records set aside and changes', async (t) => {
   const { db } = await testDatabase(t);
