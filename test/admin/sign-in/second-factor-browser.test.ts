@@ -21,8 +21,8 @@ const base = `/companies/${office.customer.company}`;
 const browser = await startBrowser(t);
 
 /** Judges the page that a tab shows in one where scripts run: axe-core is a script. */
-async function look(page: Page, name: string): Promise<string[]> {
-  const context = await browser.newContext({ locale: 'en-GB' });
+async function look(page: Page, name: string, locale = 'en-GB'): Promise<string[]> {
+  const context = await browser.newContext({ locale });
   await context.addCookies(await page.context().cookies());
   const other = await context.newPage();
   await other.goto(page.url());
@@ -132,7 +132,7 @@ t.test('an owner sets alerts, reads what is kept and erases somebody who asks', 
   await page.getByRole('button', { name: 'Add', exact: true }).click();
   await page.getByText('has not agreed').waitFor();
   t.same(await look(page, 'alerts'), []);
-  await page.getByRole('link', { name: 'Change what books@' }).click();
+  await page.getByRole('link', { name: 'Change what is told to: books@' }).click();
   t.same(await look(page, 'alert-edit'), []);
 
   await page.goto(`${base}/settings`);
@@ -173,4 +173,33 @@ t.test('somebody outside agrees to alerts, and ends them', async (t) => {
   t.same(await look(page, 'alert-stop'), []);
   await page.getByRole('button', { name: 'Send no more' }).click();
   await page.getByRole('heading', { name: 'No more is sent' }).waitFor();
+});
+
+t.test('in German, too: the set-up, the codes and the sign-in', async (t) => {
+  const options = { javaScriptEnabled: false, locale: 'de-DE' };
+  const { page } = await signedInTab(t, office, people.member, options);
+  await page.goto('/account/second-factor');
+  await page.getByLabel('Ihr Passwort').fill(PASSWORD);
+  await page.getByRole('button', { name: 'Einrichten' }).click();
+  const secret = base32Bytes(new URL(await scan(page)).searchParams.get('secret') as string);
+  await page.getByLabel('Code aus Ihrer App').fill('000000');
+  await page.getByRole('button', { name: 'Einschalten' }).click();
+  await page.getByText('Geht die Uhr Ihres Telefons richtig?').waitFor();
+  const code = totp(secret, Date.now());
+  await page.getByLabel('Code aus Ihrer App').fill(code);
+  await page.getByRole('button', { name: 'Einschalten' }).click();
+  await page.getByRole('heading', { name: 'Ihr zweiter Faktor ist an' }).waitFor();
+  t.same(await look(page, 'german-factor-codes', 'de-DE'), []);
+  const tab = await openTab(browser, office.adminUrl, options);
+  t.teardown(() => tab.page.context().close());
+  await tab.page.goto('/sign-in');
+  await tab.page.getByLabel('E-Mail-Adresse').fill(people.member);
+  await tab.page.getByLabel('Passwort').fill(PASSWORD);
+  await tab.page.getByRole('button', { name: 'Anmelden', exact: true }).click();
+  await tab.page.getByRole('heading', { name: 'Zweiter Faktor' }).waitFor();
+  t.same(await look(tab.page, 'german-factor-code', 'de-DE'), []);
+  await sql`update second_factors set last_step = last_step + 1`; // whatever the clock says when it is given again
+  await tab.page.getByLabel('Code aus Ihrer App').fill(code);
+  await tab.page.getByRole('button', { name: 'Weiter' }).click();
+  await tab.page.getByText('Dieser Code wurde schon verwendet. Warten Sie auf den nächsten.').waitFor();
 });

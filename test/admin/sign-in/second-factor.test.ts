@@ -84,7 +84,7 @@ t.test('it is set up with the password and a first code, and recovery codes are 
   const [entry] = await sql`select actor, company_id, after from audit_log where subject = 'users' and action = 'update'
     and after ->> 'second_factor_since' is not null order by id desc limit 1`;
   t.match(entry, { actor: owner, company_id: office.customer.company, after: { recovery_codes: 10 } });
-  t.match(textOf(await person.get(`/companies/${office.customer.company}/audit`)), /second_factor_since/);
+  t.match(textOf(await person.get(`/companies/${office.customer.company}/audit`)), /second factor since/);
   t.match(
     textOf(await person.get(`/companies/${office.customer.company}/people`)),
     /owen@customer\.example owner[^@]* on /,
@@ -178,7 +178,7 @@ t.test('a recovery code lets in once, and is told by e-mail; new ones and turnin
   const { person, secret, codes } = await setUp(member);
   const other = await signIn(member);
   t.equal(to(await other.post('/sign-in/code', { 'sign-in.recovery': codes[0] as string })), '/');
-  t.match(await mailTo(member, /recovery code was used/), /9 are left/);
+  t.match(await mailTo(member, /recovery code was used/), /Left: 9\./);
   t.equal((await other.get('/account')).status, 200);
   t.match(textOf(await other.get(PATH)), /You have 9 left/);
   const third = await signIn(member);
@@ -232,7 +232,7 @@ t.test('an operator takes it away by page: the person is signed out everywhere, 
   t.match(textOf(await boss.get(`/users/${id}/second-factor`)), /Be sure who asks/);
   t.equal(to(await boss.post(`/users/${id}/second-factor`)), `/users/${id}?done=factor-reset`);
   t.equal((await sql`select from sessions where user_id = ${id}`).length, 0);
-  await mailTo(owner, /second factor was reset/);
+  await mailTo(owner, /second factor was taken away/);
   t.equal((await (await signIn(owner)).get('/account')).status, 200);
   const again = await boss.post(`/users/${id}/second-factor`);
   t.equal(again.status, 422);
@@ -244,7 +244,7 @@ t.test('an operator takes it away by page: the person is signed out everywhere, 
 t.test('without a key nobody can set one up, and the page says why', async (t) => {
   const { office: without } = await newOffice(t, { SECOND_FACTOR_KEY: '' });
   const person = await signIn(without.people.owner, without);
-  t.match((await person.get(PATH)).text, /Its operator sets <code>SECOND_FACTOR_KEY/);
+  t.match((await person.get(PATH)).text, /This service has no key for second factors/);
   const refused = await person.post(PATH, { current: PASSWORD });
   t.equal(refused.status, 422);
 });

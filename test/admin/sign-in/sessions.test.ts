@@ -25,7 +25,7 @@ t.test('it tells browsers in plain words, when each began and was used, and whic
   await signIn(administrator, 'curl/8.0');
   await sql`update sessions set last_seen_at = now() - interval '40 minutes' where browser like 'Safari%'`;
   const text = textOf(await desk.get('/account/sessions'));
-  t.match(text, /Firefox on Windows this one .*Safari on an iPhone /);
+  t.match(text, /Firefox on Windows this one .*Safari on iPhone /);
   t.match(text, /40 minutes ago/);
   t.notMatch(text, /a browser that is not known/i, 'nobody else’s');
   const [{ all }] = await sql<[{ all: string }]>`select json_agg(s)::text as all from sessions s`;
@@ -47,7 +47,7 @@ t.test('one is ended, or all others, and never those of somebody else', async (t
     )[0]?.id as string;
   await desk.post(`/account/sessions/${await idOf('Firefox on Windows', administrator)}/sign-out`);
   t.ok(await isLive(other));
-  const ended = await desk.post(`/account/sessions/${await idOf('Safari on an iPhone', owner)}/sign-out`);
+  const ended = await desk.post(`/account/sessions/${await idOf('Safari on iPhone', owner)}/sign-out`);
   t.equal(ended.headers.get('location'), '/account/sessions?done=session-ended');
   t.notOk(await isLive(phone));
   t.ok(await isLive(tablet));
@@ -73,10 +73,10 @@ t.test('names of browsers are those that people know', async (t) => {
     ['Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0', 'Firefox on Linux'],
     [
       'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0) AppleWebKit/605.1.15 CriOS/141.0 Mobile/15E148 Safari/604.1',
-      'Chrome on an iPhone',
+      'Chrome on iPhone',
     ],
     [FIREFOX, 'Firefox on Windows'],
-    [IPHONE, 'Safari on an iPhone'],
+    [IPHONE, 'Safari on iPhone'],
     ['Firefox/1.0', 'Firefox'],
     ['curl/8.0', null],
     ['', null],
