@@ -20,7 +20,7 @@ export const pages: Section = {
     const { companies, ledgerRows } = bench;
     const data = { companies, keys: Math.ceil(companies / 2), ledgerRows };
     bench.say(`filling a database with ${companies} companies, ${data.keys} keys in one and ${ledgerRows} ledger rows`);
-    const databaseUrl = process.env.BENCH_FILLED ?? await bench.server.seeded((db) => fillPages(db, data, bench.say));
+    const databaseUrl = await bench.server.seeded((db) => fillPages(db, data, bench.say));
     const adminPort = await freePort();
     // without the probe: the pages' process would load it too
     const gateway = await startGateway({ ...bench, databaseUrl }, { flags: [], env: { ADMIN_PORT: `${adminPort}` } });
