@@ -6,6 +6,7 @@ import { createSecureContext } from 'node:tls';
 import { adjustedColor, brandSettings } from './admin/process/brand.ts';
 import type { PagesOrigin } from './admin/process/forward.ts';
 import { createAdminListener, type Health } from './admin/process/listener.ts';
+import { secondFactorKeys } from './admin/process/second-factor-key.ts';
 import { type Config, ConfigError } from './config.ts';
 import type { Clock } from './domain/ports.ts';
 import { type EngineOptions, OWN_CONNECTIONS, openEngine } from './engine.ts';
@@ -170,7 +171,11 @@ export function openAdmin(
   const adjusted = adjustedColor(config);
   if (adjusted !== null) log.info({}, adjusted);
   const pages = (): PagesOrigin => {
-    const settings = pagesSettings(config, addresses(), log.level);
+    const keys = secondFactorKeys(config, log);
+    const settings = {
+      ...pagesSettings(config, addresses(), log.level),
+      secondFactor: { keys, required: config.requireSecondFactor as 'operators' | 'all' | null },
+    };
     return { log, clock, proxies: config.adminProxies, settings };
   };
   const withPages = config.databaseConnections > OWN_CONNECTIONS;

@@ -1,3 +1,11 @@
+import {
+  address,
+  addressWithoutPath,
+  encryptedAddress,
+  must,
+  routerAddresses,
+  webhookAddress,
+} from './config-addresses.ts';
 import { brandColor, brandLogo, brandName, brandPage, brandSupport } from './config-brand.ts';
 import { headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
@@ -160,6 +168,10 @@ const TABLE = {
     'what the provider is asked for; some tell groups only for a scope of their own'),
   oidcGroupsClaim: optional('OIDC_GROUPS_CLAIM', 'none', asText,
     'claim with the groups of whoever signs in, which may give a company and a role: its name, or a path such as realm_access.roles', ['OIDC_ISSUER']),
+  requireSecondFactor: optional('REQUIRE_SECOND_FACTOR', 'nobody', matching(/^(operators|all)$/, 'operators or all'),
+    'who must give a second factor after the password: operators, or all who sign in to the admin pages', ['SECOND_FACTOR_KEY']),
+  secondFactorKeys: secret('SECOND_FACTOR_KEY', 'made in DATA_DIR with the embedded database', encryptionKeys,
+    'key that encrypts the secrets of second factors: 32 to 64 random bytes in base64. Without it there are none. After a comma, former keys that still decrypt'),
   webhookUrl: secret('ALERT_WEBHOOK_URL', 'no webhook', webhookAddress,
     'where events are posted to, budget alerts among them', ['ALERT_WEBHOOK_SECRET']),
   webhookSecret: secret('ALERT_WEBHOOK_SECRET', 'none', webhookSecret,
@@ -168,7 +180,7 @@ const TABLE = {
     'mail server for budget alerts and invitations: smtp://user:password@host:587 or smtps://…:465', ['ALERT_FROM']),
   alertFrom: optional('ALERT_FROM', 'none', mailAddress, 'address that the e-mails come from', ['SMTP_URL']),
   alertTo: optional('ALERT_TO', 'none', mailAddresses,
-    'addresses that get every budget alert besides owners and administrators of the company: a@b.example,c@d.example', ['SMTP_URL']),
+    'addresses that get the budget alerts of every company, at 50, 80 and 100 % and by forecast: a@b.example,c@d.example', ['SMTP_URL']),
   otlpUrl: optional('OTEL_EXPORTER_OTLP_ENDPOINT', 'no traces', address,
     'base address of an OpenTelemetry collector (OTLP over HTTP, JSON); /v1/traces is appended'),
   otlpHeaders: secret('OTEL_EXPORTER_OTLP_HEADERS', 'none', headers,
@@ -220,7 +232,9 @@ export function readConfig(env: Environment, checkDatabaseUrl: CheckUrl = () => 
 /** What is unset though others need it, one line each. */
 function missing(values: Values): string[] {
   const rows = Object.entries<Variable<unknown>>(TABLE);
-  const isUnset = ([property]: [string, unknown]): boolean => values[property as keyof Values] === null;
+  // the embedded database has a key in DATA_DIR
+  const isUnset = ([property]: [string, unknown]): boolean =>
+    values[property as keyof Values] === null && !(property === 'secondFactorKeys' && values.databaseUrl === null);
   return rows.filter(isUnset).flatMap(([, { name }]) => {
     const users = rows.filter((row) => !isUnset(row) && row[1].needs.includes(name)).map(([, user]) => user.name);
     return users.length === 0 ? [] : [`${name}: is needed with ${users.join(' and ')}`];
@@ -301,10 +315,6 @@ function optional<T>(
 
 function secret<T>(...row: Parameters<typeof optional<T>>): Variable<T | null> {
   return { ...optional(...row), secret: true };
-}
-
-function must(holds: boolean, rule: string): void {
-  if (!holds) throw new Error(`must be ${rule}`);
 }
 
 function asText(text: string): string {
@@ -403,53 +413,15 @@ function databaseAddress(text: string, checkDatabaseUrl: CheckUrl): string {
   return text;
 }
 
-function address(text: string): URL {
-  return httpAddress(text, /[?#]/, 'user, password, query and fragment');
-}
-
-function httpAddress(text: string, forbidden: RegExp, parts: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : null;
-  const isHttp = url !== null && /^https?:$/.test(url.protocol) && !url.username && !url.password;
-  must(isHttp && !forbidden.test(text), `an http:// or https:// address without ${parts}`);
-  return url as URL;
-}
-
-/** The replicas of one router: a list with another scheme would send the key unencrypted now and then. */
-function routerAddresses(text: string): readonly [URL, ...URL[]] {
-  const texts = text.split(',').map((each) => each.trim());
-  must(!texts.includes(''), 'one address, or several with a comma between two of them; one is empty');
-  must(!texts.some((each) => /[\s;]/.test(each)), 'addresses with commas between them, without spaces and semicolons');
-  must(!texts.some((each) => each.indexOf('://') !== each.lastIndexOf('://')), 'addresses with one scheme each');
-  const urls = texts.map(address) as [URL, ...URL[]];
-  const isSame = (part: (url: URL) => string): boolean => new Set(urls.map(part)).size === 1;
-  must(
-    isSame(({ protocol }) => protocol),
-    'addresses that all begin with http:// or all with https://',
-  );
-  must(
-    isSame(({ pathname }) => pathname.replace(/\/+$/, '')),
-    'addresses of one router, all with the same path',
-  );
-  must(new Set(urls.map(({ host }) => host)).size === urls.length, 'addresses that are all different');
-  return urls;
-}
-
-function addressWithoutPath(text: string): URL {
-  const url = address(text);
-  must(url.pathname === '/', 'an address without a path');
-  return url;
-}
-
-/** An https:// address; http:// only within this machine. */
-function encryptedAddress(text: string): URL {
-  const url = address(text);
-  must(url.protocol === 'https:' || /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname), 'an https:// address');
-  return url;
-}
-
-/** Path and query may hold a token of the receiver's. */
-function webhookAddress(text: string): URL {
-  return httpAddress(text, /#/, 'user, password and fragment');
+/** The first one encrypts. */
+function encryptionKeys(text: string): readonly string[] {
+  const keys = text.split(',').map((each) => each.trim());
+  const isKey = (key: string): boolean => {
+    const { length } = Buffer.from(key, 'base64');
+    return /^[A-Za-z0-9+/]+={0,2}$/.test(key) && length >= 32 && length <= 64;
+  };
+  must(keys.every(isKey), '32 to 64 random bytes in base64; several with commas between them');
+  return keys;
 }
 
 /** The bytes of a secret as Standard Webhooks writes it. */

@@ -41,7 +41,7 @@ import { ledgerStore } from './store/gateway/ledger.ts';
 import { limitStore } from './store/gateway/limits.ts';
 import { PriceDates } from './store/gateway/price-dates.ts';
 import { trailStore } from './store/gateway/request-trail.ts';
-import { type Embedded, startEmbedded } from './store/schema/embedded.ts';
+import type { Embedded } from './store/schema/embedded.ts';
 import { migrate } from './store/schema/migrate.ts';
 import { TrailWriter } from './trail/writer.ts';
 import { measureUpstream, openUpstream } from './upstream/open.ts';
@@ -277,7 +277,11 @@ export async function openBase(
   maxConnections: number,
   { prepare, stop, settings = {} }: Pick<EngineOptions, 'prepare' | 'stop'> & { settings?: Record<string, string> },
 ) {
-  const embedded = config.databaseUrl === null ? await startEmbedded({ dataDir: config.dataDir, log, settings }) : null;
+  let embedded: Embedded | null = null;
+  if (config.databaseUrl === null) {
+    const { startEmbedded } = await import('./store/schema/embedded.ts');
+    embedded = await startEmbedded({ dataDir: config.dataDir, log, settings });
+  }
   const databaseUrl = config.databaseUrl ?? (embedded as Embedded).url;
   const db = openDatabase({ url: databaseUrl, maxConnections, isFast: config.fastHttp });
   let demo: Demo | null = null;

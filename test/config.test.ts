@@ -178,6 +178,7 @@ const SECRETS = {
   UPSTREAM_API_KEY: ['upstreamApiKey', 'sk-1'],
   UPSTREAM_HEADERS: ['upstreamHeaders', 'x-router-key=a'],
   OIDC_CLIENT_SECRET: ['oidc', 'not so secret'],
+  SECOND_FACTOR_KEY: ['secondFactorKeys', `${Buffer.alloc(32, 1).toString('base64')}`],
   ALERT_WEBHOOK_URL: ['alertWebhook', 'https://hooks.example/x?token=a'],
   ALERT_WEBHOOK_SECRET: ['alertWebhook', `whsec_${Buffer.alloc(24, 1).toString('base64')}`],
   SMTP_URL: ['alertMail', 'smtp://u:p@mail.example:587'],
@@ -302,6 +303,26 @@ t.test('a setting without the one that it needs is a mistake, and its meaning na
   const names = VARIABLES.map(({ name }) => name);
   for (const { name, needs, meaning } of VARIABLES) {
     for (const needed of needs) t.ok(names.includes(needed) && meaning.includes(needed), `${name} needs ${needed}`);
+  }
+});
+
+t.test('a second factor can be required where there is a key that encrypts it', async (t) => {
+  const DATABASE_URL = 'postgres://h/d';
+  const [one, two] = [32, 64].map((bytes) => Buffer.alloc(bytes, 1).toString('base64'));
+  t.match(readConfig({}), { requireSecondFactor: null, secondFactorKeys: null });
+  t.match(readConfig({ SECOND_FACTOR_KEY: `${one}, ${two}` }), { secondFactorKeys: [one, two] });
+  t.equal(readConfig({ REQUIRE_SECOND_FACTOR: 'all' }).requireSecondFactor, 'all', 'the embedded database has a key');
+  t.equal(readConfig({ REQUIRE_SECOND_FACTOR: '', DATABASE_URL }).requireSecondFactor, null);
+  const required = { DATABASE_URL, REQUIRE_SECOND_FACTOR: 'operators' };
+  t.match(readConfig({ ...required, SECOND_FACTOR_KEY: one as string }), { requireSecondFactor: 'operators' });
+  t.same(mistakes(required), ['SECOND_FACTOR_KEY: is needed with REQUIRE_SECOND_FACTOR']);
+  t.same(mistakes({ REQUIRE_SECOND_FACTOR: 'owners' }), [
+    'REQUIRE_SECOND_FACTOR: must be operators or all, not "owners"',
+  ]);
+  for (const key of ['short', Buffer.alloc(31).toString('base64'), Buffer.alloc(65).toString('base64'), `${one},`]) {
+    t.same(mistakes({ SECOND_FACTOR_KEY: key }), [
+      'SECOND_FACTOR_KEY: must be 32 to 64 random bytes in base64; several with commas between them (the value is not shown)',
+    ]);
   }
 });
 

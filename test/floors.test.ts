@@ -9,7 +9,7 @@ import { STEERING } from '../src/domain/request/steering.ts';
  * never from its own floor, so that a file does not know a sibling adapter, and there is no circle of folders.
  */
 const FLOORS: readonly (readonly string[])[] = [
-  ['config-headers.ts'],
+  ['config-headers.ts', 'config-addresses.ts'],
   ['json', 'runtime', 'log.ts', 'metrics.ts'],
   ['config-brand.ts'],
   ['sse', 'http', 'config.ts'],
@@ -32,6 +32,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['engine.ts'],
   ['index.ts'],
   ['operations'],
+  ['operations/people'],
   ['admin/process'],
   ['admin/page'],
   ['admin/usage'],

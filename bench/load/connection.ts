@@ -222,7 +222,8 @@ export class Connection {
   }
 
   #betweenPackets(): void {
-    if (this.#counted) this.#tally.gap.record(nanosSince(this.#packetAt));
+    // also of a stream that began before
+    if (this.#packetAt >= this.#tally.from) this.#tally.gap.record(nanosSince(this.#packetAt));
     this.#packetAt = performance.now();
   }
 

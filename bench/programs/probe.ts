@@ -1,4 +1,6 @@
+import { subscribe } from 'node:diagnostics_channel';
 import type { Session } from 'node:inspector';
+import type { Socket } from 'node:net';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
@@ -7,19 +9,26 @@ import { piecesOf } from './pieces.ts';
 /**
  * Loaded into a gateway by `--import`; costs nothing until it is asked over IPC. `pause-start` and `pause-stop`
  * bound a time whose longest event-loop pause is wanted, `profile-start` and `profile-stop` one whose work is wanted
- * by its cause. `gc` collects garbage, so that resident memory shows what is in use. `allocated` tells the bytes that were
- * allocated in V8's heap since the start.
+ * by its cause. `gc` collects garbage, so that resident memory shows what is in use. `counts` tells the bytes that were
+ * allocated in V8's heap since the start, and those sent to Postgres.
  */
-export type ProbeOrder = 'pause-start' | 'pause-stop' | 'profile-start' | 'profile-stop' | 'gc' | 'allocated';
+export type ProbeOrder = 'pause-start' | 'pause-stop' | 'profile-start' | 'profile-stop' | 'gc' | 'counts';
 
 const RESOLUTION_MS = 1; // part of each reading
 const INTERVAL_US = 100; // between two samples of a profile
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 let session: Session | null = null;
+/** The connections that the gateway opened: to the model router, and to Postgres. */
+const opened = new Set<Socket>();
+subscribe('net.client.socket', (message) => {
+  const { socket } = message as { socket: Socket };
+  opened.add(socket);
+  socket.once('close', () => opened.delete(socket));
+});
 
 process.on('message', async (order: ProbeOrder) => {
-  if (order === 'allocated') {
-    process.send?.({ allocated: allocatedBytes() });
+  if (order === 'counts') {
+    process.send?.({ allocated: allocatedBytes(), sent: sentToDatabase() });
     return;
   }
   if (order === 'gc') {
@@ -38,6 +47,13 @@ process.channel?.unref();
 /** NaN where Node does not tell: before 26. */
 function allocatedBytes(): number {
   return (getHeapStatistics() as { total_allocated_bytes?: number }).total_allocated_bytes ?? Number.NaN;
+}
+
+function sentToDatabase(): number {
+  const router = Number(new URL(process.env.UPSTREAM_URL as string).port);
+  let bytes = 0;
+  for (const socket of opened) if (socket.remotePort !== router) bytes += socket.bytesWritten;
+  return bytes;
 }
 
 async function startProfile(): Promise<void> {

@@ -25,6 +25,8 @@ export interface StreamMode {
   readonly interval?: number;
   /** Of paced: content events of a stream, the first of them one interval after the beginning; endless if absent. */
   readonly events?: number;
+  /** Of paced: `waits` sends nothing but the first event, until the same mode that `goesOn` with the open streams. */
+  readonly begin?: 'waits' | 'goesOn';
   /** Of burst: an HTTP chunk for each event instead of each packet. */
   readonly chunkPerEvent?: boolean;
 }
@@ -62,7 +64,7 @@ function writeSpaced(socket: Socket, packets: readonly Buffer[], at: number): vo
 
 function turn(): void {
   for (const now = performance.now(); turned + 1 <= now; turned++) {
-    if (mode.mode !== 'paced') continue;
+    if (mode.mode !== 'paced' || mode.begin === 'waits') continue;
     const slot = wheel.slots[turns++ % wheel.slots.length] as Map<Socket, number>;
     for (const [socket, left] of slot) {
       if (socket.destroyed || left === 0) slot.delete(socket);
@@ -117,6 +119,7 @@ const server = createServer({ noDelay: true }, answerRequests);
 server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => process.send?.(server.address()));
 process.on('message', (message: StreamMode) => {
   mode = message;
+  if (mode.begin === 'goesOn') return process.send?.({ done: true });
   for (const socket of wheel.slots.flatMap((slot) => [...slot.keys()])) if (!socket.destroyed) socket.write(ENDING);
   wheel = newWheel(mode.interval ?? 1);
   process.send?.({ done: true });

@@ -11,8 +11,12 @@ import { number } from '../tables.ts';
 export const COUNTED = {
   allocated: 'bytes allocated in V8’s heap',
   written: 'bytes written',
+  sent: 'bytes sent to Postgres',
   calls: 'reads and writes',
 } as const;
+
+/** Longer than the ledger and the trail wait for more rows. */
+const GATHERED_MS = 2000;
 
 /** Series, and how many clients send what. */
 const LOADS = {
@@ -31,6 +35,7 @@ export const counts: Section = {
       async measure(target, seconds) {
         if (target.pids.length === 0) return {};
         await rig.mode({ mode: 'burst' });
+        const { sent } = await target.probe<Counted>('counts');
         await rig.load(loadOf(target, connections, { stream }));
         await sleep(START_MS);
         const first = await rig.load('read');
@@ -38,10 +43,16 @@ export const counts: Section = {
         await sleep(seconds * 1000);
         const last = await rig.load('read');
         const after = await countsOf(target);
-        refuseErrors(await rig.load('stop'));
-        const units = stream ? last.events - first.events : last.done - first.done;
-        const kinds = Object.keys(COUNTED) as (keyof typeof COUNTED)[];
-        return { [name]: Object.fromEntries(kinds.map((kind) => [kind, (after[kind] - before[kind]) / units])) };
+        const whole = await rig.load('stop');
+        refuseErrors(whole);
+        const unitsOf = ({ events, done }: typeof whole): number => (stream ? events : done);
+        const units = unitsOf(last) - unitsOf(first);
+        const each = (kind: Exclude<keyof typeof COUNTED, 'sent'>): number => (after[kind] - before[kind]) / units;
+        // rows go in batches: of the whole load, once the last of them has gone
+        await sleep(GATHERED_MS);
+        const rows = (await target.probe<Counted>('counts')).sent - sent;
+        const counted = { allocated: each('allocated'), written: each('written'), calls: each('calls') };
+        return { [name]: { ...counted, sent: rows / unitsOf(whole) } };
       },
     })),
   note: () =>
@@ -60,8 +71,11 @@ export const counts: Section = {
   },
 };
 
-async function countsOf(target: Target): Promise<Record<keyof typeof COUNTED, number>> {
-  const { allocated } = await target.probe<{ allocated: number }>('allocated');
+/** What a gateway counts of itself. */
+type Counted = Record<'allocated' | 'sent', number>;
+
+async function countsOf(target: Target): Promise<Record<Exclude<keyof typeof COUNTED, 'sent'>, number>> {
+  const { allocated } = await target.probe<Counted>('counts');
   const io = readFileSync(`/proc/${target.pids[0]}/io`, 'latin1');
   const of = (name: string): number => Number(new RegExp(`^${name}: (\\d+)`, 'm').exec(io)?.[1]);
   return { allocated, written: of('wchar'), calls: of('syscr') + of('syscw') };

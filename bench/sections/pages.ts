@@ -81,7 +81,7 @@ export async function signIn(databaseUrl: string): Promise<string> {
   const token = randomBytes(32).toString('base64url');
   await db.run(SETUP_MS, async (sql) => {
     const { id } = await createUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
-    await createSession(sql, hash('sha256', token, 'buffer'), id, null);
+    await createSession(sql, { digest: hash('sha256', token, 'buffer'), userId: id });
   });
   await db.close();
   return `tollgate=${token}`;

@@ -1,4 +1,5 @@
--- The audit log: every change to companies, models, prices, keys, assistants, users, groups, invitations and tokens, whoever
+-- The audit log: every change to companies, models, prices, keys, assistants, users, groups, invitations, receivers of alerts and
+-- tokens, whoever
 -- makes it and by whatever tool. Written by triggers in the transaction of the change itself, so there is no change
 -- without its row and no row without its change.
 
@@ -94,9 +95,11 @@ create trigger audit after insert or delete or update of id, company_id, name, d
   on api_keys for each row execute function audit_row();
 create trigger audit after insert or update or delete on assistants for each row execute function audit_row();
 -- not last_sign_in_at: signing in changes nothing that the audit log is about
-create trigger audit after insert or delete or update of id, email, company_id, role, password_hash, created_at, oidc_group
+create trigger audit after insert or delete or update of id, email, company_id, role, password_hash, created_at, oidc_group,
+    second_factor_since, recovery_codes, erasure_asked_at
   on users for each row execute function audit_row();
 create trigger audit after insert or update or delete on oidc_groups for each row execute function audit_row();
+create trigger audit after insert or update or delete on alert_receivers for each row execute function audit_row();
 create trigger audit after insert or update or delete on invitations for each row execute function audit_row();
 create trigger audit after insert or delete or update of name, company_id, digest, access, created_by, expires_at, revoked_at
   on admin_tokens for each row execute function audit_row();
@@ -115,6 +118,7 @@ create trigger audit_truncate after truncate on models for each statement execut
 create trigger audit_truncate after truncate on api_keys for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on assistants for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on users for each statement execute function audit_truncate();
+create trigger audit_truncate after truncate on alert_receivers for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on oidc_groups for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on invitations for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on admin_tokens for each statement execute function audit_truncate();

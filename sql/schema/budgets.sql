@@ -68,7 +68,7 @@ create table budget_alerts (
   company_id    uuid not null references companies on delete cascade,
   api_key_id    uuid, -- no foreign key: others could not truncate api_keys then
   billing_month date not null,
-  threshold     text not null check (threshold in ('50', '80', '100', 'forecast')),
+  threshold     text not null check (threshold ~ '^([1-9][0-9]?|100|forecast)$'),
   budget_eur    numeric not null,
   spent_eur     numeric not null,
   forecast_eur  numeric,
@@ -81,3 +81,37 @@ comment on column budget_alerts.threshold is 'percent of the budget; forecast: a
 -- one null is like another here, which "nulls not distinct" says from Postgres 15 on
 create unique index budget_alerts_once on budget_alerts
   (company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, threshold);
+
+-- Who is told of them by e-mail, as the owners of a company want it. A line without an address is for owners and
+-- administrators without a line of their own; where it is missing too, they are told at 50, 80 and 100 percent, and by forecast.
+create table alert_receivers (
+  id           uuid primary key default gen_random_uuid(),
+  company_id   uuid not null references companies on delete cascade,
+  email        text check (email <> '' and email = lower(email)),
+  percents     smallint[] not null check (1 <= all (percents) and 100 >= all (percents) and cardinality(percents) <= 10),
+  forecast     boolean not null,
+  created_at   timestamptz not null default now(),
+  created_by   text,
+  digest       bytea unique check (octet_length(digest) = 32),
+  expires_at   timestamptz,
+  confirmed_at timestamptz
+);
+comment on column alert_receivers.email is 'of one of the company''s people, or of anybody who confirmed it; null: owners and administrators without a line of their own';
+comment on column alert_receivers.percents is 'parts of the budget at which they are told';
+comment on column alert_receivers.forecast is 'whether they are told that the month will pass the budget';
+comment on column alert_receivers.digest is 'SHA-256 of the random part of the link by which an address outside the company confirms; null: none waits';
+comment on column alert_receivers.confirmed_at is 'when the reader of an address outside the company agreed; null: that did not happen';
+create unique index alert_receivers_once on alert_receivers (company_id, coalesce(email, ''));
+
+-- Who of a company is told, and of what. An address outside the company that was not confirmed is told nothing.
+create function alert_readers(company uuid) returns table (email text, percents smallint[], forecast boolean, receiver uuid)
+language sql stable set search_path from current as $$
+  select r.email, r.percents, r.forecast, r.id from alert_receivers r
+  where r.company_id = alert_readers.company and r.email is not null
+    and (r.confirmed_at is not null or exists (select from users u where u.email = r.email and u.company_id = r.company_id))
+  union all
+  select u.email, coalesce(g.percents, '{50,80,100}'), coalesce(g.forecast, true), null
+  from users u left join alert_receivers g on g.company_id = u.company_id and g.email is null
+  where u.company_id = alert_readers.company and u.role in ('owner', 'administrator')
+    and not exists (select from alert_receivers r where r.company_id = u.company_id and r.email = u.email)
+$$;

@@ -30,6 +30,8 @@ create trigger open_only before insert or delete or update of input, output on m
 create trigger open_only before insert or update or delete on assistants for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on invitations for each row execute function refuse_closed();
 create trigger open_only before insert or update or delete on oidc_groups for each row execute function refuse_closed();
+-- readers of alerts of a closed company may still say that they want none
+create trigger open_only before insert or update on alert_receivers for each row execute function refuse_closed();
 -- people of a closed company may still sign in and change their passwords
 create trigger open_only before insert or delete or update of email, company_id, role, oidc_group on users
   for each row execute function refuse_closed();
@@ -72,6 +74,9 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('invitations', 'email', 'address', null),
   ('invitations', 'created_by', 'address', null),
   ('invitations', '', 'row', null),
+  ('alert_receivers', 'email', 'address', null),
+  ('alert_receivers', 'created_by', 'address', null),
+  ('alert_receivers', '', 'row', null),
   ('admin_tokens', 'name', 'name', 'token'),
   ('admin_tokens', 'created_by', 'address', null),
   ('events', 'actor', 'address', null),
@@ -233,8 +238,8 @@ $$;
 -- Erases one person, of whatever company or of none: the address leaves every table and every entry of the audit
 -- log, in other texts too, and the person can no longer sign in. An address that goes on to the left or right is another
 -- one. Rows are deleted where the whole address is the person's, so an invitation that the person made for somebody else
--- stays. Returns what erase_company returns.
-create function erase_person(address text, dry boolean) returns jsonb language plpgsql set search_path from current as $$
+-- stays. Of a company: only in its rows and entries. Returns what erase_company returns.
+create function erase_person(address text, dry boolean, of_company uuid default null) returns jsonb language plpgsql set search_path from current as $$
 declare
   folded    constant text := lower(address);
   in_json   constant text := substr(to_jsonb(folded)::text, 2, length(to_jsonb(folded)::text) - 2);
@@ -257,7 +262,7 @@ begin
   select * into person from users u where u.email = folded for update;
   if not dry then entry := begin_erasure('users', person.id, person.company_id); end if;
   for item in
-    select p.table_name,
+    select p.table_name, case when of_company is null then '' else format('(%s) and ', min(p.company)) end as within_company,
       -- rows that are of nobody else, and alerts that would still be sent
       coalesce(string_agg(case
         when a.atttypid = 'jsonb'::regtype then format('strpos(lower(t.%1$I::text), %2$L) > 0 and exists (
@@ -273,18 +278,20 @@ begin
       a.atttypid = 'text'::regtype and p.column_name <> 'email' as is_text) s
     where p.table_name <> 'audit_log' group by p.table_name order by p.table_name
   loop
-    reached := erase_rows(item.table_name, null, item.own, null, null, dry);
+    reached := erase_rows(item.table_name, null, format('%s(%s)', item.within_company, item.own), of_company, null, dry);
     if item.assignment is not null then
-      reached := reached + erase_rows(item.table_name, item.assignment, format('(%s) and (%s) is not true', item.condition, item.own), null, null, dry);
+      reached := reached + erase_rows(item.table_name, item.assignment,
+        format('%s(%s) and (%s) is not true', item.within_company, item.condition, item.own), of_company, null, dry);
     end if;
     counts := counts || jsonb_build_object(item.table_name, reached);
   end loop;
   reached := erase_rows('audit_log',
     format('actor = regexp_replace(actor, %1$L, %3$L, ''gi''), before = replaced(before, %1$L, %2$L, %3$L), after = replaced(after, %1$L, %2$L, %3$L)',
       alone, within, pseudonym),
-    format(found, 'actor', folded, alone) || format(' or (strpos(lower(before::text), %4$L) > 0 and before <> replaced(before, %1$L, %2$L, %3$L))
-      or (strpos(lower(after::text), %4$L) > 0 and after <> replaced(after, %1$L, %2$L, %3$L))', alone, within, pseudonym, in_json),
-    null, null, dry);
+    case when of_company is null then '(' else 'company_id = $1 and (' end
+      || format(found, 'actor', folded, alone) || format(' or (strpos(lower(before::text), %4$L) > 0 and before <> replaced(before, %1$L, %2$L, %3$L))
+      or (strpos(lower(after::text), %4$L) > 0 and after <> replaced(after, %1$L, %2$L, %3$L)))', alone, within, pseudonym, in_json),
+    of_company, null, dry);
   counts := jsonb_build_object('persons', (person.id is not null)::integer, 'rows', counts || jsonb_build_object('audit_log', reached));
   if not dry then perform end_erasure(entry, counts || jsonb_build_object('pseudonym', pseudonym)); end if;
   return counts;

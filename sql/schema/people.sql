@@ -14,20 +14,26 @@ comment on column oidc_groups.name is 'as the claim of the provider has it, comp
 create index oidc_groups_company on oidc_groups (company_id);
 
 create table users (
-  id              uuid primary key default gen_random_uuid(),
-  email           text not null check (email <> '' and email = lower(email)),
-  company_id      uuid references companies on delete cascade,
-  role            text not null check (role in ('operator', 'owner', 'administrator', 'member')),
-  password_hash   text,
-  created_at      timestamptz not null default now(),
-  last_sign_in_at timestamptz,
-  oidc_group      text references oidc_groups (name) on update cascade on delete cascade,
-  language        text constraint users_language check (language ~ '^[a-z]{2,3}$'),
+  id                  uuid primary key default gen_random_uuid(),
+  email               text not null check (email <> '' and email = lower(email)),
+  company_id          uuid references companies on delete cascade,
+  role                text not null check (role in ('operator', 'owner', 'administrator', 'member')),
+  password_hash       text,
+  created_at          timestamptz not null default now(),
+  last_sign_in_at     timestamptz,
+  oidc_group          text references oidc_groups (name) on update cascade on delete cascade,
+  language            text constraint users_language check (language ~ '^[a-z]{2,3}$'),
+  second_factor_since timestamptz,
+  recovery_codes      integer not null default 0 check (recovery_codes >= 0),
+  erasure_asked_at    timestamptz,
   unique (email),
   check ((role = 'operator') = (company_id is null)),
   -- a password would outlive the group
   constraint users_by_group check (oidc_group is null or password_hash is null)
 );
+comment on column users.second_factor_since is 'since when signing in with the password asks for a code too; null: it does not';
+comment on column users.recovery_codes is 'how many are left; they are in second_factors, and what changes here is in the audit log';
+comment on column users.erasure_asked_at is 'when the person asked to be erased; an owner, or an operator, does it';
 comment on column users.language is 'of pages and e-mails, as the person chose; null: that of the company';
 comment on column users.oidc_group is 'the group of the identity provider that gives the role; null: somebody gave it by hand';
 create index users_oidc_group on users (oidc_group) where oidc_group is not null;
@@ -48,12 +54,35 @@ create trigger change_people after update of company_id, role on oidc_groups
 
 -- The browser holds a random token, this table its SHA-256 digest: a copy of the table signs nobody in.
 create table sessions (
-  digest       bytea primary key check (octet_length(digest) = 32),
-  user_id      uuid not null references users on delete cascade,
-  created_at   timestamptz not null default now(),
-  last_seen_at timestamptz not null default now()
+  digest        bytea primary key check (octet_length(digest) = 32),
+  user_id       uuid not null references users on delete cascade,
+  created_at    timestamptz not null default now(),
+  last_seen_at  timestamptz not null default now(),
+  id            uuid not null default gen_random_uuid(),
+  browser       text,
+  second_factor text check (second_factor in ('code', 'provider')),
+  unique (id)
 );
+comment on column sessions.browser is 'such as "Firefox on Windows", for its user; neither the address nor the whole user-agent is kept';
+comment on column sessions.second_factor is 'code: of an app, or for recovery; provider: signed in by OpenID Connect; null: the password alone';
 create index sessions_user on sessions (user_id);
+
+-- The second factor of whoever has one, or is setting one up. Secrets are encrypted with a key that no table has.
+create table second_factors (
+  user_id      uuid primary key references users on delete cascade,
+  secret       bytea,
+  pending      bytea,
+  last_step    bigint not null default 0,
+  recovery     bytea[] not null default '{}',
+  wrong        integer not null default 0,
+  closed_until timestamptz
+);
+comment on column second_factors.secret is 'that codes are computed from, encrypted; null: not set up yet';
+comment on column second_factors.pending is 'the next one, encrypted, until its first code is given; null: none';
+comment on column second_factors.last_step is 'the thirty seconds, since 1970, of the last code that was taken: neither it nor an earlier one is taken again';
+comment on column second_factors.recovery is 'SHA-256 of each recovery code that was not used';
+comment on column second_factors.wrong is 'wrong codes since the last right one';
+comment on column second_factors.closed_until is 'until when no code is taken, after too many wrong ones';
 
 -- Open invitations. Accepting or withdrawing one deletes its row. Of its link only the digest is kept.
 create table invitations (

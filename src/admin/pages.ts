@@ -6,6 +6,7 @@ import { HTTPException } from 'hono/http-exception';
 import { secureHeaders } from 'hono/secure-headers';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { LRUCache } from 'lru-cache';
+import { CONFIRM_PATH, STOP_PATH } from '../domain/event.ts';
 import { FieldError } from '../domain/field.ts';
 import type { Words } from '../domain/language/en.ts';
 import { changeText } from '../domain/language/refusal-text.ts';
@@ -16,15 +17,18 @@ import { canSee, isReading, may } from '../operations/permission.ts';
 import { readClosing } from '../store/company/company.ts';
 import { DatabaseUnavailable } from '../store/connection/errors.ts';
 import { serveOperations, UUID_IN_PATH } from './api/serve.ts';
+import { alertRoutes } from './company/alert.ts';
 import { assistantRoutes } from './company/assistant.ts';
 import { companyRoutes } from './company/company.ts';
 import { companyEndRoutes } from './company/company-end.ts';
 import { companyModelRoutes } from './company/company-model.ts';
+import { keptRoutes } from './company/kept.ts';
 import { keyRoutes } from './company/key.ts';
 import { keyEditRoutes } from './company/key-edit.ts';
 import { findRoutes } from './company/key-find.ts';
 import { rotateRoutes } from './company/key-rotate.ts';
 import { peopleRoutes } from './company/people.ts';
+import { personEraseRoutes } from './company/person-erase.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
@@ -57,10 +61,14 @@ import { Busy, Semaphore } from './page/semaphore.ts';
 import { Sessions } from './page/session.ts';
 import { attemptThrottles, changeThrottle, invitationThrottle, tooManyChanges } from './page/throttle.ts';
 import type { PagesSettings } from './process/settings.ts';
-import { sendFormAgain, signInWithForm, toSignIn } from './resume-after-sign-in.ts';
+import { letIn, sendFormAgain, signInWithForm, toSignIn } from './resume-after-sign-in.ts';
 import { accountRoutes } from './sign-in/account.ts';
+import { alertConsentRoutes } from './sign-in/alert-consent.ts';
+import { lackOfSession } from './sign-in/code.ts';
+import { erasureRoutes } from './sign-in/erasure.ts';
 import { invitationRoutes, noReferrer } from './sign-in/invitation.ts';
 import { languageRoute, readerOfPage } from './sign-in/language.ts';
+import { secondFactorRoutes } from './sign-in/second-factor.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
 import { requestRoutes } from './usage/request.ts';
@@ -75,8 +83,12 @@ export const ROUTES: readonly Route[] = [
   ...overviewRoutes,
   ...searchRoutes,
   ...accountRoutes,
+  ...secondFactorRoutes,
+  ...erasureRoutes,
   ...companyRoutes,
   ...companyEndRoutes,
+  ...keptRoutes,
+  ...alertRoutes,
   ...usageRoutes,
   ...usageChangeRoutes,
   ...usageGridRoutes,
@@ -97,6 +109,7 @@ export const ROUTES: readonly Route[] = [
   ...assistantRoutes,
   ...playgroundRoutes,
   ...peopleRoutes,
+  ...personEraseRoutes,
   ...userRoutes,
   ...groupRoutes,
   ...auditRoutes,
@@ -157,7 +170,7 @@ export function startPages(given: Given): RequestListener {
   const app = new Hono<PageEnv>();
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
-  app.use(`${INVITATION_PATH}*`, noReferrer);
+  for (const path of [INVITATION_PATH, CONFIRM_PATH, STOP_PATH]) app.use(`${path}*`, noReferrer);
   app.use(protect(given.adminUrl?.startsWith('https:') === true));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');
@@ -178,6 +191,7 @@ export function startPages(given: Given): RequestListener {
   app.route('/', languageRoute());
   app.route('/', signInRoutes(services)); // not behind `pages`: attempts wait for their hash
   app.route('/', invitationRoutes());
+  app.route('/', alertConsentRoutes());
   app.use(requireSession(pages, formats));
   const pagesOfForms = new Set(ROUTES.filter(({ method }) => method === 'GET').map(({ path }) => path));
   for (const route of ROUTES) {
@@ -250,11 +264,17 @@ function requireSession(pages: Semaphore, formats: LRUCache<string, Format>): Mi
 }
 
 /**
- * Another company is not found, as if it did not exist. A closed company can be read. Every change of it is refused
+ * A session that lacks its second factor is asked for it. Another company is not found, as if it did not exist. A closed company can be read. Every change of it is refused
  * before its form is read.
  */
 function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
   return async (c, next) => {
+    const lack = lackOfSession(c, c.var.session);
+    if (lack !== null && !route.lacking?.includes(lack)) {
+      const session = await pages.run(sharerOf(c), () => letIn(c, c.var.session, lack));
+      if (session instanceof Response) return session;
+      c.set('session', session);
+    }
     const { user } = c.var.session;
     const company = companyOf(c);
     if (company !== null && !canSee(user, company)) throw new HTTPException(404);

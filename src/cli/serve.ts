@@ -1,6 +1,6 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
-import { prepareDemo, type Welcome, welcome } from '../demo/first-run.ts';
+import type { Welcome } from '../demo/first-run.ts';
 import { NO_OPERATOR } from '../domain/text/start-notice.ts';
 import type { EngineOptions } from '../engine.ts';
 import { flushLog, type Logger, openLog } from '../log.ts';
@@ -32,7 +32,8 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   if (workers !== null) process.on('SIGHUP', () => void app?.replace?.());
   const starting = new AbortController();
   void stop.then(() => starting.abort());
-  const options = { prepare: demo ? prepareDemo : undefined, stop: starting.signal };
+  const firstRun = demo ? await import('../demo/first-run.ts') : null;
+  const options = { prepare: firstRun?.prepareDemo, stop: starting.signal };
   try {
     app = await (workers === null ? openApp(config, log, { ...options, collectYoung }) : workers(log, options));
   } catch (error) {
@@ -43,7 +44,7 @@ export async function serve(config: Config, demo: boolean, announce: (started: O
   }
   try {
     await app.listen();
-    const greeting = demo ? await welcome(app.db, config.keyPrefix) : null;
+    const greeting = firstRun === null ? null : await firstRun.welcome(app.db, config.keyPrefix);
     announce({ json: facts(app, greeting), text: banner(app, greeting, config) });
   } catch (error) {
     await app.close();

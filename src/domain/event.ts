@@ -25,6 +25,8 @@ export interface Delivery {
   readonly recipient: string;
   /** Of the receiver: the person's, else the company's; null: neither is set, or the receiver is no person of it. */
   readonly language: string | null;
+  /** Id of the line by which an address outside the company is told; null for people of the company and of the operator. */
+  readonly outsider: string | null;
   /** Attempts that failed so far. */
   readonly attempts: number;
 }
@@ -37,6 +39,16 @@ export const EVENT_KINDS = [
   'key', 'key.created', 'key.rotated', 'key.revoked',
   'statement', 'statement.closed',
 ] as const;
+
+/** Percents of a budget that are told unless somebody chose others, and that operators are told always. */
+export const STANDARD_PERCENTS: readonly number[] = [50, 80, 100];
+/** The threshold that says that at its pace the month passes the budget. */
+export const FORECAST = 'forecast';
+
+/** Where a receiver outside a company says that it wants no more alerts, below the address of the administration pages. */
+export const STOP_PATH = '/alert-receiver/stop/';
+/** Where it agrees to get them. */
+export const CONFIRM_PATH = '/alert-receiver/confirm/';
 
 /** Days for which events and their deliveries are kept. */
 export const EVENT_DAYS = 90;

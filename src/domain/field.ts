@@ -186,6 +186,24 @@ export function lines<T>(read: Read<T>): Read<T[]> {
   };
 }
 
+/** The most percentages at which one receiver is told of a budget. */
+export const MOST_PERCENTS = 10;
+
+/** Percents of a budget such as "50, 80, 100", in their order; empty for an empty text. */
+export function readPercents(text: string): number[] {
+  const parts = text.split(/[\s,;%]+/).filter((part) => part !== '');
+  const percents = sortedPercents(parts.map((part) => (/^\d{1,3}$/.test(part) ? Number(part) : 0)));
+  if (percents.length > MOST_PERCENTS) {
+    throw new FieldError(refusal('mostPercents', { most: MOST_PERCENTS }));
+  }
+  return percents.every((percent) => percent >= 1 && percent <= 100) ? percents : refuse(refusal('percents'), text);
+}
+
+/** Each once, in their order. */
+export function sortedPercents(percents: readonly number[]): number[] {
+  return [...new Set(percents)].sort((one, other) => one - other);
+}
+
 /** @param most the highest that is taken; the lowest is 1 */
 export function wholeNumber(most: number): Read<number> {
   return (text) => {

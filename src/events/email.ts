@@ -21,12 +21,12 @@ interface EmailSettings extends MailSettings {
 export function emailSender({ pages, brand, ...settings }: EmailSettings, timeoutMs = MAIL_MS): Send {
   const send = mailer(settings, timeoutMs);
   const domain = settings.from.slice(settings.from.lastIndexOf('@') + 1);
-  return (event, recipient, language) => {
+  return (event, { recipient, language, outsider }) => {
     const alert = event as unknown as BudgetAlert; // other events are for no e-mail
     const digest = createHash('sha256').update(recipient).digest('hex').slice(0, 16);
     const words = wordsOf(asLanguage(language) ?? ENGLISH);
     return send({
-      ...mailOf(alert, words, brand, pages),
+      ...mailOf(alert, words, brand, pages, outsider),
       to: recipient,
       messageId: `<${alert.id}.${digest}@${domain}>`,
     });

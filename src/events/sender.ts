@@ -4,10 +4,13 @@ import type { EventReceivers, EventStore } from '../domain/ports.ts';
 import { reasonOf } from '../log.ts';
 
 /**
- * Sends an event to one receiver, in the receiver's language where that is known. Rejects with a short reason that holds
- * no secret.
+ * Sends an event to one receiver, in the receiver's language where that is known; all as a Delivery has it. Rejects with
+ * a short reason that holds no secret.
  */
-export type Send = (event: CompanyEvent, recipient: string, language: string | null) => Promise<void>;
+export type Send = (
+  event: CompanyEvent,
+  receiver: Pick<Delivery, 'recipient' | 'language' | 'outsider'>,
+) => Promise<void>;
 
 /** How long one attempt may take. */
 export const ATTEMPT_MS = 10_000;
@@ -157,10 +160,10 @@ export class EventSender {
 
   async #attempt(delivery: Delivery): Promise<void> {
     const { store, channels, log } = this.#options;
-    const { event, channel, recipient, language, attempts } = delivery;
+    const { event, channel, attempts } = delivery;
     let write: () => Promise<void>;
     try {
-      await channels[channel]?.(event, recipient, language);
+      await channels[channel]?.(event, delivery);
       this.counts[channel].delivered++;
       write = () => store.delivered(delivery);
     } catch (error) {

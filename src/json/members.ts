@@ -124,14 +124,14 @@ export function setMember(object: Record<string, unknown>, name: string, value: 
 
 /**
  * The name of a governed member that other parsers could read differently, or null: it occurs twice,
- * or a member's name differs from it only in case (see FOLDED).
+ * or a member's name differs from it only in case (see `folded`).
  * @param governed names in lower case ASCII
  */
 export function ambiguous(members: Members, governed: readonly string[]): string | null {
   const letters = governed.length > 2 ? firstLetters(governed) : null;
   for (let i = 0; i < members.length; i++) {
     const { name } = members[i] as Member;
-    const first = FOLDED[name.charCodeAt(0)] as number;
+    const first = folded(name.charCodeAt(0));
     if (letters !== null && letters[first] !== 1) continue;
     for (const plain of governed) {
       if (plain.charCodeAt(0) !== first || !foldsTo(name, plain)) continue;
@@ -159,18 +159,20 @@ const FIRST_LETTERS = new WeakMap<readonly string[], Uint8Array>();
  * The lower-case letter that some parser could take a UTF-16 unit for: Go folds ſ and the Kelvin
  * sign, Java folds the dotless and the dotted i of Turkish. Other units stand for themselves.
  */
-export const FOLDED = new Uint16Array(0x10000);
-for (let c = 0; c < FOLDED.length; c++) FOLDED[c] = c >= 0x41 && c <= 0x5a ? c + 0x20 : c;
-FOLDED[0x17f] = 0x73; // s
-FOLDED[0x212a] = 0x6b; // k
-FOLDED[0x130] = 0x69; // i
-FOLDED[0x131] = 0x69;
+export function folded(unit: number): number {
+  if (unit < 0x80) return FOLDED[unit] as number;
+  if (unit === 0x17f) return 0x73; // s
+  if (unit === 0x212a) return 0x6b; // k
+  return unit === 0x130 || unit === 0x131 ? 0x69 : unit; // i
+}
+
+const FOLDED = Uint8Array.from({ length: 0x80 }, (_, c) => (c >= 0x41 && c <= 0x5a ? c + 0x20 : c));
 
 /** Whether some parser could take a name for this one, which is lower-case ASCII. For some, a NUL ends the name. */
 export function foldsTo(name: string, plain: string): boolean {
   const { length } = plain;
   if (name.length < length) return false;
-  for (let i = 0; i < length; i++) if (FOLDED[name.charCodeAt(i)] !== plain.charCodeAt(i)) return false;
+  for (let i = 0; i < length; i++) if (folded(name.charCodeAt(i)) !== plain.charCodeAt(i)) return false;
   return name.length === length || name.charCodeAt(length) === 0;
 }
 

@@ -8,10 +8,6 @@ import * as schema from './schemas.ts';
 
 const PATH = '/companies/{company}';
 const EXPORT_MS = 30 * 60_000;
-const erased = schema.object({
-  persons: { ...schema.count, description: 'people whose addresses are replaced by pseudonyms' },
-  rows: { type: 'object', additionalProperties: schema.count, description: 'rows by table' },
-});
 
 /** How a company ends: closed, exported, its people erased. */
 export const companyEndOperations: readonly Operation[] = [
@@ -45,7 +41,7 @@ export const companyEndOperations: readonly Operation[] = [
   get('countErasure', `${PATH}/erasure`, {
     summary: 'What an erasure of a closed company would reach; nothing is changed',
     action: 'company.erase',
-    answer: erased,
+    answer: schema.erased,
     isLong: true,
     run: (sql, call) => asOperator(sql, call, (id) => eraseCompany(sql, id, null)),
   }),
@@ -56,7 +52,7 @@ export const companyEndOperations: readonly Operation[] = [
     body: schema.object({
       name: { ...schema.presentName, description: "the company's present name, as a confirmation" },
     }),
-    answer: erased,
+    answer: schema.erased,
     isLong: true,
     run: (sql, call) => asOperator(sql, call, (id) => eraseCompany(sql, id, call.body.name)),
   }),

@@ -6,9 +6,9 @@ import type { UserRow } from '../store/people/user.ts';
  * `may` before the route's code runs: there is no other check.
  *
  *   operator       everything, of all companies; alone sets limits, ceilings, models and prices
- *   owner          of one company: its people, budget, EU gate, statements and audit log, and all of the next line
+ *   owner          of one company: its people, budget and alerts, EU gate, statements and audit log, and all of the next line
  *   administrator  of one company: keys, choice of models, assistants, usage; reads its settings
- *   member         the own account
+ *   member         the own account; sees what is kept of the company
  */
 
 const OPERATOR = ['operator'] as const;
@@ -30,6 +30,9 @@ export const PERMISSIONS = {
   'company.export': OWNERS,
   'company.erase': OPERATOR,
   'company-audit.read': OWNERS,
+  'company.kept': ROLES, // what is stored about it
+  'alert.read': OWNERS,
+  'alert.write': OWNERS,
   'people.read': OWNERS,
   'people.write': OWNERS,
   'usage.read': MANAGERS,
@@ -74,7 +77,7 @@ export function may(holder: RoleHolder, action: Action, company: string | null):
 
 /** Whether an action only shows something, so that it is there for a closed company too. */
 export function isReading(action: Action): boolean {
-  return action.endsWith('.read') || action === 'company.export';
+  return action.endsWith('.read') || action === 'company.export' || action === 'company.kept';
 }
 
 /** Whether a user may know that a company exists. */

@@ -212,4 +212,17 @@ export const user = object({
     ...textOrNull,
     description: 'the group of the identity provider that gives the role; null: given by hand',
   },
+  second_factor_since: orNull({
+    ...instant,
+    description: 'since when the password asks for a code too; null: it does not',
+  }),
+  erasure_asked_at: orNull({
+    ...instant,
+    description: 'when the person asked to be erased; null: that did not happen',
+  }),
+});
+/** What an erasure reached, or would reach. */
+export const erased = object({
+  persons: { ...count, description: 'people whose addresses are replaced by pseudonyms' },
+  rows: { type: 'object', additionalProperties: count, description: 'rows by table' },
 });

@@ -99,8 +99,10 @@ export class Person {
     if (session === undefined) return '';
     const known = this.#csrf.get(session);
     if (known !== undefined) return known;
-    const { text } = await this.get('/account');
-    const csrf = /name="csrf" value="([^"]+)"/.exec(text)?.[1] ?? '';
+    const { status, text } = await this.get('/account');
+    // whoever has to set a second factor up first sees that page alone
+    const page = status === 303 ? (await this.get('/account/second-factor')).text : text;
+    const csrf = /name="csrf" value="([^"]+)"/.exec(page)?.[1] ?? '';
     if (csrf !== '') this.#csrf.set(session, csrf);
     return csrf;
   }

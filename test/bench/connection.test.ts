@@ -1,10 +1,11 @@
-import { createServer, type Server } from 'node:net';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import t from 'tap';
 import { type BodyShape, requestBody } from '../../bench/load/body.ts';
 import { Connection, parseAddress, requestBytes } from '../../bench/load/connection.ts';
 import type { Endpoint } from '../../bench/load/endpoints.ts';
 import { newTally, type Tally } from '../../bench/load/tally.ts';
 import { answerBytes, BURST_EVENTS, burstPackets } from '../../bench/programs/answers.ts';
+import { until } from '../support/until.ts';
 
 /** A server that answers every request with these pieces, each in a packet of its own, and then closes or stays. */
 async function answering(pieces: readonly Buffer[], close = false): Promise<{ server: Server; url: string }> {
@@ -186,4 +187,31 @@ t.test('names the error when nobody listens, also behind TLS', async (t) => {
     await new Promise((resolve) => new Connection(address, tally).send(Buffer.from(''), resolve));
     t.same([...tally.errors], [['ECONNREFUSED', 1]]);
   }
+});
+
+t.test('a gap between two packets counts when it began after the last reset, whenever its stream did', async (t) => {
+  const sockets: Socket[] = [];
+  const server = createServer({ noDelay: true }, (socket) => void sockets.push(socket.resume()));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const tally = newTally();
+  const address = parseAddress(`http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`);
+  const connection = new Connection(address, tally);
+  connection.send(requestBytes(address, {}, Buffer.from('{}')), () => {});
+  await until(() => sockets.length === 1, 'a connection');
+  const send = async (text: string, events: number): Promise<void> => {
+    sockets[0]?.write(text);
+    await until(() => tally.events === events, `${events} events`);
+  };
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n';
+  await send(`${head}a\r\ndata: {}\n\n\r\n`, 1);
+  await send('a\r\ndata: {}\n\n\r\n', 2);
+  t.equal(tally.gap.count, 1);
+  Object.assign(tally, newTally(), { events: 2 });
+  await send('a\r\ndata: {}\n\n\r\n', 3);
+  t.equal(tally.gap.count, 0, 'it began before');
+  await send('a\r\ndata: {}\n\n\r\n', 4);
+  t.equal(tally.gap.count, 1);
+  connection.close();
+  sockets[0]?.destroy();
+  server.close();
 });

@@ -190,3 +190,24 @@ t.test('large events that wait for a client cause no warning of too many listene
   );
   client.destroy();
 });
+
+t.test('CLIENT_IDLE_SECONDS: a connection that rests is told so long, and closed', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { CLIENT_IDLE_SECONDS: '1' });
+  const { key } = await furnish(gateway);
+  const { hostname, port } = new URL(gateway.url);
+  const socket = connect(Number(port), hostname).setEncoding('latin1');
+  t.teardown(() => socket.destroy());
+  let text = '';
+  socket.on('data', (bytes: string) => {
+    text += bytes;
+  });
+  const closed = once(socket, 'close');
+  const ask = async (answers: number): Promise<void> => {
+    socket.write(`GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`);
+    await until(() => text.split('"object":"list"').length > answers, 'the answer');
+  };
+  await ask(1);
+  await ask(2); // the connection is used again
+  t.match(text, /\r\nkeep-alive: timeout=1\r\n/i);
+  await closed;
+});

@@ -25,6 +25,9 @@ const server = createServer(async (req, res) => {
   }
 });
 
+// after a freeze it would close connections whose requests it has not read yet
+Object.assign(server, { keepAliveTimeout: 0, headersTimeout: 0, requestTimeout: 0 });
+
 const USAGE = { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 };
 
 async function streamed(res: ServerResponse): Promise<void> {

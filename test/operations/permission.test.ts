@@ -22,7 +22,10 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company.set',
     'company.choose',
     'company.export',
+    'company.kept',
     'company-audit.read',
+    'alert.read',
+    'alert.write',
     'people.read',
     'people.write',
     'usage.read',
@@ -38,10 +41,10 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-token.write',
   ],
   get administrator() {
-    const owners = /^(company\.set|company\.export|company-audit\.|people\.|statement\.|company-token\.)/;
+    const owners = /^(company\.set|company\.export|company-audit\.|alert\.|people\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
-  member: ['account.use'],
+  member: ['account.use', 'company.kept'],
 };
 
 t.test('the table says what it should', async (t) => {

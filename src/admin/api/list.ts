@@ -8,6 +8,8 @@ import { keyOperations } from '../../operations/key.ts';
 import { modelOperations } from '../../operations/model.ts';
 import type { Operation } from '../../operations/operation.ts';
 import { overviewOperations } from '../../operations/overview.ts';
+import { alertOperations } from '../../operations/people/alert.ts';
+import { erasureOperations } from '../../operations/people/erasure.ts';
 import { peopleOperations } from '../../operations/person.ts';
 import { priceOperations } from '../../operations/price.ts';
 import { requestOperations } from '../../operations/request.ts';
@@ -27,6 +29,8 @@ export const OPERATIONS: readonly Operation[] = [
   ...assistantOperations,
   ...peopleOperations,
   ...userOperations,
+  ...alertOperations,
+  ...erasureOperations,
   ...groupOperations,
   ...usageOperations,
   ...usageChangeOperations,

@@ -28,7 +28,7 @@ export function endCards(c: PageContext, company: CompanyRow): Html {
   const words = c.var.format.words.settings;
   const exporting = html`<section class="card"><h2>${words.export}</h2>
 <p>${words.exportText}</p>
-<div class="actions"><a class="button" href="${base}/export.tar.gz" download>${words.download}</a></div></section>`;
+<div class="actions"><a class="button" href="${base}/export.tar.gz" download>${words.download}</a> <a class="button quiet" href="${base}/kept">${c.var.format.words.kept.title}</a></div></section>`;
   const closing = html`<section class="card"><h2>Close the company</h2>
 <p>Its keys stop working, and nothing of it can be changed until it is opened again.</p>
 <div class="actions"><a class="button danger" href="${base}/close">Close this company…</a></div></section>`;

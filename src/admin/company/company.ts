@@ -100,6 +100,10 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const naming = formState(form, `${base}/name`);
   const words = c.var.format.words.settings;
   const elsewhere = html`<p>${words.models((models) => html`<a href="${base}/models">${models}</a>`)}${
+    may(c.var.session.user, 'alert.read', id)
+      ? words.alerts((alerts) => html`<a href="${base}/alerts">${alerts}</a>`)
+      : ''
+  }${
     may(c.var.session.user, 'company-token.read', id)
       ? words.tokens((tokens) => html`<a href="${base}/tokens">${tokens}</a>`)
       : ''

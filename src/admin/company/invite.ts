@@ -1,7 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
 import { asLanguage, wordsOf } from '../../domain/language/language.ts';
 import { INVITATION_PATH, instantText, invitationMail } from '../../domain/text/invitation.ts';
-import { reasonOf } from '../../log.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { InvitationRow, MadeInvitation } from '../../store/people/invitation.ts';
@@ -12,11 +11,7 @@ import { companyHeading, copyable, page } from '../page/layout.ts';
 import { pageLanguage } from '../page/locale.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
 import { waitText } from '../page/throttle.ts';
-
-const MAIL_MS = 8000;
-
-/** Whether the invitation left as an e-mail; null: e-mails are not set up. */
-type Sent = boolean | null;
+import { type Sent, sendMail } from './mail.ts';
 
 /** Counts an invitation of a company, or refuses the form: each may be an e-mail to anybody. */
 export function countInvitation(c: PageContext, form: Form, company: string): void {
@@ -90,21 +85,14 @@ function sentText(words: Words['members'], sent: Sent, email: string): Html {
 
 /** Only with ADMIN_URL: the URL of a request could lead the receiver of the e-mail to another site. */
 async function send(c: PageContext, company: CompanyRow, invitation: InvitationRow, link: string): Promise<Sent> {
-  const { mail, adminUrl, log, calendar, brand } = c.var.services;
-  if (mail === null || adminUrl === null) return null;
-  const { role, email: to, expires_at } = invitation;
+  const { adminUrl, calendar, brand } = c.var.services;
+  if (adminUrl === null) return null;
+  const { role, email, expires_at } = invitation;
   const { user } = c.var.session;
   const by = user.role === 'operator' ? null : user.email;
   // nothing is known of the receiver but the company
   const words = wordsOf(asLanguage(company.language) ?? pageLanguage(c.var.format.language));
   const until = instantText(expires_at, calendar.timeZone, words);
   const invited = { company: company.name, by, role, link, until };
-  try {
-    const { mailer } = await import('../../events/mail.ts');
-    await mailer(mail, MAIL_MS)({ to, ...invitationMail(invited, words, brand) });
-    return true;
-  } catch (error) {
-    log.warn({ reason: reasonOf(error) }, 'admin: an invitation could not be sent by e-mail');
-    return false;
-  }
+  return sendMail(c, email, invitationMail(invited, words, brand), 'an invitation');
 }

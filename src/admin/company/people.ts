@@ -59,9 +59,12 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const base = `/companies/${id}/people`;
   const { format, session } = c.var;
   const cells = {
-    [words.email]: ({ email }: PersonRow) => email,
+    [words.email]: ({ email, erasure_asked_at }: PersonRow) =>
+      html`${email}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
     [words.role]: (person: PersonRow) => roleCell(person, format.words),
     [words.lastSignIn]: ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted(words.notKnown) : format.ago(at)),
+    [format.words.secondFactor.title]: ({ second_factor_since: since }: PersonRow) =>
+      since === null ? muted(frame.none) : format.words.secondFactor.on,
     [frame.actions]: (person: PersonRow) =>
       person.id === session.user.user_id || !mayNow(c, 'people.write')
         ? muted(person.id === session.user.user_id ? format.words.people.you : frame.none)
@@ -70,7 +73,11 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
               ? ''
               : html`<a class="button quiet" href="${base}/${person.id}">${words.changeRole}<span class="sr">${words.changeRoleOf(person.email)}</span></a>`
           }
-<a class="button danger" href="${base}/${person.id}/remove">${words.remove}<span class="sr"> ${person.email}</span></a></span>`,
+<a class="button danger" href="${base}/${person.id}/remove">${words.remove}<span class="sr"> ${person.email}</span></a>${
+            person.erasure_asked_at === null
+              ? ''
+              : html` <a class="button danger" href="${base}/${person.id}/erase">${format.words.erasure.erase}<span class="sr"> ${person.email}</span></a>`
+          }</span>`,
   };
   const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
@@ -182,7 +189,8 @@ ${confirmation(c, {
   button: words.removeTitle(person.email),
   back: base,
   text: html`<p>${words.removeText({ email: person.email, role: roles[person.role], company: company.name, comesBack: comesBack(person, form.words) })}</p>`,
-})}`;
+})}
+<p>${form.words.erasure.toErase((text) => html`<a href="${base}/${person.id}/erase">${text}</a>`)}</p>`;
   return page(c, words.removeTitle(person.email), body);
 }
 
@@ -203,7 +211,7 @@ function isOwner(c: PageContext): boolean {
   return c.var.session.user.role !== 'operator';
 }
 
-function refuseOneself(c: PageContext, form: Form, user: string, text: string): void {
+export function refuseOneself(c: PageContext, form: Form, user: string, text: string): void {
   if (user === c.var.session.user.user_id) form.refuse('', text);
 }
 

@@ -1,15 +1,24 @@
 import { oneOf, readEmail } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { companyMistake, ROLES } from '../../domain/user.ts';
+import { resetFactor } from '../../operations/people/second-factor.ts';
 import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
 import { deleteSessionsOf } from '../../store/people/session.ts';
-import { createUser, findUserById, removeUser, setPasswordHash, type UserRow } from '../../store/people/user.ts';
+import {
+  createUser,
+  findReader,
+  findUserById,
+  removeUser,
+  setPasswordHash,
+  type UserRow,
+} from '../../store/people/user.ts';
+import { tellOfFactor } from '../company/mail.ts';
 import { comesBack, roleCell } from '../company/role.ts';
 import { change, type PageContext, param, type Route, read, removal, sharerOf } from '../page/context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
-import { html } from '../page/html.ts';
-import { companyLink, confirmation, type Owned, page } from '../page/layout.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyLink, confirmation, muted, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
 
@@ -19,6 +28,8 @@ export const userRoutes: readonly Route[] = [
   { method: 'POST', path: '/users', action: 'user.write', handle: create, page: listPage },
   { method: 'GET', path: '/users/:user', action: 'user.write', handle: userPage },
   { method: 'POST', path: '/users/:user/password', action: 'user.write', handle: setPassword, page: userPage },
+  { method: 'GET', path: '/users/:user/second-factor', action: 'user.write', handle: resetPage },
+  { method: 'POST', path: '/users/:user/second-factor', action: 'user.write', handle: reset, page: resetPage },
   { method: 'GET', path: '/users/:user/remove', action: 'user.write', handle: removePage },
   { method: 'POST', path: '/users/:user/remove', action: 'user.write', handle: remove, page: removePage },
 ];
@@ -29,9 +40,11 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<UserSort>(c, SORTS);
   const users = await read(c, (sql) => pageOfUsers(sql, query));
   const cells = {
-    'E-mail address': ({ id, email }: UserRow) => html`<a href="/users/${id}">${email}</a>`,
+    'E-mail address': ({ id, email, erasure_asked_at }: UserRow) =>
+      html`<a href="/users/${id}">${email}</a>${erasure_asked_at === null ? '' : html` ${badge('warn', 'asks to be erased')}`}`,
     Role: (user: UserRow) => roleCell(user, c.var.format.words),
     Company: (row: Owned) => companyLink(row, 'people', 'all companies'),
+    'Second factor': ({ second_factor_since: since }: UserRow) => (since === null ? muted('none') : 'on'),
     Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
   };
   const fields = async (
@@ -74,8 +87,52 @@ ${field(state, { name: 'password', label: 'New password', type: 'password', requ
 <div class="actions"><button class="primary">Set password</button></div></form></section>`;
   const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_id === null ? '' : html` of ${companyLink(user, 'people')}`}</p>
 ${password}
+${factorCard(c, user)}${erasureCard(c, user)}
 <p><a href="/users">All users</a> · <a href="${base}/remove">Remove this user…</a></p>`;
   return page(c, user.email, body);
+}
+
+function factorCard(c: PageContext, { id, second_factor_since: since }: UserRow): Html {
+  const text =
+    since === null
+      ? html`<p>None: signing in asks for the password alone.</p>`
+      : html`<p>On since ${c.var.format.instant(since)}. Whoever has lost phone and recovery codes cannot sign in until it is taken away.</p>
+<div class="actions"><a class="button danger" href="/users/${id}/second-factor">Take it away…</a></div>`;
+  return html`<section class="card"><h2>Second factor</h2>${text}</section>`;
+}
+
+function erasureCard(c: PageContext, { email, company_id, id, erasure_asked_at: asked }: UserRow): Html | string {
+  if (asked === null) return '';
+  const how =
+    company_id === null
+      ? html`Erase with the command <code>tollgate user erase --email ${email}</code>`
+      : html`<a href="/companies/${company_id}/people/${id}/erase">Erase this person…</a>`;
+  return html`<section class="card"><h2>Asks to be erased</h2><p>Asked on ${c.var.format.instant(asked)}. ${how}</p></section>`;
+}
+
+async function resetPage(c: PageContext, form: Form): Promise<Response> {
+  const user = await read(c, (sql) => findUserById(sql, param(c, 'user')));
+  const base = `/users/${user.id}`;
+  const action = `${base}/second-factor`;
+  const body = html`<h1>Take the second factor of ${user.email} away?</h1>
+${formState(form, action).summary}
+${confirmation(c, {
+  action,
+  button: 'Take it away',
+  back: base,
+  text: html`<p>Be sure who asks: a thief of the password asks for the same. ${user.email} is signed out everywhere, is told by e-mail, and signs in with the password alone until a second factor is set up anew.</p>`,
+})}`;
+  return page(c, `Second factor of ${user.email}`, body);
+}
+
+async function reset(c: PageContext): Promise<Response> {
+  const id = param(c, 'user');
+  const reader = await change(c, async (sql) => {
+    await resetFactor(sql, id);
+    return findReader(sql, id);
+  });
+  tellOfFactor(c, reader, { kind: 'reset' });
+  return c.redirect(`/users/${id}?done=factor-reset`, 303);
 }
 
 async function setPassword(c: PageContext, form: Form): Promise<Response> {

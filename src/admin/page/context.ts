@@ -4,6 +4,7 @@ import type { Calendar } from '../../domain/month.ts';
 import type { Clock } from '../../domain/ports.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { Logger } from '../../log.ts';
+import type { Lack } from '../../operations/people/second-factor.ts';
 import { type Action, may } from '../../operations/permission.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { actingAs, auditedBytes } from '../../store/connection/acting-person.ts';
@@ -78,6 +79,8 @@ export interface Route {
   readonly whileClosed?: true;
   /** Nothing of its form is saved, so it does not count as a change. */
   readonly savesNothing?: true;
+  /** Open to sessions that still lack the code of the second factor, or have to set one up. */
+  readonly lacking?: readonly Lack[];
   /** The form has a long text: up to 1 MiB instead of 16 KiB. */
   readonly long?: true;
   /** The form is sent as multipart/form-data and may have a file, up to 1 MiB in all. */

@@ -17,6 +17,8 @@ export function formState(form: Form, path: string) {
   const hasFocus = messages.has('') || sent?.isResumed === true;
   let isFocused = hasFocus;
   return {
+    /** This form was sent, and is shown again. */
+    isSent: sent !== null,
     /** Why the form was refused, or that it is shown again; empty otherwise. */
     summary: summaryOf(form, messages, sent?.isResumed === true, hasFocus),
     /** The attribute of the first refused control, so that the browser scrolls to it. Controls are made in their order. */

@@ -12,7 +12,7 @@ import { numeric } from './number-text.ts';
 
 const MAX_FIELDS = 1000;
 /** Fields that hold for one request only; see csrfInput, question.ts and kept-form.ts. */
-const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password'];
+const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password', 'sign-in.code', 'sign-in.recovery'];
 
 /** Node's request and response; `rawBody` is the whole body, empty for GET. */
 export type FormBindings = HttpBindings & { readonly incoming: { readonly rawBody: Buffer } };

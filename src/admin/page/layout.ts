@@ -46,7 +46,7 @@ const BELOW: Readonly<Record<string, readonly string[]>> = {
   '/companies': ['companies/statements'],
   '/users': ['groups'],
   models: ['playground'],
-  settings: ['tokens', 'close'],
+  settings: ['tokens', 'close', 'kept', 'alerts'],
 };
 
 /** The parameter of an address that asks for exact amounts. */

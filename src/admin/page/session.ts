@@ -3,9 +3,17 @@ import type { Context } from 'hono';
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import { digestBytes } from '../../domain/key.ts';
+import { browserName } from '../../domain/text/browser-name.ts';
 import { SESSION_LIMITS } from '../../domain/user.ts';
-import type { Database } from '../../store/connection/pool.ts';
-import { createSession, deleteSession, findSession, type SessionRow } from '../../store/people/session.ts';
+import type { Database, Sql } from '../../store/connection/pool.ts';
+import {
+  createSession,
+  deleteSession,
+  findSession,
+  raiseSession,
+  type SecondFactor,
+  type SessionRow,
+} from '../../store/people/session.ts';
 import { SESSION_HEADER } from '../process/settings.ts';
 
 const READ_MS = 2000;
@@ -36,16 +44,34 @@ export class Sessions {
 
   /**
    * Signs a user in under a new token and ends the session that the browser had before.
-   * @param hash of the password that was given; null: none was needed
+   * @param by.hash of the password that was given; absent: none was needed
+   * @param by.secondFactor how it got past the second factor; absent: it did not
    * @returns null when the user was removed, or the password replaced, meanwhile
    */
-  async begin(c: Context, userId: string, hash: string | null = null): Promise<Session | null> {
+  begin(
+    c: Context,
+    userId: string,
+    { hash = null, secondFactor = null }: { hash?: string | null; secondFactor?: SecondFactor | null } = {},
+  ): Promise<Session | null> {
     const former = this.#token(c);
+    const browser = browserName(c.req.header('user-agent') ?? '');
+    return this.#start(c, async (sql, digest) => {
+      if (former !== null) await deleteSession(sql, digestBytes(former));
+      await createSession(sql, { digest, userId, hash, browser, secondFactor });
+    });
+  }
+
+  /** The user of a session gave a code: it goes on under a new token. @returns null when it ended meanwhile */
+  raise(c: Context, { digest: former }: Session): Promise<Session | null> {
+    return this.#start(c, (sql, digest) => raiseSession(sql, former, digest));
+  }
+
+  /** Makes a token whose session `work` writes, and gives it to the browser. */
+  async #start(c: Context, work: (sql: Sql, digest: Buffer) => Promise<void>): Promise<Session | null> {
     const token = randomBytes(32).toString('base64url');
     const digest = digestBytes(token);
     const user = await this.#db.run(READ_MS, async (sql) => {
-      if (former !== null) await deleteSession(sql, digestBytes(former));
-      await createSession(sql, digest, userId, hash);
+      await work(sql, digest);
       return findSession(sql, digest);
     });
     if (user === null) return null;

@@ -1,3 +1,4 @@
+import type { FactorPolicy } from '../../operations/people/second-factor.ts';
 import type { BrandSettings } from './brand.ts';
 
 /** The settings that the gateway sends to the pages' process: plain JSON over their private channel. */
@@ -27,6 +28,7 @@ export interface PagesSettings {
   /** The pages are reached by https: as ADMIN_URL says, or because the listener speaks TLS. */
   readonly isSecure: boolean;
   readonly oidc: OidcSettings | null;
+  readonly secondFactor: FactorPolicy;
   readonly brand: BrandSettings;
   /** How invitations are sent by e-mail; null: links are copied only. */
   readonly mail: { readonly url: string; readonly from: string } | null;

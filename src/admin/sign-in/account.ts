@@ -1,11 +1,13 @@
 import { readPassword, verifyPassword } from '../../domain/password.ts';
+import { partsOfBrowser } from '../../domain/text/browser-name.ts';
+import { deleteSessionsOf, endSession, type ListedSession, listSessions } from '../../store/people/session.ts';
 import { findUser } from '../../store/people/user.ts';
 import { replacePassword } from '../operator/user.ts';
-import { clientOf, type PageContext, type Route, read, sharerOf } from '../page/context.ts';
+import { change, clientOf, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
-import { html } from '../page/html.ts';
-import { page } from '../page/layout.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, muted, page, table } from '../page/layout.ts';
 import { waitText } from '../page/throttle.ts';
 import { knownBrowser, rememberBrowser } from './known-browser.ts';
 
@@ -13,13 +15,16 @@ import { knownBrowser, rememberBrowser } from './known-browser.ts';
 export const accountRoutes: readonly Route[] = [
   { method: 'GET', path: '/account', action: 'account.use', handle: accountPage },
   { method: 'POST', path: '/account/password', action: 'account.use', handle: setPassword, page: accountPage },
-  { method: 'POST', path: '/sign-out', action: 'account.use', handle: signOut },
+  { method: 'GET', path: '/account/sessions', action: 'account.use', handle: sessionsPage },
+  { method: 'POST', path: '/account/sessions/:session/sign-out', action: 'account.use', handle: endOne },
+  { method: 'POST', path: '/account/sessions/sign-out-others', action: 'account.use', handle: endOthers },
+  { method: 'POST', path: '/sign-out', action: 'account.use', lacking: ['code', 'setup'], handle: signOut },
 ];
 
 function accountPage(c: PageContext, form: Form): Promise<Response> {
   const { user } = c.var.session;
   const state = formState(form, '/account/password');
-  const { account, roles, signIn } = c.var.format.words;
+  const { account, roles, sessions, signIn } = c.var.format.words;
   const company = user.company_name === null ? '.' : account.of(html`<strong>${user.company_name}</strong>`);
   const body = html`<h1>${account.title}</h1>
 <p class="lead">${account.lead({ email: user.email, role: roles[user.role] })}${company}</p>
@@ -32,15 +37,93 @@ ${field(state, { name: 'current', label: account.current, type: 'password', requ
 ${field(state, { name: 'new', label: account.new, type: 'password', required: true, autocomplete: 'new-password', hint: signIn.passwordHint })}
 <div class="actions"><button class="primary">${account.button}</button></div></form></section>`
     : html`<p class="empty">${account.organisation}</p>`
-}`;
+}
+${user.has_password ? factorCard(c) : ''}
+<section class="card"><h2>${sessions.where}</h2><p>${sessions.text}</p>
+<div class="actions"><a class="button" href="/account/sessions">${sessions.title}</a></div></section>
+${keptCard(c)}`;
   return page(c, account.title, body);
 }
 
+function factorCard(c: PageContext): Html {
+  const { second_factor_since: since } = c.var.session.user;
+  const { secondFactor } = c.var.format.words;
+  const text = since === null ? secondFactor.offText : secondFactor.onText(c.var.format.instant(since));
+  return html`<section class="card"><h2>${secondFactor.title}</h2><p>${text}</p>
+<div class="actions"><a class="button" href="/account/second-factor">${since === null ? secondFactor.setUpLink : secondFactor.manageLink}</a></div></section>`;
+}
+
+function keptCard(c: PageContext): Html {
+  const { company_id: company } = c.var.session.user;
+  const { erasure } = c.var.format.words;
+  return html`<section class="card"><h2>${erasure.ofYou}</h2>
+<p>${erasure.ofYouText}</p>
+<div class="actions">${company === null ? '' : html`<a class="button" href="/companies/${company}/kept">${erasure.what}</a> `}<a class="button quiet" href="/account/erasure">${erasure.askLink}</a></div></section>`;
+}
+
+/** The live sessions of the user. */
+async function sessionsPage(c: PageContext): Promise<Response> {
+  const { format, session } = c.var;
+  const { account, frame, sessions: words } = format.words;
+  const sessions = await read(c, (sql) => listSessions(sql, session.user.user_id, session.digest));
+  const named = (browser: string | null) => {
+    const known = browser === null ? null : partsOfBrowser(browser);
+    return known === null ? (browser ?? words.unknown) : words.on(known);
+  };
+  const by = ({ second_factor }: ListedSession) => {
+    if (second_factor !== null) return words[second_factor];
+    return session.user.second_factor_since === null ? words.password : words.waits;
+  };
+  const cells = {
+    [words.browser]: ({ browser, is_own }: ListedSession) =>
+      html`${named(browser)}${is_own ? html` ${badge('good', words.own)}` : ''}`,
+    [words.began]: ({ created_at }: ListedSession) => format.instant(created_at),
+    [words.used]: ({ last_seen_at, is_own }: ListedSession) => (is_own ? words.now : format.ago(last_seen_at)),
+    [words.by]: by,
+    [frame.actions]: ({ id, browser, is_own }: ListedSession) =>
+      is_own
+        ? muted(words.above)
+        : html`<form method="post" action="/account/sessions/${id}/sign-out" class="inline">${csrfInput(c)}<button class="quiet">${words.end}<span class="sr">${words.endOf(named(browser))}</span></button></form>`,
+  };
+  const body = html`<h1>${words.title}</h1>
+<p class="lead">${words.lead}</p>
+${table(words.caption, sessions, { cells }, true)}
+${
+  sessions.length > 1
+    ? html`<form method="post" action="/account/sessions/sign-out-others" class="actions">${csrfInput(c)}<button class="danger">${words.others}</button></form>`
+    : ''
+}
+<p><a href="/account">${account.title}</a></p>`;
+  return page(c, words.title, body);
+}
+
+async function endOne(c: PageContext): Promise<Response> {
+  await change(c, (sql) => endSession(sql, c.var.session.user.user_id, param(c, 'session')));
+  return c.redirect('/account/sessions?done=session-ended', 303);
+}
+
+async function endOthers(c: PageContext): Promise<Response> {
+  const { user, digest } = c.var.session;
+  await change(c, (sql) => deleteSessionsOf(sql, user.user_id, digest));
+  return c.redirect('/account/sessions?done=sessions-ended', 303);
+}
+
 async function setPassword(c: PageContext, form: Form): Promise<Response> {
-  const { email, user_id } = c.var.session.user;
+  const wanted = form.required('new', readPassword);
+  const hash = await checkPassword(c, form);
+  rememberBrowser(c, await replacePassword(c, c.var.session.user.user_id, wanted, hash));
+  return c.redirect('/account?done=password', 303);
+}
+
+/**
+ * Checks the field `current`, the password of the user who is signed in.
+ * @returns its hash
+ * @throws FormRefused
+ */
+export async function checkPassword(c: PageContext, form: Form): Promise<string> {
+  const { email } = c.var.session.user;
   const { account } = form.words;
   const current = form.required('current', (text) => text);
-  const wanted = form.required('new', readPassword);
   form.check();
   // as at sign-in: nobody may use an open session to guess the password
   const attempt = c.var.services.attempts(clientOf(c), email, await knownBrowser(c, email));
@@ -55,8 +138,7 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
   if (hash === null) form.refuse('current', account.wrong);
   form.check();
   attempt.forgive();
-  rememberBrowser(c, await replacePassword(c, user_id, wanted, hash));
-  return c.redirect('/account?done=password', 303);
+  return hash as string;
 }
 
 /** The stored hash of a user's password; null: it is another one. */

@@ -5,6 +5,7 @@ import { INVITATION_PATH } from '../../domain/text/invitation.ts';
 import { may } from '../../operations/permission.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { acceptInvitation, findInvitation } from '../../store/people/invitation.ts';
+import type { SecondFactor } from '../../store/people/session.ts';
 import type { UserRow } from '../../store/people/user.ts';
 import { clientOf, type PageContext, type PageEnv } from '../page/context.ts';
 import { field, formState } from '../page/field.ts';
@@ -105,8 +106,12 @@ async function accept(c: PageContext, invitation: Invitation): Promise<Response>
 }
 
 /** Signs in the person who just joined, and redirects to the form of a new key if the person's role may create one. */
-export async function joined(c: PageContext, user: UserRow): Promise<Response> {
-  await c.var.services.sessions.begin(c, user.id);
+export async function joined(
+  c: PageContext,
+  user: UserRow,
+  secondFactor: SecondFactor | null = null,
+): Promise<Response> {
+  await c.var.services.sessions.begin(c, user.id, { secondFactor });
   const canMakeKeys = may(user, 'key.write', user.company_id);
   return c.redirect(canMakeKeys ? `/companies/${user.company_id}/access?done=joined` : '/', 303);
 }

@@ -32,7 +32,7 @@ export async function passwordSignIn(c: PageContext, typed: string, password: st
   attempt.count();
   try {
     const user = await findByPassword(c, email, password, browser);
-    const session = user && (await c.var.services.sessions.begin(c, user.id, user.password_hash));
+    const session = user && (await c.var.services.sessions.begin(c, user.id, { hash: user.password_hash }));
     if (session === null) return { status: 401, message: words.signIn.wrong };
     attempt.forgive();
     if (user?.password_hash) rememberBrowser(c, user.password_hash);

@@ -16,6 +16,7 @@ import { field, formState } from '../page/field.ts';
 import { Form, readForm } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
+import { codeSent, openCode } from './code.ts';
 import { joined } from './invitation.ts';
 import { localAddress } from './local-address.ts';
 import { failureOf, Oidc } from './oidc.ts';
@@ -33,6 +34,8 @@ export function signInRoutes(services: PageServices): Hono<PageEnv> {
     return signInPage(c, new Form(values, '/sign-in', c.var.format.language));
   });
   app.post('/sign-in', passwordSent);
+  app.get('/sign-in/code', openCode);
+  app.post('/sign-in/code', codeSent);
   app.get('/sign-in/done', donePage);
   if (services.oidc !== null && services.adminUrl !== null) {
     const oidc = new Oidc(services.oidc, new URL(services.adminUrl));
@@ -83,11 +86,11 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   if (present === null && !isAddress(email))
     return nobody('no user has the address, and none can have it', refusal('noAccount').in(words.refusals));
   const joining = present === null && invitation !== '' ? await join(c, email, invitation) : null;
-  if (joining !== null) return joined(c, joining);
+  if (joining !== null) return joined(c, joining, 'provider');
   try {
     const signedIn = await actingAs(db, email, WRITE_MS, (sql) => signInByProvider(sql, email, groups));
     if (signedIn.user === null) return nobody(signedIn.reason, signedIn.told.in(words.refusals));
-    await sessions.begin(c, signedIn.user.id);
+    await sessions.begin(c, signedIn.user.id, { secondFactor: 'provider' });
   } catch (error) {
     if (!(error instanceof RefusedChange)) throw error;
     // what the groups say cannot be done, such as in a closed company: then they give nothing

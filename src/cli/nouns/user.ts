@@ -3,10 +3,13 @@ import { type Readable, Writable } from 'node:stream';
 import type { ReadStream } from 'node:tty';
 import type { Config } from '../../config.ts';
 import { oneOf, readEmail, readPresentEmail, readUuid } from '../../domain/field.ts';
+import { asLanguage, ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
-import { INVITATION_PATH } from '../../domain/text/invitation.ts';
+import { INVITATION_PATH, instantText } from '../../domain/text/invitation.ts';
+import { factorMail } from '../../domain/text/person-mail.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
+import { resetFactor } from '../../operations/people/second-factor.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -18,7 +21,7 @@ import {
   withdrawInvitation,
 } from '../../store/people/invitation.ts';
 import { deleteSessionsOf } from '../../store/people/session.ts';
-import { createUser, findUser, listUsers, removeUser, setPasswordHash } from '../../store/people/user.ts';
+import { createUser, findReader, findUser, listUsers, removeUser, setPasswordHash } from '../../store/people/user.ts';
 import {
   ArgumentError,
   type Command,
@@ -45,6 +48,7 @@ const INVITATION_CELLS = {
   COMPANY: ({ company_name }: Invitation) => company_name,
   LINK: ({ expires_at: at }: Invitation) => (at.getTime() > Date.now() ? `works until ${instant(at)}` : 'has ended'),
 };
+const MAIL_MS = 8000;
 /** Bytes of standard input that are read at most. */
 const MOST_INPUT = 8192;
 
@@ -138,6 +142,7 @@ export const userCommands: readonly Command[] = [
           EMAIL: ({ email }) => email,
           ROLE: ({ role }) => role,
           COMPANY: ({ company_name }) => company_name ?? 'all',
+          'SECOND FACTOR': ({ second_factor_since: since }) => (since === null ? '-' : 'on'),
           'LAST SIGN-IN (UTC)': ({ last_sign_in_at }) => minute(last_sign_in_at),
         },
         company === null
@@ -171,6 +176,34 @@ export const userCommands: readonly Command[] = [
         return id;
       });
       return { json: { id, email }, text: card('Password set; all sessions of the user have ended.', { id, email }) };
+    },
+  }),
+  command({
+    name: 'user reset-factor',
+    summary: 'take the second factor of a user away and end all sessions of the user',
+    options: { email },
+    notes:
+      'For whoever has lost phone and recovery codes. Be sure who asks: a thief of the password asks for the same. The user is told by e-mail where SMTP_URL and ALERT_FROM are set.',
+    async run({ transact, config, warn }, { email }) {
+      const { id, reader } = await transact(async (sql) => {
+        const id = await idOf(sql, email);
+        await resetFactor(sql, id);
+        return { id, reader: await findReader(sql, id) };
+      });
+      if (config.alertMail !== null) {
+        const { mailer } = await import('../../events/mail.ts');
+        const words = wordsOf(asLanguage(reader.language ?? reader.company_language) ?? ENGLISH);
+        const at = instantText(new Date(), config.billingTimezone, words);
+        const message = factorMail({ kind: 'reset' }, at, words, config.brand);
+        await mailer(
+          config.alertMail,
+          MAIL_MS,
+        )({ to: email, ...message }).catch((error: Error) =>
+          warn(`the e-mail to the user could not be sent: ${error.message}`),
+        );
+      }
+      const text = card('Second factor taken away; all sessions of the user have ended.', { id, email });
+      return { json: { id, email }, text };
     },
   }),
   command({

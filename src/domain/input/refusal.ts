@@ -15,6 +15,7 @@ export type Noun =
   | 'group'
   | 'invitation'
   | 'alert'
+  | 'receiver'
   | 'event'
   | 'token'
   | 'statement'
@@ -37,6 +38,8 @@ const ENGLISH = {
   choice: ({ choices }: { choices: readonly string[] }) =>
     `must be ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`,
   lines: ({ most }: { most: number }) => `must be at most ${most} lines`,
+  percents: () => 'must be whole percentages from 1 to 100 such as 50, 80, 100',
+  mostPercents: ({ most }: { most: number }) => `must be at most ${most} percentages`,
   wholeNumber: ({ most }: { most: number }) => `must be a whole number from 1 to ${most}`,
   passwordLength: ({ least }: { least: number }) => `must have at least ${least} characters and at most 1024`,
   passwordText: () => 'must be one line of text in UTF-8',
@@ -82,6 +85,24 @@ const ENGLISH = {
   groupsApart: ({ one, other }: { one: string; other: string }) =>
     `Your groups “${one}” and “${other}” lead to different companies here, and an account belongs to one. Ask whoever manages your groups to take you out of the others.`,
   accountJustNow: () => 'You got an account just now. Sign in again.',
+  noFactorKey: () => 'This service has no key for second factors: its operator has to set SECOND_FACTOR_KEY.',
+  factorGone: () => 'There is no second factor any more. Sign in again.',
+  factorUnreadable: () =>
+    'The second factor cannot be read: this service has another key than the one it was encrypted with. Use a recovery code, or ask the operator to take the second factor away.',
+  factorRequired: () => 'This service requires a second factor: it cannot be turned off.',
+  codeWrong: () => 'This code is wrong.',
+  codeUsed: () => 'This code was used already. Wait for the next one.',
+  recoveryWrong: () => 'This code is wrong, or was used already.',
+  codesClosed: ({ minutes }: { minutes: number }) =>
+    `Too many wrong codes. Try again in ${minutes < 120 ? `${minutes} minute${minutes === 1 ? '' : 's'}` : `${Math.ceil(minutes / 60)} hours`}, or use a recovery code.`,
+  receiverTwice: ({ email }: { email: string | null }) =>
+    `There is a line for ${email ?? 'owners and administrators'} already. Change that one.`,
+  mostReceivers: ({ most }: { most: number }) => `A company has at most ${most} receivers of alerts. Remove one first.`,
+  receiverOutside: ({ email }: { email: string }) =>
+    `${email} is none of the company's people, and could not be asked here whether it wants the alerts.`,
+  receiverNothing: () => 'Choose a percentage or the forecast; remove the line to tell this address nothing.',
+  receiverConfirms: () => 'This receiver has nothing to confirm.',
+  eraseOther: ({ email }: { email: string }) => `The address of the person is ${email}: give it to confirm.`,
   tokenSentTwice: ({ name }: { name: string }) =>
     `This form was sent twice. The token “${name}” was created the first time, and shown then: if nobody stored it, revoke it and send the form again.`,
 };

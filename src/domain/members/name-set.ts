@@ -1,11 +1,12 @@
-import { FOLDED } from '../../json/members.ts';
+import { folded } from '../../json/members.ts';
 
 const DASH = 0x2d;
 const UNDERSCORE = 0x5f;
 
-/** The unit that some parser takes a UTF-16 unit for: as in FOLDED, and `_` for `-`. */
-const PLAIN = FOLDED.slice();
-PLAIN[DASH] = UNDERSCORE;
+/** The unit that some parser takes a UTF-16 unit for: as `folded` has it, and `_` for `-`. */
+function plain(unit: number): number {
+  return unit === DASH ? UNDERSCORE : folded(unit);
+}
 
 /** One character of an entry. Most have one that follows: a map for each took two megabytes. */
 interface Node {
@@ -55,7 +56,7 @@ export class NameSet {
         if (gap.endings.length > 0 && gap.endings.some((ending) => endsWith(name, i, end, ending))) return true;
         next = gap;
       }
-      const found = this.#after(next, PLAIN[unit] as number);
+      const found = this.#after(next, plain(unit));
       if (found === undefined) return this.#hasEnding(name, end);
       at = found;
     }
@@ -69,7 +70,7 @@ export class NameSet {
   }
 
   #hasEnding(name: string, end: number): boolean {
-    const endings = end === 0 ? undefined : this.#endings.get(PLAIN[name.charCodeAt(end - 1)] as number);
+    const endings = end === 0 ? undefined : this.#endings.get(plain(name.charCodeAt(end - 1)));
     if (endings === undefined) return false;
     for (const ending of endings) if (endsWith(name, 0, end, ending)) return true;
     return false;
@@ -108,7 +109,7 @@ function endsWith(name: string, start: number, end: number, ending: string): boo
   for (let k = ending.length - 1; k >= 0; k--) {
     if (--i < start) return false;
     const unit = name.charCodeAt(i);
-    if (PLAIN[unit] !== ending.charCodeAt(k)) return false;
+    if (plain(unit) !== ending.charCodeAt(k)) return false;
     // aB is a_b
     if (i > 0 && isUpper(unit) && isLower(name.charCodeAt(i - 1)) && k > 0 && ending.charCodeAt(--k) !== UNDERSCORE) {
       return false;

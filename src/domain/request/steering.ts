@@ -49,7 +49,9 @@ const NOT_A_STRING = '[]';
 
 /** A list in the form of STEERING, prepared for look-ups: each takes as long as the longest entry at most. */
 export class SteeringFilter {
+  /** Of the top level, and of `metadata` unless it is a string there. */
   readonly #members: NameSet;
+  readonly #governed = new NameSet(GOVERNED);
   readonly #metadata: NameSet;
   readonly #structured: NameSet;
   readonly #within: ReadonlyMap<string, NameSet>;
@@ -68,9 +70,9 @@ export class SteeringFilter {
     const inMetadata = within(listed, METADATA);
     const members = listed.filter((name) => !PARENTS.some((parent) => name.startsWith(parent)));
     const structured = inMetadata.filter((name) => name.endsWith(NOT_A_STRING)).map(withoutMark);
-    this.#members = new NameSet([...members, ...GOVERNED]);
+    this.#members = new NameSet(members);
     this.#metadata = new NameSet(inMetadata.filter((name) => !name.endsWith(NOT_A_STRING)));
-    this.#structured = new NameSet([...members, ...structured]);
+    this.#structured = new NameSet(structured);
     this.#allowedStructured = new NameSet(within(exempt, METADATA).map(withoutMark));
     this.#within = new Map(REFUSED_WITHIN.map((parent) => [parent, new NameSet(within(listed, `${parent}.`))]));
     const harmless = new Set([...REFERENCE, ...HARMLESS.flatMap(namesOf)]);
@@ -91,13 +93,14 @@ export class SteeringFilter {
 
   /** Whether a top-level member is refused. */
   refuses(name: string): boolean {
-    return !this.#harmless.has(name) && this.#members.has(name);
+    return !this.#harmless.has(name) && (this.#members.has(name) || this.#governed.has(name));
   }
 
   /** Whether a member of `metadata` is refused. */
   refusesInMetadata(name: string, isString: boolean): boolean {
     if (this.#metadata.has(name)) return true;
-    return !isString && this.#structured.has(name) && !this.#allowedStructured.has(name);
+    if (isString || this.#allowedStructured.has(name)) return false;
+    return this.#members.has(name) || this.#structured.has(name);
   }
 
   /** Whether a member within one of REFUSED_WITHIN is refused. */

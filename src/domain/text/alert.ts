@@ -1,3 +1,4 @@
+import { FORECAST, STOP_PATH } from '../event.ts';
 import type { Words } from '../language/en.ts';
 import { type MailBrand, plainMail } from '../language/mail.ts';
 import { eurIn } from './eur-text.ts';
@@ -6,9 +7,6 @@ import { eurIn } from './eur-text.ts';
  * The texts of budget alerts: a company or a key has used a part of its monthly budget, or will pass it at its pace.
  * Each threshold is told once a month.
  */
-
-/** Percent of the budget; forecast: at this pace the month passes the budget. */
-type Threshold = '50' | '80' | '100' | 'forecast';
 
 /** Members of an event of the kind "budget.threshold" or "budget.forecast". EUR amounts are exact decimal text. */
 export interface BudgetAlert {
@@ -19,7 +17,8 @@ export interface BudgetAlert {
   readonly key: { readonly id: string; readonly name: string; readonly prefix: string } | null;
   /** Billing month, "2026-11". */
   readonly month: string;
-  readonly threshold: Threshold;
+  /** Percent of the budget, 1 to 100; or `FORECAST`: at this pace the month passes the budget. */
+  readonly threshold: string;
   readonly budget_eur: string;
   readonly spent_eur: string;
   /** Cost of the whole month at this pace; null during its first two days. */
@@ -32,8 +31,15 @@ export interface BudgetAlert {
  * Subject and plain text of an e-mail.
  * @param words of the reader's language
  * @param pages base address of the administration pages; null: no link
+ * @param outsider id of the line by which an address outside the company is told; null: its reader signs in to the pages
  */
-export function mailOf(alert: BudgetAlert, words: Words, brand: MailBrand, pages: URL | null) {
+export function mailOf(
+  alert: BudgetAlert,
+  words: Words,
+  brand: MailBrand,
+  pages: URL | null,
+  outsider: string | null = null,
+) {
   const { company, key, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const { mails } = words;
   const { shown: eur } = eurIn(words.locale);
@@ -41,14 +47,40 @@ export function mailOf(alert: BudgetAlert, words: Words, brand: MailBrand, pages
   // anyone may have written the names in the database, and none may add lines of its own
   const named = key === null ? company.name : mails.key({ ...key, company: company.name });
   const who = named.replace(/\p{Cc}/gu, ' ');
-  const what =
-    threshold === 'forecast' ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
+  const what = threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
   const lines = [mails.sentence(what), '', mails.budget(eur(budget_eur)), mails.spent(eur(spent_eur))];
   if (forecast_eur !== null) lines.push(mails.atEnd(eur(forecast_eur)));
   lines.push('', threshold === '100' ? mails.refused : mails.willRefuse);
   const query = new URLSearchParams({ month: alert.month, ...(key !== null && { key: key.id }) });
-  if (pages !== null) lines.push('', new URL(`/companies/${company.id}/usage?${query}`, pages).href);
+  if (pages !== null && outsider === null) {
+    lines.push('', new URL(`/companies/${company.id}/usage?${query}`, pages).href);
+  } else if (pages !== null) {
+    lines.push('', mails.noMore, new URL(STOP_PATH + outsider, pages).href);
+  }
   return plainMail(words, brand, what, lines);
+}
+
+/**
+ * Subject and text of the e-mail that asks an address outside a company whether it wants its alerts.
+ * @param by who asks; null: the operator
+ * @param until when the link ends, in words
+ */
+export function confirmationMail(
+  { company, by, link, until }: { company: string; by: string | null; link: string; until: string },
+  words: Words,
+  brand: MailBrand,
+) {
+  const { mails } = words;
+  const name = company.replace(/\p{Cc}/gu, ' ');
+  return plainMail(words, brand, mails.wanted(name), [
+    mails.wants({ by: by ?? brand.name, company: name }),
+    '',
+    mails.agree(until),
+    '',
+    link,
+    '',
+    mails.doNothing,
+  ]);
 }
 
 /** "November 2026" of "2026-11". */

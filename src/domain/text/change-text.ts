@@ -38,6 +38,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   oidc_groups: 'group of the identity provider',
   admin_tokens: 'token',
   invitations: 'invitation',
+  alert_receivers: 'receiver of alerts',
 };
 /** The names of columns for people, where the column's own name is not plain. */
 const MEMBER_WORDS: Readonly<Record<string, string>> = {
@@ -48,6 +49,7 @@ const MEMBER_WORDS: Readonly<Record<string, string>> = {
   password_hash: 'password',
   oidc_group: 'group of the identity provider',
   upstream_model: 'internal name',
+  second_factor_since: 'second factor',
 };
 /** The name of a column for people, such as "monthly budget" and "input price". */
 export function memberWords(column: string): string {

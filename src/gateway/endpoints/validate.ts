@@ -41,8 +41,12 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
   const { object } = body;
   if (typeof object === 'string') throw new GatewayError(...FAULTS[object]);
   const { members, watched, retyped } = object;
-  const twice = ambiguous(members, rules.governed) ?? ambiguous(members, WITH_MEMBERS);
-  if (twice !== null) throw twoReadings(twice);
+  const plain = PLAIN.get(rules);
+  const isKnown = plain !== undefined && plain.steering === steering && haveNames(members, plain.names);
+  if (!isKnown) {
+    const twice = ambiguous(members, rules.governed) ?? ambiguous(members, WITH_MEMBERS);
+    if (twice !== null) throw twoReadings(twice);
+  }
   for (const index of retyped) {
     const { name } = members[index] as Member;
     if (WITH_TYPES.includes(name)) throw twoReadings(`${name}[].type`);
@@ -51,12 +55,42 @@ export function validateBody<T>(body: RequestBody, rules: BodyRules<T>, steering
     const found = watched.map(({ member, key }) => ({ name: (members[member] as Member).name, key }));
     requireNoFiles(found, (member) => steering?.refuses(member) !== false);
   }
-  if (steering !== null) refuseSteering(body, object, steering, rules);
+  if (steering !== null && !isKnown) refuseSteering(body, object, steering, rules);
   const request = rules.check(object.value);
-  const limiting = limitingNames(members);
+  const limiting = isKnown ? plain.limiting : limitingNames(members);
+  if (!isKnown) notePlain(members, rules, steering, limiting);
   const unclear = rules.limits === undefined ? null : unclearLimit(object.value, rules.limits, limiting);
   if (unclear !== null) throw twoReadings(unclear);
   return { request, body, members, limiting };
+}
+
+/** Names of members, in their order, with which nothing is wrong and in which nothing is to be checked. */
+interface PlainNames {
+  readonly steering: SteeringFilter | null;
+  readonly names: readonly string[];
+  /** Those that may limit the answer. */
+  readonly limiting: readonly string[];
+}
+
+/** The names of the last such body of each format: most callers send the same ones again, and 0.7 µs are saved. */
+const PLAIN = new WeakMap<object, PlainNames>();
+/** The most names that are remembered. */
+const MOST_PLAIN = 32;
+
+function haveNames(members: Members, names: readonly string[]): boolean {
+  if (members.length !== names.length) return false;
+  for (let i = 0; i < names.length; i++) if ((members[i] as Member).name !== names[i]) return false;
+  return true;
+}
+
+function notePlain(
+  members: Members,
+  rules: object,
+  steering: SteeringFilter | null,
+  limiting: readonly string[],
+): void {
+  if (members.length > MOST_PLAIN || members.some(({ name }) => CHECKED.has(name))) return;
+  PLAIN.set(rules, { steering, names: members.map(({ name }) => name), limiting });
 }
 
 const NONE: readonly string[] = [];

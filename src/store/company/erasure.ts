@@ -36,10 +36,16 @@ export async function eraseCompany(sql: Sql, id: string, name: string | null): P
  * whole audit log. Also finds the traces of a person whose user was removed before.
  * @param email in lower case
  * @param dryRun only counts, and changes nothing
+ * @param company only in the rows and entries of this company; null: everywhere
  * @throws RefusedChange when the address is found nowhere
  */
-export async function erasePerson(sql: Sql, email: string, dryRun: boolean): Promise<Erased> {
-  const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, ${dryRun}) as erased`;
+export async function erasePerson(
+  sql: Sql,
+  email: string,
+  dryRun: boolean,
+  company: string | null = null,
+): Promise<Erased> {
+  const [row] = await sql<[{ erased: Erased }]>`select erase_person(${email}, ${dryRun}, ${company}) as erased`;
   const erased = reached(row.erased);
   if (Object.keys(erased.rows).length === 0) {
     throwNotFound('user', `The address ${email} is stored nowhere.`);

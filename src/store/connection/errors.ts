@@ -31,6 +31,9 @@ export class DatabaseRefused extends Error {
   }
 }
 
+/** Something that is done to the whole database was refused; the message is for the operator, and says all. */
+export class SchemaRefused extends Error {}
+
 /** Turns an error of the driver into one of the two above, or into a refusal in words; others are returned unchanged. */
 export function databaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {

@@ -1,4 +1,4 @@
-import type { Channel } from '../../domain/event.ts';
+import { type Channel, STANDARD_PERCENTS } from '../../domain/event.ts';
 import type { EventLook } from '../../domain/ports.ts';
 import type { BudgetAlert } from '../../domain/text/alert.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
@@ -11,6 +11,9 @@ import { forecast, presentMonth } from '../connection/present-month.ts';
 /** Budget alerts (sql/schema/budgets.sql). A trigger makes each that is told an event. */
 
 type Fragment = ReturnType<typeof alertColumn>;
+
+/** Percents of a budget at which an alert is written, whatever the people of a company want to be told. */
+const STANDARD = `array[${STANDARD_PERCENTS.join(', ')}]`;
 
 /**
  * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with what was spent of
@@ -55,13 +58,16 @@ export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pi
   const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${sql.unsafe(literal(cursor))}::xid8`;
   const [found] = await sql<[Pick<EventLook, 'cursor' | 'reached'>]>`
     with ${states(sql, only)},
+    chosen as materialized (
+      select company_id, array_agg(distinct percent::integer) as percents
+      from alert_receivers r cross join unnest(r.percents) as percent group by 1
+    ),
     reached as (
       select s.*, m.first as month, t.threshold, t.rank
-      from states s cross join month m cross join lateral (values
-        ('50', 1, s.spent >= s.budget * 0.5),
-        ('80', 2, s.spent >= s.budget * 0.8),
-        ('forecast', 3, s.spent < s.budget and s.forecast > s.budget),
-        ('100', 4, s.spent >= s.budget)) as t (threshold, rank, holds)
+      from states s cross join month m left join chosen o on o.company_id = s.company_id cross join lateral (
+        select percent::text, percent, s.spent * 100 >= s.budget * percent
+        from (select unnest(${sql.unsafe(STANDARD)}) union select unnest(o.percents)) p (percent)
+        union all select 'forecast', 99.5, s.spent < s.budget and s.forecast > s.budget) as t (threshold, rank, holds)
       where t.holds
     ),
     fresh as (
@@ -114,7 +120,7 @@ export async function readNotices(sql: Sql, company: string, limit: number): Pro
     ),
     notices as (
       select s.api_key_id, to_char(m.first, 'YYYY-MM-DD') as month,
-        (select max(t) from unnest(array[50, 80, 100]) as t where t <= a.percent and s.spent * 100 >= s.budget * t) as used,
+        (select max(t) from unnest(${sql.unsafe(STANDARD)}) as t where t <= a.percent and s.spent * 100 >= s.budget * t) as used,
         case when a.forecast and s.spent < s.budget and s.forecast > s.budget then
           to_char((m.begins + make_interval(secs => (m.elapsed * s.budget / s.spent)::float8)) at time zone m.zone, 'YYYY-MM-DD')
         end as reached_on

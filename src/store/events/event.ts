@@ -1,4 +1,11 @@
-import { type Channel, type CompanyEvent, type Delivery, EVENT_DAYS } from '../../domain/event.ts';
+import {
+  type Channel,
+  type CompanyEvent,
+  type Delivery,
+  EVENT_DAYS,
+  FORECAST,
+  STANDARD_PERCENTS,
+} from '../../domain/event.ts';
 import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { matching } from '../connection/columns.ts';
@@ -79,18 +86,28 @@ async function tell(
   { webhook, email, operators }: EventReceivers,
 ): Promise<Pick<EventLook, 'told' | 'dead'>> {
   const [found] = await sql<[Pick<EventLook, 'told' | 'dead'>]>`
-    with fresh as (
-      update events set told = true where not told returning id, at, company_id, kind
+    with untold as (
+      update events set told = true where not told returning id, at, company_id, kind, body
+    ),
+    -- thresholds that were reached together are told by one event: that of the highest
+    fresh as (
+      select u.*, (
+        select array_agg(a.threshold) from budget_alerts own join budget_alerts a
+          on a.company_id = own.company_id and a.api_key_id is not distinct from own.api_key_id
+            and a.billing_month = own.billing_month and a.occurred_at = own.occurred_at and (a.superseded or a.id = own.id)
+        where own.id = u.id) || (u.body ->> 'threshold') as thresholds
+      from untold u
     ),
     told as (
       insert into event_deliveries (event_id, channel, recipient, next_attempt_at)
       select f.id, r.channel, r.recipient, ${dueInTurn(sql, sql`partition by f.company_id, r.channel order by f.at, f.id`)}
       from fresh f cross join lateral (
         select 'webhook' as channel, '' as recipient where ${webhook}
-        union select 'email', u.email from users u
-          where ${email} and f.kind like 'budget.%' and u.company_id = f.company_id and ${getsMail(sql)}
+        union select 'email', p.email from alert_readers(f.company_id) p
+          where ${email} and f.kind like 'budget.%'
+            and (f.thresholds && p.percents::text[] or p.forecast and ${FORECAST} = any (f.thresholds))
         union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)
-          where f.kind like 'budget.%') as r
+          where f.kind like 'budget.%' and f.thresholds && ${[...STANDARD_PERCENTS.map(String), FORECAST]}::text[]) as r
       on conflict do nothing -- a gateway of the version before wrote it
       returning channel
     )
@@ -136,27 +153,25 @@ function eventOf({ id, kind, company, actor, body, occurred_at }: Columns): Comp
   return { ...head, ...body, ...(actor !== null && { actor }), occurred_at, ...head };
 }
 
-/** Whether the user `u` of a company gets its e-mails. */
-function getsMail(sql: Sql) {
-  return sql`u.role in ('owner', 'administrator')`;
-}
-
 /**
- * A closed company gets no budget alerts, but the events of changes to it. An e-mail to somebody who was removed, or
- * has another role or company, waits until the event goes.
+ * A closed company gets no budget alerts, but the events of changes to it. An e-mail to somebody who is told no alerts
+ * any more, such as a person who was removed, waits until the event goes.
  */
 async function readDue(sql: Sql, channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]> {
   const rows = await sql<(Columns & Omit<Delivery, 'event'>)[]>`
-    select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts, case when u.id is not null then coalesce(u.language, c.language) end as language
+    select ${eventColumns(sql)}, d.channel, d.recipient, d.attempts,
+      case when u.id is not null then coalesce(u.language, c.language) when r.id is not null then c.language end as language,
+      case when u.id is null then r.id end as outsider
     from event_deliveries d join events e on e.id = d.event_id ${joined(sql)}
     left join users u on d.channel = 'email' and u.email = d.recipient and u.company_id = e.company_id
+    left join alert_receivers r on d.channel = 'email' and r.email = d.recipient and r.company_id = e.company_id
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
       and (c.closed_at is null or e.kind not like 'budget.%')
       and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
-        or exists (select from users u where u.email = d.recipient and u.company_id = e.company_id and ${getsMail(sql)}))
+        or exists (select from alert_readers(e.company_id) p where p.email = d.recipient))
     order by d.next_attempt_at limit ${limit}`;
-  return rows.map(({ channel, recipient, language, attempts, ...event }) => {
-    return { event: eventOf(event), channel, recipient, language, attempts };
+  return rows.map(({ channel, recipient, language, outsider, attempts, ...event }) => {
+    return { event: eventOf(event), channel, recipient, language, outsider, attempts };
   });
 }
 

@@ -181,7 +181,7 @@ export function pageOfUsers(sql: Sql, query: ListQuery<UserSort>): Promise<ListP
   const by = { company: sql`c.name`, email: sql`email`, role: sql`role`, created: sql`u.created_at` }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
     return sql<Counted<Named<UserRow>>[]>`
-      select u.id, email, company_id, role, u.created_at, oidc_group, c.name as company_name, count(*) over ()::integer as total
+      select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, c.name as company_name, count(*) over ()::integer as total
       from users u left join companies c on c.id = company_id
       where ${contains(sql, query, sql`email, role, c.name, oidc_group`)} ${tail}`;
   });

@@ -12,30 +12,88 @@ export interface SessionRow {
   /** That the person chose, and that of the company; null: none. */
   readonly language: string | null;
   readonly company_language: string | null;
+  /** Since when the user has a second factor; null: there is none. */
+  readonly second_factor_since: Date | null;
+  /** How this session got past it: a code, or the identity provider; null: it did not. */
+  readonly second_factor: SecondFactor | null;
+}
+
+/** code: of an app, or for recovery. provider: OpenID Connect, which asks for a second factor or does not. */
+export type SecondFactor = 'code' | 'provider';
+
+interface NewSession {
+  /** SHA-256 of the token the browser holds. */
+  readonly digest: Buffer;
+  readonly userId: string;
+  /** Of the password that was given; absent or null: none was needed. */
+  readonly hash?: string | null;
+  /** In words. */
+  readonly browser?: string | null;
+  readonly secondFactor?: SecondFactor | null;
+}
+
+/** Signs a user in, unless the user was removed, or the password replaced, since they were looked at. */
+export async function createSession(sql: Sql, session: NewSession): Promise<void> {
+  const { digest, userId, hash = null, browser = null, secondFactor = null } = session;
+  await sql`
+    with signed_in as (
+      update users set last_sign_in_at = case
+        when second_factor_since is null or ${secondFactor}::text is not null then now() else last_sign_in_at end
+      where id = ${userId} and (${hash}::text is null or password_hash = ${hash}) returning id
+    )
+    insert into sessions (digest, user_id, browser, second_factor)
+    select ${digest}, id, ${browser}, ${secondFactor} from signed_in`;
 }
 
 /**
- * Signs a user in, unless the user was removed, or the password replaced, since they were looked at.
- * @param digest SHA-256 of the token the browser holds
- * @param hash of the password that was given; null: none was needed
+ * Gives a session whose user gave a code another token, unless it ended meanwhile: who knew the old one has nothing.
+ * @param digest SHA-256 of the new token
  */
-export async function createSession(sql: Sql, digest: Buffer, userId: string, hash: string | null): Promise<void> {
+export async function raiseSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
   await sql`
-    with signed_in as (
-      update users set last_sign_in_at = now()
-      where id = ${userId} and (${hash}::text is null or password_hash = ${hash}) returning id
+    with raised as (
+      update sessions set digest = ${digest}, second_factor = 'code', last_seen_at = now() where digest = ${former} returning user_id
     )
-    insert into sessions (digest, user_id) select ${digest}, id from signed_in`;
+    update users set last_sign_in_at = now() where id = (select user_id from raised)`;
+}
+
+/** A session as its user sees it. */
+export interface ListedSession {
+  readonly id: string;
+  readonly created_at: Date;
+  /** To the minute. */
+  readonly last_seen_at: Date;
+  /** In words; null: of before it was kept, or of no browser that is known. */
+  readonly browser: string | null;
+  readonly second_factor: SecondFactor | null;
+  /** The one that asks. */
+  readonly is_own: boolean;
+}
+
+const IS_LIVE = `last_seen_at > now() - make_interval(secs => ${SESSION_LIMITS.idle})
+  and created_at > now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;
+
+/** The live sessions of a user, the newest first, at most a hundred. @param own the digest of the one that asks */
+export async function listSessions(sql: Sql, userId: string, own: Buffer): Promise<ListedSession[]> {
+  return sql<ListedSession[]>`
+    select id, created_at, last_seen_at, browser, second_factor, digest = ${own} as is_own from sessions
+    where user_id = ${userId} and ${sql.unsafe(IS_LIVE)} order by is_own desc, created_at desc, id limit 100`;
+}
+
+/** Ends one session of a user; one that has ended already is no mistake. */
+export async function endSession(sql: Sql, userId: string, id: string): Promise<void> {
+  await sql`delete from sessions where user_id = ${userId} and id = ${id}`;
 }
 
 /** The live session of a token. Records its use once a minute, so that most pages cost no write. */
 export async function findSession(sql: Sql, digest: Buffer): Promise<SessionRow | null> {
   const [row] = await sql<(SessionRow & { stale: boolean })[]>`
     select u.id as user_id, u.email, u.role, u.company_id, c.name as company_name,
-      u.password_hash is not null as has_password, u.language, c.language as company_language, s.last_seen_at < now() - interval '1 minute' as stale
-    from sessions s join users u on u.id = s.user_id left join companies c on c.id = u.company_id
-    where s.digest = ${digest} and s.last_seen_at > now() - make_interval(secs => ${SESSION_LIMITS.idle})
-      and s.created_at > now() - make_interval(secs => ${SESSION_LIMITS.absolute})`;
+      u.password_hash is not null as has_password, u.language, c.language as company_language,
+      u.second_factor_since, s.second_factor,
+      s.last_seen_at < now() - interval '1 minute' as stale
+    from (select * from sessions where digest = ${digest} and ${sql.unsafe(IS_LIVE)}) s
+    join users u on u.id = s.user_id left join companies c on c.id = u.company_id`;
   if (row === undefined) return null;
   const { stale, ...session } = row;
   if (stale) await sql`update sessions set last_seen_at = now() where digest = ${digest}`;

@@ -16,6 +16,10 @@ export interface UserRow {
   readonly created_at: Date;
   /** The group of the identity provider that gives the role; null: it was given by hand. */
   readonly oidc_group: string | null;
+  /** Since when signing in with the password asks for a code too; null: it does not. */
+  readonly second_factor_since: Date | null;
+  /** When the person asked to be erased; null: that did not happen. */
+  readonly erasure_asked_at: Date | null;
 }
 
 /** The address is in lower case; operators, and nobody else, have no company. */
@@ -50,7 +54,7 @@ export async function findUser(sql: Sql, email: string) {
 /** A user with the name of the company; null for operators. @throws RefusedChange not_found */
 export async function findUserById(sql: Sql, id: string) {
   const [row] = await sql<(UserRow & { readonly company_name: string | null })[]>`
-    select u.id, email, company_id, role, u.created_at, oidc_group, c.name as company_name
+    select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, c.name as company_name
     from users u left join companies c on c.id = company_id where u.id = ${id}`;
   return row ?? throwNotFound('user');
 }
@@ -135,6 +139,35 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
   }
 }
 
+/** Notes that a person asks to be erased, or takes it back. @throws RefusedChange not_found */
+export async function setErasureAsked(sql: Sql, id: string, asks: boolean): Promise<void> {
+  const at = asks ? sql`coalesce(erasure_asked_at, now())` : sql`null`;
+  const { count } = await sql`update users set erasure_asked_at = ${at} where id = ${id}`;
+  if (count === 0) throwNotFound('user');
+}
+
+/** An address, and the languages of its reader: the person's own, and that of the company; null: none. */
+export interface Reader {
+  readonly email: string;
+  readonly language: string | null;
+  readonly company_language: string | null;
+}
+
+/** The owners of a company; operators with null. */
+export async function listOwners(sql: Sql, company: string | null): Promise<Reader[]> {
+  return sql<Reader[]>`
+    select email, u.language, c.language as company_language from users u left join companies c on c.id = company_id
+    where ${company === null ? sql`role = 'operator'` : sql`company_id = ${company} and role = 'owner'`} order by email`;
+}
+
+/** A user as the receiver of e-mails. @throws RefusedChange not_found */
+export async function findReader(sql: Sql, id: string): Promise<Reader> {
+  const [row] = await sql<Reader[]>`
+    select email, u.language, c.language as company_language from users u left join companies c on c.id = company_id
+    where u.id = ${id}`;
+  return row ?? throwNotFound('user');
+}
+
 /** @throws RefusedChange not_found; conflict for who has the role by a group */
 export async function setRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
   const { count } = await sql`
@@ -148,12 +181,12 @@ export async function setRole(sql: Sql, company: string, id: string, role: Compa
 export async function listUsers(sql: Sql, company: string | null) {
   type Listed = UserRow & Pick<PersonRow, 'last_sign_in_at'> & { readonly company_name: string | null };
   return sql<Listed[]>`
-    select u.id, email, company_id, role, u.created_at, oidc_group, last_sign_in_at, c.name as company_name
+    select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id
     where true ${matching(sql, { company_id: company })} order by c.name nulls first, company_id, email`;
 }
 
 /** The columns of a UserRow. */
 export function userColumns(sql: Sql) {
-  return sql`id, email, company_id, role, created_at, oidc_group`;
+  return sql`id, email, company_id, role, created_at, oidc_group, second_factor_since, erasure_asked_at`;
 }

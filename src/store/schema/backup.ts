@@ -1,3 +1,4 @@
+import { SchemaRefused } from '../connection/errors.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import { isDistributed } from './distribution.ts';
 import { appliedMigrations, MigrationRefused, ownTables } from './migrate.ts';
@@ -56,7 +57,7 @@ const TRANSIENT = ['sessions', 'changes', 'budget_reservations', 'key_reveals', 
 const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;
 
 /** A database that has nothing to copy, or cannot be copied into one file. */
-export class BackupRefused extends Error {}
+export class BackupRefused extends SchemaRefused {}
 
 export const END_OF_ROWS = '\\.\n';
 /** The form of instants and bytes must not depend on settings of the server. */

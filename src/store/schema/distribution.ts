@@ -1,3 +1,4 @@
+import { SchemaRefused } from '../connection/errors.ts';
 import { NIL_ID } from '../connection/expressions.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 
@@ -24,7 +25,7 @@ export const SPREAD = [
 export const BESIDE: Readonly<Record<string, string>> = { usage_model_days: 'billing_month, day, model_slug, part' };
 
 /** This database cannot be spread over several servers yet. The message says what is missing. */
-export class DistributionRefused extends Error {}
+export class DistributionRefused extends SchemaRefused {}
 
 interface DistributeOptions {
   /** Parts that the companies are divided into; more than there will ever be workers. Fixed once tables are spread. */

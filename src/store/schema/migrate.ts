@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { duration } from '../../domain/text/start-notice.ts';
-import { DatabaseUnavailable } from '../connection/errors.ts';
+import { DatabaseUnavailable, SchemaRefused } from '../connection/errors.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { changeTables } from './distribution.ts';
 import { BASELINE, hasNumbered, type Migration, numberOf, readFormer, readMigrations, SQL_DIRECTORY } from './files.ts';
 
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
-export class MigrationRefused extends Error {}
+export class MigrationRefused extends SchemaRefused {}
 
 interface MigrateOptions {
   readonly billingTimezone: string;

@@ -1,6 +1,7 @@
 import type { Writable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { reasonOf } from '../../log.ts';
+import { SchemaRefused } from '../connection/errors.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import {
   type BackupEnd,
@@ -16,10 +17,10 @@ import { BackupDamaged, type BackupReader } from './backup-reader.ts';
 import { appliedMigrations, isKnownMigration, migrate, ownTables } from './migrate.ts';
 
 /** A backup that cannot be restored here; the message is for the operator. Nothing was changed. */
-export class RestoreRefused extends Error {}
+export class RestoreRefused extends SchemaRefused {}
 
 /** All rows were loaded, but the database could not be brought to this version; the message is for the operator. */
-export class RestoreUnfinished extends Error {}
+export class RestoreUnfinished extends SchemaRefused {}
 
 const FOREVER = Number.POSITIVE_INFINITY;
 /** Tables into which migrations put rows. */

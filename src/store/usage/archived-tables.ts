@@ -37,7 +37,9 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'users',
     what: 'the people who may sign in to the administration pages, and their roles',
-    columns: words('id email company_id role created_at oidc_group last_sign_in_at language'),
+    columns: words(
+      'id email company_id role created_at oidc_group last_sign_in_at language second_factor_since recovery_codes erasure_asked_at',
+    ),
     without: { password_hash: 'a secret: it could be used to guess the password' },
     order: 'email',
   },
@@ -52,6 +54,13 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     what: 'open invitations to the company',
     columns: words('id company_id email role created_at created_by expires_at'),
     without: { digest: 'a secret: it identifies the link' },
+    order: 'created_at, id',
+  },
+  {
+    table: 'alert_receivers',
+    what: 'who is told of budgets by e-mail, and at which percentages',
+    columns: words('id company_id email percents forecast created_at created_by expires_at confirmed_at'),
+    without: { digest: 'a secret: it identifies the link by which an address agrees' },
     order: 'created_at, id',
   },
   {
@@ -210,6 +219,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   usage_monthly: 'sums of the rows in usage_daily.jsonl',
   usage_company_days: 'sums of the rows in usage_daily.jsonl',
   usage_key_months: 'sums of the rows in usage_daily.jsonl',
+  second_factors: 'encrypted secrets of people, and digests of their recovery codes',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };
 

@@ -117,7 +117,22 @@ t.test('assistants, users, people and invitations', async (t) => {
   t.equal((await call('getPerson', { ...at, user: person.id })).role, 'administrator');
   const { data: people } = await call('listPeople', at);
   t.same(people.map(({ role }: { role: string }) => role).sort(), ['administrator', 'owner']);
+  const receiver = await call('createAlertReceiver', at, {
+    email: 'Paul@south.example',
+    percents: [90, 75],
+    forecast: false,
+  });
+  t.match(receiver, { email: 'paul@south.example', percents: [75, 90], is_person: true });
+  await call('changeAlertReceiver', { ...at, receiver: receiver.id }, { forecast: true });
+  const told = { percents: [75, 90], forecast: true };
+  t.match(await call('getAlertReceiver', { ...at, receiver: receiver.id }), told);
+  t.match(await call('listAlertReceivers', at), { data: [told], next_cursor: null });
+  await call('removeAlertReceiver', { ...at, receiver: receiver.id });
   await call('removePerson', { ...at, user: person.id });
+  const paula = { email: 'paula@south.example', role: 'member', company_id: company.id };
+  const leaving = { ...at, user: (await call('createUser', null, paula)).id };
+  t.match(await call('countPersonErasure', leaving), { persons: 1, rows: { users: 1 } });
+  t.match(await call('erasePerson', leaving, { email: paula.email }), { persons: 1, rows: { users: 1 } });
   await call('removeUser', { user: user.id });
 
   const group = await call('createGroup', null, { name: '/south/staff', company_id: company.id, role: 'member' });

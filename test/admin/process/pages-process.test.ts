@@ -159,6 +159,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     adminUrl: null,
     isSecure: false,
     oidc: null,
+    secondFactor: { keys: [], required: null },
     mail: null,
     brand: { name: 'Tollgate', logo: null, style: null, support: null, imprint: null, privacy: null },
   };

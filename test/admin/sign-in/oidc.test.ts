@@ -59,6 +59,23 @@ t.test('a verified address that is known signs in', async (t) => {
   t.notOk(person.cookies.has('tollgate-oidc'), 'the attempt is over');
 });
 
+t.test('the provider is the second factor of who signs in by it; with the password there is another', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const [{ id }] = await office.sql<[{ id: string }]>`
+    update users set second_factor_since = now() where email = ${office.people.owner} returning id`;
+  const person = new Person(office.adminUrl);
+  await through(person);
+  t.equal((await person.get('/account')).status, 200);
+  t.match((await person.get('/account/sessions')).text, 'your organisation');
+  const [session] =
+    await office.sql`select second_factor from sessions where user_id = ${id} order by created_at desc limit 1`;
+  t.equal(session?.second_factor, 'provider');
+  const typed = new Person(office.adminUrl);
+  await typed.signIn(office.people.owner);
+  t.equal((await typed.get('/account')).headers.get('location'), '/sign-in/code?next=%2Faccount');
+  await office.sql`update users set second_factor_since = null where id = ${id}`;
+});
+
 t.test('it leads back to the address that was asked for, and to no other site', async (t) => {
   claims = { email: office.people.owner, email_verified: true };
   const page = `/companies/${office.customer.company}/access?q=a&sort=name`;

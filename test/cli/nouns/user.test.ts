@@ -8,6 +8,7 @@ import { createSession } from '../../../src/store/people/session.ts';
 import { findUser } from '../../../src/store/people/user.ts';
 import { tollgate } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
+import { startMailbox } from '../../support/receiver.ts';
 
 const { db, url } = await testDatabase(t);
 const env = { DATABASE_URL: url };
@@ -112,9 +113,9 @@ t.test('an open invitation is listed, renewed and withdrawn', async (t) => {
 
 t.test('list shows all users, or those of a company', async (t) => {
   const all = await tollgate(['user', 'list'], { env });
-  t.match(all, { code: 0, err: '', out: /^ID +EMAIL +ROLE +COMPANY +LAST SIGN-IN \(UTC\)\n/ });
-  t.match(all.out, /ada@example\.com +operator +all +-\n/);
-  t.match(all.out, /owner@example\.com +owner +Acme +-\n/);
+  t.match(all, { code: 0, err: '', out: /^ID +EMAIL +ROLE +COMPANY +SECOND FACTOR +LAST SIGN-IN \(UTC\)\n/ });
+  t.match(all.out, /ada@example\.com +operator +all +- +-\n/);
+  t.match(all.out, /owner@example\.com +owner +Acme +- +-\n/);
   const { json } = await tollgate(['user', 'list', '--company', company, '--json'], { env });
   const joined = json.filter((row: { invitation_expires_at: unknown }) => row.invitation_expires_at === null);
   t.same(
@@ -127,7 +128,7 @@ t.test('list shows all users, or those of a company', async (t) => {
 t.test('set-password replaces the hash and ends the sessions of the user', async (t) => {
   const id = await db.run(5000, async (sql) => {
     const user = await findUser(sql, 'owner@example.com');
-    await createSession(sql, randomBytes(32), user?.id as string, null);
+    await createSession(sql, { digest: randomBytes(32), userId: user?.id as string });
     return user?.id as string;
   });
   const set = (email: string, stdin: string) =>
@@ -153,6 +154,37 @@ t.test('set-password replaces the hash and ends the sessions of the user', async
     columns: 80,
   });
   t.match(asked, { code: 0, err: 'tollgate: type the password, which is not shown, and press Enter\n' });
+});
+
+t.test('reset-factor takes the second factor away, ends the sessions and tells the person', async (t) => {
+  const email = 'administrator@example.com';
+  const mailbox = await startMailbox(t);
+  const mails = { ...env, SMTP_URL: mailbox.url, ALERT_FROM: 'tollgate@example.com' };
+  const reset = (more: Record<string, string> = mails) =>
+    tollgate(['user', 'reset-factor', '--email', email, '--json'], { env: more });
+  t.match(await reset(), { code: 1, err: /has no second factor/ });
+  const id = await db.run(5000, async (sql) => {
+    const [{ id }] = await sql<[{ id: string }]>`
+      update users set second_factor_since = now(), recovery_codes = 3 where email = ${email} returning id`;
+    await sql`insert into second_factors (user_id, secret) values (${id}, 'x')`;
+    await createSession(sql, { digest: randomBytes(32), userId: id, secondFactor: 'code' });
+    return id;
+  });
+  t.match((await tollgate(['user', 'list'], { env })).out, /administrator@example\.com +administrator +Acme +on +/);
+  t.match(await reset(), { code: 0, err: '', json: { id, email } });
+  t.match(mailbox.mails, [{ to: [email], text: /Your second factor was taken away/ }]);
+  const [left] = await db.run(
+    5000,
+    (sql) => sql`select second_factor_since, recovery_codes,
+        (select count(*)::integer from second_factors) as factors, (select count(*)::integer from sessions where user_id = ${id}) as sessions
+      from users where id = ${id}`,
+  );
+  t.same(left, { second_factor_since: null, recovery_codes: 0, factors: 0, sessions: 0 });
+  const [entry] = await db.run(
+    5000,
+    (sql) => sql`select actor from audit_log where subject_id = ${id} order by id desc limit 1`,
+  );
+  t.equal(entry?.actor, 'cli');
 });
 
 t.test('a password that is typed at a terminal is not shown, and can be corrected', async (t) => {

@@ -7,7 +7,7 @@ import { textsOf, VALUE } from '../../admin/english.ts';
 
 /** Texts that are the same in German: names, and words that German has too. */
 const SAME =
-  /^(Name|Export|API|Status|Code|Parameter|Parameter missing|Playground|Prompt|Support|WebSocket|audio|budget|Budget|Tokens?|openapi\.json|[^\p{L}]*|.*JSON.*)$/u;
+  /^(Name|Browser|Export|API|Status|Code|Parameter|Parameter missing|Playground|Prompt|Support|WebSocket|audio|budget|Budget|Tokens?|openapi\.json|[^\p{L}]*|.*JSON.*)$/u;
 /** Texts of values and signs alone. */
 const SIGNS = ['account.lead', 'chart.inEur', 'mails.subject', 'mails.sentence', 'mails.budget', 'members.link'];
 /** Where a language has words of its own for a value, such as the name of a role. */

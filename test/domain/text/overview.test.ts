@@ -169,7 +169,7 @@ t.test('a change is told in a sentence', async (t) => {
   });
   t.equal(
     describeChange({ ...key, before: { name: 'CI' }, after: { name: 'CI', digest: 'changed' } }).what,
-    'changed key CI of Acme: digest changed',
+    'changed key CI of Acme: secret changed',
   );
   const long = { name: 'x'.repeat(50), a: [], b: 1, c: 2 };
   t.equal(

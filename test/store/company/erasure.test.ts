@@ -76,6 +76,8 @@ async function settle(name: string, domain: string, network: string) {
     await sql`select set_config('tollgate.actor', ${`token ${name} Terraform of Ann`}, true)`;
     await sql`update companies set budget_mode = 'strict' where id = ${id}`;
     await sql`select set_config('tollgate.actor', ${ann}, true)`;
+    await sql`insert into alert_receivers (company_id, email, percents, forecast, created_by) values
+      (${id}, ${bob}, '{50}', true, ${ann}), (${id}, ${`books@${domain}`}, '{50}', true, ${ann})`;
     const [alert] = await sql<
       [{ id: string }]
     >`insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
@@ -143,10 +145,11 @@ t.test('an open company is not erased, and neither is one that is named wrongly'
 t.test('a dry run counts and changes nothing', async (t) => {
   const before = await everything();
   const { persons, rows } = await change((sql) => eraseCompany(sql, acme.company, null));
-  t.equal(persons, 5, 'Ann, Bob, Gus, one whose user was removed, and a token');
+  t.equal(persons, 6, 'Ann, Bob, Gus, one whose user was removed, a receiver of alerts, and a token');
   t.match(rows, {
     users: 3,
     oidc_groups: 1,
+    alert_receivers: 2,
     assistants: 1,
     api_keys: 1,
     companies: 1,
@@ -199,7 +202,7 @@ t.test('erasing a company leaves no trace of its names and addresses', async (t)
   );
   t.match(
     rows.find(({ action }) => action === 'erase'),
-    { subject: 'companies', after: { persons: 5, rows: { users: 3 } } },
+    { subject: 'companies', after: { persons: 6, rows: { users: 3, alert_receivers: 2 } } },
   );
 });
 
@@ -226,6 +229,43 @@ t.test('whoever went to another company is erased from the one that ends, and fr
   t.same(await log(false), others, 'the person is named where the person belongs now');
   const left = traces(await everything(), ['calm']).filter((line) => !line.startsWith('audit_log.'));
   t.same(left, [`users.email: ${bob}`]);
+});
+
+t.test('an owner erases somebody from the own company, and from no other', async (t) => {
+  const { company, bob, key } = await settle('Dune Sand', 'dune.example', '203.0.113.11/32');
+  await change(async (sql) => {
+    await sql`select set_config('tollgate.actor', ${bob}, true)`;
+    await sql`update api_keys set created_by = ${bob}, name = ${`Laptop of ${bob}`} where id = ${key}`;
+    // of a time before this company
+    await sql`insert into api_keys (company_id, name, digest, prefix, scopes, created_by)
+      values (${other.company}, 'Key', sha256('of another bob'), 'svc_bbbb', '{chat}', ${bob})`;
+    await sql`insert into alert_receivers (company_id, email, percents, forecast) values (${other.company}, ${bob}, '{50}', true)`;
+  });
+  const elsewhere = async () =>
+    traces(await everything(), [bob])
+      .filter((line) => !/^(audit_log|users|invitations)/.test(line))
+      .sort();
+  const log = (own: boolean) =>
+    run((sql) => sql`select * from audit_log where (company_id is not distinct from ${company}) = ${own} order by id`);
+  const others = await log(false);
+  t.match(JSON.stringify(others), bob);
+  const before = await ledger();
+  const dry = await change((sql) => erasePerson(sql, bob, true, company));
+  t.same(await change((sql) => erasePerson(sql, bob, false, company)), dry);
+  t.match(dry, { persons: 1, rows: { users: 1, api_keys: 1, alert_receivers: 1 } });
+  t.notMatch(JSON.stringify(await log(true)), bob);
+  t.same(await log(false), others, 'the log of the other company names who was there');
+  const rows = ['alert_receivers.email', 'api_keys.created_by', 'events.actor'].map((column) => `${column}: ${bob}`);
+  t.same(await elsewhere(), rows, 'as its rows do');
+  const [user] = await run((sql) => sql`select from users where email = ${bob}`);
+  t.equal(user, undefined);
+  t.equal(await ledger(), before);
+  await t.rejects(
+    change((sql) => erasePerson(sql, bob, false, company)),
+    { message: /is stored nowhere/ },
+  );
+  t.ok((await change((sql) => erasePerson(sql, bob, false))).rows.api_keys, 'an operator erases everywhere');
+  t.same(traces(await everything(), [bob]), []);
 });
 
 t.test('a second time finds nothing', async (t) => {

@@ -14,6 +14,7 @@ const REFUSED =
 const ON_COORDINATOR = [
   'admin_tokens',
   'alert_lease',
+  'alert_receivers',
   'api_keys',
   'api_usage_set_aside',
   'assistants',
@@ -38,8 +39,10 @@ const ON_COORDINATOR = [
   'models',
   'oidc_groups',
   'personal_data',
+  'request_totals',
   'schema_migrations',
   'seal_checkpoints',
+  'second_factors',
   'sessions',
   'settings',
   'statement_rows',

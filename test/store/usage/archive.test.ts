@@ -43,6 +43,10 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
   );
   await run(
     (sql) =>
+      sql`insert into alert_receivers (company_id, email, percents, forecast) values (${id}, ${`books@${mark}.example`}, '{50}', true)`,
+  );
+  await run(
+    (sql) =>
       sql`insert into admin_tokens (company_id, name, digest, access) values (${id}, ${`${name} token`}, ${randomBytes(32)}, 'read')`,
   );
   // all that a line of JSON could stumble over

@@ -1,0 +1,213 @@
+import { CONFIRM_PATH, STANDARD_PERCENTS } from '../../domain/event.ts';
+import { readEmail, readPercents } from '../../domain/field.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { confirmationMail } from '../../domain/text/alert.ts';
+import { instantText } from '../../domain/text/invitation.ts';
+import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS } from '../../operations/people/alert.ts';
+import { findCompany } from '../../store/company/company.ts';
+import {
+  type AlertChoice,
+  type AlertReceiverRow,
+  CONFIRM_DAYS,
+  findReceiver,
+  listReceivers,
+  removeReceiver,
+} from '../../store/people/alert-receiver.ts';
+import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
+import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyHeading, confirmation, muted, page, table } from '../page/layout.ts';
+import { countInvitation } from './invite.ts';
+import { sendMail, wordsFor } from './mail.ts';
+
+const BASE = '/companies/:company/alerts';
+const ONE = `${BASE}/:receiver`;
+const WRITE = { action: 'alert.write' } as const;
+
+/** Who of a company is told of its budgets by e-mail, and at which percentages. */
+export const alertRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action: 'alert.read', handle: listPage },
+  { method: 'POST', path: BASE, ...WRITE, permits: 'mails', handle: add, page: listPage },
+  { method: 'GET', path: ONE, ...WRITE, handle: editPage },
+  { method: 'POST', path: ONE, ...WRITE, handle: save, page: editPage },
+  { method: 'POST', path: `${ONE}/ask`, ...WRITE, permits: 'mails', handle: again, page: listPage },
+  { method: 'GET', path: `${ONE}/remove`, ...WRITE, handle: removePage },
+  { method: 'POST', path: `${ONE}/remove`, ...WRITE, handle: remove },
+];
+
+const STANDARD: AlertChoice = { percents: STANDARD_PERCENTS, forecast: true };
+
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'company');
+  const { company, receivers } = await read(c, async (sql) => ({
+    company: await findCompany(sql, id),
+    receivers: await listReceivers(sql, id),
+  }));
+  const { alerts: words, settings } = c.var.format.words;
+  const base = `/companies/${id}/alerts`;
+  const team = receivers.find(({ email }) => email === null);
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+<p class="lead">${words.lead}</p>
+${c.var.services.mail === null ? html`<p class="notice warn-notice">${words.noMail}</p>` : ''}
+${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
+${receiverTable(c, base, team === undefined ? [null, ...receivers] : receivers)}
+${mayNow(c, 'alert.write') ? addForm(c, form, base, team === undefined) : ''}
+<p><a href="/companies/${id}/settings">${settings.title}</a></p>`;
+  return page(c, words.of(company.name), body);
+}
+
+/** @param rows null: owners and administrators, for whom there is no line */
+function receiverTable(c: PageContext, base: string, rows: readonly (AlertReceiverRow | null)[]): Html {
+  const { alerts: words, frame } = c.var.format.words;
+  const mayWrite = mayNow(c, 'alert.write');
+  return table(words.caption, rows, {
+    cells: {
+      [words.receiver]: (row) =>
+        row === null || row.email === null ? html`${words.team}<br>${muted(words.withoutLine)}` : row.email,
+      [words.toldAt]: (row) => toldText(words, row ?? STANDARD),
+      [words.state]: (row) => stateOf(c, row),
+      [frame.actions]: (row) =>
+        !mayWrite || row === null
+          ? muted(row === null ? words.addLine : frame.none)
+          : html`<span class="row-actions"><a class="button quiet" href="${base}/${row.id}">${words.change}<span class="sr">${words.changeOf(row.email ?? words.team)}</span></a>
+${isWaiting(row) ? askButton(c, base, row) : ''}<a class="button danger" href="${base}/${row.id}/remove">${words.remove}<span class="sr"> ${row.email ?? words.teamLine}</span></a></span>`,
+    },
+  });
+}
+
+function askButton(c: PageContext, base: string, { id, email }: AlertReceiverRow): Html {
+  const { alerts: words } = c.var.format.words;
+  return html`<form method="post" action="${base}/${id}/ask" class="inline">${csrfInput(c)}<button class="quiet">${words.askAgain}<span class="sr">${words.to(email ?? '')}</span></button></form>`;
+}
+
+/** An address outside the company that has not agreed. */
+function isWaiting({ is_person, confirmed_at }: AlertReceiverRow): boolean {
+  return !is_person && confirmed_at === null;
+}
+
+function stateOf(c: PageContext, row: AlertReceiverRow | null): Html | string {
+  const { format, services } = c.var;
+  const { alerts: words } = format.words;
+  if (row === null || row.is_person) return words.ofCompany;
+  if (row.confirmed_at !== null) return html`${words.agreed(format.instant(row.confirmed_at))}`;
+  const waiting = badge('warn', words.notAgreed);
+  if (row.expires_at === null) return waiting;
+  return row.expires_at.getTime() > services.clock()
+    ? html`${waiting}<br>${muted(html`${words.linkUntil(format.instant(row.expires_at))}`)}`
+    : html`${waiting}<br>${muted(words.linkEnded)}`;
+}
+
+function toldText(words: Words['alerts'], { percents, forecast }: AlertChoice): string {
+  return words.told({ percents: percents.map(String), forecast });
+}
+
+function choiceFields(state: FormState, words: Words['alerts'], { percents, forecast }: AlertChoice): Html {
+  return html`${field(state, { name: 'percents', label: words.percents, value: percents.join(', '), hint: words.percentsHint })}
+${checkbox(state, { name: 'forecast', label: words.forecast, hint: words.forecastHint, checked: forecast })}`;
+}
+
+function addForm(c: PageContext, form: Form, base: string, isTeamFree: boolean): Html {
+  const { alerts: words } = c.var.format.words;
+  const canAsk = c.var.services.mail !== null && c.var.services.adminUrl !== null;
+  const hints = [...(isTeamFree ? [words.emailForTeam] : []), canAsk ? words.emailAsked(CONFIRM_DAYS) : words.emailOwn];
+  return createCard(c, form, {
+    path: base,
+    title: words.add,
+    button: words.addButton,
+    isFirst: false,
+    fields: (state) => html`${field(state, { name: 'email', label: words.email, type: 'email', hint: hints.join(' ') })}
+${choiceFields(state, words, STANDARD)}
+<p class="hint">${words.most(MOST_RECEIVERS)}</p>`,
+  });
+}
+
+function readChoice(form: Form): AlertChoice {
+  return { percents: form.optional('percents', readPercents) ?? [], forecast: form.checked('forecast') };
+}
+
+async function add(c: PageContext, form: Form): Promise<Response> {
+  const company = param(c, 'company');
+  const { services, session } = c.var;
+  const email = form.optional('email', readEmail);
+  const choice = readChoice(form);
+  form.check();
+  if (email !== null) countInvitation(c, form, company);
+  const canAsk = services.mail !== null && services.adminUrl !== null;
+  const { receiver, token } = await change(c, (sql) =>
+    addReceiver(sql, company, { ...choice, email }, session.user.email, canAsk),
+  );
+  return asked(c, receiver, token, 'receiver-added');
+}
+
+/** Sends the link to an address outside the company, and leads back to the list. */
+async function asked(
+  c: PageContext,
+  receiver: AlertReceiverRow,
+  token: string | null,
+  done: string,
+): Promise<Response> {
+  const base = `/companies/${receiver.company_id}/alerts`;
+  if (token === null) return c.redirect(`${base}?done=${done}`, 303);
+  const { adminUrl, brand, calendar, clock } = c.var.services;
+  const { name: company, language } = await read(c, (sql) => findCompany(sql, receiver.company_id));
+  const words = wordsFor({ language: null, company_language: language }); // of the reader nobody knows more
+  const link = new URL(CONFIRM_PATH + token, adminUrl as string).href;
+  const until = instantText(new Date(clock() + CONFIRM_DAYS * 86_400_000), calendar.timeZone, words);
+  const { user } = c.var.session;
+  const by = user.role === 'operator' ? null : user.email;
+  const message = confirmationMail({ company, by, link, until }, words, brand);
+  const sent = await sendMail(
+    c,
+    receiver.email as string,
+    message,
+    'the question whether somebody wants budget alerts',
+  );
+  return c.redirect(`${base}?done=${sent ? 'receiver-asked' : 'receiver-unsent'}`, 303);
+}
+
+async function again(c: PageContext, form: Form): Promise<Response> {
+  const company = param(c, 'company');
+  countInvitation(c, form, company);
+  const { receiver, token } = await change(c, (sql) => askAgain(sql, company, param(c, 'receiver')));
+  return asked(c, receiver, token, 'receiver-asked');
+}
+
+async function editPage(c: PageContext, form: Form): Promise<Response> {
+  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, id, param(c, 'receiver')));
+  const { alerts: words, form: formWords } = c.var.format.words;
+  const base = `/companies/${company.id}/alerts`;
+  const path = `${base}/${receiver.id}`;
+  const state = formState(form, path);
+  const title = words.toldOf(receiver.email);
+  const body = html`${companyHeading(c, company)}<h1>${title}</h1>
+<section class="card">${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${choiceFields(state, words, receiver)}
+<div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${formWords.cancel}</a></div></form></section>`;
+  return page(c, title, body);
+}
+
+async function save(c: PageContext, form: Form): Promise<Response> {
+  const company = param(c, 'company');
+  const choice = readChoice(form);
+  form.check();
+  await change(c, (sql) => changeReceiver(sql, company, param(c, 'receiver'), choice));
+  return c.redirect(`/companies/${company}/alerts?done=saved`, 303);
+}
+
+async function removePage(c: PageContext): Promise<Response> {
+  const [company, receiver] = await readOfCompany(c, (sql, id) => findReceiver(sql, id, param(c, 'receiver')));
+  const { alerts: words } = c.var.format.words;
+  const base = `/companies/${company.id}/alerts`;
+  const name = receiver.email ?? words.teamLine;
+  const text = receiver.is_person ? words.removePerson : words.removeOutsider(receiver.email as string);
+  const body = html`${companyHeading(c, company)}<h1>${words.removeHeading(name)}</h1>
+${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: words.remove, back: base, text: html`<p>${text}</p>` })}`;
+  return page(c, words.removeTitle(name), body);
+}
+
+async function remove(c: PageContext): Promise<Response> {
+  const company = param(c, 'company');
+  await removal(c, (sql) => removeReceiver(sql, company, param(c, 'receiver')));
+  return c.redirect(`/companies/${company}/alerts?done=removed`, 303);
+}

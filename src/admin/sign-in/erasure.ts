@@ -1,0 +1,66 @@
+import { erasureAskedMail } from '../../domain/text/person-mail.ts';
+import { askErasure } from '../../operations/people/erasure.ts';
+import { findUserById, listOwners } from '../../store/people/user.ts';
+import { sendMail, wordsFor } from '../company/mail.ts';
+import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
+import { csrfInput, formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { html } from '../page/html.ts';
+import { page } from '../page/layout.ts';
+
+const PATH = '/account/erasure';
+const USE = { action: 'account.use' } as const;
+
+/** A person asks to be erased. Those who decide are told, and do it on their pages. */
+export const erasureRoutes: readonly Route[] = [
+  { method: 'GET', path: PATH, ...USE, handle: askPage },
+  { method: 'POST', path: PATH, ...USE, permits: 'mails', handle: ask, page: askPage },
+  { method: 'POST', path: `${PATH}/withdraw`, ...USE, handle: withdraw },
+];
+
+async function askPage(c: PageContext, form: Form): Promise<Response> {
+  const { format, session } = c.var;
+  const { account, erasure: words } = format.words;
+  const { user } = session;
+  const { erasure_asked_at: asked } = await read(c, (sql) => findUserById(sql, user.user_id));
+  const state = formState(form, PATH);
+  const body = html`<h1>${words.title}</h1>${state.summary}
+<section class="card"><p>${words.decides(user.company_name)}</p>
+<h2>${words.goes}</h2><ul>
+<li>${words.yourAccount}</li>
+<li>${words.yourAddress}</li></ul>
+<h2>${words.stays}</h2><ul>
+<li>${words.ledger}</li>
+<li>${words.yourThings}</li>
+<li>${words.yourName}</li></ul>
+${
+  asked === null
+    ? html`<form method="post" action="${PATH}" class="actions">${csrfInput(c)}<button class="danger">${words.ask}</button> <a class="button quiet" href="/account">${words.keep}</a></form>`
+    : html`<p class="notice warn-notice" role="status">${words.asked(format.instant(asked))}</p>
+<form method="post" action="${PATH}/withdraw" class="actions">${csrfInput(c)}<button>${words.withdraw}</button></form>`
+}</section>
+<p><a href="/account">${account.title}</a></p>`;
+  return page(c, words.title, body);
+}
+
+async function ask(c: PageContext): Promise<Response> {
+  const { user_id, email, company_id, company_name: company } = c.var.session.user;
+  const deciding = await change(c, async (sql) => {
+    await askErasure(sql, user_id, company_id, true);
+    return listOwners(sql, company_id);
+  });
+  const { adminUrl, brand } = c.var.services;
+  const where = company_id === null ? '/users' : `/companies/${company_id}/people/${user_id}/erase`;
+  const asked = { person: email, company, page: adminUrl === null ? null : new URL(where, adminUrl).href };
+  for (const reader of deciding.filter((each) => each.email !== email)) {
+    const message = erasureAskedMail(asked, wordsFor(reader), brand);
+    void sendMail(c, reader.email, message, 'that somebody asks to be erased');
+  }
+  return c.redirect(`${PATH}?done=erasure-asked`, 303);
+}
+
+async function withdraw(c: PageContext): Promise<Response> {
+  const { user_id, company_id } = c.var.session.user;
+  await change(c, (sql) => askErasure(sql, user_id, company_id, false));
+  return c.redirect(`${PATH}?done=erasure-withdrawn`, 303);
+}

@@ -1,0 +1,206 @@
+import { renderSVG } from 'uqr';
+import {
+  beginSetup,
+  cancelSetup,
+  confirmSetup,
+  mustHaveFactor,
+  pendingSetup,
+  renewRecoveryCodes,
+  type Setup,
+  turnOff,
+} from '../../operations/people/second-factor.ts';
+import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
+import { countRecoveryCodes } from '../../store/people/second-factor.ts';
+import { tellOfFactor } from '../company/mail.ts';
+import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
+import { csrfInput, type FormState, field, formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { type Html, html, raw } from '../page/html.ts';
+import { copyable, page } from '../page/layout.ts';
+import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { checkPassword } from './account.ts';
+import { checkCode, codeField, codeFields } from './code.ts';
+
+const PATH = '/account/second-factor';
+/** For who has to set one up before anything else, too. */
+const OPEN = { action: 'account.use', lacking: ['setup'] } as const;
+
+/** The own second factor: setting it up, recovery codes, another app, turning it off. */
+export const secondFactorRoutes: readonly Route[] = [
+  { method: 'GET', path: PATH, ...OPEN, handle: factorPage },
+  { method: 'POST', path: PATH, ...OPEN, handle: begin, page: factorPage },
+  { method: 'POST', path: `${PATH}/confirm`, ...OPEN, handle: confirm, page: factorPage },
+  { method: 'POST', path: `${PATH}/cancel`, ...OPEN, handle: cancel },
+  { method: 'POST', path: `${PATH}/codes`, action: 'account.use', handle: renew, page: factorPage },
+  { method: 'POST', path: `${PATH}/off`, action: 'account.use', handle: off, page: factorPage },
+  { method: 'GET', path: `${PATH}/shown`, action: 'account.use', handle: shownPage },
+];
+
+async function factorPage(c: PageContext, form: Form): Promise<Response> {
+  const { format, services, session } = c.var;
+  const { account, secondFactor: words } = format.words;
+  const { user } = session;
+  const [setup, left] = await read(c, async (sql) => [
+    await pendingSetup(sql, user, services.secondFactor, services.brand.name),
+    await countRecoveryCodes(sql, user.user_id),
+  ]);
+  const { second_factor_since: since } = user;
+  const isRequired = mustHaveFactor(user.role, services.secondFactor);
+  const body = html`<h1>${words.title}</h1>
+${isRequired && since === null ? html`<p class="notice warn-notice">${words.mustSetUp}</p>` : ''}
+<p class="lead">${words.lead}${since === null ? '' : words.since(format.instant(since))}</p>
+${setup !== null ? setupCard(c, form, setup) : since !== null ? onCards(c, form, isRequired, left) : offCard(c, form)}
+<p><a href="/account">${account.title}</a></p>`;
+  return page(c, words.title, body);
+}
+
+function offCard(c: PageContext, form: Form): Html {
+  const { secondFactor, oidc } = c.var.services;
+  const words = c.var.format.words.secondFactor;
+  const state = formState(form, PATH);
+  if (secondFactor.keys.length === 0) return html`<p class="empty">${words.noKey}</p>`;
+  if (!c.var.session.user.has_password) return html`<p class="empty">${words.organisation}</p>`;
+  return html`<section class="card"><h2>${words.setUp}</h2>${state.summary}
+<p>${words.apps}</p>
+<form method="post" action="${PATH}" class="stack">${csrfInput(c)}
+${passwordField(c, state)}
+<div class="actions"><button class="primary">${words.begin}</button></div></form>
+${oidc === null ? '' : html`<p class="hint">${words.organisationToo}</p>`}</section>`;
+}
+
+function passwordField(c: PageContext, state: FormState): Html {
+  return field(state, {
+    name: 'current',
+    label: c.var.format.words.secondFactor.password,
+    type: 'password',
+    required: true,
+    autocomplete: 'current-password',
+  });
+}
+
+function setupCard(c: PageContext, form: Form, { secret, uri }: Setup): Html {
+  const words = c.var.format.words.secondFactor;
+  const state = formState(form, `${PATH}/confirm`);
+  const picture = renderSVG(uri, { border: 4, pixelSize: 4 }).replace(
+    '<svg',
+    `<svg role="img" aria-label="${words.qr}"`,
+  );
+  return html`<section class="card"><h2>${words.scan}</h2>
+<div class="qr">${raw(picture)}</div>
+<details><summary>${words.cannotScan}</summary>
+<p>${words.typeKey}</p>
+${copyable(c, 'secret', words.key, secret.replaceAll(/.{4}(?=.)/g, '$& '))}</details></section>
+<section class="card"><h2>${words.typeCode}</h2>${state.summary}
+<form method="post" action="${PATH}/confirm" class="stack">${csrfInput(c)}
+${codeField(state, words, true)}
+<div class="actions"><button class="primary">${words.turnOn}</button></div></form>
+<form method="post" action="${PATH}/cancel" class="actions">${csrfInput(c)}<button class="quiet">${words.stop}</button></form></section>`;
+}
+
+function onCards(c: PageContext, form: Form, isRequired: boolean, left: number): Html {
+  const words = c.var.format.words.secondFactor;
+  const codes = formState(form, `${PATH}/codes`);
+  const move = formState(form, PATH);
+  const turnedOff = formState(form, `${PATH}/off`);
+  return html`<section class="card"><h2>${words.codes}</h2>${codes.summary}
+<p>${words.codesText(left)}</p>
+${openIf(
+  codes,
+  words.newCodes,
+  html`<form method="post" action="${PATH}/codes" class="stack">${csrfInput(c)}${codeFields(codes, words)}
+<div class="actions"><button class="primary">${words.makeCodes}</button></div></form>`,
+)}</section>
+<section class="card"><h2>${words.other}</h2>${move.summary}
+<p>${words.otherText}</p>
+${openIf(
+  move,
+  words.move,
+  html`<form method="post" action="${PATH}" class="stack">${csrfInput(c)}${passwordField(c, move)}${codeFields(move, words)}
+<div class="actions"><button class="primary">${words.goOn}</button></div></form>`,
+)}</section>
+${
+  isRequired
+    ? html`<p class="empty">${words.required}</p>`
+    : html`<section class="card"><h2>${words.off}</h2>${turnedOff.summary}
+<p>${words.offHint}</p>
+${openIf(
+  turnedOff,
+  words.turnOff,
+  html`<form method="post" action="${PATH}/off" class="stack">${csrfInput(c)}${codeFields(turnedOff, words)}
+<div class="actions"><button class="danger">${words.offButton}</button></div></form>`,
+)}</section>`
+}`;
+}
+
+/** Three forms that ask for a code are folded, and the one that was sent is open. */
+function openIf(state: FormState, title: string, form: Html): Html {
+  return html`<details${state.isSent ? raw(' open') : ''}><summary>${title}</summary>${form}</details>`;
+}
+
+async function begin(c: PageContext, form: Form): Promise<Response> {
+  const { user } = c.var.session;
+  await checkPassword(c, form);
+  if (user.second_factor_since !== null) await checkCode(c, form);
+  await change(c, (sql) => beginSetup(sql, user, c.var.services.secondFactor));
+  return c.redirect(PATH, 303);
+}
+
+async function cancel(c: PageContext): Promise<Response> {
+  await change(c, (sql) => cancelSetup(sql, c.var.session.user));
+  return c.redirect(PATH, 303);
+}
+
+async function confirm(c: PageContext, form: Form): Promise<Response> {
+  const { services, session } = c.var;
+  const { user } = session;
+  const code = form.required('sign-in.code', (text) => text);
+  form.check();
+  const codes = await change(c, (sql) => confirmSetup(sql, user, code, services.secondFactor, services.clock()));
+  if (codes === null) form.refuse('sign-in.code', form.words.secondFactor.clock);
+  form.check();
+  tellOfFactor(c, user, { kind: 'on' });
+  return showCodes(c, codes as readonly string[]);
+}
+
+async function renew(c: PageContext, form: Form): Promise<Response> {
+  const { user } = c.var.session;
+  await checkCode(c, form);
+  const codes = await change(c, (sql) => renewRecoveryCodes(sql, user));
+  tellOfFactor(c, user, { kind: 'codes' });
+  return showCodes(c, codes);
+}
+
+/** Redirects to the only page that shows recovery codes. Under a new token: the session has given a code. */
+async function showCodes(c: PageContext, codes: readonly string[]): Promise<Response> {
+  const { services, session } = c.var;
+  const raised = await services.sessions.raise(c, session);
+  if (raised === null) return c.redirect('/sign-in?done=ended', 303);
+  c.set('session', raised);
+  return redirectToSecret(c, `${PATH}/shown`, codes.join('\n'), new Date(services.clock()));
+}
+
+async function off(c: PageContext, form: Form): Promise<Response> {
+  const { services, session } = c.var;
+  await checkCode(c, form);
+  await change(c, (sql) => turnOff(sql, session.user, services.secondFactor));
+  tellOfFactor(c, session.user, { kind: 'off' });
+  return c.redirect(`${PATH}?done=factor-off`, 303);
+}
+
+async function shownPage(c: PageContext): Promise<Response> {
+  const words = c.var.format.words.secondFactor;
+  const codes = secretOf(c);
+  if (codes === null) {
+    c.status(410);
+    const body = html`<h1>${words.gone}</h1>
+<section class="card"><p>${words.goneText(REVEAL_SECONDS)}</p></section>
+<p><a class="button primary" href="${PATH}">${words.toFactor}</a></p>`;
+    return page(c, words.gone, body);
+  }
+  const body = html`<h1>${words.isOn}</h1>
+<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.reload(REVEAL_SECONDS)}</div>
+<section class="card reveal"><p>${words.keepThem}</p>
+${copyable(c, 'codes', words.codes, codes)}</section>
+<p><a class="button primary" href="${PATH}">${words.kept}</a></p>`;
+  return page(c, words.codes, body);
+}

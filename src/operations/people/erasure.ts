@@ -1,0 +1,62 @@
+import { refusal } from '../../domain/input/refusal.ts';
+import { throwConflict } from '../../domain/text/refused-change.ts';
+import type { Role } from '../../domain/user.ts';
+import { type Erased, erasePerson } from '../../store/company/erasure.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { leaveCompany } from '../../store/connection/tenant-role.ts';
+import { findPerson, keepAnOwner, setErasureAsked } from '../../store/people/user.ts';
+import { type Call, get, type Operation, post } from '../operation.ts';
+import * as schema from '../schemas.ts';
+
+/** The erasure of one of the people of a company. That of all of them, once it is closed, is in company-end.ts. */
+
+export const erasureOperations: readonly Operation[] = [
+  get('countPersonErasure', '/companies/{company}/people/{user}/erasure', {
+    summary: 'What an erasure of one of the people of a company would reach; nothing is changed',
+    action: 'people.write',
+    answer: schema.erased,
+    isLong: true,
+    run: (sql, call) => erasePersonOf(sql, call, null),
+  }),
+  post<{ readonly email: string }>('erasePerson', '/companies/{company}/people/{user}/erase', {
+    summary:
+      "Erase one of the people of a company: a pseudonym takes the place of the address, and the account goes. The ledger stays. A company's token erases within the company, and leaves it an owner; an operator's erases everywhere. This cannot be undone",
+    action: 'people.write',
+    body: schema.object({ email: { ...schema.email, description: 'the address of the person, as a confirmation' } }),
+    answer: schema.erased,
+    isLong: true,
+    run: (sql, call) => erasePersonOf(sql, call, call.body.email),
+  }),
+];
+
+/**
+ * Erases one of the people of a company: by its owners within the company, by operators everywhere.
+ * @param email the address of the person, as a confirmation; null: only counts, and changes nothing
+ * @throws RefusedChange not_found; conflict for the last owner, and for another address
+ */
+export async function erasePersonOf(
+  sql: Sql,
+  call: { readonly role: Role; readonly params: Call['params'] },
+  email: string | null,
+): Promise<Erased> {
+  const company = call.params.company as string;
+  const person = await findPerson(sql, company, call.params.user as string);
+  if (email !== null && email.trim().toLowerCase() !== person.email) {
+    throwConflict('user', refusal('eraseOther', { email: person.email }));
+  }
+  const isOperator = call.role === 'operator';
+  if (email !== null && !isOperator) await keepAnOwner(sql, company, person.id);
+  await leaveCompany(sql); // the tenant role may erase nothing
+  return erasePerson(sql, person.email, email === null, isOperator ? null : company);
+}
+
+/**
+ * A person asks to be erased, or takes that back. Nothing is erased by it: the company decides, whose log of changes
+ * would otherwise lose who changed something by that person's own hand.
+ * @param company of the person; null: an operator
+ * @throws RefusedChange conflict for the last owner, and the last operator
+ */
+export async function askErasure(sql: Sql, id: string, company: string | null, asks: boolean): Promise<void> {
+  if (asks) await keepAnOwner(sql, company, id);
+  await setErasureAsked(sql, id, asks);
+}
