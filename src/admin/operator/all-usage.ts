@@ -42,12 +42,14 @@ export const allUsageRoutes: readonly Route[] = [
 ];
 
 const MOST_COMPANIES = 50;
+/** Whose requests are drawn: three more pictures of longer times would make the page too large. */
+const MOST_DAYS = 31;
 
 async function usagePage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const query = readUsageQuery(c);
   const { range } = query;
-  const isDrawn = intervalOf(range) !== 'month'; // requests are drawn by the day
+  const isDrawn = daysIn(range) <= MOST_DAYS;
   const [usage, days] = await Promise.all([
     read(c, (sql) => readAllUsage(sql, range, MOST_COMPANIES)),
     isDrawn ? read(c, (sql) => readRequestDays(sql, range)) : [],
@@ -62,7 +64,7 @@ ${figureCard('Requests', format.count(usage.requests), 'calls with usage in the 
 ${figureCard('Tokens', format.count(usage.prompt_tokens + usage.completion_tokens), tokens)}</div>
 ${usage.requests === 0 ? emptyText(`No API calls ${when}.`) : html`${costCard(usage, query, format)}${modelsTable(usage, format)}${companiesTable(usage, query, format)}`}
 ${requestsSection(days, range, isDrawn, format)}
-<p class="muted foot">Figures are exact sums of the ledger, with the exact amount as a tooltip. Requests are those of the hours that begin on these days; up to 62 days at once.</p>`;
+<p class="muted foot">Figures are exact sums of the ledger, with the exact amount as a tooltip. Requests are those of the hours that begin on these days; up to ${MOST_DAYS} days at once.</p>`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, 'Usage of all companies', body);
 }
@@ -153,7 +155,7 @@ function requestsSection(days: readonly RequestDay[], range: DayRange, isDrawn: 
   const requests = sum('requests');
   const title = 'Requests';
   if (requests === 0) {
-    const why = isDrawn ? 'No requests of these days are known.' : 'Requests are shown for up to 62 days.';
+    const why = isDrawn ? 'No requests of these days are known.' : `Requests are shown for up to ${MOST_DAYS} days.`;
     return html`<section id="requests"><h2>${title}</h2>${emptyText(why)}</section>`;
   }
   const reasons = new Map<string, number>();

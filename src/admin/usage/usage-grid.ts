@@ -1,5 +1,6 @@
 import { FieldError, oneOf } from '../../domain/field.ts';
 import { fieldText } from '../../domain/language/refusal-text.ts';
+import { type DayRange, daysIn } from '../../domain/text/day-range.ts';
 import { endpointText } from '../../domain/text/endpoint.ts';
 import {
   COMPANY_GROUPS,
@@ -26,8 +27,8 @@ export const usageGridRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: gridPage },
 ];
 
-/** Columns beside each other on a page; more are one. */
-const MOST = { rows: 50, columns: 12 };
+/** Lines and columns of a page; more are one. A column for each day leaves room for fewer lines. */
+const MOST = { rows: 50, columns: 12, cells: 800 };
 
 async function gridPage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
@@ -52,7 +53,7 @@ export function readGridQuery(
     columns: columns ?? (rows === fallback.columns ? fallback.rows : fallback.columns),
     metric: metric ?? 'cost_eur',
     range,
-    most: MOST,
+    most: mostOf(range, columns ?? fallback.columns),
   };
   try {
     checkGroups(query);
@@ -62,6 +63,11 @@ export function readGridQuery(
     return { ...query, ...fallback };
   }
   return query;
+}
+
+function mostOf(range: DayRange, columns: Group): TableQuery['most'] {
+  const count = columns === 'day' ? daysIn(range) : MOST.columns;
+  return { rows: Math.max(10, Math.min(MOST.rows, Math.floor(MOST.cells / count))), columns: MOST.columns };
 }
 
 interface Shown {

@@ -1,6 +1,7 @@
-import { type DayRange, intervalOf, monthsIn } from '../../domain/text/day-range.ts';
+import { type DayRange, intervalOf, type MonthDays, monthsIn, wholeMonth } from '../../domain/text/day-range.ts';
 import type { ExplainedChange } from '../../domain/text/usage-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
+import { TODAY } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { costColumns } from '../statement/key-days.ts';
 import {
@@ -9,7 +10,6 @@ import {
   explained,
   type ModelChange,
   type Movers,
-  moved,
   moversJson,
   sumsOf,
   type TimeCost,
@@ -42,20 +42,21 @@ export interface AllUsage extends UsageSums {
  */
 export async function readAllUsage(sql: Sql, range: DayRange, most: number): Promise<AllUsage> {
   const at = intervalOf(range) === 'month' ? sql`billing_month` : sql`day`;
+  const costs = companyCosts(sql, await upToNow(sql, range));
   const [row] = await sql<[{ usage: AllUsage }]>`
     with cells as materialized (
       select at, model_slug, ${sumsOf(sql)} from (${modelRows(sql, range, at)}) r group by 1, 2
     ),
-    costs as materialized (${companyCosts(sql, range)}),
-    ranked as (select *, row_number() over (order by cost desc, company_id) as place from costs order by place limit ${most})
+    costs as materialized (${costs}),
+    dearest as (select * from costs order by cost desc, company_id limit ${most})
     select jsonb_build_object(
       'requests', coalesce(sum(requests), 0), 'prompt_tokens', coalesce(sum(prompt_tokens), 0),
       'completion_tokens', coalesce(sum(completion_tokens), 0), 'cost_eur', trim_scale(coalesce(sum(cost_eur), 0))::text,
       'by_model', (select coalesce(jsonb_agg(m order by cost desc, model), '[]') from (
         select model_slug as model, sum(cost_eur) as cost, ${textSums(sql)} from cells group by 1) m),
       'by_company', jsonb_build_object('count', (select count(*) from costs), 'lines', (
-        select coalesce(jsonb_agg(jsonb_build_object('id', company_id, 'name', name, 'cost_eur', trim_scale(cost)::text) order by place), '[]')
-        from ranked left join companies c on c.id = company_id)),
+        select coalesce(jsonb_agg(jsonb_build_object('id', company_id, 'name', name, 'cost_eur', trim_scale(cost)::text) order by cost desc, company_id), '[]')
+        from dearest left join companies c on c.id = company_id)),
       'by_time', (select coalesce(jsonb_agg(jsonb_build_object('at', to_char(at, 'YYYY-MM-DD'), 'model', model_slug,
         'cost_eur', trim_scale(cost_eur)::text) order by at, model_slug), '[]') from cells)) as usage
     from cells`;
@@ -75,13 +76,35 @@ function modelRows(sql: Sql, range: DayRange, at = sql`day`, model: string | nul
 /** `company_id` and `cost` of each company with calls: of whole months its row of the month, of parts those of its keys. */
 export function companyCosts(sql: Sql, range: DayRange) {
   const { whole, parts } = monthsIn(range);
-  const rows = parts.reduce((before, part) => {
-    const columns = costColumns(part);
-    const cost = sql.unsafe(columns.map((name) => `coalesce(${name}, 0)`).join(' + '));
-    return sql`${before} union all select company_id, ${cost} from usage_key_months
-        where billing_month = ${part.month}::date and coalesce(${sql.unsafe(columns.join())}) is not null`;
-  }, sql`select company_id, api_cost_eur as cost from monthly_spend where billing_month = any(${whole}::date[]) and requests > 0`);
+  const rows = parts.reduce(
+    (before, part) => sql`${before} union all select company_id, ${costOf(sql, part)} from usage_key_months
+      where billing_month = ${part.month}::date and ${hasCalls(sql, [part])}`,
+    sql`select company_id, api_cost_eur as cost from monthly_spend where billing_month = any(${whole}::date[]) and requests > 0`,
+  );
   return sql`select company_id, sum(cost) as cost from (${rows}) r group by 1`;
+}
+
+/** What a row of `usage_key_months` cost in some days of its month; 0 where there are none. */
+function costOf(sql: Sql, days: MonthDays | undefined) {
+  if (days === undefined) return sql`0`;
+  return sql.unsafe(
+    costColumns(days)
+      .map((name) => `coalesce(${name}, 0)`)
+      .join(' + '),
+  );
+}
+
+function hasCalls(sql: Sql, days: readonly MonthDays[]) {
+  return sql`coalesce(${sql.unsafe([...new Set(days.flatMap(costColumns))].join())}) is not null`;
+}
+
+/**
+ * A range that ends today as one that ends with the month: no calls are of days to come, and the sums of a whole month are
+ * found sooner than those of its days.
+ */
+export async function upToNow(sql: Sql, range: DayRange): Promise<DayRange> {
+  const [row] = await sql<[{ today: string }]>`select to_char(${sql.unsafe(TODAY)}, 'YYYY-MM-DD') as today`;
+  return range.to === row.today ? { from: range.from, to: wholeMonth(range.to).to } : range;
 }
 
 export interface AllChange {
@@ -132,14 +155,31 @@ export async function readAllChange(
 }
 
 /** The companies whose cost changed most. */
-async function readMovers(sql: Sql, { before, after }: Times, most: number) {
+async function readMovers(sql: Sql, times: Times, most: number) {
   const [row] = await sql<[{ movers: NonNullable<AllChange['by_company']> }]>`
-    with costs as (
-      select 0 as time, * from (${companyCosts(sql, before)}) b union all select 1, * from (${companyCosts(sql, after)}) a
-    ),
-    movers as materialized (${moved(sql, sql`company_id`, sql`costs`)})
-    select ${moversJson(sql, sql`movers x left join companies c on c.id = x.company_id`, sql`'id', x.company_id, 'name', c.name`, most)} as movers`;
+    with movers as materialized (${companyMoves(sql, times)})
+    select ${moversJson(sql, sql`movers`, sql`left join companies c on c.id = x.company_id`, sql`'id', x.company_id, 'name', c.name`, most)} as movers`;
   return row.movers;
+}
+
+/** What `companyCosts` has for both times, of the companies where it differs. Rows of a month are read once for both. */
+function companyMoves(sql: Sql, times: Times) {
+  const [before, after] = [monthsIn(times.before), monthsIn(times.after)];
+  const cost = (whole: readonly string[]) =>
+    sql`case when billing_month = any(${[...whole]}::date[]) then api_cost_eur else 0 end`;
+  const parts = Map.groupBy([...before.parts, ...after.parts], ({ month }) => month);
+  let rows = sql`select company_id, ${cost(before.whole)} as before, ${cost(after.whole)} as after from monthly_spend
+    where billing_month = any(${[...before.whole, ...after.whole]}::date[]) and requests > 0`;
+  for (const [month, days] of parts) {
+    const of = (time: readonly MonthDays[]) =>
+      costOf(
+        sql,
+        time.find((part) => part.month === month),
+      );
+    rows = sql`${rows} union all select company_id, ${of(before.parts)}, ${of(after.parts)} from usage_key_months
+      where billing_month = ${month}::date and ${hasCalls(sql, days)}`;
+  }
+  return sql`select company_id, sum(before) as before, sum(after) as after from (${rows}) r group by 1 having sum(before) <> sum(after)`;
 }
 
 /** Two companies in the same days. `before` of the change is the first, `after` the second. */

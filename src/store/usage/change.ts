@@ -103,12 +103,13 @@ export async function readUsageChange(
       ${timesJson(sql, sql`(select time, at, cost_eur as cost from cells where of = 6) t`)} as by_time,
       ${moversJson(
         sql,
-        sql`keys x left join api_keys k on k.id = x.api_key_id`,
+        sql`keys`,
+        sql`left join api_keys k on k.id = x.api_key_id`,
         sql`'id', x.api_key_id, 'name', case when k.company_id = c.id then k.name end,
         'prefix', case when k.company_id = c.id then k.prefix end`,
         most,
       )} as by_key,
-      ${moversJson(sql, sql`centers x`, sql`'cost_center', x.cost_center`, most)} as by_cost_center
+      ${moversJson(sql, sql`centers`, sql``, sql`'cost_center', x.cost_center`, most)} as by_cost_center
     from companies c where id = ${companyId}`;
   if (row === undefined) unknownCompany(companyId);
   const { models, ...change } = row;
@@ -142,22 +143,30 @@ export function timesJson(sql: Sql, rows: ReturnType<Sql>) {
 }
 
 /** Of each group the cost of both times, where they differ; over rows of `time` and `cost`. */
-export function moved(sql: Sql, group: ReturnType<Sql>, rows: ReturnType<Sql>) {
+function moved(sql: Sql, group: ReturnType<Sql>, rows: ReturnType<Sql>) {
   return sql`
     select ${group}, coalesce(sum(cost) filter (where time = 0), 0) as before, coalesce(sum(cost) filter (where time = 1), 0) as after
     from ${rows} group by 1
     having coalesce(sum(cost) filter (where time = 1), 0) <> coalesce(sum(cost) filter (where time = 0), 0)`;
 }
 
-/** The Movers of a query whose table `x` is one of `moved`. @param members of the JSON object of a line */
-export function moversJson(sql: Sql, from: ReturnType<Sql>, members: ReturnType<Sql>, most: number) {
+/**
+ * The Movers of a table that `moved` made; `x` is a row of it.
+ * @param joined with the names of the lines
+ * @param members of the JSON object of a line
+ */
+export function moversJson(
+  sql: Sql,
+  table: ReturnType<Sql>,
+  joined: ReturnType<Sql>,
+  members: ReturnType<Sql>,
+  most: number,
+) {
   return sql`(
-    select jsonb_build_object('count', coalesce(max(count), 0), 'lines', coalesce(jsonb_agg(line order by place) filter (where place <= ${most}), '[]'))
-    from (
-      select count(*) over () as count, row_number() over (order by abs(after - before) desc, x) as place,
-        jsonb_build_object(${members}, 'before_eur', trim_scale(before)::text, 'after_eur', trim_scale(after)::text,
-          'difference_eur', trim_scale(after - before)::text) as line
-      from ${from} order by place limit ${most}) ranked)`;
+    select jsonb_build_object('count', (select count(*) from ${table}), 'lines', coalesce(jsonb_agg(
+      jsonb_build_object(${members}, 'before_eur', trim_scale(before)::text, 'after_eur', trim_scale(after)::text,
+        'difference_eur', trim_scale(after - before)::text) order by abs(after - before) desc, x), '[]'))
+    from (select * from ${table} m order by abs(after - before) desc, m limit ${most}) x ${joined})`;
 }
 
 /** Whose price is the reference of a model. */

@@ -104,8 +104,11 @@ async function readFacts(sql: Sql): Promise<Facts> {
       left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
       where k.monthly_budget_eur > 0 and ${sql.unsafe(IS_ACTIVE)}
     ),
+    -- a forecast takes long to round: only where it, or what is spent, may be near
     near as materialized (
-      select * from (select b.*, ${forecast(sql)} as forecast from budgets b, clock) f
+      select * from (
+        select b.*, ${forecast(sql)} as forecast from budgets b, clock
+        where spent * length >= budget * elapsed * ${NEAR_PERCENT}::numeric / 100) f
       where spent >= budget * ${NEAR_PERCENT}::numeric / 100 or forecast > budget
     ),
     ends as (

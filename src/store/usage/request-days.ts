@@ -6,6 +6,8 @@ import type { Sql } from '../connection/pool.ts';
 import { ownersOf } from '../people/user.ts';
 import { bucketSums, reasonRows } from './request-hours.ts';
 
+/** Hours that pictures count as they are now: earlier ones were summed up meanwhile, within a quarter of an hour. */
+const LIVE_HOURS = 3;
 /** Days of the pictures on the first page. */
 export const PICTURE_DAYS = 30;
 const MOST_REFUSED = 10;
@@ -27,7 +29,7 @@ export async function readRequestDays(sql: Sql, { from, to }: DayRange): Promise
     ),
     hours as materialized (
       select company_id, hour, requests, refused, failed, reasons from request_hours, clock
-      where hour > now() - interval '24 hours' and hour < (last + 2)::timestamp at time zone zone
+      where ${isLive(sql)} and hour < (last + 2)::timestamp at time zone zone
     ),
     ${errors(sql)},
     ${days(sql)}
@@ -41,8 +43,8 @@ function withPercentiles({ buckets, ...day }: DayRow): RequestDay {
 }
 
 /**
- * One statement, so that no hour is counted twice: the last 24 hours are read from their rows, as they are now, and hours
- * before from `request_totals`. All durations are from there, which is a quarter of an hour behind.
+ * One statement, so that no hour is counted twice: days count the last hours as they are now, and hours before from
+ * `request_totals`. All durations are from there, which is a quarter of an hour behind.
  */
 export async function readRecentRequests(sql: Sql): Promise<RecentRequests> {
   const [row] = await sql<[Row]>`
@@ -89,9 +91,13 @@ function errors(sql: Sql) {
     )`;
 }
 
+function isLive(sql: Sql) {
+  return sql`hour > now() - make_interval(hours => ${LIVE_HOURS})`;
+}
+
 /** Tables of a WITH clause over `clock`, `hours` and `errors`: `days` with counts, `day_reasons` and `day_buckets`. */
 function days(sql: Sql) {
-  const isOver = sql`hour <= now() - interval '24 hours'`;
+  const isOver = sql`not (${isLive(sql)})`;
   return sql`
     totals as materialized (
       select t.*, (hour at time zone zone)::date as day from request_totals t, clock
@@ -101,7 +107,8 @@ function days(sql: Sql) {
       select day, requests, refused, failed from totals where ${isOver}
       union all
       select (hour at time zone zone)::date, requests, refused, failed
-      from (select hour, sum(requests) as requests, sum(refused) as refused, sum(failed) as failed from hours group by 1) h, clock
+      from (
+        select hour, sum(requests) as requests, sum(refused) as refused, sum(failed) as failed from hours where ${isLive(sql)} group by 1) h, clock
     ),
     days as (
       select day, sum(requests) as requests, sum(refused) as refused, sum(failed) as failed
@@ -111,7 +118,7 @@ function days(sql: Sql) {
       select day, jsonb_object_agg(code, requests) as reasons from (
         select day, code, sum(requests) as requests from (
           select day, key as code, value::bigint as requests from totals, jsonb_each_text(reasons) where ${isOver}
-          union all select (hour at time zone zone)::date, code, requests from errors, clock) r
+          union all select (hour at time zone zone)::date, code, requests from errors, clock where ${isLive(sql)}) r
         group by 1, 2) each
       group by 1
     ),

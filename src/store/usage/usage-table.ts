@@ -4,7 +4,7 @@ import { formatEur, parseEur } from '../../domain/money.ts';
 import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
 import type { Sql } from '../connection/pool.ts';
-import { companyCosts } from './all-usage.ts';
+import { companyCosts, upToNow } from './all-usage.ts';
 import { chosenRows, dailyRows, keyCosts, monthlyRows, type UsageFilters } from './company-usage.ts';
 
 /** One figure by two groups of one's choice, such as cost by model and key. Exact sums of the ledger. */
@@ -120,7 +120,7 @@ export async function readAllTable(sql: Sql, query: TableQuery): Promise<UsageTa
   const other = rows === 'company' ? columns : rows;
   const shown = sql`company_id = any(array(select id from shown))`;
   const cells = dailyRows(sql, range, select(rows, columns, 'usage_company_days', shown));
-  const costs = sql`select company_id as id, cost from (${companyCosts(sql, range)}) k`;
+  const costs = sql`select company_id as id, cost from (${companyCosts(sql, await upToNow(sql, range))}) k`;
   const margin = dailyRows(sql, range, select(other, other, 'usage_model_days'));
   return readTable(sql, query, { cells, long: { of: 'company', costs, margin } });
 }
@@ -150,7 +150,7 @@ async function readTable(sql: Sql, query: TableQuery, { cells, long }: Source): 
   const mostShown = long?.of === rows ? most.rows : most.columns;
   const [row] = await sql<[Row]>`
     with costs as materialized (${long?.costs ?? sql`select null::uuid as id, 0::numeric as cost where false`}),
-    shown as materialized (select id from costs order by cost desc, id limit ${mostShown}),
+    shown as materialized (select * from costs order by cost desc, id limit ${mostShown}),
     cells as materialized (select r, c, sum(n) as n, sum(cost) as cost from (${cells}) d group by 1, 2 having sum(n) <> 0 or sum(cost) <> 0),
     margin as materialized (${
       long === null
@@ -176,9 +176,10 @@ function ranked(sql: Sql, group: Group, column: Fragment, long: Group | null): F
     long === null
       ? ofCells
       : long === group
-        ? sql`select id::text as value, coalesce(n, 0) as n, k.cost from costs k left join (${ofCells}) t on t.value = k.id::text`
+        ? sql`select id::text as value, coalesce(n, 0) as n, s.cost from shown s left join (${ofCells}) t on t.value = s.id::text`
         : sql`select value, n, cost from margin where n <> 0 or cost <> 0`;
-  return sql`select value, n, count(*) over () as count, row_number() over (order by ${order}) as place from (${from}) v`;
+  const count = long === group ? sql`(select count(*) from costs)` : sql`count(*) over ()`;
+  return sql`select value, n, ${count} as count, row_number() over (order by ${order}) as place from (${from}) v`;
 }
 
 /** The headings as JSON, with the names of companies and keys. */
