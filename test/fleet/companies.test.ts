@@ -31,6 +31,7 @@ interface Statement {
  * replica, and then its company by the key: who asks is what has to be found out.
  */
 const BY_OTHER_NAME: Readonly<Record<string, string>> = {
+  'alert_receivers by nothing': 'who is told of new budget alerts, of all companies; only where events are sent',
   'api_keys by id': 'last_used_at, every ten seconds for all keys together',
   'assistants by id': 'the path names the assistant; that it is the company’s own is checked after; cached',
   'budget_reservations by expires_at, request_id':
@@ -49,12 +50,13 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'users by role': 'whether there is an operator, once at the start',
 };
 
-/** Statements about all companies, which read each table of sums by itself, and what they do with it afterwards. */
+/** Statements about all companies, which read each table of sums by itself, and what they do with it afterwards; and the new events, of which each is told to its company's own receivers. */
 const ALL_COMPANIES = [
   /^insert into usage_marks/,
   /^\s*delete from request_hours/,
   /\bspends as materialized/,
   /\b(present|buckets) as materialized/,
+  /\bwith untold as/,
 ];
 
 const server = await newCluster(t);
@@ -222,6 +224,8 @@ t.test(
     t.same(keys.map(({ key }) => key).sort(), [
       'admin_tokens (digest)',
       'admin_tokens (id)',
+      'alert_receivers (digest)',
+      'alert_receivers (id)',
       'api_keys (digest)',
       'api_keys (id)',
       'api_usage (billing_month, request_id)',

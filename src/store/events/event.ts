@@ -95,7 +95,7 @@ async function tell(
         select array_agg(a.threshold) from budget_alerts own join budget_alerts a
           on a.company_id = own.company_id and a.api_key_id is not distinct from own.api_key_id
             and a.billing_month = own.billing_month and a.occurred_at = own.occurred_at and (a.superseded or a.id = own.id)
-        where own.id = u.id) || (u.body ->> 'threshold') as thresholds
+        where own.company_id = u.company_id and own.id = u.id) || (u.body ->> 'threshold') as thresholds
       from untold u
     ),
     told as (
