@@ -55,10 +55,13 @@ class UndiciLines implements Lines {
  */
 export class UndiciPool extends Upstream {
   protected readonly addresses: Addresses<UndiciLines>;
+  /** The headers of every request to each address, without its id and length. */
+  readonly #headers: readonly (readonly string[])[];
 
   constructor(options: UpstreamOptions) {
     super(options);
-    const { connectMs, idleMs } = options;
+    const { urls, connectMs, idleMs } = options;
+    this.#headers = urls.map((url) => this.headersOf(url).flat());
     const open = (url: URL, ip: string): Pool =>
       new Pool(url.origin, {
         connect: { timeout: connectMs, allowHalfOpen: true },
@@ -89,7 +92,7 @@ export class UndiciPool extends Upstream {
       open: (peer) => {
         const { lines, address } = peer;
         const { url } = address;
-        const headers = [...this.headersOf(url).flat(), 'x-request-id', requestId, ...more, ...trace];
+        const headers = [...(this.#headers[address.index - 1] ?? []), 'x-request-id', requestId, ...more, ...trace];
         const sent = {
           method: 'POST',
           path: pathOf(url) + path,
