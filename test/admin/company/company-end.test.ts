@@ -248,7 +248,7 @@ t.test('an operator closes a company by typing its name, and opens it again', as
   await page.getByText('Every gateway refuses its keys within a second.').waitFor();
   await settled(customer.key, 401);
   t.same(await glance(page, 'company-closed'), []);
-  for (const section of ['Access', 'Models', 'Assistants', 'Usage']) {
+  for (const section of ['Keys', 'Models', 'Assistants', 'Usage']) {
     await page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name: section }).click();
     await page.getByText('This company was closed on').waitFor();
   }

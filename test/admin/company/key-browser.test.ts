@@ -9,7 +9,7 @@ import { startOffice } from '../people.ts';
 
 const office = await startOffice(t);
 const { company } = office.customer;
-const base = `/companies/${company}/access`;
+const base = `/companies/${company}/keys`;
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
   t.same(

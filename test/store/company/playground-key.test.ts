@@ -15,7 +15,7 @@ import { allowPlayground, isPlaygroundRevoked, mintPlaygroundKey } from '../../.
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { countKeys, pageOfKeys, playgroundKeys } from '../../../src/store/lists/page.ts';
-import { removeUser } from '../../../src/store/people/user.ts';
+import { removeUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 /** The key of a person who tries models on the pages. */
