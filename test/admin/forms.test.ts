@@ -428,7 +428,7 @@ t.test('the first refused field has the focus, and folded ones are open', async 
     max_concurrent: '0',
   });
   t.equal(status, 422);
-  t.match(text, /<title>Error: Access/);
+  t.match(text, /<title>Error: Keys/);
   t.match(text, /<details class="fold" open>/);
   t.equal(text.split(' autofocus').length, 2, 'one alone');
   t.match(

@@ -452,7 +452,7 @@ t.test('the people and tokens of a company change so much in an hour, and others
     const { status, headers, body } = await send(office, token, change, KEY);
     t.match(
       { status, body },
-      { status: 429, body: { detail: /^The people and tokens .* Try again in \d+ minutes\.$/ } },
+      { status: 429, body: { detail: /^The users and administration tokens .* Try again in \d+ minutes\.$/ } },
     );
     t.ok(Number(headers.get('retry-after')) > 3000);
   }

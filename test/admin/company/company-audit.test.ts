@@ -84,7 +84,7 @@ t.test('a token of the company has its name, one of an operator has not', async 
   const log = await changes();
   t.match(log, /operator changed company \S+ \S+ monthly budget 77 78/);
   t.match(log, /token Billing changed company/);
-  t.match(log, /created token Billing/);
+  t.match(log, /created administration token Billing/);
   t.notMatch((await owner.get(path)).text, 'Terraform');
 });
 

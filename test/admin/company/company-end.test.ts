@@ -86,7 +86,7 @@ t.test('an owner revokes a token of a closed company', async (t) => {
   await close();
   const { text } = await owner.get(`${base}/tokens`);
   const [, path = ''] = new RegExp(`href="(${base}/tokens/[0-9a-f-]+/revoke)"`).exec(text) ?? [];
-  t.match((await owner.get(path)).text, /Revoke this token/);
+  t.match((await owner.get(path)).text, /Revoke this administration token/);
   t.equal((await owner.post(path)).status, 303);
   t.equal((await send(office, token, ['GET', base])).status, 401);
   t.notMatch((await owner.get(`${base}/tokens`)).text, new RegExp(path));

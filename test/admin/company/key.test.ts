@@ -116,7 +116,7 @@ t.test('the page of a key tells its history and leads to what ends it; a revoked
   await sql`delete from api_keys where id = ${id}`;
 });
 
-t.test("the key of a person's playground gets limits on its page, and no other name or scopes", async (t) => {
+t.test("the key of a user's playground gets limits on its page, and no other name or scopes", async (t) => {
   const [key] = await sql<[{ id: string }]>`
     insert into api_keys (company_id, name, purpose, created_by, scopes, digest, prefix, expires_at)
     values (${company}, 'Playground of ada', 'playground', ${office.people.administrator}, '{chat,assistants}',
@@ -132,7 +132,7 @@ t.test("the key of a person's playground gets limits on its page, and no other n
   t.equal((await post('Playground of ada', '2')).status, 303);
   const refused = await post('Mine', '3');
   t.equal(refused.status, 422);
-  t.match(refused.text, /of a person(?:&#39;|’|')s playground/);
+  t.match(refused.text, /of a user(?:&#39;|’|')s playground/);
   t.match(await sql`select name, max_concurrent from api_keys where id = ${key.id}`, [
     { name: 'Playground of ada', max_concurrent: 2 },
   ]);

@@ -237,7 +237,7 @@ t.test('a mapping that is changed or removed holds at the next request of open s
   t.equal(await keys(), 200, 'a higher role');
   t.match(
     textOf(await operator.get(`/groups/${id}/remove`)),
-    '/passing gives the role administrator of Nordlicht Verlag to 1 person.',
+    '/passing gives the role administrator of Nordlicht Verlag to 1 user.',
   );
   t.equal((await operator.post(`/groups/${id}/remove`)).status, 303);
   t.equal(await keys(), 303, 'nobody');

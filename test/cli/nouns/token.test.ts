@@ -7,7 +7,7 @@ const { db, url } = await testDatabase(t);
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } });
 
 t.test('a token is created, listed without its text, and revoked', async (t) => {
-  t.match(await tollgate('token', 'list'), { code: 0, out: 'There are no tokens.\n' });
+  t.match(await tollgate('token', 'list'), { code: 0, out: 'There are no administration tokens.\n' });
   const { json } = await tollgate('token', 'create', '--name', 'Terraform', '--expires', '2099-01-31', '--json');
   t.match(json, { token: /^tga-[a-z2-7]{32}$/, access: 'write', company_id: null, state: 'active' });
   t.match(await db.run(5000, (sql) => findToken(sql, json.token)), { id: json.id });

@@ -133,7 +133,7 @@ t.test('its name, scopes and end cannot be changed, by whatever face; its limits
   ] as const) {
     await t.rejects(
       behind(acme, (sql) => setKey(sql, id, changes, acme)),
-      { name: 'RefusedChange', reason: 'conflict', message: /of a person's playground/ },
+      { name: 'RefusedChange', reason: 'conflict', message: /of a user's playground/ },
       JSON.stringify(changes),
     );
   }
