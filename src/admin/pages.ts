@@ -44,6 +44,7 @@ import { overviewRoutes } from './operator/overview.ts';
 import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
 import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
+import { compressPages } from './page/compression.ts';
 import {
   companyOf,
   type PageContext,
@@ -171,6 +172,7 @@ export function startPages(given: Given): RequestListener {
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
   for (const path of [INVITATION_PATH, CONFIRM_PATH, STOP_PATH]) app.use(`${path}*`, noReferrer);
+  app.use(compressPages);
   app.use(protect(given.adminUrl?.startsWith('https:') === true));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');

@@ -14,6 +14,12 @@ for (const button of buttons) {
   });
 }
 
+// where a navigation scrolls, the present page is in sight
+for (const link of document.querySelectorAll('.scrolling [aria-current]')) {
+  const row = link.closest('.scrolling');
+  row.scrollLeft = link.offsetLeft - row.offsetLeft - (row.clientWidth - link.offsetWidth) / 2;
+}
+
 const find = document.getElementById('find');
 if (find) {
   document.addEventListener('keydown', (event) => {

@@ -2,6 +2,7 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
+import { neverCompressed } from './compression.ts';
 import type { PageContext } from './context.ts';
 import { cookieOptions } from './session.ts';
 
@@ -42,5 +43,7 @@ export function secretOf(c: PageContext): string | null {
   const bytes = Buffer.from(getCookie(c, COOKIE, optionsOf(c).prefix) ?? '', 'base64url');
   const text = decryptText(bytes, c.var.session.csrf, c.req.path);
   const at = text?.indexOf(' ') ?? -1;
-  return text === null || Number(text.slice(0, at)) < c.var.services.clock() ? null : text.slice(at + 1);
+  if (text === null || Number(text.slice(0, at)) < c.var.services.clock()) return null;
+  neverCompressed(c);
+  return text.slice(at + 1);
 }

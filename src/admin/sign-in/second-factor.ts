@@ -12,6 +12,7 @@ import {
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { countRecoveryCodes } from '../../store/users/second-factor.ts';
 import { tellOfFactor } from '../company/mail.ts';
+import { neverCompressed } from '../page/compression.ts';
 import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -81,6 +82,7 @@ function passwordField(c: PageContext, state: FormState): Html {
 function setupCard(c: PageContext, form: Form, { secret, uri }: Setup): Html {
   const words = c.var.format.words.secondFactor;
   const state = formState(form, `${PATH}/confirm`);
+  neverCompressed(c);
   const picture = renderSVG(uri, { border: 4, pixelSize: 4 }).replace(
     '<svg',
     `<svg role="img" aria-label="${words.qr}"`,

@@ -46,9 +46,9 @@ ${refusedText(quality, format)}
       ? emptyText(words.noCalls({ when, isFiltered }))
       : costs(usage, query, quality.hasTrail, format)
   }</section>
-${usageTables(usage, { format, query, quality })}
-${reasonsTable({ format, query, quality })}
-${detailsTable(details, format)}
+${usageTables(usage, { c, format, query, quality })}
+${reasonsTable({ c, format, query, quality })}
+${detailsTable(c, details)}
 ${exportCard(c, id, query)}
 ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
