@@ -235,7 +235,7 @@ export interface Columns<T> {
  * A table of at least one row. On a phone each row is shown as a card; explicit roles keep it a table for
  * screen readers.
  * @param isTitled a heading of the page names the table: its caption is for screen readers only
- * @param look `sums`: on a phone the figures of a row stand beside each other
+ * @param look `sums`: it stays a table on a phone, and scrolls there
  */
 export function table<T>(
   caption: string,
@@ -247,7 +247,7 @@ export function table<T>(
   const { cells, figures = [] } = columns;
   const style = (title: string) =>
     figures.includes(title) ? raw(' class="figure"') : ACTIONS.has(title) ? raw(' class="actions-cell"') : '';
-  return html`<table role="table"${look === null ? '' : raw(` class="${look}"`)}><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
+  const whole = html`<table role="table"${look === null ? '' : raw(` class="${look}"`)}><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
     cells,
   ).map(
     (title) => html`<th role="columnheader" scope="col"${style(title)}>${title}</th>`,
@@ -259,6 +259,9 @@ export function table<T>(
           : html`<td role="cell" data-label="${title}"${style(title)}><span>${cell(row)}</span></td>`,
       )}</tr>`,
   )}</tbody></table>`;
+  return look === null
+    ? whole
+    : html`<div class="scroll" role="region" aria-label="${caption}" tabindex="0">${whole}</div>`;
 }
 
 /** Says that there is nothing to show. */

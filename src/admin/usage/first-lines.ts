@@ -39,5 +39,5 @@ export function withAllLines(
   else query.set(WHOLE, name);
   const counts = { things: things[name], count: format.count(count), most: format.count(most) };
   const text = isAll ? firstOnly(format.count(FIRST_LINES)) : count > most ? firstOf(counts) : whole(counts);
-  return html`<div id="by-${name}">${shown}<p class="more"><a href="?${query}#by-${name}">${text}</a></p></div>`;
+  return html`<div id="by-${name}">${shown}<p class="more"><a href="${c.req.path}${query.size === 0 ? '' : html`?${query}`}#by-${name}">${text}</a></p></div>`;
 }

@@ -95,6 +95,7 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   const isMeasured = rows.some(({ measured }) => measured !== undefined);
   const cells: Columns<Line>['cells'] = {
     [names.filterNames[by]]: ({ first }) => first,
+    [words.cost]: ({ cost_eur }) => format.amount(cost_eur), // what they are ordered by
     ...sumCells(format),
     [words.requests]: ({ calls }) => calls,
     ...(isMeasured ? measurements(format) : {}),
