@@ -22,15 +22,15 @@ import { assistantRoutes } from './company/assistant.ts';
 import { companyRoutes } from './company/company.ts';
 import { companyEndRoutes } from './company/company-end.ts';
 import { companyModelRoutes } from './company/company-model.ts';
+import { companyErasureRoutes } from './company/erasure.ts';
 import { keptRoutes } from './company/kept.ts';
 import { keyRoutes } from './company/key.ts';
 import { keyEditRoutes } from './company/key-edit.ts';
 import { findRoutes } from './company/key-find.ts';
 import { rotateRoutes } from './company/key-rotate.ts';
-import { peopleRoutes } from './company/people.ts';
-import { personEraseRoutes } from './company/person-erase.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
+import { companyUserRoutes } from './company/user.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
 import { companiesBesideRoutes } from './operator/companies-beside.ts';
@@ -108,8 +108,8 @@ export const ROUTES: readonly Route[] = [
   ...demoRoutes,
   ...assistantRoutes,
   ...playgroundRoutes,
-  ...peopleRoutes,
-  ...personEraseRoutes,
+  ...companyUserRoutes,
+  ...companyErasureRoutes,
   ...userRoutes,
   ...groupRoutes,
   ...auditRoutes,

@@ -13,7 +13,7 @@ import { lockRow } from '../store/company/last-change.ts';
 import type { ModelRow } from '../store/company/model.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { readCompany } from '../store/gateway/directory.ts';
-import { companiesAfter, companiesThatFit, modelsAfter } from '../store/people/cursor-lists.ts';
+import { companiesAfter, companiesThatFit, modelsAfter } from '../store/users/cursor-lists.ts';
 import { unknownModels } from './model.ts';
 import { get, getOne, type Operation, type PageQuery, pageOf, patch, post, type Resource } from './operation.ts';
 import { type Mistake, refuse } from './problem.ts';

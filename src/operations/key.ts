@@ -14,7 +14,7 @@ import {
 } from '../store/company/key.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../store/connection/tenant-role.ts';
-import { type KeyFilter, keysAfter, keysThatFit } from '../store/people/cursor-lists.ts';
+import { type KeyFilter, keysAfter, keysThatFit } from '../store/users/cursor-lists.ts';
 import { unknownModels } from './model.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';

@@ -1,5 +1,5 @@
 import { ROLES, type Role } from '../domain/user.ts';
-import type { UserRow } from '../store/people/user.ts';
+import type { UserRow } from '../store/users/user.ts';
 
 /**
  * Who may do what in the administration area. Every route names one action, and pages.ts asks
@@ -33,8 +33,8 @@ export const PERMISSIONS = {
   'company.kept': ROLES, // what is stored about it
   'alert.read': OWNERS,
   'alert.write': OWNERS,
-  'people.read': OWNERS,
-  'people.write': OWNERS,
+  'company-user.read': OWNERS,
+  'company-user.write': OWNERS,
   'usage.read': MANAGERS,
   'statement.read': OWNERS,
   'statement.close': OPERATOR,

@@ -48,7 +48,8 @@ export const string: Schema = { type: 'string' };
 export const textOrNull: Schema = { type: ['string', 'null'] };
 export const createdBy: Schema = {
   ...textOrNull,
-  description: 'to a token of a company: “operator” for whoever never was one of its people or tokens',
+  description:
+    'to an administration token of a company: “operator” for whoever never was one of its users or administration tokens',
 };
 export const boolean: Schema = { type: 'boolean' };
 export const count: Schema = { type: 'integer', minimum: 0 };
@@ -116,7 +117,7 @@ export const companySettings = {
   language: orNull(
     oneOf(
       LANGUAGES,
-      'of pages and e-mails for its people who chose none; null: that of each browser, English in e-mails',
+      'of pages and e-mails for its users who chose none; null: that of each browser, English in e-mails',
     ),
   ),
   ...limits,
@@ -173,7 +174,7 @@ export const key = object({
   created_by: createdBy,
   last_used_at: orNull(instant),
   revoked_at: orNull(instant),
-  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a person who tries models on the pages')),
+  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages')),
   state: oneOf(['active', 'expired', 'revoked']),
 });
 export const mintedKey = object({
@@ -218,7 +219,7 @@ export const user = object({
   }),
   erasure_asked_at: orNull({
     ...instant,
-    description: 'when the person asked to be erased; null: that did not happen',
+    description: 'when the user asked to be erased; null: that did not happen',
   }),
 });
 /** What an erasure reached, or would reach. */

@@ -35,7 +35,7 @@ await sql`insert into users (email, company_id, role, oidc_group, last_sign_in_a
 const operator = await signedIn(office, 'operator');
 
 for (const place of ['', base]) await operator.post(`${place}/tokens`, { name: 'Deploy', access: 'write' });
-const invited = await operator.post(`${base}/people`, { email: 'mona@customer.example', role: 'member' });
+const invited = await operator.post(`${base}/users`, { email: 'mona@customer.example', role: 'member' });
 const invitation = new URL(/id="link"[^>]*>([^<]+)/.exec(invited.text)?.[1] as string).pathname;
 
 /** What stands in the address of a route, by its name there. */
@@ -71,12 +71,12 @@ const queries: Record<string, string> = {
 };
 /** The forms that lead to a page, which can be opened for a minute. */
 const forms: Record<string, readonly [path: string, fields: Record<string, string>]> = {
-  '/companies/:company/access/:key/shown': [
-    `${base}/access/create`,
+  '/companies/:company/keys/:key/shown': [
+    `${base}/keys/create`,
     { name: 'Website search', scope: 'chat', id: randomUUID(), claim: randomBytes(32).toString('base64url') },
   ],
   '/companies/:company/invitations/:invitation/shown': [
-    `${base}/people`,
+    `${base}/users`,
     { email: 'nora@customer.example', role: 'member' },
   ],
   '/tokens/:token/shown': ['/tokens', { name: 'Terraform', access: 'write' }],
@@ -128,14 +128,14 @@ t.test('every page of a customer that differs from that of the operator', async 
     '/usage',
     '/usage/change',
     '/usage/table',
-    '/access',
+    '/keys',
     '/settings',
     '/models',
     '/requests',
     `/requests/${request}`,
-    '/people',
-    `/people/${byGroup}`,
-    `/people/${byGroup}/remove`,
+    '/users',
+    `/users/${byGroup}`,
+    `/users/${byGroup}/remove`,
   ]) {
     await page.goto(base + path);
     t.same(await examine(page, `owner${path.replace(request, 'request').replace(byGroup, 'by-group')}`), [], path);

@@ -14,7 +14,7 @@ import { DatabaseUnavailable } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { enterCompany, leaveCompany, within } from '../../store/connection/tenant-role.ts';
 import { pruneAnswers } from '../../store/gateway/expired.ts';
-import { findToken, type TokenRow } from '../../store/people/token.ts';
+import { findToken, type TokenRow } from '../../store/users/token.ts';
 import { countedChange, type PageServices } from '../page/context.ts';
 import { download } from '../page/download.ts';
 import type { FormBindings } from '../page/form.ts';
@@ -53,7 +53,10 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
     const bearer = /^Bearer (\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? '';
     const token = await semaphore.run(bearer, () => services.db.run(USUAL_MS, (sql) => findToken(sql, bearer)));
     if (token === null)
-      throw new Problem(401, 'Send an active token of "tollgate token create" as Authorization: Bearer.');
+      throw new Problem(
+        401,
+        'Send an active administration token of "tollgate token create" as Authorization: Bearer.',
+      );
     c.header(SESSION_HEADER, hash('sha256', bearer, 'base64url'));
     c.set('token', token);
     c.set('bearer', bearer);
@@ -79,8 +82,9 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
   const holder = { role: token.company_id === null ? 'operator' : 'owner', company_id: token.company_id } as const;
   if (company !== null && !canSee(holder, company)) throw new Problem(404, `There is no company ${company}.`);
   const isChange = operation.method !== 'get' && !operation.isReading;
-  if (!may(holder, operation.action, company)) throw new Problem(403, 'This token does not include the operation.');
-  if (isChange && token.access !== 'write') throw new Problem(403, 'This token may only read.');
+  if (!may(holder, operation.action, company))
+    throw new Problem(403, 'This administration token does not include the operation.');
+  if (isChange && token.access !== 'write') throw new Problem(403, 'This administration token may only read.');
   if (isChange) countChange(services, token, c);
   const body = operation.body === undefined ? undefined : checkBody(operation, readJson(c));
   for (const [member, action] of Object.entries(operation.memberActions ?? {})) {

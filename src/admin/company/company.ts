@@ -4,7 +4,7 @@ import { may } from '../../operations/permission.ts';
 import { type CompanyRow, createCompany, findCompany } from '../../store/company/company.ts';
 import { createOnce } from '../../store/company/idempotent-form.ts';
 import { type CompanySort, pageOfCompanies } from '../../store/lists/page.ts';
-import { createInvitation } from '../../store/people/invitation.ts';
+import { createInvitation } from '../../store/users/invitation.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -90,7 +90,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   );
   if (invitation !== null) return redirectToInvitation(c, invitation);
   // an invitation whose link was shown to nobody can be renewed there
-  return c.redirect(`/companies/${id}/${owner === null ? 'access' : 'people'}?done=created`, 303);
+  return c.redirect(`/companies/${id}/${owner === null ? 'keys' : 'users'}?done=created`, 303);
 }
 
 async function settingsPage(c: PageContext, form: Form): Promise<Response> {
@@ -134,7 +134,7 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
     const words = format.words.settings;
     return html`<section class="card"><h2>${words.limits}</h2>
 <p>${texts.length === 0 ? words.noLimits : words.allKeys(texts.join(', '))}</p>
-<p class="hint">${words.limitsBy((access) => html`<a href="/companies/${company.id}/access">${access}</a>`)}</p></section>`;
+<p class="hint">${words.limitsBy((keys) => html`<a href="/companies/${company.id}/keys">${keys}</a>`)}</p></section>`;
   }
   return html`<section class="card"><h2>Limits</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<CompanyRow>(state, company, form.words.limits)}

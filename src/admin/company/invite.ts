@@ -3,7 +3,7 @@ import { asLanguage, wordsOf } from '../../domain/language/language.ts';
 import { INVITATION_PATH, instantText, invitationMail } from '../../domain/text/invitation.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
-import type { InvitationRow, MadeInvitation } from '../../store/people/invitation.ts';
+import type { InvitationRow, MadeInvitation } from '../../store/users/invitation.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -26,7 +26,7 @@ export function countInvitation(c: PageContext, form: Form, company: string): vo
 export const invitedRoute: Route = {
   method: 'GET',
   path: '/companies/:company/invitations/:invitation/shown',
-  action: 'people.write',
+  action: 'company-user.write',
   whileClosed: true,
   handle: invitedPage,
 };
@@ -56,7 +56,7 @@ export async function redirectToInvitation(
 async function invitedPage(c: PageContext): Promise<Response> {
   const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
   const { members: words, roles } = c.var.format.words;
-  const people = html`<p><a class="button primary" href="/companies/${company.id}/people">${words.to}</a></p>`;
+  const people = html`<p><a class="button primary" href="/companies/${company.id}/users">${words.to}</a></p>`;
   const shown = secretOf(c);
   if (shown === null) {
     const title = words.gone;

@@ -109,7 +109,7 @@ function whatOf({ subject, event }: EventRow, format: Format): Html {
     threshold === undefined || month === undefined
       ? ''
       : html`<br><a href="/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${format.month(`${month}-01`)}</a>`;
-  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br><a href="/companies/${company.id}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>` : ''}${
+  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br><a href="/companies/${company.id}/keys/${key.id}">${key.name}</a> <code>${key.prefix}…</code>` : ''}${
     statement
       ? html`<br><a href="/companies/${company.id}/statements/month?month=${statement.month}">${statement.number} · ${format.month(`${statement.month}-01`)}</a>`
       : type.startsWith('statement.') && html`<br><code>${subject}</code>`

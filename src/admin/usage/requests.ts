@@ -75,7 +75,7 @@ ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query
 /** @param id of a key that may be deleted */
 function keyLink(key: KeyRow | undefined, id: string): Html {
   if (key === undefined) return html`<code>${id}</code>`;
-  return html`<a href="/companies/${key.company_id}/access/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
+  return html`<a href="/companies/${key.company_id}/keys/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
 }
 
 /** How long requests are kept, as a sentence. */

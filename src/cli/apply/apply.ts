@@ -20,8 +20,8 @@ import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '.
 import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { createGroup, groupsNamed, removeGroup, setGroupRole } from '../../store/people/group.ts';
-import { createUser, findUser, removeUser, setRole } from '../../store/people/user.ts';
+import { createGroup, groupsNamed, removeGroup, setGroupRole } from '../../store/users/group.ts';
+import { createUser, findUser, removeUser, setRole } from '../../store/users/user.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { differences, inWords, shown } from './difference.ts';

@@ -5,8 +5,8 @@ import { listActiveKeys } from '../../store/company/key.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { type ListedPrice, listDatedPrices } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { listGroups } from '../../store/people/group.ts';
-import { listUsers } from '../../store/people/user.ts';
+import { listGroups } from '../../store/users/group.ts';
+import { listUsers } from '../../store/users/user.ts';
 import { CONFIGURATION } from './schema.ts';
 
 type Members = Readonly<

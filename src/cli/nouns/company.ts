@@ -46,7 +46,7 @@ const creditLimit = optional(
 const language = optional(
   `--language ${LANGUAGES.join('|')}|none`,
   orNone(readLanguage),
-  'language of pages and e-mails for its people who chose none; none: that of each browser, English in e-mails',
+  'language of pages and e-mails for its users who chose none; none: that of each browser, English in e-mails',
 );
 const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
 

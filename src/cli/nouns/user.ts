@@ -9,7 +9,7 @@ import { INVITATION_PATH, instantText } from '../../domain/text/invitation.ts';
 import { factorMail } from '../../domain/text/person-mail.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
-import { resetFactor } from '../../operations/people/second-factor.ts';
+import { resetFactor } from '../../operations/users/second-factor.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -19,9 +19,9 @@ import {
   listInvitations,
   renewInvitation,
   withdrawInvitation,
-} from '../../store/people/invitation.ts';
-import { deleteSessionsOf } from '../../store/people/session.ts';
-import { createUser, findReader, findUser, listUsers, removeUser, setPasswordHash } from '../../store/people/user.ts';
+} from '../../store/users/invitation.ts';
+import { deleteSessionsOf } from '../../store/users/session.ts';
+import { createUser, findReader, findUser, listUsers, removeUser, setPasswordHash } from '../../store/users/user.ts';
 import {
   ArgumentError,
   type Command,
@@ -127,7 +127,7 @@ export const userCommands: readonly Command[] = [
   command({
     name: 'user list',
     summary: 'list users, their roles and when they last signed in, and open invitations',
-    options: { company: optional('--company ID', readUuid, 'only the people of this company') },
+    options: { company: optional('--company ID', readUuid, 'only the users of this company') },
     notes:
       'In JSON, invitations follow the users; "invitation_expires_at" says when the link ends, and is null for users.',
     async run({ transact }, { company = null }) {
@@ -149,7 +149,7 @@ export const userCommands: readonly Command[] = [
           ? 'There are no users; "tollgate user create" adds one.'
           : invitations.length > 0
             ? 'Nobody has joined the company yet.'
-            : 'The company has no people; "tollgate user invite" makes a link for one.',
+            : 'The company has no users; "tollgate user invite" makes a link for one.',
       );
       const json = [
         ...users.map((user) => ({ ...user, invitation_expires_at: null })),

@@ -6,9 +6,9 @@ import { type ModelRow, modelColumns } from '../company/model.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type ListedGroup, listedGroupColumns } from '../people/group.ts';
-import { type PersonRow, type UserRow, userColumns } from '../people/user.ts';
 import { toClose } from '../statement/close.ts';
+import { type ListedGroup, listedGroupColumns } from '../users/group.ts';
+import { type CompanyUserRow, type UserRow, userColumns } from '../users/user.ts';
 
 /** Lists of the administration area, a page at a time. */
 
@@ -46,7 +46,7 @@ export type AssistantSort = 'name' | 'created';
 export type UserSort = 'company' | 'email' | 'role' | 'created';
 export type GroupSort = 'company' | 'name' | 'role';
 export type OpenSort = 'name' | 'cost';
-export type PersonSort = 'role' | 'email' | 'seen';
+export type CompanyUserSort = 'role' | 'email' | 'seen';
 
 /**
  * Companies with what each has spent in the present month, in-app chat included: exact decimal text. They are found by
@@ -199,14 +199,18 @@ export function pageOfGroups(sql: Sql, query: ListQuery<GroupSort>): Promise<Lis
 }
 
 /** The people of a company. Sorted by role: owners first, then administrators. */
-export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonSort>): Promise<ListPage<PersonRow>> {
+export function pageOfCompanyUsers(
+  sql: Sql,
+  company: string,
+  query: ListQuery<CompanyUserSort>,
+): Promise<ListPage<CompanyUserRow>> {
   const by = {
     email: sql`email`,
     seen: sql`last_sign_in_at`,
     role: sql`array_position(array['owner', 'administrator', 'member'], role)`,
   }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
-    return sql<Counted<PersonRow>[]>`
+    return sql<Counted<CompanyUserRow>[]>`
       select ${userColumns(sql)}, last_sign_in_at, count(*) over ()::integer as total
       from users where company_id = ${company} and ${contains(sql, query, sql`email, role, oidc_group`)} ${tail}`;
   });

@@ -113,9 +113,9 @@ t.test('assistants, users, people and invitations', async (t) => {
     role: 'member',
     company_id: company.id,
   });
-  await call('changePerson', { ...at, user: person.id }, { role: 'administrator' });
-  t.equal((await call('getPerson', { ...at, user: person.id })).role, 'administrator');
-  const { data: people } = await call('listPeople', at);
+  await call('changeCompanyUser', { ...at, user: person.id }, { role: 'administrator' });
+  t.equal((await call('getCompanyUser', { ...at, user: person.id })).role, 'administrator');
+  const { data: people } = await call('listCompanyUsers', at);
   t.same(people.map(({ role }: { role: string }) => role).sort(), ['administrator', 'owner']);
   const receiver = await call('createAlertReceiver', at, {
     email: 'Paul@south.example',
@@ -128,7 +128,7 @@ t.test('assistants, users, people and invitations', async (t) => {
   t.match(await call('getAlertReceiver', { ...at, receiver: receiver.id }), told);
   t.match(await call('listAlertReceivers', at), { data: [told], next_cursor: null });
   await call('removeAlertReceiver', { ...at, receiver: receiver.id });
-  await call('removePerson', { ...at, user: person.id });
+  await call('removeCompanyUser', { ...at, user: person.id });
   const paula = { email: 'paula@south.example', role: 'member', company_id: company.id };
   const leaving = { ...at, user: (await call('createUser', null, paula)).id };
   t.match(await call('countPersonErasure', leaving), { persons: 1, rows: { users: 1 } });
