@@ -5,6 +5,7 @@ import type { Sql } from '../store/connection/pool.ts';
 import { invitationsAfter, peopleAfter } from '../store/people/cursor-lists.ts';
 import {
   createInvitation,
+  type InvitationRow,
   type MadeInvitation,
   renewInvitation,
   withdrawInvitation,
@@ -31,7 +32,8 @@ const invitation = schema.object({
   created_by: schema.createdBy,
   expires_at: schema.instant,
 });
-const made = schema.object({
+/** An invitation with its link. */
+export const made = schema.object({
   ...invitation.properties,
   link: {
     type: ['string', 'null'],
@@ -108,7 +110,8 @@ export const peopleOperations: readonly Operation[] = [
     async run(sql, call) {
       const { email, role } = call.body;
       const asked = { company_id: call.params.company as string, email: email.toLowerCase(), role };
-      return withLink(call, await createInvitation(sql, { ...asked, created_by: call.actor }));
+      const invitation = await createInvitation(sql, { ...asked, created_by: call.actor });
+      return withLink(call.origin, invitation);
     },
   }),
   post('renewInvitation', `${INVITATION}/renew`, {
@@ -118,7 +121,7 @@ export const peopleOperations: readonly Operation[] = [
     secret: 'link',
     async run(sql, call) {
       const { company, invitation } = call.params as Record<'company' | 'invitation', string>;
-      return withLink(call, await renewInvitation(sql, company, invitation, call.actor));
+      return withLink(call.origin, await renewInvitation(sql, company, invitation, call.actor));
     },
   }),
   remove('withdrawInvitation', INVITATION, {
@@ -133,6 +136,10 @@ async function keepAnOwnerOf(sql: Sql, { role, params }: Pick<Call, 'role' | 'pa
   if (role === 'owner') await keepAnOwner(sql, params.company as string, params.user as string);
 }
 
-function withLink({ origin }: Pick<Call, 'origin'>, { token, ...invitation }: MadeInvitation): object {
+/** @param origin where people reach the pages */
+export function withLink(
+  origin: string | URL,
+  { token, ...invitation }: MadeInvitation,
+): InvitationRow & { readonly link: string } {
   return { ...invitation, link: new URL(INVITATION_PATH + token, origin).href };
 }

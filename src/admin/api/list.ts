@@ -6,6 +6,7 @@ import { eventOperations } from '../../operations/event.ts';
 import { groupOperations } from '../../operations/group.ts';
 import { keyOperations } from '../../operations/key.ts';
 import { modelOperations } from '../../operations/model.ts';
+import { onboardingOperations } from '../../operations/onboarding/onboarding.ts';
 import type { Operation } from '../../operations/operation.ts';
 import { overviewOperations } from '../../operations/overview.ts';
 import { alertOperations } from '../../operations/people/alert.ts';
@@ -22,6 +23,7 @@ import { userOperations } from '../../operations/user.ts';
 /** Every operation of administration over HTTP. The routes, the checks of bodies and openapi.json are made from it. */
 export const OPERATIONS: readonly Operation[] = [
   ...companyOperations,
+  ...onboardingOperations,
   ...companyEndOperations,
   ...modelOperations,
   ...priceOperations,

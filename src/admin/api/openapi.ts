@@ -49,10 +49,10 @@ function describe(operation: Operation): object {
   if (method === 'post') parameters.push(header('Idempotency-Key', 'any text of 1 to 200 characters'));
   if (resource !== undefined && method === 'get') parameters.push(header('If-None-Match', 'an ETag'));
   else if (resource !== undefined) parameters.push(header('If-Match', 'the ETag of what was read'));
-  const once = secret === undefined ? '' : ` The member ${secret} is shown once.`;
+  const once = [secret ?? []].flat().map((member) => ` The member ${member} is shown once.`);
   return {
     operationId: id,
-    summary: summary + once,
+    summary: [summary, ...once].join(''),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: {
