@@ -399,7 +399,11 @@ await t.test('onboarding a company: its operator fills in one form, its owner on
   await page.getByRole('heading', { name: 'Möwe Reederei is ready' }).waitFor();
   const link = await page.locator('#link').innerText();
   const first = await page.locator('#key').innerText();
-  t.equal(await statusOf(clientOf(first).chat.completions.create({ model: CHAT, ...hello })), 200, 'before anybody joins');
+  t.equal(
+    await statusOf(clientOf(first).chat.completions.create({ model: CHAT, ...hello })),
+    200,
+    'before anybody joins',
+  );
 
   const mona = await openTab(browser, office.adminUrl);
   t.teardown(() => mona.page.context().close());
@@ -407,7 +411,7 @@ await t.test('onboarding a company: its operator fills in one form, its owner on
   await look(t, mona.page, 'invitation');
   await mona.page.getByLabel('Password').fill(PASSWORD);
   await send(mona.page, 'Join');
-  await mona.page.getByRole('table', { name: 'API keys' }).getByText('First').waitFor();
+  await mona.page.getByRole('link', { name: 'First', exact: true }).waitFor();
   t.equal(forms, 2, 'and nothing else in between: no page to look for');
 
   await mona.page.goto(link);

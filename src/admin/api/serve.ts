@@ -183,14 +183,18 @@ function etagOf(thing: object): string {
 /** The members of an answer that are shown once, as one text with a line for each; null: the operation has none. */
 function secretsIn({ secret }: Operation, answer: object): string | null {
   if (secret === undefined) return null;
-  const shown = [secret].flat().map((path) => path.split('.').reduce<unknown>((part, name) => (part as Members | null)?.[name], answer));
+  const shown = [secret]
+    .flat()
+    .map((path) => path.split('.').reduce<unknown>((part, name) => (part as Members | null)?.[name], answer));
   return shown.map((text) => text ?? '').join('\n');
 }
 
 /** An answer with the members that are shown once. @param text of `secretsIn`; null: they are not shown any more */
 function withSecrets({ secret = [] }: Operation, answer: object, text: string | null): object {
   const lines = text?.split('\n') ?? [];
-  return [secret].flat().reduce<object>((shown, path, n) => withMember(shown as Members, path.split('.'), lines[n] ?? null), answer);
+  return [secret]
+    .flat()
+    .reduce<object>((shown, path, n) => withMember(shown as Members, path.split('.'), lines[n] ?? null), answer);
 }
 
 type Members = Readonly<Record<string, unknown>>;

@@ -27,7 +27,15 @@ const MAX_LISTED = 100; // of more models slugs and prices are typed: a page sta
 
 export const onboardingRoutes: readonly Route[] = [
   { method: 'GET', path: PATH, action: 'company.create', handle: formPage },
-  { method: 'POST', path: PATH, action: 'company.create', permits: 'mails', long: true, handle: onboard, page: formPage },
+  {
+    method: 'POST',
+    path: PATH,
+    action: 'company.create',
+    permits: 'mails',
+    long: true,
+    handle: onboard,
+    page: formPage,
+  },
   handoverRoute,
 ];
 

@@ -93,7 +93,11 @@ export const companyCommands: readonly Command[] = [
     summary: 'add a company with its limits, models and prices, its owner and a first key: all of it or nothing',
     options: {
       ...newCompany,
-      disabled_model_slugs: repeated('--disable-model SLUG', readSlug, 'a shared model that it may not use; may be repeated'),
+      disabled_model_slugs: repeated(
+        '--disable-model SLUG',
+        readSlug,
+        'a shared model that it may not use; may be repeated',
+      ),
       own_prices: repeated(
         '--own-price SLUG=INPUT,OUTPUT',
         readOwnPrice,
@@ -101,7 +105,11 @@ export const companyCommands: readonly Command[] = [
       ),
       owner: required('--owner-email ADDRESS', readEmail, 'who is invited as its owner'),
       key_name: optional('--key-name NAME', readName, 'name of its first key; without it no key is made'),
-      key_scopes: repeated('--key-scope SCOPE', readScope, `scope of the key, ${SCOPES.join(', ')}; default: all; may be repeated`),
+      key_scopes: repeated(
+        '--key-scope SCOPE',
+        readScope,
+        `scope of the key, ${SCOPES.join(', ')}; default: all; may be repeated`,
+      ),
     },
     notes:
       'Link and key are shown here only; nothing is sent by e-mail. Where a part is refused nothing is created, and each mistake is a line that names its option. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.',
@@ -117,8 +125,18 @@ export const companyCommands: readonly Command[] = [
       const link = linkTo(token);
       const text = sections(
         show('Company created. Link and key are shown only this once: pass them on now.', done.company),
-        card('Its owner joins by this link, once. Nothing is sent.', { owner, link, until: instant(invitation.expires_at) }),
-        done.key === null ? '' : card('Its first key.', { key: done.key.key as string, name: done.key.name, scopes: done.key.scopes.join(', ') }),
+        card('Its owner joins by this link, once. Nothing is sent.', {
+          owner,
+          link,
+          until: instant(invitation.expires_at),
+        }),
+        done.key === null
+          ? ''
+          : card('Its first key.', {
+              key: done.key.key as string,
+              name: done.key.name,
+              scopes: done.key.scopes.join(', '),
+            }),
       );
       return { json: { ...done.company, invitation: { ...invitation, link }, key: done.key }, text };
     },
@@ -201,7 +219,9 @@ const OPTIONS: Readonly<Record<string, string>> = {
 /** @throws Failure with a line for each mistake, which names its option */
 function toOptions(error: unknown): never {
   if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;
-  const lines = error.mistakes.map(({ pointer, detail }) => `${OPTIONS[pointer.split('/')[1] ?? ''] ?? pointer} ${detail}`);
+  const lines = error.mistakes.map(
+    ({ pointer, detail }) => `${OPTIONS[pointer.split('/')[1] ?? ''] ?? pointer} ${detail}`,
+  );
   throw new Failure(...lines);
 }
 

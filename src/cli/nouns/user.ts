@@ -244,7 +244,8 @@ async function idOf(sql: Sql, email: string): Promise<string> {
  */
 export function invitationLinks(config: Config, warn: Context['warn']): (token: string) => string {
   const base = pagesAddress(config);
-  if (config.adminUrl === null) warn(`the link has the address of this machine, ${base.origin}; ADMIN_URL sets another`);
+  if (config.adminUrl === null)
+    warn(`the link has the address of this machine, ${base.origin}; ADMIN_URL sets another`);
   return (token) => new URL(INVITATION_PATH + token, base).href;
 }
 
