@@ -20,7 +20,7 @@ const UUID = { type: 'string', format: 'uuid' };
 const DESCRIPTION = `Companies, models, prices, keys, assistants, people, usage, requests and the audit log, for programs. Amounts are exact decimal text.
 Send a token of \`tollgate token create\` as \`Authorization: Bearer\`. Answers to GET of one thing have an ETag: with
 \`If-Match\` a change is refused with 412 when somebody changed it meanwhile. A POST with an \`Idempotency-Key\` may be
-sent again within a day: it gets the same answer, but for a key's text, which is repeated for a minute only.`;
+sent again within a day: it gets the same answer, but for what is shown once, which is repeated for a minute only.`;
 
 /** The description of all operations for client generators (OpenAPI 3.1). */
 export function openApi(): object {

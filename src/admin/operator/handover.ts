@@ -52,12 +52,12 @@ async function handoverPage(c: PageContext): Promise<Response> {
   }));
   if (shown === null) return gonePage(c, company);
   const { invitation } = shown;
-  const what = [...(invitation ? ['link'] : []), ...(key ? ['key'] : [])].join(' and ');
+  const what = [...(invitation ? ['link'] : []), ...(key ? ['key'] : [])];
   const body = html`${companyHeading(c, company)}<h1>${company.name} is ready</h1>
 ${
-  what === ''
+  what.length === 0
     ? ''
-    : html`<div class="notice strong" role="status"><strong>This is the only time the ${what} can be seen.</strong> Hand over now. For ${REVEAL_SECONDS} seconds a reload of this page shows the same again.</div>`
+    : html`<div class="notice strong" role="status"><strong>This is the only time the ${what.join(' and the ')} can be seen.</strong> For ${REVEAL_SECONDS} seconds a reload of this page shows the same again.</div>`
 }
 ${invitation === null ? '' : html`<h2>For its owner</h2>${invitationCard(c, company, invitation)}`}
 ${key === null ? '' : html`<h2>For whoever builds with it</h2>${keyCard(c, company, { ...key, key: shown.key?.text as string })}`}
