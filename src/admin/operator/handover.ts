@@ -80,7 +80,7 @@ function nextSteps(c: PageContext, id: string, { key, invitation }: Shown): Html
     html`Budget, EU gate, ceilings and limits are changed in its <a href="${base}/settings">settings</a>, models in its <a href="${base}/models">list of models</a>.`,
   ];
   return html`<section class="card"><h2>Next steps</h2><ol>${steps.map((step) => html`<li>${step}</li>`)}</ol></section>
-<p><a class="button primary" href="${base}/usage">Handed over: to the company</a></p>`;
+<p><a class="button primary" href="${base}/usage">${key === null && invitation === null ? 'To the company' : 'Handed over: to the company'}</a></p>`;
 }
 
 /** The page is opened too late, or the form came again from another session. */

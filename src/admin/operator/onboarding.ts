@@ -86,7 +86,7 @@ ${field(state, { name: 'own_prices', label: 'Prices of its own', type: 'textarea
   const isOpen = models.some(({ slug }) => SIDES.some((side) => state.value(`${side}:${slug}`, '') !== ''));
   return html`${checkboxes(state, { ...disabled, hint: 'It may use all others, and those that are offered later.', choices, chosen: [] })}
 <details class="fold"${isOpen ? raw(' open') : ''}><summary>Prices of its own</summary>
-<p class="hint">An empty field stands for the price of all companies. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.</p>
+<p class="muted">An empty field stands for the price of all companies. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.</p>
 ${models.map((model) => priceFields(c, state, model, unit))}</details>`;
 }
 
