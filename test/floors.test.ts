@@ -32,7 +32,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['engine.ts'],
   ['index.ts'],
   ['operations'],
-  ['operations/users'],
+  ['operations/users', 'operations/onboarding'],
   ['admin/process'],
   ['admin/page'],
   ['admin/usage'],

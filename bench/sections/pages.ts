@@ -110,6 +110,7 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     companies: '/companies',
     'companies by spend': '/companies?sort=-spent',
     'companies searched for': '/companies?q=Company+77',
+    'a new company': '/companies/new',
     margin: '/margin',
     'margin of a month with a new cost price': `/margin?month=${lastMonth.slice(0, 7)}`,
     prices: '/models',

@@ -40,6 +40,7 @@ import { groupRoutes } from './operator/group.ts';
 import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
+import { onboardingRoutes } from './operator/onboarding.ts';
 import { overviewRoutes } from './operator/overview.ts';
 import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
@@ -86,6 +87,7 @@ export const ROUTES: readonly Route[] = [
   ...secondFactorRoutes,
   ...erasureRoutes,
   ...companyRoutes,
+  ...onboardingRoutes,
   ...companyEndRoutes,
   ...keptRoutes,
   ...alertRoutes,

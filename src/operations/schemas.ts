@@ -77,7 +77,7 @@ export function array(items: Schema, description?: string): Schema {
 }
 
 /** A list of a body, which has a limit. */
-function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
+export function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
   return { type: 'array', items, maxItems };
 }
 
@@ -132,6 +132,8 @@ export const ceilings = {
   eu_locked: { ...boolean, description: 'models outside the EU are refused, whatever the company allows' },
 };
 export const disabledSlugs = listOf(slug);
+/** Members of a company that is created. */
+export const newCompany = { ...companySettings, ...ceilings, disabled_model_slugs: disabledSlugs };
 export const company = object({
   id,
   ...companySettings,

@@ -79,6 +79,17 @@ const forms: Record<string, readonly [path: string, fields: Record<string, strin
     `${base}/users`,
     { email: 'nora@customer.example', role: 'member' },
   ],
+  '/companies/:company/onboarding/shown': [
+    '/companies/new',
+    {
+      name: 'Möwe Reederei',
+      owner: 'mona@moewe.example',
+      key_name: 'First',
+      scope: 'chat',
+      id: randomUUID(),
+      claim: randomBytes(32).toString('base64url'),
+    },
+  ],
   '/tokens/:token/shown': ['/tokens', { name: 'Terraform', access: 'write' }],
   '/companies/:company/tokens/:token/shown': [`${base}/tokens`, { name: 'Billing', access: 'read' }],
 };

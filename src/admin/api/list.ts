@@ -7,6 +7,7 @@ import { groupOperations } from '../../operations/group.ts';
 import { invitationOperations } from '../../operations/invitation.ts';
 import { keyOperations } from '../../operations/key.ts';
 import { modelOperations } from '../../operations/model.ts';
+import { onboardingOperations } from '../../operations/onboarding/onboarding.ts';
 import type { Operation } from '../../operations/operation.ts';
 import { overviewOperations } from '../../operations/overview.ts';
 import { priceOperations } from '../../operations/price.ts';
@@ -22,6 +23,7 @@ import { erasureOperations } from '../../operations/users/erasure.ts';
 /** Every operation of administration over HTTP. The routes, the checks of bodies and openapi.json are made from it. */
 export const OPERATIONS: readonly Operation[] = [
   ...companyOperations,
+  ...onboardingOperations,
   ...companyEndOperations,
   ...modelOperations,
   ...priceOperations,
