@@ -27,10 +27,13 @@ export interface EventSenderOptions {
   /** Milliseconds between turns, and between looks where no spend changed and no channel is set. */
   readonly everyMs?: number;
   readonly quietEveryMs?: number;
+  /** Milliseconds between looks at the budgets of cost centres. */
+  readonly costCentersEveryMs?: number;
 }
 
 const EVERY_MS = 3000;
 const QUIET_EVERY_MS = 30_000;
+const COST_CENTERS_EVERY_MS = 60_000; // their sums have more rows than those of companies
 const FULL_EVERY_MS = 300_000; // for budgets that were lowered, and forecasts after the first two days
 const LEASE_SECONDS = 8; // also renewed while an attempt takes longer
 const RENEW_SECONDS = 3.5; // left of it when it is renewed: at about every second turn
@@ -61,6 +64,8 @@ export class EventSender {
   /** Channels that are sending. */
   readonly #sending = new Map<Channel, Promise<void>>();
   #cursor: string | null = null;
+  #costCenters: string | null = null;
+  #costCentersAt = 0;
   #fullAt = 0;
   #quietAt = 0;
   /** Spend changed, or a delivery ended, since the last look. */
@@ -70,7 +75,12 @@ export class EventSender {
   #failing = false;
 
   constructor(options: EventSenderOptions) {
-    this.#options = { everyMs: EVERY_MS, quietEveryMs: QUIET_EVERY_MS, ...options };
+    this.#options = {
+      everyMs: EVERY_MS,
+      quietEveryMs: QUIET_EVERY_MS,
+      costCentersEveryMs: COST_CENTERS_EVERY_MS,
+      ...options,
+    };
     const { channels, operators } = options;
     this.#channels = Object.keys(channels) as Channel[];
     this.#receivers = { webhook: channels.webhook !== undefined, email: channels.email !== undefined, operators };
@@ -115,7 +125,7 @@ export class EventSender {
   }
 
   async #turn(): Promise<void> {
-    const { store, holder, quietEveryMs } = this.#options;
+    const { store, holder, quietEveryMs, costCentersEveryMs } = this.#options;
     const now = performance.now();
     if (this.#leaseUntil - now < RENEW_SECONDS * 1000) {
       if (!(await store.lease(holder, LEASE_SECONDS))) {
@@ -132,6 +142,10 @@ export class EventSender {
     if (mayRest && now < this.#quietAt) return;
     this.#isNews = false; // before looking: the look may miss news that arrive meanwhile
     this.#quietAt = now + quietEveryMs;
+    if (isFull || now >= this.#costCentersAt) {
+      this.#costCenters = await store.lookAtCostCenters(isFull ? null : this.#costCenters);
+      this.#costCentersAt = now + costCentersEveryMs;
+    }
     const { cursor, told, dead } = await store.look(isFull ? null : this.#cursor, this.#receivers);
     if (isFull) this.#fullAt = now + FULL_EVERY_MS;
     this.#cursor = cursor;

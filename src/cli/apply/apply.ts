@@ -1,10 +1,12 @@
 import { FieldError, type Read } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
+import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { aboveCeilings } from '../../operations/company.ts';
+import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { unknownModels } from '../../operations/model.ts';
 import type { Mistake } from '../../operations/problem.ts';
 import {
@@ -15,6 +17,7 @@ import {
   setAssistant,
 } from '../../store/company/assistant.ts';
 import { type CompanyRow, companiesOf, createCompany, setCompany } from '../../store/company/company.ts';
+import { listCostCenterBudgets } from '../../store/company/cost-center.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
 import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '../../store/company/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
@@ -33,6 +36,7 @@ import type {
   Wanted,
   WantedAssistant,
   WantedCompany,
+  WantedCostCenter,
   WantedGroup,
   WantedKey,
   WantedModel,
@@ -152,7 +156,7 @@ class Application {
 
   /** @param present null: the company is to be created */
   async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
-    const { id: _, models = [], assistants = [], keys = [], users = [], oidc_groups = [], ...rest } = wanted;
+    const { id: _, models = [], assistants = [], keys = [], users = [], oidc_groups = [], cost_centers = [], ...rest } = wanted;
     const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = present;
     if (row === null) {
@@ -174,6 +178,7 @@ class Application {
     await this.#keys(keys, row, `${at}/keys`);
     await this.#users(users, row, `${at}/users`);
     await this.#groups(oidc_groups, row, `${at}/oidc_groups`);
+    await this.#costCenters(cost_centers, row, `${at}/cost_centers`);
   }
 
   async #models(all: readonly WantedModel[], owner: CompanyRow | null, at: string): Promise<void> {
@@ -400,6 +405,24 @@ class Application {
         this.#step('create', what, {}, { role });
       } else if (role !== undefined && this.#step('change', what, row, { role })) {
         await setGroupRole(this.#sql, row.id, role as CompanyRole);
+      }
+    }
+  }
+
+  async #costCenters(all: readonly WantedCostCenter[], owner: CompanyRow, at: string): Promise<void> {
+    if (all.length === 0) return;
+    const named = all.map((each) => ({ ...each, name: readBudgetedCostCenter(each.name) }));
+    this.#unique(named, ({ name }) => name, at);
+    const rows = await listCostCenterBudgets(this.#sql, [owner.id]);
+    for (const [n, { absent, name, ...settings }] of named.entries()) {
+      this.#at = `${at}/${n}`;
+      const row = rows.find((each) => each.name === name);
+      const what = `budget of cost centre ${name}${of(owner)}`;
+      if (absent) {
+        if ((await removeCostCenterBudget(this.#sql, owner.id, name)) !== null) this.#step('remove', what, {}, {});
+      } else if (row !== undefined || this.#has(settings, ['monthly_budget_eur'], this.#at)) {
+        if (!this.#step(row === undefined ? 'create' : 'change', what, row ?? {}, settings)) continue;
+        await setCostCenterBudget(this.#sql, owner.id, { name, monthly_budget_eur: settings.monthly_budget_eur as string });
       }
     }
   }
