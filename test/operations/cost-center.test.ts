@@ -52,7 +52,10 @@ t.test('a budget is above 0', async (t) => {
   const { status, body } = await send(office, token, ['POST', list], { name: 'IT', monthly_budget_eur: '0.00' });
   t.match([status, body.errors[0]], [400, { pointer: '#/monthly_budget_eur', detail: /above 0/ }]);
   t.match([(await page('IT', '0')).status, (await page('IT', '0')).text], [422, /must be above 0/]);
-  t.match(await file('[{ name: IT, monthly_budget_eur: "0" }]'), { code: 1, err: /monthly_budget_eur must be .*above 0/ });
+  t.match(await file('[{ name: IT, monthly_budget_eur: "0" }]'), {
+    code: 1,
+    err: /monthly_budget_eur must be .*above 0/,
+  });
   t.match(await command('IT', '0'), { code: 64, err: /must be above 0/ });
 });
 
@@ -60,15 +63,22 @@ t.test('the first one is not replaced by whoever creates it again, and is change
   const again = { name: 'Büro 1', monthly_budget_eur: '7' };
   t.match(await send(office, token, ['POST', list], again), { status: 409, body: { detail: /has a budget already/ } });
   t.match([(await page('Büro 1', '7')).status, (await page('Büro 1', '7')).text], [422, /has a budget already/]);
-  t.match(await file('[{ name: Büro 1, monthly_budget_eur: "7" }, { name: "Bu\u0308ro 1", monthly_budget_eur: "8" }]'), {
-    code: 1,
-    err: /a second time/,
-  });
+  t.match(
+    await file('[{ name: Büro 1, monthly_budget_eur: "7" }, { name: "Bu\u0308ro 1", monthly_budget_eur: "8" }]'),
+    {
+      code: 1,
+      err: /a second time/,
+    },
+  );
   t.match(await file('[{ name: Büro 1, monthly_budget_eur: "7" }, { name: Büro 9, absent: true }]'), {
     code: 0,
     out: /~ budget of cost centre Büro 1 of Nordlicht Verlag\n +monthly_budget_eur: 5 -> 7\n/,
   });
-  t.match(await file('[{ name: Büro 1, monthly_budget_eur: "7.0" }]'), { code: 0, out: /already|Nothing/i }, 'no change');
+  t.match(
+    await file('[{ name: Büro 1, monthly_budget_eur: "7.0" }]'),
+    { code: 0, out: /already|Nothing/i },
+    'no change',
+  );
   t.match(await file('[{ name: Büro 1, absent: true }]'), { code: 0, out: /- budget of cost centre Büro 1/ });
   t.match(await file('[{ name: Büro 1 }]'), { code: 1, err: /needs monthly_budget_eur/ });
   const { out } = await tollgate('export-config');
@@ -98,7 +108,8 @@ t.test('owners set them, administrators read them; every change is in the audit 
   t.equal((await administrator.post(one, { name: 'Büro 2', budget: '1' })).status, 403);
   t.equal((await (await signedIn(office, 'member')).get(`/companies/${company}/cost-centers`)).status, 403);
   t.equal((await owner.post(one, { name: 'Büro 2', budget: '8' })).status, 303);
-  const [last] = await sql`select actor, action, before ->> 'monthly_budget_eur' as was, after ->> 'monthly_budget_eur' as is,
+  const [last] =
+    await sql`select actor, action, before ->> 'monthly_budget_eur' as was, after ->> 'monthly_budget_eur' as is,
     after ->> 'name' as name from audit_log where subject = 'cost_center_budgets' order by id desc limit 1`;
   t.match(last, { actor: office.people.owner, action: 'update', was: '6', is: '8', name: 'Büro 2' });
   t.match((await owner.get(`/companies/${company}/audit`)).text, /budget of a cost centre/i);

@@ -42,7 +42,8 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-token.write',
   ],
   get administrator() {
-    const owners = /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|people\.|statement\.|company-token\.)/;
+    const owners =
+      /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|people\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
   member: ['account.use', 'company.kept'],

@@ -59,7 +59,13 @@ export function askedMonth(c: PageContext): { readonly month: string; readonly i
 }
 
 /** The choice of another month. @param more hidden fields */
-export function monthForm(c: PageContext, path: string, month: string, known: readonly string[], more: Html | string = '') {
+export function monthForm(
+  c: PageContext,
+  path: string,
+  month: string,
+  known: readonly string[],
+  more: Html | string = '',
+) {
   const { format } = c.var;
   const { usage: words } = format.words;
   const months = [...new Set([...known, month])].sort().reverse();

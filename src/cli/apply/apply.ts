@@ -156,7 +156,16 @@ class Application {
 
   /** @param present null: the company is to be created */
   async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
-    const { id: _, models = [], assistants = [], keys = [], users = [], oidc_groups = [], cost_centers = [], ...rest } = wanted;
+    const {
+      id: _,
+      models = [],
+      assistants = [],
+      keys = [],
+      users = [],
+      oidc_groups = [],
+      cost_centers = [],
+      ...rest
+    } = wanted;
     const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = present;
     if (row === null) {
@@ -422,7 +431,10 @@ class Application {
         if ((await removeCostCenterBudget(this.#sql, owner.id, name)) !== null) this.#step('remove', what, {}, {});
       } else if (row !== undefined || this.#has(settings, ['monthly_budget_eur'], this.#at)) {
         if (!this.#step(row === undefined ? 'create' : 'change', what, row ?? {}, settings)) continue;
-        await setCostCenterBudget(this.#sql, owner.id, { name, monthly_budget_eur: settings.monthly_budget_eur as string });
+        await setCostCenterBudget(this.#sql, owner.id, {
+          name,
+          monthly_budget_eur: settings.monthly_budget_eur as string,
+        });
       }
     }
   }

@@ -1218,7 +1218,8 @@ export const de: Words = {
     nameHint: 'Wie Aufrufe ihn angeben. Es muss noch keinen Aufruf geben.',
     eur: 'Monatsbudget in EUR',
     addHint: 'Etwa 250 oder 99,50. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
-    editHint: 'Etwa 250 oder 99,50; leer für keines. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
+    editHint:
+      'Etwa 250 oder 99,50; leer für keines. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
     save: 'Budget speichern',
     who: (link) => parts`Wer es erfährt und bei welchen Prozentsätzen, legen Sie unter ${link('Budgethinweise')} fest.`,
     noBudget: 'keines',

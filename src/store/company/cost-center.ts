@@ -61,7 +61,10 @@ export async function costCenterBudgetOf(sql: Sql, company: string, name: string
 }
 
 /** All of some companies, or of all, by name. A company has a bounded number. @param companies null: all */
-export async function listCostCenterBudgets(sql: Sql, companies: readonly string[] | null): Promise<CostCenterBudgetRow[]> {
+export async function listCostCenterBudgets(
+  sql: Sql,
+  companies: readonly string[] | null,
+): Promise<CostCenterBudgetRow[]> {
   return sql<CostCenterBudgetRow[]>`
     select ${budgetColumns(sql)} from cost_center_budgets
     where ${companies === null ? sql`true` : sql`company_id = any(${[...companies]}::uuid[])`} order by company_id, name`;

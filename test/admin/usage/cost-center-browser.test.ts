@@ -13,8 +13,22 @@ const path = `/companies/${company}`;
 await paint(sql, company);
 const [{ month, day }] = await sql<[{ month: string; day: number }]>`
   select billing_month(now())::text as month, extract(day from now())::integer as day`;
-const keys = (await sql`select id from api_keys where name in ('Newsroom CMS', 'Cover blurb tool')`).map(({ id }) => id);
-const CENTERS = ['Marketing', 'Redaktion', 'Vertrieb', 'R&D', 'IT', 'Recht', 'Personal', 'Archiv', 'Lizenzen', 'Messe', 'Büro Köln'];
+const keys = (await sql`select id from api_keys where name in ('Newsroom CMS', 'Cover blurb tool')`).map(
+  ({ id }) => id,
+);
+const CENTERS = [
+  'Marketing',
+  'Redaktion',
+  'Vertrieb',
+  'R&D',
+  'IT',
+  'Recht',
+  'Personal',
+  'Archiv',
+  'Lizenzen',
+  'Messe',
+  'Büro Köln',
+];
 await addUsage(
   sql,
   CENTERS.flatMap((center, n) =>
@@ -64,7 +78,10 @@ for (const javaScriptEnabled of [true, false]) {
     await follow(page, page.getByRole('link', { name: 'All cost centres' }));
     t.match(await rows.filter({ hasText: 'Redaktion' }).innerText(), /% of €0\.30/);
     await seen('list');
-    await page.getByLabel('Sort').selectOption('Most of its budget used').catch(() => page.locator('#list-sort').selectOption('-share'));
+    await page
+      .getByLabel('Sort')
+      .selectOption('Most of its budget used')
+      .catch(() => page.locator('#list-sort').selectOption('-share'));
     await Promise.all([
       page.waitForURL(/sort=-share/),
       page.getByRole('search').last().getByRole('button', { name: 'Show' }).click(),

@@ -50,7 +50,12 @@ t.test('the list leads to a page of each, whatever its name, and the usage page 
   t.match(found[0], 'others');
   const usage = (await owner.get(`${base}/usage`)).text;
   t.match(usage, 'href="cost-centers?month=');
-  t.same(links(usage).map((href) => href.replace(/&month=.*/, '')).sort(), found.sort());
+  t.same(
+    links(usage)
+      .map((href) => href.replace(/&month=.*/, ''))
+      .sort(),
+    found.sort(),
+  );
 });
 
 t.test('a month that is over has its own figures, and no budget beside them', async (t) => {
@@ -72,7 +77,8 @@ t.test('a month that is over has its own figures, and no budget beside them', as
 t.test('an address without a name leads to the list; one that can be no name is refused', async (t) => {
   for (const query of ['', '?name=', '?month=2026-10'])
     t.equal((await owner.get(`${base}/cost-center${query}`)).headers.get('location'), `${base}/cost-centers`);
-  for (const name of ['%00', 'x'.repeat(200)]) t.equal((await owner.get(`${base}/cost-center?name=${name}`)).status, 400);
+  for (const name of ['%00', 'x'.repeat(200)])
+    t.equal((await owner.get(`${base}/cost-center?name=${name}`)).status, 400);
   t.match(textOf(await owner.get(`${base}/cost-center?name=nobody+named+it`)), /No API calls/);
   t.match((await owner.get(`${base}/cost-center?name=Bu%CC%88ro+Ko%CC%88ln`)).text, /Cost centre Büro Köln</);
 });
@@ -82,7 +88,8 @@ t.test('a budget is set, changed and removed on the page; who saves second is as
     const { text } = await owner.get(`${base}/cost-center?${new URLSearchParams({ name })}`);
     return /name="seen" value="([^"]*)"/.exec(text)?.[1] as string;
   };
-  const save = (name: string, budget: string, seen: string) => owner.post(`${base}/cost-center`, { name, budget, seen });
+  const save = (name: string, budget: string, seen: string) =>
+    owner.post(`${base}/cost-center`, { name, budget, seen });
   const first = await form('R&D');
   const saved = await save('R&D', '12.50', first);
   t.equal(saved.headers.get('location'), `${base}/cost-center?name=R%26D&done=budget-saved`);

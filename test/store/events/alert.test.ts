@@ -329,8 +329,10 @@ t.test('a company whose refunds of in-app chat are more than it spent keeps nobo
 
 /** A cost centre with a budget. */
 const center = (company: string, name: string, budget: number) =>
-  run((sql) => sql`
-    insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, ${name}, ${budget})`);
+  run(
+    (sql) => sql`
+    insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, ${name}, ${budget})`,
+  );
 
 t.test('where no cost centre has a budget, no sum is read', async (t) => {
   t.equal(await store.lookAtCostCenters(null), null);
@@ -371,34 +373,37 @@ t.test('a cost centre: each threshold once a month, apart from those of its comp
   await clock('2026-11-01T12:00:00Z');
 });
 
-t.test('a cost centre is told at the percentages of its company, by forecast, and not while that is closed', async (t) => {
-  const id = await company(null);
-  await run((sql) => sql`insert into alert_receivers (company_id, percents, forecast) values (${id}, '{25}', true)`);
-  await run((sql) => sql`insert into users (email, company_id, role) values ('own@center.example', ${id}, 'owner')`);
-  await center(id, 'R&D', 100);
-  await spend(id, 30, undefined, undefined, 'R&D');
-  await clock('2026-11-03T23:00:00Z');
-  await store.lookAtCostCenters(null);
-  t.equal(await written(id), '(R&D25) R&Dforecast', 'together with the forecast of 300 EUR, which is told');
-  const { told } = await store.look(null, EVERYBODY);
-  t.ok(told > 0);
-  const rows = await run((sql) => listAlerts(sql, { undelivered: false, company: id, limit: 100 }));
-  t.same(
-    rows.filter(({ channel }) => channel !== null).map(({ channel, recipient }) => `${channel} ${recipient}`),
-    ['email own@center.example', 'webhook '],
-    'operators are told by webhook alone',
-  );
-  await run((sql) => sql`update companies set closed_at = now() where id = ${id}`);
-  await spend(id, 60, undefined, undefined, 'R&D');
-  await store.lookAtCostCenters(null);
-  t.equal(await written(id), '(R&D25) R&Dforecast');
-  const waiting = async () => {
-    await run((sql) => sql`update event_deliveries set next_attempt_at = '2026-10-01'`); // the server's clock is not the test's
-    return (await store.due('webhook', 100, [])).filter(({ event }) => event.company.id === id).length;
-  };
-  t.equal(await waiting(), 1, 'that it was closed; the alert waits');
-  await clock('2026-11-01T12:00:00Z');
-});
+t.test(
+  'a cost centre is told at the percentages of its company, by forecast, and not while that is closed',
+  async (t) => {
+    const id = await company(null);
+    await run((sql) => sql`insert into alert_receivers (company_id, percents, forecast) values (${id}, '{25}', true)`);
+    await run((sql) => sql`insert into users (email, company_id, role) values ('own@center.example', ${id}, 'owner')`);
+    await center(id, 'R&D', 100);
+    await spend(id, 30, undefined, undefined, 'R&D');
+    await clock('2026-11-03T23:00:00Z');
+    await store.lookAtCostCenters(null);
+    t.equal(await written(id), '(R&D25) R&Dforecast', 'together with the forecast of 300 EUR, which is told');
+    const { told } = await store.look(null, EVERYBODY);
+    t.ok(told > 0);
+    const rows = await run((sql) => listAlerts(sql, { undelivered: false, company: id, limit: 100 }));
+    t.same(
+      rows.filter(({ channel }) => channel !== null).map(({ channel, recipient }) => `${channel} ${recipient}`),
+      ['email own@center.example', 'webhook '],
+      'operators are told by webhook alone',
+    );
+    await run((sql) => sql`update companies set closed_at = now() where id = ${id}`);
+    await spend(id, 60, undefined, undefined, 'R&D');
+    await store.lookAtCostCenters(null);
+    t.equal(await written(id), '(R&D25) R&Dforecast');
+    const waiting = async () => {
+      await run((sql) => sql`update event_deliveries set next_attempt_at = '2026-10-01'`); // the server's clock is not the test's
+      return (await store.due('webhook', 100, [])).filter(({ event }) => event.company.id === id).length;
+    };
+    t.equal(await waiting(), 1, 'that it was closed; the alert waits');
+    await clock('2026-11-01T12:00:00Z');
+  },
+);
 
 t.test('a look with a cursor sees cost centres of companies that spent since', async (t) => {
   const [early, late] = [await company(null), await company(null)];

@@ -13,7 +13,7 @@ const set = (name: string, eur: string, ...more: string[]) =>
 t.test('a cost centre gets a budget, another one, and none; what it spent is listed beside it', async (t) => {
   t.match(await tollgate('cost-center', 'list', ...of), { code: 0, out: /No cost centre has a budget/ });
   t.match((await set('  Bu\u0308ro', '99.50', '--json')).json, { name: 'Büro', monthly_budget_eur: '99.5' });
-  t.match(await set('Büro', '20'), { code: 0, out: /Budget set\.[^]*Büro[^]*20/ });
+  t.match(await set('Büro', '20'), { code: 0, out: /Budget set\.[\s\S]*Büro[\s\S]*20/ });
   await set('Sales', '1');
   const [{ month }] = await db.run(5000, (sql) => sql<[{ month: string }]>`select billing_month(now())::text as month`);
   const at = new Date().toISOString();
