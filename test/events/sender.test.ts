@@ -162,6 +162,12 @@ t.test(
           { company: id, month, at: new Date().toISOString(), prompt: eur * 1000, input: '1', center: 'R&D "Köln"' },
         ]),
       );
+    // whether the forecast passes the budget depends on the day on which this runs: it was told
+    await run(
+      (sql) => sql`
+      insert into budget_alerts (company_id, cost_center, billing_month, threshold, budget_eur, spent_eur, superseded)
+      values (${id}, 'R&D "Köln"', ${month}, 'forecast', 10, 0, true)`,
+    );
     for (let gateway = 0; gateway < 2; gateway++) sender({ costCentersEveryMs: 0 });
     const reach = async (eur: number, mails: number) => {
       await spend(eur);
@@ -197,7 +203,7 @@ t.test(
     t.match(english, `/cost-center?name=3DR%26D+%22K%C3%B6ln%22&month=3D${month.slice(0, 7)}`);
     t.match(german, /Die Kostenstelle =E2=80=9ER&D "K=C3=B6ln"=E2=80=9C von ACME hat 50 % des Budgets/);
     t.notMatch(texts('own@acme.example').join(), /402/);
-    t.equal((await run((sql) => sql`select from budget_alerts where cost_center is not null`)).length, 3);
+    t.equal((await run((sql) => sql`select from budget_alerts where cost_center is not null`)).length, 4);
     t.same(receiver.forged, []);
   },
 );
