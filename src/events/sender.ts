@@ -34,6 +34,7 @@ export interface EventSenderOptions {
 const EVERY_MS = 3000;
 const QUIET_EVERY_MS = 30_000;
 const COST_CENTERS_EVERY_MS = 60_000; // their sums have more rows than those of companies
+const PAUSE_OF_LOOK = 50; // times as long as a look at them took: 2 % of the time of a connection
 const FULL_EVERY_MS = 300_000; // for budgets that were lowered, and forecasts after the first two days
 const LEASE_SECONDS = 8; // also renewed while an attempt takes longer
 const RENEW_SECONDS = 3.5; // left of it when it is renewed: at about every second turn
@@ -42,7 +43,7 @@ const WRITE_AGAIN_MS = 1000;
 
 /**
  * Sends events, and looks for budgets that reached a threshold, which become events: on whichever gateway holds the
- * lease.
+ * lease. Those of cost centres once a minute at most.
  *
  *   lease ─> look ─> rows in budget_alerts ─> new rows in events, whoever wrote them, get rows in event_deliveries
  *              └──> each channel: due deliveries ─> attempt ─> delivered, or pending with a longer pause, or dead
@@ -125,7 +126,7 @@ export class EventSender {
   }
 
   async #turn(): Promise<void> {
-    const { store, holder, quietEveryMs, costCentersEveryMs } = this.#options;
+    const { store, holder, quietEveryMs } = this.#options;
     const now = performance.now();
     if (this.#leaseUntil - now < RENEW_SECONDS * 1000) {
       if (!(await store.lease(holder, LEASE_SECONDS))) {
@@ -142,16 +143,29 @@ export class EventSender {
     if (mayRest && now < this.#quietAt) return;
     this.#isNews = false; // before looking: the look may miss news that arrive meanwhile
     this.#quietAt = now + quietEveryMs;
-    if (isFull || now >= this.#costCentersAt) {
-      this.#costCenters = await store.lookAtCostCenters(isFull ? null : this.#costCenters);
-      this.#costCentersAt = now + costCentersEveryMs;
-    }
     const { cursor, told, dead } = await store.look(isFull ? null : this.#cursor, this.#receivers);
     if (isFull) this.#fullAt = now + FULL_EVERY_MS;
     this.#cursor = cursor;
     this.dead = dead;
     if (told > 0) for (const channel of this.#channels) this.#sendSoon(channel);
     if (isFull) await store.trim();
+    if (isFull || now >= this.#costCentersAt) await this.#lookAtCostCenters(isFull ? null : this.#costCenters);
+  }
+
+  /** The next turn tells what it finds. Where it cannot look, the rest goes on. */
+  async #lookAtCostCenters(cursor: string | null): Promise<void> {
+    const { store, costCentersEveryMs, log } = this.#options;
+    const begins = performance.now();
+    try {
+      this.#costCenters = await store.lookAtCostCenters(cursor);
+      if (this.#costCenters !== null) this.#isNews = true;
+    } catch (error) {
+      this.#costCenters = null;
+      const isClosing = this.#closing.signal.aborted;
+      if (!isClosing) log.warn({ reason: reasonOf(error) }, 'events: cannot look at cost centres');
+    }
+    const ends = performance.now();
+    this.#costCentersAt = ends + Math.max(costCentersEveryMs, PAUSE_OF_LOOK * (ends - begins));
   }
 
   /** Sends the due deliveries, unless this channel is sending already. */
