@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import type { EventStore } from '../../src/domain/ports.ts';
 import { emailSender } from '../../src/events/email.ts';
 import { EventSender, type EventSenderOptions } from '../../src/events/sender.ts';
 import { webhookSender } from '../../src/events/webhook.ts';
@@ -207,6 +208,31 @@ t.test(
     t.same(receiver.forged, []);
   },
 );
+
+t.test('where cost centres cannot be looked at, the other alerts go on', async (t) => {
+  const { db, receiver, sender, company, logged } = await begin(t);
+  let looks = 0;
+  const store: EventStore = {
+    ...eventStore(db, db),
+    lookAtCostCenters: async () => {
+      looks++;
+      throw new Error('too long');
+    },
+  };
+  sender({ store, costCentersEveryMs: 0 });
+  await until(
+    () => looks,
+    'a second look',
+    (count) => count > 1,
+  );
+  await company('ACME');
+  await until(
+    () => receiver.received,
+    'the alert of the company',
+    ({ length }) => length === 1,
+  );
+  t.match(logged[0], /^events: cannot look at cost centres .*too long/);
+});
 
 t.test('a change of a key reaches the webhook alone; a replay sends the same under the same id', async (t) => {
   const { db, receiver, mailbox, sender } = await begin(t);
