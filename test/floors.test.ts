@@ -44,7 +44,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['workers'],
   ['cli/frame'],
   ['cli/apply'],
-  ['cli/nouns'],
+  ['cli/nouns', 'cli/nouns/budget'],
   ['cli'],
   ['main.ts'],
 ];

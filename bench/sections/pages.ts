@@ -136,6 +136,8 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     'its models by key': `${company}/usage/table?${days(addDays(today, -29))}`,
     'its models by day': `${company}/usage/table?rows=model&columns=day&${days(addDays(today, -29))}`,
     'its keys by day': `${company}/usage/table?rows=key&columns=day&${days(addDays(today, -29))}`,
+    'its cost centres': `${company}/cost-centers`,
+    'calls that name no cost centre': `${company}/cost-center?name=%20`,
     'its keys': `${company}/keys`,
     'its keys by cost': `${company}/keys?sort=-cost`,
     'one of its keys': `${company}/keys/${key}`,

@@ -72,6 +72,8 @@ import { languageRoute, readerOfPage } from './sign-in/language.ts';
 import { secondFactorRoutes } from './sign-in/second-factor.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
+import { costCenterRoutes } from './usage/cost-center.ts';
+import { costCentersRoutes } from './usage/cost-centers.ts';
 import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
@@ -94,6 +96,8 @@ export const ROUTES: readonly Route[] = [
   ...usageRoutes,
   ...usageChangeRoutes,
   ...usageGridRoutes,
+  ...costCentersRoutes,
+  ...costCenterRoutes,
   ...allUsageRoutes,
   ...companiesBesideRoutes,
   ...statementRoutes,

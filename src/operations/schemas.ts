@@ -108,6 +108,19 @@ export function listQuery(filters: Readonly<Record<string, Schema>> = {}, cursor
 const limits = eachLimit(({ most, description }) => orNull(whole(most, description)));
 const budget = orNull({ ...eur, description: `${eur.description}; null or "0": no limit` });
 
+/** The cost centre that gets a budget; `readBudgetedCostCenter` decides. */
+export const costCenter = written(
+  `^[^${CONTROL}]{1,512}$`,
+  'the name of a cost centre as calls give it: at most 64 printable characters that do not begin with =, +, - or @',
+  'cost-center',
+);
+/** An amount above 0. */
+export const aboveZero = {
+  ...eur,
+  not: { type: 'string', pattern: '^0+(\\.0+)?$' },
+  description: `${eur.description}, above 0`,
+};
+
 /** Members of a company that can be set. */
 export const companySettings = {
   name,
@@ -125,8 +138,7 @@ export const companySettings = {
 /** Ceilings of a company, which operators set. */
 export const ceilings = {
   credit_limit_eur: orNull({
-    ...eur,
-    not: { type: 'string', pattern: '^0+(\\.0+)?$' },
+    ...aboveZero,
     description: `${eur.description}: the most that the budget may be, above 0; null: no ceiling`,
   }),
   eu_locked: { ...boolean, description: 'models outside the EU are refused, whatever the company allows' },

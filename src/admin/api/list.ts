@@ -2,6 +2,7 @@ import { assistantOperations } from '../../operations/assistant.ts';
 import { auditOperations } from '../../operations/audit.ts';
 import { companyOperations } from '../../operations/company.ts';
 import { companyEndOperations } from '../../operations/company-end.ts';
+import { costCenterOperations } from '../../operations/cost-center.ts';
 import { eventOperations } from '../../operations/event.ts';
 import { groupOperations } from '../../operations/group.ts';
 import { invitationOperations } from '../../operations/invitation.ts';
@@ -36,6 +37,7 @@ export const OPERATIONS: readonly Operation[] = [
   ...groupOperations,
   ...usageOperations,
   ...usageChangeOperations,
+  ...costCenterOperations,
   ...requestOperations,
   ...auditOperations,
   ...overviewOperations,

@@ -134,6 +134,13 @@ t.test('assistants, users, people and invitations', async (t) => {
   t.equal((await call('getCompanyUser', { ...at, user: person.id })).role, 'administrator');
   const { data: people } = await call('listCompanyUsers', at);
   t.same(people.map(({ role }: { role: string }) => role).sort(), ['administrator', 'owner']);
+  const center = await call('createCostCenterBudget', at, { name: 'Bu\u0308ro ', monthly_budget_eur: '99.50' });
+  t.match(center, { name: 'Büro', monthly_budget_eur: '99.5' });
+  const budget = { ...at, budget: center.id };
+  t.match(await call('changeCostCenterBudget', budget, { monthly_budget_eur: '20' }), { monthly_budget_eur: '20' });
+  t.match(await call('getCostCenterBudget', budget), { name: 'Büro', monthly_budget_eur: '20' });
+  t.match(await call('listCostCenterBudgets', at), { data: [{ id: center.id, spent_eur: '0' }], next_cursor: null });
+  await call('removeCostCenterBudget', budget);
   const receiver = await call('createAlertReceiver', at, {
     email: 'Paul@south.example',
     percents: [90, 75],
