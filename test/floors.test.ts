@@ -32,7 +32,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['engine.ts'],
   ['index.ts'],
   ['operations'],
-  ['operations/users'],
+  ['operations/users', 'operations/onboarding'],
   ['admin/process'],
   ['admin/page'],
   ['admin/usage'],
@@ -44,7 +44,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['workers'],
   ['cli/frame'],
   ['cli/apply'],
-  ['cli/nouns'],
+  ['cli/nouns', 'cli/nouns/budget'],
   ['cli'],
   ['main.ts'],
 ];

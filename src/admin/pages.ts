@@ -40,6 +40,7 @@ import { groupRoutes } from './operator/group.ts';
 import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
+import { onboardingRoutes } from './operator/onboarding.ts';
 import { overviewRoutes } from './operator/overview.ts';
 import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
@@ -72,6 +73,8 @@ import { languageRoute, readerOfPage } from './sign-in/language.ts';
 import { secondFactorRoutes } from './sign-in/second-factor.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
+import { costCenterRoutes } from './usage/cost-center.ts';
+import { costCentersRoutes } from './usage/cost-centers.ts';
 import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
@@ -87,12 +90,15 @@ export const ROUTES: readonly Route[] = [
   ...secondFactorRoutes,
   ...erasureRoutes,
   ...companyRoutes,
+  ...onboardingRoutes,
   ...companyEndRoutes,
   ...keptRoutes,
   ...alertRoutes,
   ...usageRoutes,
   ...usageChangeRoutes,
   ...usageGridRoutes,
+  ...costCentersRoutes,
+  ...costCenterRoutes,
   ...allUsageRoutes,
   ...companiesBesideRoutes,
   ...statementRoutes,

@@ -4,11 +4,12 @@ import { findCompany } from '../store/company/company.ts';
 import { invitationsAfter } from '../store/users/cursor-lists.ts';
 import {
   createInvitation,
+  type InvitationRow,
   type MadeInvitation,
   renewInvitation,
   withdrawInvitation,
 } from '../store/users/invitation.ts';
-import type { Call, Operation, PageQuery } from './operation.ts';
+import type { Operation, PageQuery } from './operation.ts';
 import { get, pageOf, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
 
@@ -24,7 +25,8 @@ const invitation = schema.object({
   created_by: schema.createdBy,
   expires_at: schema.instant,
 });
-const made = schema.object({
+/** An invitation with its link. */
+export const made = schema.object({
   ...invitation.properties,
   link: {
     type: ['string', 'null'],
@@ -56,7 +58,8 @@ export const invitationOperations: readonly Operation[] = [
     async run(sql, call) {
       const { email, role } = call.body;
       const asked = { company_id: call.params.company as string, email: email.toLowerCase(), role };
-      return withLink(call, await createInvitation(sql, { ...asked, created_by: call.actor }));
+      const invitation = await createInvitation(sql, { ...asked, created_by: call.actor });
+      return withLink(call.origin, invitation);
     },
   }),
   post('renewInvitation', `${INVITATION}/renew`, {
@@ -66,7 +69,7 @@ export const invitationOperations: readonly Operation[] = [
     secret: 'link',
     async run(sql, call) {
       const { company, invitation } = call.params as Record<'company' | 'invitation', string>;
-      return withLink(call, await renewInvitation(sql, company, invitation, call.actor));
+      return withLink(call.origin, await renewInvitation(sql, company, invitation, call.actor));
     },
   }),
   remove('withdrawInvitation', INVITATION, {
@@ -76,6 +79,10 @@ export const invitationOperations: readonly Operation[] = [
   }),
 ];
 
-function withLink({ origin }: Pick<Call, 'origin'>, { token, ...invitation }: MadeInvitation): object {
+/** @param origin where users reach the pages */
+export function withLink(
+  origin: string | URL,
+  { token, ...invitation }: MadeInvitation,
+): InvitationRow & { readonly link: string } {
   return { ...invitation, link: new URL(INVITATION_PATH + token, origin).href };
 }

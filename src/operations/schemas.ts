@@ -77,7 +77,7 @@ export function array(items: Schema, description?: string): Schema {
 }
 
 /** A list of a body, which has a limit. */
-function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
+export function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
   return { type: 'array', items, maxItems };
 }
 
@@ -108,6 +108,19 @@ export function listQuery(filters: Readonly<Record<string, Schema>> = {}, cursor
 const limits = eachLimit(({ most, description }) => orNull(whole(most, description)));
 const budget = orNull({ ...eur, description: `${eur.description}; null or "0": no limit` });
 
+/** The cost centre that gets a budget; `readBudgetedCostCenter` decides. */
+export const costCenter = written(
+  `^[^${CONTROL}]{1,512}$`,
+  'the name of a cost centre as calls give it: at most 64 printable characters that do not begin with =, +, - or @',
+  'cost-center',
+);
+/** An amount above 0. */
+export const aboveZero = {
+  ...eur,
+  not: { type: 'string', pattern: '^0+(\\.0+)?$' },
+  description: `${eur.description}, above 0`,
+};
+
 /** Members of a company that can be set. */
 export const companySettings = {
   name,
@@ -125,13 +138,14 @@ export const companySettings = {
 /** Ceilings of a company, which operators set. */
 export const ceilings = {
   credit_limit_eur: orNull({
-    ...eur,
-    not: { type: 'string', pattern: '^0+(\\.0+)?$' },
+    ...aboveZero,
     description: `${eur.description}: the most that the budget may be, above 0; null: no ceiling`,
   }),
   eu_locked: { ...boolean, description: 'models outside the EU are refused, whatever the company allows' },
 };
 export const disabledSlugs = listOf(slug);
+/** Members of a company that is created. */
+export const newCompany = { ...companySettings, ...ceilings, disabled_model_slugs: disabledSlugs };
 export const company = object({
   id,
   ...companySettings,

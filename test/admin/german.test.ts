@@ -28,6 +28,7 @@ await addUsage(sql, [{ company, month: `${closed}-01`, prompt: 1000, input: '0.0
 const db = openDatabase({ url: office.databaseUrl });
 await closeStatement(db, company, `${closed}-01`);
 await db.close();
+await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, 'Vertrieb', 5)`;
 const owner = await signedIn(office, 'owner');
 await owner.post(`${base}/tokens`, { name: 'Terraform', access: 'write' });
 await owner.post(`${base}/users`, { email: 'mona@customer.example', role: 'member' });
@@ -94,8 +95,10 @@ async function englishIn(page: Page): Promise<string[]> {
   return [...new Set(texts.filter(isEnglish))];
 }
 
+/** What follows an address, by its last part. */
+const queries: Readonly<Record<string, string>> = { month: `?month=${closed}`, 'cost-center': '?name=Vertrieb' };
 const addressOf = (path: string) =>
-  path.replace(/:(\w+)/g, (_, name) => ids[name] ?? name) + (path.endsWith('/month') ? `?month=${closed}` : '');
+  path.replace(/:(\w+)/g, (_, name) => ids[name] ?? name) + (queries[path.split('/').at(-1) as string] ?? '');
 
 t.test('every page of an owner', async (t) => {
   const { page, complaints } = await signedInTab(t, office, people.owner, { locale: 'de-DE' });

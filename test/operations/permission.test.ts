@@ -29,6 +29,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-user.read',
     'company-user.write',
     'usage.read',
+    'cost-center.write',
     'statement.read',
     'request.read',
     'key.read',
@@ -41,7 +42,8 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-token.write',
   ],
   get administrator() {
-    const owners = /^(company\.set|company\.export|company-audit\.|alert\.|company-user\.|statement\.|company-token\.)/;
+    const owners =
+      /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|company-user\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
   member: ['account.use', 'company.kept'],

@@ -139,15 +139,13 @@ async function change(services: PageServices, operation: Operation, call: Call, 
   const result = await countedChange(services, maker, deadlineOf(operation), async (sql) => {
     const before = repeatable === null ? null : await claim(sql, repeatable);
     if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');
-    if (before !== null) return withSecret(operation, before.answer, before.secret);
+    if (before !== null) return withSecrets(operation, before.answer, before.secret);
     if (company !== undefined) await enterCompany(sql, company, call.role);
     if (ifMatch !== undefined) await requireUnchanged(sql, operation, call, ifMatch);
     const done = await operation.run(sql, call);
     if (repeatable !== null && done !== null) {
       if (company !== undefined) await leaveCompany(sql);
-      const { secret } = operation;
-      const shown = secret === undefined ? null : (done as Record<string, string>)[secret];
-      await keep(sql, repeatable, withSecret(operation, done, null), shown ?? null);
+      await keep(sql, repeatable, withSecrets(operation, done, null), secretsIn(operation, done));
     }
     return done;
   });
@@ -186,8 +184,30 @@ function etagOf(thing: object): string {
   return `"${hash('sha256', text, 'base64url').slice(0, 22)}"`;
 }
 
-function withSecret({ secret }: Operation, thing: object, text: string | null): object {
-  return secret === undefined ? thing : { ...thing, [secret]: text };
+/** The members of an answer that are shown once, as one text with a line for each; null: the operation has none. */
+function secretsIn({ secret }: Operation, answer: object): string | null {
+  if (secret === undefined) return null;
+  const shown = [secret]
+    .flat()
+    .map((path) => path.split('.').reduce<unknown>((part, name) => (part as Members | null)?.[name], answer));
+  return shown.map((text) => text ?? '').join('\n');
+}
+
+/** An answer with the members that are shown once. @param text of `secretsIn`; null: they are not shown any more */
+function withSecrets({ secret = [] }: Operation, answer: object, text: string | null): object {
+  const lines = text?.split('\n') ?? [];
+  return [secret]
+    .flat()
+    .reduce<object>((shown, path, n) => withMember(shown as Members, path.split('.'), lines[n] ?? null), answer);
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** A thing with another value of a member, or of one within it; what is null has none. */
+function withMember(thing: Members, [name = '', ...within]: readonly string[], value: string | null): Members {
+  if (within.length === 0) return { ...thing, [name]: value };
+  const part = thing[name] as Members | null;
+  return part === null ? thing : { ...thing, [name]: withMember(part, within, value) };
 }
 
 /** @returns null without an idempotency key @throws Problem 400 */

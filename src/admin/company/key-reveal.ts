@@ -84,21 +84,27 @@ function gonePage(c: PageContext, company: Company, key: KeyRow): Promise<Respon
 }
 
 function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
+  const { shown: words } = c.var.format.words.key;
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
+${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
+${keyCard(c, company, key)}
+<p><a class="button primary" href="/companies/${key.company_id}/keys">${words.done}</a></p>`;
+  return page(c, words.title, body);
+}
+
+/** The text of a key, and calls with it that work: for a page that shows it once. */
+export function keyCard(c: PageContext, company: Company, key: MintedKey): Html {
   const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
   const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, callable);
   const { shown: words } = c.var.format.words.key;
   const models = (text: string) => html`<a href="/companies/${key.company_id}/models">${text}</a>`;
-  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
-<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
-${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
-${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
+  return html`${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable(c, 'key', words.apiKey, key.key)}
 ${copyable(c, 'curl', words.curl, curl)}
 ${copyable(c, 'sdk', words.sdk, sdk)}
-</section>
-<p><a class="button primary" href="/companies/${key.company_id}/keys">${words.done}</a></p>`;
-  return page(c, words.title, body);
+</section>`;
 }
 
 /** How long a key that is replaced still works. */

@@ -45,6 +45,7 @@ const BELOW: Readonly<Record<string, readonly string[]>> = {
   '/': ['usage'],
   '/companies': ['companies/statements'],
   '/users': ['groups'],
+  usage: ['cost-centers', 'cost-center'],
   models: ['playground'],
   settings: ['tokens', 'close', 'kept', 'alerts'],
 };

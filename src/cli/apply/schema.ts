@@ -62,6 +62,10 @@ const group = (roles: readonly string[]): ObjectSchema =>
     name: { ...resource.name, description: 'as the claim of the identity provider has it, every character of it' },
     role: resource.oneOf(roles),
   });
+const costCenter = named('name', {
+  name: resource.costCenter,
+  monthly_budget_eur: resource.aboveZero,
+});
 const company = object(
   {
     id,
@@ -72,6 +76,7 @@ const company = object(
     assistants: listOf(assistant, 'assistants of this company'),
     keys: listOf(key, 'keys of this company that are neither revoked nor expired'),
     users: listOf(user(['owner', 'administrator', 'member']), 'users of this company'),
+    cost_centers: listOf(costCenter, 'budgets of cost centres of this company, which alerts tell of'),
     oidc_groups: listOf(
       group(['owner', 'administrator', 'member']),
       'groups of the identity provider that give a role in this company, at each sign-in',

@@ -110,15 +110,13 @@ export const userCommands: readonly Command[] = [
         return { json: open, text: card(WITHDRAWN, { email, role: open.role }) };
       }
       if (isNew && role === undefined) throw new ArgumentError('missing --role');
-      const base = pagesAddress(config);
+      const linkTo = invitationLinks(config, warn);
       const { token, ...invitation } = await transact(async (sql) =>
         role === undefined
           ? renewInvitation(sql, company, (await invitationOf(sql, company, email)).id, ACTOR)
           : createInvitation(sql, { company_id: company, email, role, created_by: ACTOR }),
       );
-      if (config.adminUrl === null)
-        warn(`the link has the address of this machine, ${base.origin}; ADMIN_URL sets another`);
-      const link = new URL(INVITATION_PATH + token, base).href;
+      const link = linkTo(token);
       const until = instant(invitation.expires_at);
       const text = card(renew ? RENEWED : INVITED, { email, role: invitation.role, link, until });
       return { json: { ...invitation, link }, text };
@@ -238,6 +236,17 @@ export const userCommands: readonly Command[] = [
 async function idOf(sql: Sql, email: string): Promise<string> {
   const user = await findUser(sql, email);
   return user === null ? throwNotFound('user') : user.id;
+}
+
+/**
+ * What makes the link of an invitation from its random part. Warns where it has the address of this machine.
+ * @throws Failure when nobody can know where people reach the pages
+ */
+export function invitationLinks(config: Config, warn: Context['warn']): (token: string) => string {
+  const base = pagesAddress(config);
+  if (config.adminUrl === null)
+    warn(`the link has the address of this machine, ${base.origin}; ADMIN_URL sets another`);
+  return (token) => new URL(INVITATION_PATH + token, base).href;
 }
 
 /** Where people reach the administration pages. @throws Failure when nobody can know */

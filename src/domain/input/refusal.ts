@@ -16,6 +16,7 @@ export type Noun =
   | 'invitation'
   | 'alert'
   | 'receiver'
+  | 'cost centre budget'
   | 'event'
   | 'token'
   | 'statement'
@@ -56,7 +57,13 @@ const ENGLISH = {
   digits: () => 'must be written with the digits 0 to 9',
   unclear: ({ text, shown, clear }: { text: string; shown: readonly string[]; clear: readonly string[] }) =>
     `must be clear: “${text}” can mean ${shown.join(' or ')}. Write ${clear.join(' or ')}`,
+  aboveZero: () => 'must be above 0',
   costCenter: () => 'must be a cost centre',
+  costCenterName: () =>
+    'must be the name of a cost centre as calls give it: at most 64 printable characters that do not begin with =, +, - or @',
+  mostCostCenters: ({ most }: { most: number }) =>
+    `A company has at most ${most} cost centres with a budget. Remove the budget of one first.`,
+  costCenterTwice: ({ name }: { name: string }) => `The cost centre “${name}” has a budget already. Change that one.`,
   errorCode: () => 'must be the code of an error',
   requestId: () => 'must be the id of a request',
   notOfCompany: ({ slug }: { slug: string }) => `must be one of the company’s models, not ${JSON.stringify(slug)}`,

@@ -72,6 +72,8 @@ export const de: Words = {
     'erasure-asked': 'Ihre Bitte ist vermerkt. Wer entscheidet, wird benachrichtigt.',
     'erasure-withdrawn': 'Ihre Bitte ist zurückgezogen.',
     erased: 'Die Person ist gelöscht.',
+    'budget-saved': 'Das Budget ist gespeichert.',
+    'budget-removed': 'Das Budget ist entfernt.',
     'receiver-added': 'Hinzugefügt.',
     'receiver-asked': 'Hinzugefügt. Die Adresse hat einen Link erhalten und erfährt nichts, bis ihr Leser zustimmt.',
     'receiver-unsent':
@@ -159,7 +161,13 @@ export const de: Words = {
     digits: () => 'muss mit den Ziffern 0 bis 9 geschrieben werden',
     unclear: ({ text, shown, clear }) =>
       `muss eindeutig sein: „${text}“ kann ${shown.join(' oder ')} bedeuten. Schreiben Sie ${clear.join(' oder ')}`,
+    aboveZero: () => 'muss über 0 liegen',
     costCenter: () => 'muss eine Kostenstelle sein',
+    costCenterName: () =>
+      'muss der Name einer Kostenstelle sein, wie Aufrufe ihn angeben: höchstens 64 druckbare Zeichen, die nicht mit =, +, - oder @ beginnen',
+    mostCostCenters: ({ most }) =>
+      `Ein Unternehmen hat höchstens ${most} Kostenstellen mit Budget. Entfernen Sie zuerst das Budget einer anderen.`,
+    costCenterTwice: ({ name }) => `Die Kostenstelle „${name}“ hat schon ein Budget. Ändern Sie dieses.`,
     errorCode: () => 'muss der Code eines Fehlers sein',
     requestId: () => 'muss die ID einer Anfrage sein',
     notOfCompany: ({ slug }) => `muss eines der Modelle des Unternehmens sein, nicht „${slug}“`,
@@ -227,6 +235,7 @@ export const de: Words = {
     invitation: 'Diese Einladung gibt es nicht.',
     alert: 'Diese Warnung gibt es nicht.',
     receiver: 'Diesen Empfänger gibt es nicht.',
+    'cost centre budget': 'Diese Kostenstelle hat kein Budget.',
     event: 'Dieses Ereignis gibt es nicht.',
     token: 'Dieses Verwaltungstoken gibt es nicht.',
     statement: 'Diese Abrechnung gibt es nicht.',
@@ -479,7 +488,7 @@ export const de: Words = {
   alerts: {
     title: 'Budgethinweise',
     of: (company) => `Budgethinweise von ${company}`,
-    lead: 'Eine E-Mail, wenn ein Teil eines Monatsbudgets verbraucht ist: des Unternehmens, und der Schlüssel mit eigenem Budget. Jede wird einmal im Monat gesendet.',
+    lead: 'Eine E-Mail, wenn ein Teil eines Monatsbudgets verbraucht ist: des Unternehmens, und der Schlüssel und Kostenstellen mit eigenem Budget. Jede wird einmal im Monat gesendet.',
     noMail:
       'Dieser Dienst sendet keine E-Mails: Sein Betreiber hat keinen Mailserver eingerichtet. Ihre Auswahl bleibt gespeichert, bis es einen gibt.',
     caption: 'Wer benachrichtigt wird',
@@ -591,6 +600,11 @@ export const de: Words = {
         why: 'um Hinweise an die zu senden, die sie möchten',
         until: 'bis das Unternehmen oder der Leser sie entfernt',
       },
+      costCenters: {
+        what: 'Budgets von Kostenstellen: der Name, den Aufrufe angeben, und ein Betrag. Der Name ist für Konten da, nicht für Namen von Personen',
+        why: 'um zu melden, wenn ein Teil davon ausgegeben ist',
+        until: 'bis sie entfernt werden oder das Unternehmen gelöscht wird',
+      },
       company: {
         what: 'Das Unternehmen: sein Name, der eine Person nennt, wenn es aus einer besteht; sein Budget, seine Modelle und seine Sprache',
         why: 'Vertrag und Rechnungen',
@@ -647,7 +661,7 @@ export const de: Words = {
         until: (days) => `${days} Tage`,
       },
       alerts: {
-        what: 'Was von Budgets erreicht wurde: Beträge, nichts über Personen',
+        what: 'Was von Budgets erreicht wurde: Beträge und Namen von Kostenstellen, nichts unmittelbar über Personen',
         why: 'um jeden Hinweis einmal zu senden',
         until: 'auf Dauer; die vergangener Monate dürfen gelöscht werden',
       },
@@ -1176,12 +1190,46 @@ export const de: Words = {
       parts`Wenn es so weitergeht, endet der Monat bei etwa ${amount}${share === null ? '.' : `, das sind ${share} des Budgets.`}`,
     overBudget: 'über dem Budget',
     bar: ({ total, chat, forecast }) =>
-      `${total} Prozent des Budgets sind ausgegeben, davon ${chat} Prozent durch Chat in der App${forecast === null ? '' : `, und ${forecast} Prozent sind die Prognose`}`,
+      `${total} Prozent des Budgets sind ausgegeben${chat === null ? '' : `, davon ${chat} Prozent durch Chat in der App`}${forecast === null ? '' : `, und ${forecast} Prozent sind die Prognose`}`,
     chat: 'Chat in der App',
     api: 'API',
     beyond: 'Über dem Budget',
     ahead: 'Prognose',
     budget: 'Budget',
+  },
+  costCenters: {
+    link: 'Kostenstellen',
+    title: (month) => `Kostenstellen im ${month}`,
+    of: (company) => `Kostenstellen von ${company}`,
+    lead: 'Eine Kostenstelle ist der Name, den ein Aufruf in seinen Metadaten angibt. Was jede an API-Aufrufen kostete:',
+    caption: (month) => `Kostenstellen im ${month}`,
+    one: 'Kostenstelle',
+    none: 'Aufrufe ohne Angabe',
+    noneTitle: 'Aufrufe ohne Kostenstelle',
+    othersTitle: 'Weitere Kostenstellen',
+    othersText: 'Aufrufe, deren Kostenstelle für einen Monat eine zu viel war, sind hier zusammen gebucht.',
+    budget: 'Budget',
+    share: ({ percent, budget }) => parts`${percent} von ${budget}`,
+    sorts: { spent: 'Höchste Kosten', share: 'Größter Teil des Budgets', name: 'Name' },
+    empty: (month) => `Keine Aufrufe im ${month}, und keine Kostenstelle hat ein Budget.`,
+    add: 'Ein Budget festlegen',
+    addButton: 'Budget festlegen',
+    name: 'Name der Kostenstelle',
+    nameHint: 'Wie Aufrufe ihn angeben. Es muss noch keinen Aufruf geben.',
+    eur: 'Monatsbudget in EUR',
+    addHint: 'Etwa 250 oder 99,50. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
+    editHint:
+      'Etwa 250 oder 99,50; leer für keines. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
+    save: 'Budget speichern',
+    who: (link) => parts`Wer es erfährt und bei welchen Prozentsätzen, legen Sie unter ${link('Budgethinweise')} fest.`,
+    noBudget: 'keines',
+    noBudgetText: (spent) => parts`Es ist kein Budget festgelegt. Bisher ausgegeben: ${spent}.`,
+    reached: 'aufgebraucht',
+    all: 'Alle Kostenstellen',
+    apiOnly: 'API-Aufrufe; Chat in der App nennt keine Kostenstelle',
+    usage: 'Nutzung dieser Aufrufe',
+    change: 'Warum es sich änderte',
+    foot: 'Die Werte sind exakte Summen der Buchungen.',
   },
   chart: {
     otherModels: 'andere Modelle',
@@ -1832,6 +1880,7 @@ export const de: Words = {
       admin_tokens: 'Verwaltungstoken',
       invitations: 'Einladung',
       alert_receivers: 'Empfänger von Hinweisen',
+      cost_center_budgets: 'Budget einer Kostenstelle',
     },
     filters: {
       what: 'Was geschah',
@@ -1902,6 +1951,7 @@ export const de: Words = {
   mails: {
     subject: ({ brand, text }) => `[${brand}] ${text}`,
     key: ({ name, prefix, company }) => `Der Schlüssel „${name}“ (${prefix}…) von ${company}`,
+    costCenter: ({ name, company }) => `Die Kostenstelle „${name}“ von ${company}`,
     used: ({ who, percent, month }) => `${who} hat ${percent} % des Budgets für ${month} verbraucht`,
     forecast: ({ who, month }) => `${who} wird das Budget für ${month} bei diesem Tempo überschreiten`,
     sentence: (text) => `${text}.`,
@@ -1911,6 +1961,7 @@ export const de: Words = {
     refused: 'Aufrufe werden mit Status 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.',
     willRefuse:
       'Sobald das Budget aufgebraucht ist, werden Aufrufe mit Status 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.',
+    refusesNothing: 'Aufrufe werden nicht abgewiesen: Das Budget einer Kostenstelle dient allein Ihrer Information.',
     invited: (company) => `Sie sind zu ${company} eingeladen`,
     invitation: ({ by, company, role }) =>
       `${by === null ? 'Sie sind' : `${by} hat Sie`} zu ${company} eingeladen (Rolle: ${ROLES[role]}).`,

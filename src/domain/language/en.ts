@@ -90,6 +90,8 @@ export const en = {
     'erasure-asked': 'Your request is noted. Those who decide are told.',
     'erasure-withdrawn': 'Your request is withdrawn.',
     erased: 'The person is erased.',
+    'budget-saved': 'The budget is saved.',
+    'budget-removed': 'The budget is removed.',
     'receiver-added': 'Added.',
     'receiver-asked': 'Added. The address was sent a link, and is told nothing until its reader agrees.',
     'receiver-unsent': 'Added, but the link could not be sent. Send it again in a while.',
@@ -157,6 +159,7 @@ export const en = {
     invitation: 'There is no such invitation.',
     alert: 'There is no such alert.',
     receiver: 'There is no such receiver.',
+    'cost centre budget': 'This cost centre has no budget.',
     event: 'There is no such event.',
     token: 'There is no such administration token.',
     statement: 'There is no such statement.',
@@ -409,7 +412,7 @@ export const en = {
   alerts: {
     title: 'Budget alerts',
     of: (company: string) => `Budget alerts of ${company}`,
-    lead: 'An e-mail when a part of a monthly budget is used: that of the company, and those of keys that have one. Each is sent once a month.',
+    lead: 'An e-mail when a part of a monthly budget is used: that of the company, and those of keys and cost centres that have one. Each is sent once a month.',
     noMail:
       'This service sends no e-mails: its operator has set no mail server. Your choice is kept until there is one.',
     caption: 'Who is told',
@@ -524,6 +527,11 @@ export const en = {
         why: 'to send alerts to those who want them',
         until: 'until removed, by the company or the reader',
       },
+      costCenters: {
+        what: 'Budgets of cost centres: the name that calls give, and an amount. The name is for accounts, not for names of persons',
+        why: 'to tell when a part of one is spent',
+        until: 'until removed, or the company is erased',
+      },
       company: {
         what: 'The company: its name, which is a person’s if the company is one person; its budget, models and language',
         why: 'contract and invoices',
@@ -580,7 +588,7 @@ export const en = {
         until: (days: number) => `${days} days`,
       },
       alerts: {
-        what: 'What was reached of budgets: amounts, nothing of persons',
+        what: 'What was reached of budgets: amounts and names of cost centres, nothing of persons directly',
         why: 'to send each alert once',
         until: 'for good; those of past months may be deleted',
       },
@@ -1104,13 +1112,46 @@ export const en = {
     forecast: ({ amount, share }: { amount: unknown; share: string | null }) =>
       parts`At this pace the month ends at about ${amount}${share === null ? '.' : `, ${share} of the budget.`}`,
     overBudget: 'over budget',
-    bar: ({ total, chat, forecast }: { total: number; chat: number; forecast: number | null }) =>
-      `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`,
+    bar: ({ total, chat, forecast }: { total: number; chat: number | null; forecast: number | null }) =>
+      `${total} percent of the budget is spent${chat === null ? '' : `, ${chat} percent by in-app chat`}${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`,
     chat: 'In-app chat',
     api: 'API',
     beyond: 'Beyond the budget',
     ahead: 'Forecast',
     budget: 'Budget',
+  },
+  costCenters: {
+    link: 'Cost centres',
+    title: (month: string) => `Cost centres in ${month}`,
+    of: (company: string) => `Cost centres of ${company}`,
+    lead: 'A cost centre is the label that a call names in its metadata. What each cost in API calls:',
+    caption: (month: string) => `Cost centres in ${month}`,
+    one: 'Cost centre',
+    none: 'calls that name none',
+    noneTitle: 'Calls without a cost centre',
+    othersTitle: 'Other cost centres',
+    othersText: 'Calls whose cost centre was one too many for a month are booked here together.',
+    budget: 'Budget',
+    share: ({ percent, budget }: { percent: unknown; budget: unknown }) => parts`${percent} of ${budget}`,
+    sorts: { spent: 'Highest cost', share: 'Most of its budget used', name: 'Name' },
+    empty: (month: string) => `No calls in ${month}, and no cost centre has a budget.`,
+    add: 'Set a budget',
+    addButton: 'Set budget',
+    name: 'Name of the cost centre',
+    nameHint: 'As calls name it. There need be no call yet.',
+    eur: 'Monthly budget in EUR',
+    addHint: 'Such as 250 or 99.50. It refuses nothing: you are told when a part of it is spent.',
+    editHint: 'Such as 250 or 99.50; empty for none. It refuses nothing: you are told when a part of it is spent.',
+    save: 'Save budget',
+    who: (link: Mark) => parts`Who is told, and at which percentages, is set under ${link('Budget alerts')}.`,
+    noBudget: 'none',
+    noBudgetText: (spent: unknown) => parts`No budget is set. Spent so far: ${spent}.`,
+    reached: 'used up',
+    all: 'All cost centres',
+    apiOnly: 'API calls; in-app chat names no cost centre',
+    usage: 'Usage of these calls',
+    change: 'Why it changed',
+    foot: 'Figures are exact sums of the ledger.',
   },
   chart: {
     otherModels: 'other models',
@@ -1747,6 +1788,7 @@ export const en = {
       admin_tokens: 'administration token',
       invitations: 'invitation',
       alert_receivers: 'receiver of alerts',
+      cost_center_budgets: 'budget of a cost centre',
     },
     filters: {
       what: 'What happened',
@@ -1819,6 +1861,7 @@ export const en = {
     subject: ({ brand, text }: { brand: string; text: string }) => `[${brand}] ${text}`,
     key: ({ name, prefix, company }: { name: string; prefix: string; company: string }) =>
       `Key “${name}” (${prefix}…) of ${company}`,
+    costCenter: ({ name, company }: Record<'name' | 'company', string>) => `Cost centre “${name}” of ${company}`,
     used: ({ who, percent, month }: { who: string; percent: string; month: string }) =>
       `${who} has used ${percent} % of its budget for ${month}`,
     forecast: ({ who, month }: { who: string; month: string }) =>
@@ -1830,6 +1873,7 @@ export const en = {
     refused: 'Calls are refused with status 402 until the month ends or the budget is raised.',
     willRefuse:
       'Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.',
+    refusesNothing: 'Calls are not refused: the budget of a cost centre is there to tell you.',
     invited: (company: string) => `You are invited to ${company}`,
     invitation: ({ by, company, role }: { by: string | null; company: string; role: CompanyRole }) =>
       `${by === null ? 'You are invited' : `${by} invites you`} to ${company} as ${role === 'member' ? 'a' : 'an'} ${role}.`,

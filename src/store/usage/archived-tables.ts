@@ -64,6 +64,12 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'created_at, id',
   },
   {
+    table: 'cost_center_budgets',
+    what: 'what cost centres may cost in a month before somebody is told',
+    columns: words('id company_id name monthly_budget_eur created_at'),
+    order: 'created_at, id',
+  },
+  {
     table: 'api_keys',
     what: 'keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
@@ -161,9 +167,9 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'budget_alerts',
-    what: 'thresholds that the budgets of the company and its keys reached',
+    what: 'thresholds that the budgets of the company, its keys and its cost centres reached',
     columns: words(
-      'id company_id api_key_id billing_month threshold budget_eur spent_eur forecast_eur superseded occurred_at',
+      'id company_id api_key_id billing_month threshold budget_eur spent_eur forecast_eur superseded occurred_at cost_center',
     ),
     order: 'occurred_at, id',
   },

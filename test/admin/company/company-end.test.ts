@@ -110,6 +110,7 @@ t.test('pages of a closed company can be read, and refuse every change', async (
       .replace(':assistant', assistant)
       .replace(':key', key?.id)
       .replace(':request', request?.id)
+      .replace(/cost-center$/, 'cost-center?name=Marketing')
       .replace(/:\w+/g, randomUUID());
   const log = async () => (await sql`select count(*)::integer as n from audit_log`)[0]?.n;
   const before = await log();

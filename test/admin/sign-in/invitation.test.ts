@@ -1,3 +1,4 @@
+import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { startMailbox } from '../../support/receiver.ts';
 import { until } from '../../support/until.ts';
@@ -226,13 +227,15 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
 
 t.test('an operator creates a company and invites its owner in one step', async (t) => {
   const operator = await signedIn(office, 'operator');
-  const { text } = await operator.post('/companies', { name: 'Kranich', owner: 'karl@kranich.example' });
+  const form = () => ({ id: randomUUID(), claim: randomBytes(32).toString('base64url') });
+  const asked = { ...form(), name: 'Kranich', owner: 'karl@kranich.example' };
+  const { text } = await operator.post('/companies/new', asked);
   const { headers } = await join(new URL(linkIn(text)).pathname);
   t.match(headers.get('location'), /^\/companies\/[\w-]+\/keys\?done=joined$/);
   const [row] =
     await sql`select c.name, role from users join companies c on c.id = company_id where email = 'karl@kranich.example'`;
   t.same(row, { name: 'Kranich', role: 'owner' });
-  const taken = await operator.post('/companies', { name: 'Other', owner: 'karl@kranich.example' });
+  const taken = await operator.post('/companies/new', { ...asked, ...form(), name: 'Other' });
   t.equal(taken.status, 422);
   t.equal((await sql`select from companies where name = 'Other'`).length, 0, 'and nothing half done');
 });

@@ -47,6 +47,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
       created_by: 'test',
     });
     await sql`insert into alert_receivers (company_id, percents, forecast) values (${id}, '{80}', true)`;
+    await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${id}, ${name}, 5)`;
     await sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1)`;
     await sql`insert into budget_reservations values (${randomUUID()}, ${id}, '2026-11-01', ${randomUUID()}, 1, now())`;
     await sql`
