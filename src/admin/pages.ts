@@ -31,6 +31,7 @@ import { rotateRoutes } from './company/key-rotate.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
 import { companyUserRoutes } from './company/user.ts';
+import { compressPages } from './compression.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
 import { companiesBesideRoutes } from './operator/companies-beside.ts';
@@ -45,7 +46,6 @@ import { overviewRoutes } from './operator/overview.ts';
 import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
 import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
-import { compressPages } from './page/compression.ts';
 import {
   companyOf,
   type PageContext,

@@ -2,7 +2,6 @@ import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
-import { neverCompressed } from './compression.ts';
 import type { PageContext } from './context.ts';
 import { cookieOptions } from './session.ts';
 
@@ -46,4 +45,9 @@ export function secretOf(c: PageContext): string | null {
   if (text === null || Number(text.slice(0, at)) < c.var.services.clock()) return null;
   neverCompressed(c);
   return text.slice(at + 1);
+}
+
+/** For a page that shows a secret, whose length must tell nothing of it. */
+export function neverCompressed(c: PageContext): void {
+  c.header('cache-control', 'no-store, no-transform');
 }

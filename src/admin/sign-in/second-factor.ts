@@ -12,13 +12,12 @@ import {
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { countRecoveryCodes } from '../../store/users/second-factor.ts';
 import { tellOfFactor } from '../company/mail.ts';
-import { neverCompressed } from '../page/compression.ts';
 import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { copyable, page } from '../page/layout.ts';
-import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { neverCompressed, redirectToSecret, secretOf } from '../page/shown-once.ts';
 import { checkPassword } from './account.ts';
 import { checkCode, codeField, codeFields } from './code.ts';
 

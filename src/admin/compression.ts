@@ -1,6 +1,5 @@
 import type { MiddlewareHandler } from 'hono';
 import { compress } from 'hono/compress';
-import type { PageContext } from './context.ts';
 
 /** Pages, styles, scripts and drawings. Files are sent while they are written, and the answer of a model as it comes. */
 const COMPRESSED = /^(?:text\/(?:html|css|javascript)|image\/svg\+xml)\b/;
@@ -12,8 +11,3 @@ const compressed = compress({ encoding: 'gzip', contentTypeFilter: COMPRESSED })
  */
 export const compressPages: MiddlewareHandler = (c, next) =>
   /^(?:cross|same)-site$/.test(c.req.header('sec-fetch-site') ?? '') ? next() : compressed(c, next);
-
-/** For a page that shows a secret, whose length must tell nothing of it. */
-export function neverCompressed(c: PageContext): void {
-  c.header('cache-control', 'no-store, no-transform');
-}

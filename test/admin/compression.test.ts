@@ -2,8 +2,8 @@ import { get, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { STYLE } from '../../../src/admin/page/assets.ts';
-import { signedIn, startOffice } from '../people.ts';
+import { STYLE } from '../../src/admin/page/assets.ts';
+import { signedIn, startOffice } from './people.ts';
 
 const office = await startOffice(t);
 const { company } = office.customer;
