@@ -13,12 +13,14 @@ import {
 } from '../../domain/text/overview.ts';
 import { duration } from '../../domain/text/start-notice.ts';
 import { may } from '../../operations/permission.ts';
-import { readBeginnings, readOverview } from '../../store/usage/overview.ts';
+import { readFirstSteps } from '../../store/usage/first-steps.ts';
+import { readOverview } from '../../store/usage/overview.ts';
 import { type PageContext, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
+import { operatorSteps } from './first-steps.ts';
 import { budgetCalls, pictures, refusedNow } from './overview-pictures.ts';
 
 const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
@@ -35,13 +37,13 @@ function start(c: PageContext): Response | Promise<Response> {
 
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readBeginnings)]);
+  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readFirstSteps)]);
   const { today, month, models, last_day } = overview;
   const now = c.var.services.clock();
   const since = firstHour(now);
   const body = html`<h1>Overview</h1>
 ${state(problemsOf(overview), last_day, format)}
-${firstSteps(begun)}
+${await operatorSteps(c, begun)}
 ${pictures(overview, today.begins, format)}
 ${refusedNow(overview.refused_now, firstHour(now, 2), format)}
 ${budgetCalls(overview.budgets, overview, format)}
@@ -68,15 +70,6 @@ function state(problems: readonly OverviewProblem[], day: LastDay, format: Forma
   }
   return html`<section class="problem" aria-labelledby="wrong"><h2 id="wrong">${problems.length === 1 ? 'One thing is wrong' : `${problems.length} things are wrong`}</h2>
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
-}
-
-/** The steps that are missing before anybody can call the API. */
-function firstSteps({ models, companies }: Awaited<ReturnType<typeof readBeginnings>>): Html | string {
-  if (models && companies) return '';
-  return html`<section class="card"><h2>First steps</h2><ol>
-${models ? '' : html`<li><a href="/models">Offer a model</a>: its public name, what it is called upstream, and its price.</li>`}
-${companies ? '' : html`<li><a href="/companies">Create a company</a>, and invite its owner.</li>`}
-<li>Create a key on the Access page of the company. It shows a call that works.</li></ol></section>`;
 }
 
 /**

@@ -8,6 +8,7 @@ import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
+import { ownerSteps } from './first-steps.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
@@ -38,6 +39,7 @@ async function usagePage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${words.title(when)}</h1>
 <p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
+${await ownerSteps(c, id)}
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}

@@ -882,6 +882,28 @@ export const de: Words = {
     },
   },
 
+  firstSteps: {
+    title: 'Erste Schritte',
+    lead: ({ done, all }) => `${done} von ${all} sind erledigt. Die Liste verschwindet, wenn es alle sind.`,
+    done: 'erledigt',
+    open: 'offen',
+    key: 'Ein Schlüssel',
+    keyText: (link) =>
+      parts`${link('Erstellen Sie einen Schlüssel')} für das Programm, das aufrufen soll. Sein Text wird einmal gezeigt.`,
+    call: 'Der erste Aufruf',
+    needsKey: 'Dafür braucht es einen Schlüssel, der funktioniert.',
+    callText: ({ base, variable }) =>
+      parts`Die Basisadresse ist ${base}. Mit dem Schlüssel in der Variablen ${variable} funktioniert dieser Aufruf so, wie er hier steht:`,
+    orTry: (link) => parts`Auch ein Prompt im ${link('Playground')} ist ein erster Aufruf.`,
+    noCall: 'Noch ist kein Aufruf gekommen. Er erscheint hier kurz nach seinem Ende.',
+    again: 'Erneut nachsehen',
+    toRequest: 'Zu dieser Anfrage',
+    toList: 'Zurück zu den ersten Schritten',
+    colleague: 'Eine zweite Person',
+    colleagueText: (link) =>
+      parts`${link('Laden Sie eine zweite Person ein')}, die helfen kann, wenn Sie nicht da sind.`,
+  },
+
   models: {
     title: 'Modelle',
     of: (company) => `Modelle von ${company}`,

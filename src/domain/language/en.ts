@@ -806,6 +806,26 @@ export const en = {
     },
   },
 
+  firstSteps: {
+    title: 'First steps',
+    lead: ({ done, all }: { done: number; all: number }) => `${done} of ${all} done. The list goes when all are.`,
+    done: 'done',
+    open: 'to do',
+    key: 'A key',
+    keyText: (link: Mark) => parts`${link('Create a key')} for the program that is to call. Its text is shown once.`,
+    call: 'The first call',
+    needsKey: 'It needs a key that works.',
+    callText: ({ base, variable }: { base: unknown; variable: unknown }) =>
+      parts`The base address is ${base}. With the key in the variable ${variable} this call works as it stands:`,
+    orTry: (link: Mark) => parts`A prompt on the ${link('playground')} is a first call too.`,
+    noCall: 'No call has come yet. It is shown here a moment after it ends.',
+    again: 'Look again',
+    toRequest: 'This request',
+    toList: 'Back to the first steps',
+    colleague: 'A colleague',
+    colleagueText: (link: Mark) => parts`${link('Invite somebody')} who can help where you are away.`,
+  },
+
   models: {
     title: 'Models',
     of: (company: string) => `Models of ${company}`,
