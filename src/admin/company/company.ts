@@ -69,7 +69,7 @@ ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'ema
   const isFirst = companies.total === 0 && query.search === '';
   const body = html`<div class="title-row"><h1>Companies</h1><a class="button quiet" href="/companies/statements">Statements of all companies</a></div>
 ${createCard(c, form, { path: '/companies', title: 'Create a company', button: 'Create company', isFirst, fields })}
-${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet.' }, query, companies)}`;
+${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet. Create the first one above, with the address of its owner.' }, query, companies)}`;
   return page(c, 'Companies', body);
 }
 

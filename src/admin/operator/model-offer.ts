@@ -65,13 +65,13 @@ ${there.length === 0 ? '' : html`<details class="fold"><summary>Offered already:
 async function typedCard(c: PageContext, form: Form, isOpen: boolean): Promise<Html> {
   const unit = shownUnit(c, form);
   const state = formState(form, '/models');
-  return html`<details class="card create" id="create"${isOpen || state.isSent ? raw(' open') : ''}><summary>A name that the router does not list</summary>${state.summary}
-${unitSwitch(c, PATH, unit)}
+  return html`<details class="fold"${isOpen || state.isSent ? raw(' open') : ''}><summary>A name that the router does not list</summary>
+<section class="card">${state.summary}${unitSwitch(c, PATH, unit)}
 <form method="post" action="/models" class="stack">${csrfInput(c)}
 ${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
 ${modelFields(state, null, unit)}
 ${await companyPicker(c, state, 'For', FOR)}
-<div class="actions"><button class="primary">Offer model</button></div></form></details>`;
+<div class="actions"><button class="primary">Offer model</button></div></form></section></details>`;
 }
 
 async function createTyped(c: PageContext, form: Form): Promise<Response> {

@@ -1,27 +1,17 @@
-import { readKind, readName, readSlug } from '../../domain/field.ts';
+import { readKind, readName } from '../../domain/field.ts';
 import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { type PriceUnit, priceIn, readPriceIn } from '../../domain/price.ts';
 import { hasDemo } from '../../store/company/demo.ts';
-import { createModel, findModelById, type ModelRow, removeModel, setModel } from '../../store/company/model.ts';
+import { findModelById, type ModelRow, removeModel, setModel } from '../../store/company/model.ts';
 import { type ModelSort, pageOfModels } from '../../store/lists/page.ts';
 import { euBadge } from '../company/company-model.ts';
 import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
-import {
-  checkbox,
-  createCard,
-  csrfInput,
-  type Field,
-  type FormState,
-  field,
-  formState,
-  select,
-} from '../page/field.ts';
+import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { companyPicker, readPickedCompany } from '../page/picker.ts';
 import { priceLabels, priceText, sentUnit, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
 

@@ -95,7 +95,7 @@ ${card('Spent', format.amount(sums.cost_eur), format.amount(before.cost_eur), ch
 ${card('Requests', format.count(sums.requests), format.count(before.requests), changed(sums.requests, before.requests, format))}
 ${card('Tokens', format.count(sums.tokens), format.count(before.tokens), changed(sums.tokens, before.tokens, format))}
 </div>
-${spenders.length === 0 ? emptyText('Nobody has spent anything yet.') : topSpenders(caption, spenders, query, format)}
+${spenders.length === 0 ? emptyText(html`Nobody has spent anything yet. <a href="/requests">Requests</a> shows each call as it ends.`) : topSpenders(caption, spenders, query, format)}
 <p class="muted">${note}</p></section>`;
 }
 
@@ -161,7 +161,10 @@ ${day.reasons.length === 0 ? '' : table(title, day.reasons, { cells, figures: ['
 }
 
 function gatewayTable({ gateways, set_aside }: Overview, format: Format): Html {
-  if (gateways.length === 0) return emptyText('No gateway has written that it runs.');
+  if (gateways.length === 0)
+    return emptyText(
+      html`No gateway has written that it runs. Each does so some seconds after its start, by <code>tollgate serve</code>.`,
+    );
   const cells = {
     Gateway: ({ name }: GatewayRow) => name,
     State: ({ gone, spool_failing, limits_alone }: GatewayRow) =>
@@ -184,7 +187,8 @@ function gatewayTable({ gateways, set_aside }: Overview, format: Format): Html {
 }
 
 function changes({ changes: rows }: Overview, format: Format): Html {
-  if (rows.length === 0) return emptyText('Nothing has changed yet.');
+  if (rows.length === 0)
+    return emptyText('Nothing has changed yet. Each change of a company, model, key or user appears here.');
   const cells = {
     When: ({ at }: Overview['changes'][number]) => format.ago(new Date(at)),
     Who: ({ who }: Overview['changes'][number]) => html`<span class="by">${who}</span>`,

@@ -15,6 +15,8 @@ import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
 import { queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
 import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
+const NO_FILTERS = { model: null, key: null, endpoint: null, cost_center: null };
+
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage', action: 'usage.read', handle: usagePage },
@@ -44,9 +46,7 @@ ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
 <section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
-    usage.by_time.length === 0
-      ? emptyText(words.noCalls({ when, isFiltered }))
-      : costs(usage, query, quality.hasTrail, format)
+    usage.by_time.length === 0 ? noCalls(c, query, isFiltered) : costs(usage, query, quality.hasTrail, format)
   }</section>
 ${usageTables(usage, { format, query, quality })}
 ${reasonsTable({ format, query, quality })}
@@ -56,6 +56,15 @@ ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (form.messages.size > 0) c.status(422);
   return page(c, words.of(usage.company_name), body);
+}
+
+/** That there were none, and where to look for them. */
+function noCalls(c: PageContext, query: UsageQuery, isFiltered: boolean): Html {
+  const { usage: words } = c.var.format.words;
+  const when = rangeText(query.range, c.var.format);
+  const link = (href: string) => (text: string) => html`<a href="${href}">${text}</a>`;
+  const next = isFiltered ? words.allFilters(link(queryOf(query, NO_FILTERS))) : words.noCallsNext(link('access'));
+  return emptyText(html`${words.noCalls({ when, isFiltered })} ${next}`);
 }
 
 /** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */

@@ -333,7 +333,7 @@ export const de: Words = {
     of: (company) =>
       parts` bei ${company}. Wenn Sie das Unternehmen verlassen, entfernt ein anderer Inhaber oder der Betreiber dieses Dienstes dieses Konto.`,
     member:
-      'Schlüssel, Nutzung und Einstellungen sind Inhabern und Administratoren Ihres Unternehmens vorbehalten. Für Sie gibt es hier sonst nichts zu tun.',
+      'Schlüssel, Nutzung und Einstellungen sind Inhabern und Administratoren Ihres Unternehmens vorbehalten. Wenn Sie Modelle aufrufen möchten, bitten Sie dort um einen Schlüssel.',
     change: 'Passwort ändern',
     current: 'Aktuelles Passwort',
     new: 'Neues Passwort',
@@ -790,6 +790,8 @@ export const de: Words = {
     until: (when) => parts`bis ${when}`,
     caption: 'API-Schlüssel',
     none: 'Derzeit funktioniert kein Schlüssel.',
+    noneCreate: (link) =>
+      parts`Derzeit funktioniert kein Schlüssel. ${link('Erstellen Sie einen')} für jedes Programm, das aufruft.`,
     deadCaption: 'Widerrufene und abgelaufene Schlüssel',
     deadNone: 'Kein Schlüssel wurde widerrufen, und keiner ist abgelaufen.',
     rotate: 'Wechseln',
@@ -957,6 +959,8 @@ export const de: Words = {
       parts`Die API führt unter ${path} Assistenten aus, die für das ganze Unternehmen freigegeben sind und zu keinem Projekt gehören.`,
     caption: 'Assistenten dieses Unternehmens',
     none: 'Es gibt noch keine Assistenten.',
+    noneCreate: (link) =>
+      parts`Es gibt noch keine Assistenten. ${link('Erstellen Sie den ersten')}: einen Prompt, den Programme mit seiner ID ausführen.`,
     assistant: 'Assistent',
     inApi: 'In der API',
     defaultModel: 'Standardmodell',
@@ -1112,6 +1116,8 @@ export const de: Words = {
     create: 'Zugriffstoken anlegen',
     createButton: 'Zugriffstoken anlegen',
     none: 'Es gibt keine Zugriffstoken.',
+    noneCreate:
+      'Es gibt noch keine Zugriffstoken. Erstellen Sie oben eines für jedes Programm, das etwas über HTTP verwaltet.',
     older: 'Ältere Zugriffstoken',
     name: 'Name',
     nameHint: 'Wofür es verwendet wird, zum Beispiel „Terraform“.',
@@ -1173,6 +1179,9 @@ export const de: Words = {
     keyOf: (id) => `Schlüssel ${id}`,
     costPer: { hour: 'Kosten pro Stunde', day: 'Kosten pro Tag', month: 'Kosten pro Monat' },
     noCalls: ({ when, isFiltered }) => `Keine API-Aufrufe ${when}${isFiltered ? ' mit diesen Filtern' : ''}.`,
+    allFilters: (link) => parts`${link('Alle Aufrufe')} dieser Tage zeigen.`,
+    noCallsNext: (link) =>
+      parts`Jeder erscheint etwa eine Sekunde nach seinem Ende. Mit ${link('Schlüsseln')} rufen Programme auf.`,
     isTooMuch:
       'Antwortzeiten sowie abgewiesene und fehlgeschlagene Anfragen werden für weniger Tage oder mit einem Filter gezeigt: Hier wären zu viele Werte zu summieren.',
     foot: 'Die Werte sind exakte Summen der Buchungen; Beträge sind auf dieser Seite auf zwei Nachkommastellen gerundet, mit dem exakten Betrag als Tooltip, und in den Exporten exakt. Anfragen, die abgewiesen wurden oder fehlschlugen, bevor eine Nutzung bekannt war, kosten nichts und sind nicht gebucht.',
@@ -1234,7 +1243,7 @@ export const de: Words = {
       to: 'Nachher: letzter Tag',
     },
     compare: 'Vergleichen',
-    none: 'In keinem von beiden gab es API-Aufrufe.',
+    none: 'In keinem von beiden gab es API-Aufrufe. Wählen Sie oben andere Tage.',
     same: 'Beide kosteten gleich viel.',
     than: (name) => (name === null ? 'als vorher' : `als ${name}`),
     more: ({ amount, than, share }) => parts`${amount} mehr ${than}${share}.`,
@@ -1472,7 +1481,9 @@ export const de: Words = {
     cost: 'Kosten',
     duration: 'Dauer',
     noneKept: 'Es sind keine Anfragen aufbewahrt.',
-    noneSuch: 'Es gibt keine solchen Anfragen.',
+    noneCame: (link, ofAll) =>
+      parts`Es sind keine Anfragen aufbewahrt. Jede erscheint etwa eine Sekunde nach ihrem Ende. Programme rufen mit einem der ${link('Schlüssel')}${ofAll ? ' eines Unternehmens' : ''} auf.`,
+    noneSuch: (link) => parts`Es gibt keine solchen Anfragen. ${link('Alle Anfragen')}`,
     noneYet: 'Keine der durchsuchten Anfragen passt. Ältere vielleicht.',
     older: 'Ältere Anfragen',
     booked: 'gebucht',
@@ -1736,7 +1747,8 @@ export const de: Words = {
     cameLater: 'Danach gebucht',
     nothing: 'nichts',
     allCompanies: 'Alle Unternehmen',
-    noMonth: 'Noch ist kein Monat dieses Unternehmens abgeschlossen.',
+    noMonth: (link) =>
+      parts`Noch ist kein Monat dieses Unternehmens abgeschlossen. Der Betreiber schließt jeden nach seinem Ende ab; bis dahin stehen seine Werte unter ${link('Nutzung')}.`,
     foot: 'Eine Abrechnung umfasst API-Aufrufe; Chat in der App ist nicht darin. Was für einen Monat nach seinem Abschluss gebucht wird, erscheint als Korrektur auf der nächsten Abrechnung.',
     open: 'Offene Monate',
     openText: 'Diese Monate sind vorbei, haben Aufrufe und sind nicht abgeschlossen.',
