@@ -1,4 +1,10 @@
-import { dismissFirstSteps, type FirstSteps, newestCompany, readFirstSteps } from '../../store/usage/first-steps.ts';
+import {
+  companyToCall,
+  dismissFirstSteps,
+  type FirstSteps,
+  newestCompany,
+  readFirstSteps,
+} from '../../store/usage/first-steps.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
 import { changeAsOperator, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
@@ -17,7 +23,7 @@ export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<
   const { isDismissed, model, company, owner, key, call } = facts;
   if (isDismissed || (model && company && owner && key && call)) return '';
   const { router } = c.var.services;
-  const [answer, newest] = await Promise.all([router.ask(), read(c, newestCompany)]);
+  const [answer, newest] = await Promise.all([router.ask(), read(c, call ? newestCompany : companyToCall)]);
   const at = newest === null ? '' : `/companies/${newest.id}`;
   const link = (path: string, text: string): Html => html`<a href="${path}">${text}</a>`;
   const ofCompany = (path: string, text: string, rest: string): Html | string =>

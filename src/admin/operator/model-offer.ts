@@ -49,7 +49,14 @@ function choiceCard({ names, leftOut }: RouterAnswer, models: readonly ModelRow[
       html`${(offered.get(name) ?? []).map(({ id, slug }, at) => html`${at === 0 ? '' : ', '}<a href="/models/${id}"><code>${slug}</code></a>`)}`,
   };
   const there = names.filter((name) => offered.has(name));
-  const choices = { name: 'name', label: 'Models', choices: left.map((name) => [name, name] as const), chosen: [] };
+  const hint = left.length > MOST_CHOSEN ? { hint: `Up to ${MOST_CHOSEN} at once.` } : {};
+  const choices = {
+    ...hint,
+    name: 'name',
+    label: 'Models',
+    choices: left.map((name) => [name, name] as const),
+    chosen: [],
+  };
   return html`<section class="card"><h2>What the router has</h2>
 ${
   left.length === 0

@@ -119,7 +119,7 @@ async function callState(c: PageContext, company: string | null, isBooked: boole
   const request = await read(c, (sql) => readFirstCall(sql, company, isBooked));
   const base = company === null ? '' : `/companies/${company}`;
   const live = isBooked ? '' : html` data-live="${base}/first-call"`;
-  return html`<div id="first-call" role="status"${live}>${fateOf(c, request, `${base}/requests`)}</div>`;
+  return html`<div id="first-call" role="status"${live}>${isBooked && request === null ? '' : fateOf(c, request, `${base}/requests`)}</div>`;
 }
 
 function fateOf(c: PageContext, request: RequestRow | null, list: string): Html {

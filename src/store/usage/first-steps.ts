@@ -46,14 +46,21 @@ export interface NewestKey {
   readonly allowed_model_slugs: readonly string[] | null;
 }
 
-/** The open company that has the newest key, or else the newest one. Reads the keys: not for every view of a page. */
-export async function newestCompany(sql: Sql): Promise<NewestCompany | null> {
+/** The open company whose key is the newest that works, or else the newest one. Reads all keys: for those who have no call yet. */
+export async function companyToCall(sql: Sql): Promise<NewestCompany | null> {
   const [row] = await sql<NewestCompany[]>`
     select c.id, c.name, case when k.scopes is not null
       then jsonb_build_object('scopes', k.scopes, 'allowed_model_slugs', k.allowed_model_slugs) end as key
     from companies c
     left join (${newestKeys(sql)} limit 1) k on k.company_id = c.id
     where c.closed_at is null order by (k.scopes is not null) desc, c.created_at desc limit 1`;
+  return row ?? null;
+}
+
+/** The newest open company. */
+export async function newestCompany(sql: Sql): Promise<NewestCompany | null> {
+  const [row] = await sql<NewestCompany[]>`
+    select id, name, null as key from companies where closed_at is null order by created_at desc limit 1`;
   return row ?? null;
 }
 
@@ -103,7 +110,8 @@ export async function readFirstCall(sql: Sql, company: string | null, isBooked: 
   if (isBooked) {
     const [booked] = await sql<{ request_id: string }[]>`
       select request_id from api_usage ${company === null ? sql`` : sql`where company_id = ${company}`} limit 1`;
-    if (booked !== undefined) return findRequest(sql, booked.request_id, company);
+    const found = booked === undefined ? null : await findRequest(sql, booked.request_id, company);
+    if (found !== null) return found;
   }
   const all = { key: null, model: null, endpoint: null, status: null, from: null, to: null, before: null };
   const { rows } = await pageOfRequests(sql, { ...all, company, limit: 1 });
