@@ -110,7 +110,7 @@ async function callable(
   return html`<p>${words.callText({ base: html`<code>${publicUrl}</code>`, variable: html`<code>${VARIABLE}</code>` })}</p>
 ${models.length > 0 ? '' : html`<p class="notice warn-notice">${keyWords.shown.noModel(link('models'))}</p>`}
 ${copyable(c, 'first-curl', keyWords.shown.curl, curl)}
-<details class="fold"><summary>${keyWords.shown.sdk}</summary>${copyable(c, 'first-sdk', keyWords.shown.sdk, sdk)}</details>
+<details class="fold"><summary>${words.inProgram}</summary>${copyable(c, 'first-sdk', keyWords.shown.sdk, sdk)}</details>
 ${canTry ? html`<p>${words.orTry(link('playground'))}</p>` : ''}`;
 }
 
@@ -119,16 +119,16 @@ async function callState(c: PageContext, company: string | null, isBooked: boole
   const request = await read(c, (sql) => readFirstCall(sql, company, isBooked));
   const base = company === null ? '' : `/companies/${company}`;
   const live = isBooked ? '' : html` data-live="${base}/first-call"`;
-  return html`<div id="first-call" role="status"${live}>${isBooked && request === null ? '' : fateOf(c, request, `${base}/requests`)}</div>`;
+  return html`<div id="first-call" role="status"${live}>${isBooked && request === null ? '' : fateOf(c, request, `${base}/requests`, isBooked)}</div>`;
 }
 
-function fateOf(c: PageContext, request: RequestRow | null, list: string): Html {
+function fateOf(c: PageContext, request: RequestRow | null, list: string, isBooked: boolean): Html {
   const { firstSteps: words, requests, explanations } = c.var.format.words;
   if (request === null) return html`<p>${words.noCall}</p>`;
   const { what, advice } = explainRequest(request, explanations);
   const model = request.model_slug ?? request.asked;
   return html`<p>${resultBadge(requests, request)}${model === null ? '' : html` <code>${model}</code>`} ${c.var.format.second(request.occurred_at)}</p>
-<p>${what}${advice === null ? '' : html` <strong>${requests.toDo}</strong> ${advice}`} <a href="${list}/${request.request_id}">${words.toRequest}</a></p>`;
+<p>${isBooked ? html`<strong>${words.came}</strong> ` : ''}${what}${advice === null ? '' : html` <strong>${requests.toDo}</strong> ${advice}`} <a href="${list}/${request.request_id}">${words.toRequest}</a></p>`;
 }
 
 /** The page behind the live line, which shows the same to whoever opens it. */

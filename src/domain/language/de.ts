@@ -897,6 +897,8 @@ export const de: Words = {
     callText: ({ base, variable }) =>
       parts`Die Basisadresse ist ${base}. Mit dem Schlüssel in der Variablen ${variable} funktioniert dieser Aufruf so, wie er hier steht:`,
     orTry: (link) => parts`Auch ein Prompt im ${link('Playground')} ist ein erster Aufruf.`,
+    inProgram: 'In einem Programm',
+    came: 'Dieser Schritt ist erledigt.',
     noCall: 'Noch ist kein Aufruf gekommen. Er erscheint hier kurz nach seinem Ende.',
     again: 'Erneut nachsehen',
     toRequest: 'Zu dieser Anfrage',

@@ -819,6 +819,8 @@ export const en = {
     callText: ({ base, variable }: { base: unknown; variable: unknown }) =>
       parts`The base address is ${base}. With the key in the variable ${variable} this call works as it stands:`,
     orTry: (link: Mark) => parts`A prompt on the ${link('playground')} is a first call too.`,
+    inProgram: 'In a program',
+    came: 'This step is done.',
     noCall: 'No call has come yet. It is shown here a moment after it ends.',
     again: 'Look again',
     toRequest: 'This request',

@@ -99,6 +99,7 @@ t.test('from an empty database to the first call, which shows without a click', 
   t.equal(answered.status, 200);
   await live.getByText('200').waitFor();
   t.equal(await live.getByRole('link').getAttribute('href'), `/requests/${answered.headers.get('x-request-id')}`);
+  t.match(await live.innerText(), /This step is done\. The request was answered/);
   t.same(await examine(page, 'first-steps-called'), []);
   t.comment(`from the empty list to the key: ${clicks} clicks, one of them a form sent again`);
   await page.goto('/');

@@ -29,7 +29,7 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   const shown = await page.locator('#first-curl').innerText();
   t.match(shown, '-H "Authorization: Bearer $TOLLGATE_API_KEY"');
   t.notMatch(shown, key);
-  await steps.getByText('Use it with the OpenAI SDK').first().click();
+  await steps.getByText('In a program').click();
   t.match(await page.locator('#first-sdk').innerText(), office.url);
   await page.context().clearPermissions();
   const made = await ask(`${office.url}/chat/completions`, {
