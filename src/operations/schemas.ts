@@ -48,7 +48,8 @@ export const string: Schema = { type: 'string' };
 export const textOrNull: Schema = { type: ['string', 'null'] };
 export const createdBy: Schema = {
   ...textOrNull,
-  description: 'to a token of a company: “operator” for whoever never was one of its people or tokens',
+  description:
+    'to an administration token of a company: “operator” for whoever never was one of its users or administration tokens',
 };
 export const boolean: Schema = { type: 'boolean' };
 export const count: Schema = { type: 'integer', minimum: 0 };
@@ -76,7 +77,7 @@ export function array(items: Schema, description?: string): Schema {
 }
 
 /** A list of a body, which has a limit. */
-function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
+export function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
   return { type: 'array', items, maxItems };
 }
 
@@ -107,6 +108,19 @@ export function listQuery(filters: Readonly<Record<string, Schema>> = {}, cursor
 const limits = eachLimit(({ most, description }) => orNull(whole(most, description)));
 const budget = orNull({ ...eur, description: `${eur.description}; null or "0": no limit` });
 
+/** The cost centre that gets a budget; `readBudgetedCostCenter` decides. */
+export const costCenter = written(
+  `^[^${CONTROL}]{1,512}$`,
+  'the name of a cost centre as calls give it: at most 64 printable characters that do not begin with =, +, - or @',
+  'cost-center',
+);
+/** An amount above 0. */
+export const aboveZero = {
+  ...eur,
+  not: { type: 'string', pattern: '^0+(\\.0+)?$' },
+  description: `${eur.description}, above 0`,
+};
+
 /** Members of a company that can be set. */
 export const companySettings = {
   name,
@@ -116,7 +130,7 @@ export const companySettings = {
   language: orNull(
     oneOf(
       LANGUAGES,
-      'of pages and e-mails for its people who chose none; null: that of each browser, English in e-mails',
+      'of pages and e-mails for its users who chose none; null: that of each browser, English in e-mails',
     ),
   ),
   ...limits,
@@ -124,13 +138,14 @@ export const companySettings = {
 /** Ceilings of a company, which operators set. */
 export const ceilings = {
   credit_limit_eur: orNull({
-    ...eur,
-    not: { type: 'string', pattern: '^0+(\\.0+)?$' },
+    ...aboveZero,
     description: `${eur.description}: the most that the budget may be, above 0; null: no ceiling`,
   }),
   eu_locked: { ...boolean, description: 'models outside the EU are refused, whatever the company allows' },
 };
 export const disabledSlugs = listOf(slug);
+/** Members of a company that is created. */
+export const newCompany = { ...companySettings, ...ceilings, disabled_model_slugs: disabledSlugs };
 export const company = object({
   id,
   ...companySettings,
@@ -173,7 +188,7 @@ export const key = object({
   created_by: createdBy,
   last_used_at: orNull(instant),
   revoked_at: orNull(instant),
-  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a person who tries models on the pages')),
+  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages')),
   state: oneOf(['active', 'expired', 'revoked']),
 });
 export const mintedKey = object({
@@ -218,7 +233,7 @@ export const user = object({
   }),
   erasure_asked_at: orNull({
     ...instant,
-    description: 'when the person asked to be erased; null: that did not happen',
+    description: 'when the user asked to be erased; null: that did not happen',
   }),
 });
 /** What an erasure reached, or would reach. */

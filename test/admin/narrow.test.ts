@@ -19,6 +19,8 @@ await sql`
 await sql`
   insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
   select company_id, id, billing_month(now()), '100', monthly_budget_eur, 123456789012 from api_keys on conflict do nothing`;
+await sql`
+  insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, ${'W'.repeat(64)}, 0.000000000000001)`;
 await sql`update users set email = ${`${LONG.toLowerCase()}@${'example'.repeat(9)}.com`} where role = 'member'`;
 await sql`insert into oidc_groups (name, company_id, role) values (${LONG}, ${company}, 'administrator')`;
 await sql`insert into users (email, company_id, role, oidc_group) values ('greta@customer.example', ${company}, 'administrator', ${LONG})`;

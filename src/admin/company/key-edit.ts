@@ -16,7 +16,7 @@ import { askIfUsedUp } from './budget-confirmation.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
 import { readRestrictions, restrictionFields, restrictionLabels } from './restriction.ts';
 
-const PATH = '/companies/:company/access/:key';
+const PATH = '/companies/:company/keys/:key';
 
 /** One key: its history, and what can be done with it, but for its rotation. */
 export const keyEditRoutes: readonly Route[] = [
@@ -37,7 +37,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
     key: await findKey(sql, param(c, 'key'), id),
     refused: await lastRefused(sql, param(c, 'key')),
   }));
-  const base = `/companies/${id}/access`;
+  const base = `/companies/${id}/keys`;
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
   const { key: words, keys, form: forms } = state.words;
@@ -94,7 +94,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   const changes = { name, scopes, ...restrictions };
   await change(c, async (sql) => {
     const find = () => findKey(sql, id, company);
-    const page = `/companies/${company}/access/${id}`;
+    const page = `/companies/${company}/keys/${id}`;
     const rowChange = { table: 'api_keys', id, company, labels: labelsOf(form.words), changes, find, page } as const;
     const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, rowChange);
     const spent = await readSpent(sql, company, id);
@@ -103,12 +103,12 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
     askIfUsedUp(form, c.var.format, { name: usedUp.key(key.name), budget, before, spent });
     await setKey(sql, id, changes, company);
   });
-  return c.redirect(`/companies/${company}/access?done=saved`, 303);
+  return c.redirect(`/companies/${company}/keys?done=saved`, 303);
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
   const [company, key] = await readOfCompany(c, (sql, id) => findKey(sql, param(c, 'key'), id));
-  const base = `/companies/${company.id}/access`;
+  const base = `/companies/${company.id}/keys`;
   const { revoke: words } = c.var.format.words.key;
   const body = html`${companyHeading(c, company)}<h1>${words.heading}</h1>
 ${confirmation(c, {
@@ -127,5 +127,5 @@ async function revoke(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   const key = param(c, 'key');
   await change(c, (sql) => revokeKey(sql, key, company));
-  return c.redirect(`/companies/${company}/access?done=revoked&key=${key}`, 303);
+  return c.redirect(`/companies/${company}/keys?done=revoked&key=${key}`, 303);
 }

@@ -20,7 +20,7 @@ import { callSnippets } from '../usage/call-snippet.ts';
 /** Below the page of the key. `?old=` is the key that it replaces. */
 export const revealRoute: Route = {
   method: 'GET',
-  path: '/companies/:company/access/:key/shown',
+  path: '/companies/:company/keys/:key/shown',
   action: 'key.write',
   whileClosed: true,
   handle: revealPage,
@@ -45,7 +45,7 @@ function readSecret(text: string): string {
 
 /** The form that replaces a key at once: the old one stops, the answer shows the new one. */
 export function replaceForm(c: PageContext, key: { readonly id: string; readonly company_id: string }, button: string) {
-  return html`<form method="post" action="/companies/${key.company_id}/access/${key.id}/rotate" class="inline">${csrfInput(c)}${idempotencyInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
+  return html`<form method="post" action="/companies/${key.company_id}/keys/${key.id}/rotate" class="inline">${csrfInput(c)}${idempotencyInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
 }
 
 /** The answer to a form that made a key. @param old the key that it replaces */
@@ -54,7 +54,7 @@ export function redirectToKey(
   { id, company_id, key, created_at }: RevealedKey,
   old?: string,
 ): Response {
-  const path = `/companies/${company_id}/access/${id}/shown`;
+  const path = `/companies/${company_id}/keys/${id}/shown`;
   return redirectToSecret(c, path, key, created_at, old === undefined ? '' : `?old=${old}`);
 }
 
@@ -78,12 +78,23 @@ function gonePage(c: PageContext, company: Company, key: KeyRow): Promise<Respon
 <section class="card"><p>${words.goneText({ key: named, at, seconds: REVEAL_SECONDS })}</p>
 <p>${key.state === 'active' ? words.replaceText : words.isDead(key.state)}</p>
 <div class="actions">${key.state === 'active' ? replaceForm(c, key, words.replace) : ''}
-<a class="button quiet" href="/companies/${key.company_id}/access">${all}</a></div></section>`;
+<a class="button quiet" href="/companies/${key.company_id}/keys">${all}</a></div></section>`;
   c.status(410);
   return page(c, words.gone, body);
 }
 
 function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
+  const { shown: words } = c.var.format.words.key;
+  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
+<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
+${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
+${keyCard(c, company, key)}
+<p><a class="button primary" href="/companies/${key.company_id}/keys">${words.done}</a></p>`;
+  return page(c, words.title, body);
+}
+
+/** The text of a key, and calls with it that work: for a page that shows it once. */
+export function keyCard(c: PageContext, company: Company, key: MintedKey): Html {
   const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
   const { curl, sdk } = callSnippets(
     c.var.services.publicUrl,
@@ -93,17 +104,12 @@ function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow
   );
   const { shown: words } = c.var.format.words.key;
   const models = (text: string) => html`<a href="/companies/${key.company_id}/models">${text}</a>`;
-  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
-<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
-${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
-${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
+  return html`${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable(c, 'key', words.apiKey, key.key)}
 ${copyable(c, 'curl', words.curl, curl)}
 ${copyable(c, 'sdk', words.sdk, sdk)}
-</section>
-<p><a class="button primary" href="/companies/${key.company_id}/access">${words.done}</a></p>`;
-  return page(c, words.title, body);
+</section>`;
 }
 
 /** How long a key that is replaced still works. */

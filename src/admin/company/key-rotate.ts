@@ -9,7 +9,7 @@ import { html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
 import { idempotencyInputs, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
 
-const PATH = '/companies/:company/access/:key/rotate';
+const PATH = '/companies/:company/keys/:key/rotate';
 
 /** Replacing a key: with an overlap for a planned change, at once when it leaked. */
 export const rotateRoutes: readonly Route[] = [
@@ -27,7 +27,7 @@ const OVERLAPS = {
 
 async function rotatePage(c: PageContext, form: Form): Promise<Response> {
   const [company, key] = await find(c);
-  const base = `/companies/${company.id}/access`;
+  const base = `/companies/${company.id}/keys`;
   const path = `${base}/${key.id}/rotate`;
   const state = formState(form, path);
   const { rotate: words } = state.words.key;

@@ -39,17 +39,17 @@ export async function operatorSteps(c: PageContext, facts: FirstSteps): Promise<
     {
       title: 'A company',
       isDone: company,
-      text: paragraph(company, html`${link('/companies#create', 'Create a company')}, with the address of its owner.`),
+      text: paragraph(company, html`${link('/companies/new', 'Create a company')} with its owner and its first key.`),
     },
     {
       title: 'Its owner',
       isDone: owner,
-      text: paragraph(owner, ofCompany('/people', 'Invite the owner', ': who gets a link to join with.')),
+      text: paragraph(owner, ofCompany('/users', 'Invite the owner', ': who gets a link to join with.')),
     },
     {
       title: 'A key',
       isDone: key,
-      text: paragraph(key, ofCompany('/access#create', 'Create a key', '. It is shown once.')),
+      text: paragraph(key, ofCompany('/keys#create', 'Create a key', '. It is shown once.')),
     },
     {
       title: c.var.format.words.firstSteps.call,

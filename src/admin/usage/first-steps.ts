@@ -40,7 +40,7 @@ export function stepsCard(c: PageContext, steps: readonly Step[], foot: Html | s
  */
 export async function ownerSteps(c: PageContext, company: string): Promise<Html | string> {
   if (c.var.session.user.company_id === null || !mayNow(c, 'key.write')) return '';
-  const steps = await read(c, (sql) => readOwnerSteps(sql, company, mayNow(c, 'people.write')));
+  const steps = await read(c, (sql) => readOwnerSteps(sql, company, mayNow(c, 'company-user.write')));
   const { key, call, colleague, hasBegun } = steps;
   if (hasBegun || (key && call && colleague !== false)) return '';
   const { firstSteps: words } = c.var.format.words;
@@ -49,7 +49,7 @@ export async function ownerSteps(c: PageContext, company: string): Promise<Html 
     {
       title: words.key,
       isDone: key,
-      text: key ? '' : html`<p>${words.keyText((text) => html`<a href="${base}/access#create">${text}</a>`)}</p>`,
+      text: key ? '' : html`<p>${words.keyText((text) => html`<a href="${base}/keys#create">${text}</a>`)}</p>`,
     },
     {
       title: words.call,
@@ -68,7 +68,7 @@ export async function ownerSteps(c: PageContext, company: string): Promise<Html 
             isDone: colleague,
             text: colleague
               ? ''
-              : html`<p>${words.colleagueText((text) => html`<a href="${base}/people">${text}</a>`)}</p>`,
+              : html`<p>${words.colleagueText((text) => html`<a href="${base}/users">${text}</a>`)}</p>`,
           },
         ]),
   ]);

@@ -75,7 +75,7 @@ ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query
 /** @param id of a key that may be deleted */
 function keyLink(key: KeyRow | undefined, id: string): Html {
   if (key === undefined) return html`<code>${id}</code>`;
-  return html`<a href="/companies/${key.company_id}/access/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
+  return html`<a href="/companies/${key.company_id}/keys/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
 }
 
 /** How long requests are kept, as a sentence. */
@@ -192,7 +192,7 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
   };
   const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value == null);
   const link = (href: string) => (text: string) => html`<a href="${href}">${text}</a>`;
-  const keys = query.company === null ? '/companies' : `/companies/${query.company}/access`;
+  const keys = query.company === null ? '/companies' : `/companies/${query.company}/keys`;
   const isKept = c.var.services.requestTrailDays > 0;
   const noneAtAll = isKept ? words.noneCame(link(keys), query.company === null) : words.noneKept;
   const none = isAll ? noneAtAll : words.noneSuch(link(path));

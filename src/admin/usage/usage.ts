@@ -1,5 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { type DayRange, intervalOf, intervalsIn, wholeMonth } from '../../domain/text/day-range.ts';
+import { costCenterPage } from '../../domain/text/alert.ts';
+import { type DayRange, intervalOf, intervalsIn, isMonth, wholeMonth } from '../../domain/text/day-range.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
@@ -12,7 +13,7 @@ import { ownerSteps } from './first-steps.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
-import { queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
+import { linkOf, queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
 import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
 const NO_FILTERS = { model: null, key: null, endpoint: null, cost_center: null };
@@ -40,15 +41,15 @@ async function usagePage(c: PageContext): Promise<Response> {
   const isFiltered = Object.values(filters).some((filter) => filter !== null);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${words.title(when)}</h1>
-<p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
+<p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="cost-centers${isMonth(range) ? `?month=${range.from.slice(0, 7)}` : ''}">${format.words.costCenters.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
 ${await ownerSteps(c, id)}
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
 <section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
-    usage.by_time.length === 0 ? noCalls(c, query, isFiltered) : costs(usage, query, quality.hasTrail, format)
+    usage.by_time.length === 0 ? noCalls(c, query, isFiltered) : costChart(usage, query, quality.hasTrail, format)
   }</section>
-${usageTables(usage, { format, query, quality })}
+${usageTables(usage, { format, query, quality }, (name) => costCenterPage(id, name, range.to.slice(0, 7)))}
 ${reasonsTable({ format, query, quality })}
 ${detailsTable(details, format)}
 ${exportCard(c, id, query)}
@@ -63,7 +64,7 @@ function noCalls(c: PageContext, query: UsageQuery, isFiltered: boolean): Html {
   const { usage: words } = c.var.format.words;
   const when = rangeText(query.range, c.var.format);
   const link = (href: string) => (text: string) => html`<a href="${href}">${text}</a>`;
-  const next = isFiltered ? words.allFilters(link(queryOf(query, NO_FILTERS))) : words.noCallsNext(link('access'));
+  const next = isFiltered ? words.allFilters(link(queryOf(query, NO_FILTERS))) : words.noCallsNext(link('keys'));
   return emptyText(html`${words.noCalls({ when, isFiltered })} ${next}`);
 }
 
@@ -79,7 +80,8 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
   return html`<p>${format.words.usage.refusedText(counts, (why) => html`<a href="#reasons">${why}</a>`)}</p>`;
 }
 
-function costs(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {
+/** What the calls cost by time, stacked by model. */
+export function costChart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {
   const { range } = query;
   const interval = intervalOf(range);
   const { usage: words, chart: chartWords } = format.words;
@@ -120,7 +122,7 @@ function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format:
     at,
     label,
     name: interval === 'day' ? format.range(at, at) : format.month(at),
-    href: queryOf(query, { from, to }),
+    href: linkOf(query, { from, to }),
   };
 }
 

@@ -63,7 +63,7 @@ t.test('an owner sees the requests of the company alone, and never what the upst
 t.test('a list without any filter does not speak of such requests', async (t) => {
   const [{ id }] = await office.sql<[{ id: string }]>`insert into companies (name) values ('Quiet') returning id`;
   const path = `/companies/${id}/requests`;
-  t.match((await operator.get(path)).text, /class="empty">No requests are kept\. Each appears .*\/access">keys</);
+  t.match((await operator.get(path)).text, /class="empty">No requests are kept\. Each appears .*\/keys">keys</);
   t.match((await operator.get(`${path}?status=failed`)).text, /class="empty">There are no such requests\. <a href/);
 });
 
@@ -73,7 +73,7 @@ t.test('an operator sees all of them, those without a company too, and the words
   const one = await operator.get(`/requests/${ours}`, english);
   t.match(one.text, 'internal-words &lt;b&gt;');
   t.match(plain(one.text), /It answered with status 500\./);
-  t.match(one.text, `href="/companies/${company}/access/${key}"`);
+  t.match(one.text, `href="/companies/${company}/keys/${key}"`);
   const unknown = (await operator.get(`/requests/${stranger}`, english)).text;
   t.match(plain(unknown), /no key, or one that is unknown or of a closed company/);
   t.match(unknown, '<a href="/keys">Find it by its text</a>');
