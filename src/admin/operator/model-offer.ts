@@ -1,7 +1,7 @@
 import { readKind, readName, readSlug } from '../../domain/field.ts';
 import { likelyKind, proposedSlug } from '../../domain/model.ts';
 import { readPriceIn } from '../../domain/price.ts';
-import { createModel, listModels, type ModelRow, type NewModel } from '../../store/company/model.ts';
+import { createModel, type NewModel, sharedModels, slugsOf } from '../../store/company/model.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
 import { change, type PageContext, type Route, read } from '../page/context.ts';
 import { checkbox, checkboxes, csrfInput, field, formState, select } from '../page/field.ts';
@@ -31,22 +31,22 @@ const FOR = "Name or id of one company; empty for all. A company's own model win
 async function choicePage(c: PageContext, form: Form): Promise<Response> {
   const names = c.req.method === 'GET' ? namesAsked(c) : [];
   if (names.length > 0) return chosenPage(c, form);
-  const [answer, models] = await Promise.all([c.var.services.router.ask(), read(c, (sql) => listModels(sql))]);
+  const answer = await c.var.services.router.ask();
+  const offered = answer.names.length === 0 ? new Map() : await read(c, (sql) => slugsOf(sql, answer.names));
   const body = html`<h1>Offer models</h1>
-${answer.names.length === 0 ? html`<p class="notice warn-notice">${answer.reason ?? ''} Until then, type the name that the router knows the model by.</p>` : choiceCard(answer, models)}
+${answer.names.length === 0 ? html`<p class="notice warn-notice">${answer.reason ?? ''} Until then, type the name that the router knows the model by.</p>` : choiceCard(answer, offered)}
 ${await typedCard(c, form, answer.names.length === 0)}
 <p><a href="/models">All models and prices</a></p>`;
   return page(c, 'Offer models', body);
 }
 
-function choiceCard({ names, leftOut }: RouterAnswer, models: readonly ModelRow[]): Html {
-  const offered = Map.groupBy(models, ({ upstream_model }) => upstream_model);
+function choiceCard({ names, leftOut }: RouterAnswer, offered: ReadonlyMap<string, readonly string[]>): Html {
   const left = names.filter((name) => !offered.has(name));
   const state = formState(new Form(), PATH);
   const cells = {
     'Internal name': (name: string) => html`<code>${name}</code>`,
     'Offered as': (name: string) =>
-      html`${(offered.get(name) ?? []).map(({ id, slug }, at) => html`${at === 0 ? '' : ', '}<a href="/models/${id}"><code>${slug}</code></a>`)}`,
+      html`${(offered.get(name) ?? []).map((slug, at) => html`${at === 0 ? '' : ', '}<a href="/models?${new URLSearchParams({ q: slug })}"><code>${slug}</code></a>`)}`,
   };
   const there = names.filter((name) => offered.has(name));
   const hint = left.length > MOST_CHOSEN ? { hint: `Up to ${MOST_CHOSEN} at once.` } : {};
@@ -102,8 +102,7 @@ async function chosenPage(c: PageContext, form: Form): Promise<Response> {
   const isSent = form.path === PATH;
   const asked = isSent ? form.values.getAll('upstream') : namesAsked(c);
   const names = asked.slice(0, MOST_CHOSEN);
-  const models = await read(c, (sql) => listModels(sql));
-  const taken = new Set(models.filter(({ company_id }) => company_id === null).map(({ slug }) => slug));
+  const taken = new Set((await read(c, (sql) => sharedModels(sql))).map(({ slug }) => slug));
   const unit = shownUnit(c, form);
   const labels = priceLabels(c.var.format.words, unit);
   const state = formState(form, PATH);

@@ -8,6 +8,7 @@ import {
   type ModelRow,
   removeModel,
   setModel,
+  slugsOf,
 } from '../../store/company/model.ts';
 import { datedPrice, schedulePrice } from '../../store/company/price.ts';
 import { askRouter } from '../../upstream/router-models.ts';
@@ -118,11 +119,8 @@ export const modelCommands: readonly Command[] = [
       const urls = upstreamUrls.map(({ href }) => href);
       const answer = await askRouter({ urls, apiKey, headers, isDemo: false });
       if (answer.reason !== null) throw new Failure(answer.reason);
-      const bySlug = Map.groupBy(await transact((sql) => listModels(sql)), ({ upstream_model }) => upstream_model);
-      const rows = answer.names.map((name) => ({
-        upstream: name,
-        slugs: [...new Set((bySlug.get(name) ?? []).map(({ slug }) => slug))],
-      }));
+      const offered = await transact((sql) => slugsOf(sql, answer.names));
+      const rows = answer.names.map((name) => ({ upstream: name, slugs: offered.get(name) ?? [] }));
       if (answer.leftOut > 0)
         warn(`${answer.leftOut} more in the router's list: beyond 500, or with a name that no model can have`);
       const text = listing(
