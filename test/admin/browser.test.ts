@@ -347,7 +347,8 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   t.match(await page.locator('.company-name').innerText(), 'Kranich & Söhne <GmbH>');
 
   await page.getByRole('link', { name: 'Models', exact: true }).first().click();
-  await page.getByText('Offer a model', { exact: true }).click();
+  await page.getByRole('link', { name: 'Offer models' }).click();
+  await page.getByText('A name that the router does not list').click();
   await page.getByLabel('Slug').fill(CHAT);
   await page.getByLabel('Internal name').fill('internal-new');
   await page.getByLabel('EUR per 1000 prompt tokens').fill('0.00025');
@@ -426,7 +427,7 @@ await t.test('the owner invites, names and removes people, and reads the audit l
   await page.getByLabel('Role').selectOption('member');
   await page.getByRole('button', { name: 'Invite' }).click();
   await page.locator('#link').waitFor();
-  await page.getByRole('link', { name: 'To the people of the company' }).click();
+  await page.getByRole('link', { name: 'To the users of the company' }).click();
   const open = page.getByRole('table', { name: 'Invitations' });
   t.match(await open.innerText(), /nora@customer\.example\s+member\s+works until/);
   await look(t, page, 'users');
@@ -618,7 +619,7 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
       'owen@customer.example', now() - i * interval '1 hour' from generate_series(1, 120) as i`;
   const { page, complaints } = await begin(office.people.owner);
   await section(page, 'Keys').click();
-  const keys = page.getByRole('table', { name: 'API keys' });
+  const keys = page.getByRole('table', { name: 'Keys' });
   const names = () => keys.getByRole('rowheader').locator('strong').allInnerTexts();
   const pages = page.getByRole('navigation', { name: 'Pages' });
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('sHOP');

@@ -38,13 +38,6 @@ export async function readOverview(read: Read): Promise<Overview> {
   return { ...facts, ...requests, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
 }
 
-/** Whether there are any models and companies: without both nobody can call anything. */
-export async function readBeginnings(sql: Sql): Promise<{ readonly models: boolean; readonly companies: boolean }> {
-  const [row] = await sql<[{ models: boolean; companies: boolean }]>`
-    select exists (select from models) as models, exists (select from companies) as companies`;
-  return row;
-}
-
 type Facts = Omit<Overview, keyof RecentRequests | 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
 
 /** Of the last hours as they are now, of those before from `request_totals`: no histogram is read. */
