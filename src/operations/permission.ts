@@ -19,6 +19,7 @@ const MANAGERS = ['operator', 'owner', 'administrator'] as const;
 export const PERMISSIONS = {
   'account.use': ROLES,
   'overview.read': OPERATOR,
+  'overview.dismiss': OPERATOR, // the first steps
   'company.list': OPERATOR,
   'company.create': OPERATOR,
   'company.rename': OPERATOR,
