@@ -31,6 +31,8 @@ import { peopleRoutes } from './company/people.ts';
 import { personEraseRoutes } from './company/person-erase.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
+import { ownKeyRoutes } from './member/key.ts';
+import { ownUsageRoutes } from './member/usage.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
 import { companiesBesideRoutes } from './operator/companies-beside.ts';
@@ -101,6 +103,8 @@ export const ROUTES: readonly Route[] = [
   ...keyEditRoutes,
   ...rotateRoutes,
   ...findRoutes,
+  ...ownKeyRoutes,
+  ...ownUsageRoutes,
   ...companyModelRoutes,
   ...modelRoutes,
   ...modelImportRoutes,

@@ -94,7 +94,7 @@ export const readBudget = matching(EUR, refusal('budget'));
 /** The ceiling of a company's monthly budget in EUR as exact decimal text; not 0, which would mean unlimited for a budget. */
 export function readCreditLimit(text: string): string {
   const amount = readBudget(text);
-  return /[1-9]/.test(amount) ? amount : refuse('must be above 0', text);
+  return /[1-9]/.test(amount) ? amount : refuse(refusal('aboveZero'), text);
 }
 
 /** EUR per 1000 tokens as exact decimal text. */

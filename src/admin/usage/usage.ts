@@ -11,7 +11,7 @@ import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts'
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
-import { queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
+import { FILTERS, queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
 import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
@@ -34,18 +34,13 @@ async function usagePage(c: PageContext): Promise<Response> {
   const base = `/companies/${id}/usage`;
   const when = rangeText(range, format);
   const { usage: words } = format.words;
-  const isFiltered = Object.values(filters).some((filter) => filter !== null);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${words.title(when)}</h1>
 <p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
-<section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
-    usage.by_time.length === 0
-      ? emptyText(words.noCalls({ when, isFiltered }))
-      : costs(usage, query, quality.hasTrail, format)
-  }</section>
+${costsCard(usage, query, quality, format)}
 ${usageTables(usage, { format, query, quality })}
 ${reasonsTable({ format, query, quality })}
 ${detailsTable(details, format)}
@@ -57,7 +52,7 @@ ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 }
 
 /** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */
-function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
+export function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
   if (refused + failed === 0) return '';
   const counts = {
     requests: format.count(requests),
@@ -66,6 +61,18 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
     failed: format.count(failed),
   };
   return html`<p>${format.words.usage.refusedText(counts, (why) => html`<a href="#reasons">${why}</a>`)}</p>`;
+}
+
+/** The cost by hour, day or month. */
+export function costsCard(usage: CompanyUsage, query: UsageQuery, quality: Quality, format: Format): Html {
+  const { range, filters } = query;
+  const isFiltered = FILTERS.some((name) => filters[name] !== null);
+  const words = format.words.usage;
+  return html`<section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
+    usage.by_time.length === 0
+      ? emptyText(words.noCalls({ when: rangeText(range, format), isFiltered }))
+      : costs(usage, query, quality.hasTrail, format)
+  }</section>`;
 }
 
 function costs(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {

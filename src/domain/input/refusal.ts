@@ -62,6 +62,7 @@ const ENGLISH = {
   notOfCompany: ({ slug }: { slug: string }) => `must be one of the company’s models, not ${JSON.stringify(slug)}`,
   aboveCredit: ({ limit }: { limit: string }) => `must be at most ${limit}, the credit limit of the company`,
   euLocked: () => 'is locked by the operator of this service',
+  aboveZero: () => 'must be above 0',
   wholeOrZero: ({ most }: { most: number }) => `must be a whole number from 0 to ${most}`,
   aboveMemberBudget: ({ most }: { most: string }) =>
     `must be at most ${most}, which the owners of your company let a key of a member spend`,

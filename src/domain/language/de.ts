@@ -55,6 +55,12 @@ export const de: Words = {
     settings: 'Einstellungen',
     audit: 'Protokoll',
   },
+  memberTabs: {
+    'own/keys': 'Meine Schlüssel',
+    'own/usage': 'Meine Nutzung',
+    'own/requests': 'Meine Anfragen',
+    playground: 'Playground',
+  },
   notices: {
     saved: 'Gespeichert. Jedes Gateway wendet es innerhalb einer Sekunde an.',
     created: 'Angelegt.',
@@ -165,6 +171,15 @@ export const de: Words = {
     notOfCompany: ({ slug }) => `muss eines der Modelle des Unternehmens sein, nicht „${slug}“`,
     aboveCredit: ({ limit }) => `darf höchstens ${limit} sein, das Kreditlimit des Unternehmens`,
     euLocked: () => 'ist vom Betreiber dieses Dienstes gesperrt',
+    aboveZero: () => 'muss größer als 0 sein',
+    wholeOrZero: ({ most }) => `muss eine ganze Zahl von 0 bis ${most} sein`,
+    aboveMemberBudget: ({ most }) =>
+      `darf höchstens ${most} sein: So viel lassen die Inhaber Ihres Unternehmens einen Schlüssel eines Mitglieds verbrauchen`,
+    memberKeysOff: () => 'Die Inhaber Ihres Unternehmens haben Mitgliedern keine eigenen Schlüssel erlaubt.',
+    memberKeysFull: ({ most }) =>
+      `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie zuerst einen.`,
+    memberKeysOverlap: ({ most }) =>
+      `Mit beiden Schlüsseln hätten Sie zu viele: Zu Beginn eines Wechsels mit Übergangszeit darf ein Mitglied hier höchstens ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben. Ersetzen Sie diesen ohne Übergangszeit.`,
     keyRevoked: () => 'Dieser Schlüssel ist widerrufen: Legen Sie stattdessen einen neuen an.',
     keyEnded: ({ state }) => `Dieser Schlüssel ist ${STATES[state]}: Legen Sie stattdessen einen neuen an.`,
     keyOfPlayground: () => 'Der Schlüssel eines Playgrounds wird nie angezeigt.',
@@ -284,7 +299,8 @@ export const de: Words = {
   roleTexts: {
     owner: 'alles im Unternehmen: Personen, Budget, EU-Schranke und Protokoll sowie alles, was Administratoren tun',
     administrator: 'Schlüssel, Modelle, Assistenten und Nutzung',
-    member: 'kann sich anmelden und sieht nichts davon',
+    member:
+      'eigene Schlüssel, deren Nutzung und der Playground, soweit die Einstellungen des Unternehmens es erlauben',
   },
   people: {
     operator: 'Betreiber',
@@ -332,8 +348,8 @@ export const de: Words = {
     lead: ({ email, role }) => `${email}, ${role}`,
     of: (company) =>
       parts` bei ${company}. Wenn Sie das Unternehmen verlassen, entfernt ein anderer Inhaber oder der Betreiber dieses Dienstes dieses Konto.`,
-    member:
-      'Schlüssel, Nutzung und Einstellungen sind Inhabern und Administratoren Ihres Unternehmens vorbehalten. Für Sie gibt es hier sonst nichts zu tun.',
+    member: (link) =>
+      parts`${link('Ihre Schlüssel')} und deren Nutzung haben eigene Seiten. Alle Schlüssel, die ganze Nutzung und die Einstellungen des Unternehmens sind seinen Inhabern und Administratoren vorbehalten.`,
     change: 'Passwort ändern',
     current: 'Aktuelles Passwort',
     new: 'Neues Passwort',
@@ -716,6 +732,24 @@ export const de: Words = {
     languageHint:
       'Für Seiten und E-Mails der Personen des Unternehmens, die selbst keine gewählt haben. Ohne sie richten sich Seiten nach dem Browser, und E-Mails sind auf Englisch.',
     ofReader: 'Die des jeweiligen Browsers',
+    members: {
+      title: 'Was Mitglieder dürfen',
+      lead: 'Jedes Mitglied verwaltet nur eigene Schlüssel und sieht, was diese verbraucht haben. Inhaber und Administratoren sehen alle Schlüssel und wem sie gehören. Ein Schlüssel endet mit seiner Person.',
+      keys: 'Aktive Schlüssel je Mitglied',
+      keysHint:
+        '0 bedeutet keine. Wenn Sie die Zahl senken, funktionieren vorhandene Schlüssel weiter und lassen sich ersetzen; wer mehr hat, kann keinen weiteren anlegen.',
+      budget: 'Höchstbudget eines solchen Schlüssels im Monat, in EUR',
+      budgetHint:
+        'Zum Beispiel 20. Leer: Es gilt nur das Budget des Unternehmens. Es betrifft Schlüssel, die ab jetzt angelegt werden: Vorhandene behalten ihr Budget. Jeder Schlüssel hat ein eigenes, auch einer, der einen anderen ersetzt.',
+      playground: 'Mitglieder dürfen den Playground nutzen',
+      playgroundHint: 'Jeder Aufruf wird dem Unternehmen berechnet, unter einem Schlüssel der Person.',
+      read: ({ most, budget, hasPlayground }) =>
+        `${
+          most === 0
+            ? 'Mitglieder haben keine eigenen Schlüssel.'
+            : `Jedes Mitglied darf ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben${budget === '' ? '' : `, jeweils mit höchstens ${budget} im Monat`}.`
+        } ${hasPlayground ? 'Den Playground dürfen sie nutzen.' : 'Der Playground ist ihnen nicht zugänglich.'}`,
+    },
     save: 'Einstellungen speichern',
     usedUp: {
       title: 'Dieses Budget ist bereits aufgebraucht',
@@ -745,6 +779,7 @@ export const de: Words = {
     budget: 'Budget im Monat in EUR',
     budgetHint:
       'Zum Beispiel 25 oder 9,50; leer oder 0 bedeutet unbegrenzt. Um einen Schlüssel zu sperren, widerrufen Sie ihn.',
+    mostBudgetHint: (most) => `Höchstens ${most}; das gilt auch, wenn hier nichts oder 0 steht.`,
     models: 'Modelle',
     slugsHint:
       'Die Kurznamen der einzigen Modelle, die er nutzen darf, je einer pro Zeile. Leer: alle Modelle des Unternehmens, auch spätere.',
@@ -797,6 +832,7 @@ export const de: Words = {
     playgrounds: 'Playgrounds der Personen',
     playgroundsText:
       'Wer auf diesen Seiten Modelle und Assistenten ausprobiert hat. Diese Schlüssel werden nie angezeigt und funktionieren jeweils nur für Minuten.',
+    ofPerson: (email) => `von ${email}`,
     restricted: 'eingeschränkt',
     states: { active: 'aktiv', endsSoon: 'läuft bald ab', revoked: 'widerrufen', expired: 'abgelaufen' },
   },
@@ -807,6 +843,7 @@ export const de: Words = {
     usage: 'seine Nutzung',
     all: 'Alle Schlüssel',
     save: 'Schlüssel speichern',
+    ofPerson: (email) => `Er gehört ${email} und endet mit dieser Person.`,
     ofPlayground: 'Name und Berechtigungen sind die des Playgrounds, und er endet mit seiner Person.',
     created: ({ at, by }) => parts`Angelegt ${at} von ${by}, `,
     neverUsed: 'nie verwendet',
@@ -880,6 +917,27 @@ export const de: Words = {
       found: (count, shown) => (count === 1 ? 'Ein Schlüssel wurde gefunden' : `${shown} Schlüssel wurden gefunden`),
       first: ({ shown, all }) => `Gezeigt werden die ersten ${shown} von ${all}.`,
     },
+  },
+
+  ownKeys: {
+    title: 'Meine Schlüssel',
+    off: 'Die Inhaber Ihres Unternehmens haben Mitgliedern keine eigenen Schlüssel erlaubt. Bitten Sie einen von ihnen darum, wenn Sie einen brauchen.',
+    offNow:
+      'Die Inhaber Ihres Unternehmens erlauben Mitgliedern keine neuen Schlüssel mehr. Ihre vorhandenen funktionieren weiter und lassen sich ersetzen.',
+    full: (most) =>
+      `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie einen, um einen anderen anzulegen.`,
+    allowed: ({ most, active, budget }) =>
+      `Sie haben ${active} von ${most} aktiven Schlüsseln, die Sie haben dürfen${budget === '' ? '.' : `; jeder darf höchstens ${budget} im Monat verbrauchen.`} Das Unternehmen zahlt, und dessen Budget und Grenzen gelten ebenfalls.`,
+    does: ({ scopes, restrictions }) =>
+      `Für: ${scopes}.${restrictions === '' ? '' : ` Begrenzt auf: ${restrictions}.`}`,
+    rename: 'Namen speichern',
+  },
+  ownUsage: {
+    name: 'Meine Nutzung',
+    title: (when) => `Meine Nutzung ${when}`,
+    ofOwnKeys: 'mit Ihren Schlüsseln und im Playground',
+    noKey: (link) =>
+      parts`Sie haben noch keinen Schlüssel, also wurde nichts verbraucht. Wie Sie einen bekommen, steht unter ${link('Ihre Schlüssel')}.`,
   },
 
   models: {
@@ -1035,6 +1093,7 @@ export const de: Words = {
     role: 'Rolle',
     lastSignIn: 'Letzte Anmeldung',
     notKnown: 'nicht bekannt',
+    ownKeys: 'Eigene Schlüssel',
     changeRole: 'Rolle ändern',
     changeRoleOf: (email) => ` von ${email}`,
     remove: 'Entfernen',
@@ -1065,7 +1124,7 @@ export const de: Words = {
     returns: (group) =>
       `kommt bei der nächsten Anmeldung zurück, wenn der Identitätsanbieter nicht vorher die Gruppe ${group} entzieht`,
     removeText: ({ email, role, company, comesBack }) =>
-      `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und ${comesBack}. Schlüssel, Zugriffstoken und offene Einladungen, die diese Person angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
+      `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und ${comesBack}. Die eigenen Schlüssel der Person werden widerrufen. Schlüssel des Unternehmens, Zugriffstoken und offene Einladungen, die diese Person angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
     oneself: 'Sich selbst können Sie nicht entfernen. Bitten Sie einen anderen Inhaber.',
     many: (wait) => `Dieses Unternehmen hat in kurzer Zeit viele Einladungen gesendet. ${wait}`,
     to: 'Zu den Personen des Unternehmens',
@@ -1867,6 +1926,10 @@ export const de: Words = {
       tokens_per_minute: LIMITS.tokens_per_minute,
       max_concurrent: LIMITS.max_concurrent,
       rotated_from: 'ersetzt den Schlüssel',
+      user_id: 'Person',
+      member_max_keys: 'Schlüssel je Mitglied',
+      member_key_budget_eur: 'Budget der Schlüssel von Mitgliedern',
+      member_playground: 'Playground für Mitglieder',
       purpose: 'Zweck',
       slug: 'Modellname',
       kind: 'Art',

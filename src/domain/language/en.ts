@@ -72,6 +72,13 @@ export const en = {
     settings: 'Settings',
     audit: 'Audit',
   },
+  /** Those of a member. */
+  memberTabs: {
+    'own/keys': 'My keys',
+    'own/usage': 'My usage',
+    'own/requests': 'My requests',
+    playground: 'Playground',
+  },
   /** The notice of a page after a change. */
   notices: {
     saved: 'Saved. Every gateway applies it within a second.',
@@ -218,7 +225,7 @@ export const en = {
   roleTexts: {
     owner: 'everything of the company: its people, budget, EU gate and audit log, and all that administrators do',
     administrator: 'keys, models, assistants and usage',
-    member: 'can sign in, and sees none of that',
+    member: 'own keys, what they used, and the playground, as far as the settings of the company allow',
   } satisfies Record<CompanyRole, string>,
   people: {
     operator: 'operator',
@@ -266,8 +273,8 @@ export const en = {
     lead: ({ email, role }: { email: string; role: string }) => `${email}, ${role}`,
     of: (company: unknown) =>
       parts` of ${company}. When you leave it, another of its owners, or the operator of this service, removes this account.`,
-    member:
-      'Keys, usage and settings are for owners and administrators of your company. There is nothing else for you to do here.',
+    member: (link: Mark) =>
+      parts`${link('Your keys')} and what they used have pages of their own. All keys, usage and settings of the company are for its owners and administrators.`,
     change: 'Change your password',
     current: 'Current password',
     new: 'New password',
@@ -645,6 +652,24 @@ export const en = {
     languageHint:
       'Of pages and e-mails for people of the company who chose none themselves. Without it pages follow each browser, and e-mails are in English.',
     ofReader: 'That of each browser',
+    members: {
+      title: 'What members may do',
+      lead: 'Each member manages own keys alone, and sees what these used. Owners and administrators see all keys, and whose they are. A key ends with its person.',
+      keys: 'Active keys of each member',
+      keysHint:
+        '0 for none. When you lower it, keys that exist keep working and can be replaced; nobody with more can create another one.',
+      budget: 'Most that such a key may spend a month, in EUR',
+      budgetHint:
+        'Such as 20. Empty: the budget of the company alone holds. It counts for keys that are created from now on: those that exist keep their budgets. Each key has its own, also one that takes the place of another.',
+      playground: 'Members may use the playground',
+      playgroundHint: 'Each call is charged to the company, under a key of the person.',
+      read: ({ most, budget, hasPlayground }: { most: number; budget: string; hasPlayground: boolean }) =>
+        `${
+          most === 0
+            ? 'Members have no keys of their own.'
+            : `Each member may have ${most} active ${plural(most, { one: 'key', other: 'keys' })}${budget === '' ? '' : `, of at most ${budget} a month each`}.`
+        } ${hasPlayground ? 'They may use the playground.' : 'The playground is not for them.'}`,
+    },
     save: 'Save settings',
     usedUp: {
       title: 'This budget is used up already',
@@ -673,6 +698,7 @@ export const en = {
     lead: 'A key can only be narrower than its company: the company’s own limits and budget hold as well. An empty field limits nothing.',
     budget: 'Budget a month in EUR',
     budgetHint: 'Such as 25 or 9.50; empty or 0 for unlimited. To stop a key, revoke it.',
+    mostBudgetHint: (most: string) => `At most ${most}, which also holds when this is empty or 0.`,
     models: 'Models',
     slugsHint: 'The only slugs it may use, one on each line. Empty: every model of the company, later ones too.',
     checkedHint: 'None checked: every model of the company, later ones too.',
@@ -723,6 +749,7 @@ export const en = {
     playgrounds: 'Playgrounds',
     playgroundsText:
       'Who tried models and assistants on these pages. These keys are never shown, and work for minutes at a time.',
+    ofPerson: (email: string) => `of ${email}`,
     restricted: 'restricted',
     states: { active: 'active', endsSoon: 'ends soon', revoked: 'revoked', expired: 'expired' },
   },
@@ -733,6 +760,7 @@ export const en = {
     usage: 'its usage',
     all: 'All keys',
     save: 'Save key',
+    ofPerson: (email: string) => `It is a key of ${email}, and ends with this person.`,
     ofPlayground: 'Its name and scopes are those of the playground, and it ends with its person.',
     created: ({ at, by }: { at: unknown; by: string }) => parts`Created ${at} by ${by}, `,
     neverUsed: 'never used',
@@ -804,6 +832,27 @@ export const en = {
       found: (count: number, shown: string) => (count === 1 ? 'One key was found' : `${shown} keys were found`),
       first: ({ shown, all }: { shown: number; all: string }) => `The first ${shown} of ${all} are shown.`,
     },
+  },
+
+  /** A member's own keys. */
+  ownKeys: {
+    title: 'My keys',
+    off: 'The owners of your company let members have no keys of their own. Ask one of them, if you need a key.',
+    offNow:
+      'The owners of your company let members create no keys any more. Those that you have keep working, and can be replaced.',
+    full: (most: number) =>
+      `You have as many active keys as a member may have here (${most}). Revoke one to create another.`,
+    allowed: ({ most, active, budget }: { most: number; active: number; budget: string }) =>
+      `You have ${active} of ${most} active ${plural(most, { one: 'key', other: 'keys' })} that you may have${budget === '' ? '.' : `; each may spend at most ${budget} a month.`} The company pays, and its own budget and limits hold as well.`,
+    does: ({ scopes, restrictions }: { scopes: string; restrictions: string }) =>
+      `For: ${scopes}.${restrictions === '' ? '' : ` Limited to: ${restrictions}.`}`,
+    rename: 'Save name',
+  },
+  ownUsage: {
+    name: 'My usage',
+    title: (when: string) => `My usage ${when}`,
+    ofOwnKeys: 'by your keys and in the playground',
+    noKey: (link: Mark) => parts`You have no key yet, so nothing was used. See ${link('your keys')} for how to get one.`,
   },
 
   models: {
@@ -963,6 +1012,7 @@ export const en = {
     role: 'Role',
     lastSignIn: 'Last sign-in',
     notKnown: 'not known',
+    ownKeys: 'Own keys',
     changeRole: 'Change role',
     changeRoleOf: (email: string) => ` of ${email}`,
     remove: 'Remove',
@@ -993,7 +1043,7 @@ export const en = {
     returns: (group: string) =>
       `comes back at the next sign-in, unless the identity provider takes the group ${group} away first`,
     removeText: ({ email, role, company, comesBack }: Record<'email' | 'role' | 'company' | 'comesBack', string>) =>
-      `${email} is ${role} of ${company}, is signed out at once and ${comesBack}. Keys, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.`,
+      `${email} is ${role} of ${company}, is signed out at once and ${comesBack}. The person’s own keys are revoked. Keys of the company, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.`,
     oneself: 'You cannot remove yourself. Ask another owner.',
     many: (wait: string) => `This company has sent many invitations in a short time. ${wait}`,
     to: 'To the people of the company',
@@ -1780,6 +1830,10 @@ export const en = {
       tokens_per_minute: 'tokens per minute',
       max_concurrent: 'max concurrent',
       rotated_from: 'rotated from',
+      user_id: 'person',
+      member_max_keys: 'keys of each member',
+      member_key_budget_eur: 'budget of members’ keys',
+      member_playground: 'playground for members',
       purpose: 'purpose',
       slug: 'slug',
       kind: 'kind',
