@@ -72,7 +72,7 @@ function creation(c: PageContext, form: Form, company: Company, allowance: OwnKe
   const fields = (state: FormState) => html`${idempotencyInputs()}
 <p class="muted">${ownKeys.allowed({ most, active, budget: mostBudget })}</p>
 ${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
-${scopeFields(state, isFirst ? SCOPES : [])}
+${scopeFields(state, SCOPES)}
 ${field(state, { name: 'expires', label: words.lastDay, type: 'date', hint: words.lastDayHint })}
 ${foldedRestrictionFields(state, company, mostBudget)}`;
   return createCard(c, form, { path, title: words.create, button: words.createButton, isFirst, fields });
