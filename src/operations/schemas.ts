@@ -124,7 +124,8 @@ export const companySettings = {
     type: 'integer',
     minimum: 0,
     maximum: MOST_MEMBER_KEYS,
-    description: 'the most active keys of their own that each member may have; those that exist stay when it is lowered',
+    description:
+      'the most active keys of their own that each member may have; those that exist stay when it is lowered',
   },
   member_key_budget_eur: orNull({
     ...aboveZero,

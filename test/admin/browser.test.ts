@@ -535,13 +535,14 @@ await t.test('the operator: prices per million, one from a date, its history, an
   t.same(complaints, []);
 });
 
-await t.test('the member: signs in, sees nothing of access or usage', async (t) => {
+await t.test('the member: signs in, sees nothing of the company’s keys and usage', async (t) => {
   const tab = await openTab(browser, office.adminUrl);
   const { page } = tab;
   t.teardown(() => page.context().close());
   await signInTab(tab, office.people.member, PASSWORD);
-  await page.waitForURL('**/account');
-  t.equal(await page.getByRole('link', { name: /Access|Usage|Settings|Companies/ }).count(), 0);
+  await page.waitForURL('**/own/keys');
+  t.equal(await page.getByRole('link', { name: /Access|^Usage|Settings|Companies/ }).count(), 0);
+  await page.goto('/account');
   await look(t, page, 'account-member');
   await page.goto(`${base}/usage`);
   await page.getByRole('heading', { name: 'Not permitted' }).waitFor();

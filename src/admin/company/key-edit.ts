@@ -15,8 +15,8 @@ import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { holderOf, KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../page/reach.ts';
 import { retentionText } from '../usage/requests.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
-import { keyInReach } from './key-reveal.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
+import { keyInReach } from './key-reveal.ts';
 import { readRestrictions, restrictionFields, restrictionLabels } from './restriction.ts';
 
 const PATH = '/companies/:company/access/:key';

@@ -41,12 +41,7 @@ export function readLimits(form: Form): LimitColumns {
 }
 
 /** @param key null: a new one @param mostBudget the most that its budget may be, in words; empty: any */
-export function restrictionFields(
-  state: FormState,
-  company: Catalogue,
-  key: KeyRow | null,
-  mostBudget = '',
-): Html {
+export function restrictionFields(state: FormState, company: Catalogue, key: KeyRow | null, mostBudget = ''): Html {
   const { restrictions } = state.words;
   const { monthly_budget_eur: budget = null, allowed_model_slugs, allowed_cidrs } = key ?? {};
   const networks: Field = {

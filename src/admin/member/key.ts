@@ -1,5 +1,5 @@
-import type { Company } from '../../domain/company.ts';
 import { checkMemberBudget } from '../../domain/ceiling.ts';
+import type { Company } from '../../domain/company.ts';
 import { readName } from '../../domain/field.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { restrictionTexts } from '../../domain/text/limit-text.ts';
@@ -133,7 +133,14 @@ async function rename(c: PageContext, form: Form): Promise<Response> {
   const base = keysPath(c, company);
   await change(c, async (sql) => {
     const find = () => findOwnKey(sql, holder, id);
-    const rowChange = { table: 'api_keys', id, company, labels: labelsOf(form.words.keys.name), changes: { name }, find } as const;
+    const rowChange = {
+      table: 'api_keys',
+      id,
+      company,
+      labels: labelsOf(form.words.keys.name),
+      changes: { name },
+      find,
+    } as const;
     await lockEdited<KeyRow>(c, sql, form, { ...rowChange, page: `${base}/${id}` });
     await renameOwnKey(sql, holder, id, name);
   });

@@ -62,7 +62,10 @@ ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 }
 
 /** The sums of the shown calls. What the company spends, and its budget, are for others. */
-function cards({ requests, prompt_tokens: input, completion_tokens: output, api_cost_eur }: UsageTotals, format: Format): Html {
+function cards(
+  { requests, prompt_tokens: input, completion_tokens: output, api_cost_eur }: UsageTotals,
+  format: Format,
+): Html {
   const { usage: words, ownUsage } = format.words;
   const inAndOut = words.inAndOut({ input: format.count(input), output: format.count(output) });
   return html`<div class="figures">

@@ -299,8 +299,7 @@ export const de: Words = {
   roleTexts: {
     owner: 'alles im Unternehmen: Personen, Budget, EU-Schranke und Protokoll sowie alles, was Administratoren tun',
     administrator: 'Schlüssel, Modelle, Assistenten und Nutzung',
-    member:
-      'eigene Schlüssel, deren Nutzung und der Playground, soweit die Einstellungen des Unternehmens es erlauben',
+    member: 'eigene Schlüssel, deren Nutzung und der Playground, soweit die Einstellungen des Unternehmens es erlauben',
   },
   people: {
     operator: 'Betreiber',

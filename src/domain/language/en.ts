@@ -852,7 +852,8 @@ export const en = {
     name: 'My usage',
     title: (when: string) => `My usage ${when}`,
     ofOwnKeys: 'by your keys and in the playground',
-    noKey: (link: Mark) => parts`You have no key yet, so nothing was used. See ${link('your keys')} for how to get one.`,
+    noKey: (link: Mark) =>
+      parts`You have no key yet, so nothing was used. See ${link('your keys')} for how to get one.`,
   },
 
   models: {

@@ -16,7 +16,9 @@ import type { Sql } from '../../store/connection/pool.ts';
  */
 
 /** What a person may choose of a key; its id is that of the request. */
-type AskedKey = Omit<NewKey, 'company_id' | 'created_by' | 'user_id' | 'key' | 'rotated_from'> & { readonly id: string };
+type AskedKey = Omit<NewKey, 'company_id' | 'created_by' | 'user_id' | 'key' | 'rotated_from'> & {
+  readonly id: string;
+};
 
 /** The rotation of a key: `new_id` is that of the request. */
 interface AskedRotation {

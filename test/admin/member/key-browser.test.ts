@@ -52,9 +52,10 @@ await t.test('the owner says what members may do', async (t) => {
   await look(t, page, 'settings');
   await page.locator('form[action$="/members"]').getByRole('button', { name: 'Save settings' }).click();
   await page.getByText('Saved.').waitFor();
-  t.match(await sql`select member_max_keys, member_key_budget_eur, member_playground from companies where id = ${company}`, [
-    { member_max_keys: 3, member_key_budget_eur: '20', member_playground: true },
-  ]);
+  t.match(
+    await sql`select member_max_keys, member_key_budget_eur, member_playground from companies where id = ${company}`,
+    [{ member_max_keys: 3, member_key_budget_eur: '20', member_playground: true }],
+  );
   t.same(complaints, []);
 });
 
@@ -91,13 +92,21 @@ for (const javaScriptEnabled of [true, false]) {
     await page.getByRole('button', { name: 'Stop the old key and create a new one' }).click();
     const next = await page.locator('#key').innerText();
     t.not(next, key);
-    await until(() => statusOf(key), 'the old key stops', (status) => status === 401);
+    await until(
+      () => statusOf(key),
+      'the old key stops',
+      (status) => status === 401,
+    );
     await follow(page, page.getByRole('link', { name: 'I have stored the key' }));
     await follow(page, page.getByRole('link', { name: `Revoke ${name}` }));
     await see('key-revoke');
     await page.getByRole('button', { name: 'Revoke key' }).click();
     await page.getByText('The key is revoked.').waitFor();
-    await until(() => statusOf(next), 'it stops', (status) => status === 401);
+    await until(
+      () => statusOf(next),
+      'it stops',
+      (status) => status === 401,
+    );
     t.same(complaints, []);
   });
 }

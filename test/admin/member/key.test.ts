@@ -44,14 +44,26 @@ t.test('what is not allowed is said, and refused', async (t) => {
   t.equal((await member.get(`${base}/playground`)).status, 403);
   t.equal((await member.post(`${base}/playground`, { model: CHAT, prompt: 'x' })).status, 403);
   t.same(await mine(), []);
-  for (const place of ['/usage', '/access', '/requests', '/settings', '/people', '/models', '/usage.csv', '/ledger.csv'])
+  for (const place of [
+    '/usage',
+    '/access',
+    '/requests',
+    '/settings',
+    '/people',
+    '/models',
+    '/usage.csv',
+    '/ledger.csv',
+  ])
     t.equal((await member.get(base + place)).status, 403, place);
   t.equal((await member.post(`${base}/members`, { member_keys: '9' })).status, 403);
 });
 
 t.test('the owner allows keys with a budget: created, used, seen by both, rotated, renamed, revoked', async (t) => {
   t.equal(await allow({ member_keys: '2', member_budget: '12.50' }), 303);
-  t.match(textOf(await member.get(keys)), /You have 0 of 2 active keys that you may have; each may spend at most €12.50/);
+  t.match(
+    textOf(await member.get(keys)),
+    /You have 0 of 2 active keys that you may have; each may spend at most €12.50/,
+  );
   const refused = await create(member, { budget: '13' });
   t.equal(refused.status, 422);
   t.match(textOf(refused), /Budget a month in EUR must be at most 12\.5, which the owners/);
@@ -61,7 +73,10 @@ t.test('the owner allows keys with a budget: created, used, seen by both, rotate
   t.notMatch((await member.get(keys)).text, KEY, 'shown once');
   t.match(textOf(await member.get(`${keys}/${made.id}`)), /For: Chat completions\. Limited to: €12\.50 a month\./);
   t.match(textOf(await owner.get(`${base}/access`)), new RegExp(`My notebook svc_.{0,8}… of ${people.member}`));
-  t.match(textOf(await owner.get(`${base}/access/${made.id}`)), `It is a key of ${people.member}, and ends with this person.`);
+  t.match(
+    textOf(await owner.get(`${base}/access/${made.id}`)),
+    `It is a key of ${people.member}, and ends with this person.`,
+  );
   t.match(textOf(await owner.get(`${base}/access?q=${people.member.slice(0, 6)}`)), 'My notebook');
   t.match(textOf(await owner.get(`${base}/people`)), new RegExp(`${people.member} member 1 `));
   const renamed = await member.post(`${keys}/${made.id}`, { name: 'Editor' });
@@ -70,12 +85,23 @@ t.test('the owner allows keys with a budget: created, used, seen by both, rotate
   t.match(rotated.text, /old key <code>svc_....…<\/code> has stopped working/);
   const next = KEY.exec(rotated.text)?.[0] ?? '';
   t.equal(await statusOf(next), 200);
-  await until(() => statusOf(made.key), 'the old key stops', (status) => status === 401);
-  t.match(await mine(), [{ name: 'Editor', state: 'revoked' }, { name: 'Editor', state: 'active' }]);
+  await until(
+    () => statusOf(made.key),
+    'the old key stops',
+    (status) => status === 401,
+  );
+  t.match(await mine(), [
+    { name: 'Editor', state: 'revoked' },
+    { name: 'Editor', state: 'active' },
+  ]);
   const id = (await mine())[1]?.id;
   t.match(textOf(await member.get(`${keys}/${id}/revoke`)), 'Revoke this key?');
   t.equal((await member.post(`${keys}/${id}/revoke`)).headers.get('location'), `${keys}?done=revoked&key=${id}`);
-  await until(() => statusOf(next), 'it stops', (status) => status === 401);
+  await until(
+    () => statusOf(next),
+    'it stops',
+    (status) => status === 401,
+  );
   t.match(textOf(await member.get(`${keys}?state=dead`)), /Editor.*revoked/);
   const log = textOf(await owner.get(`${base}/audit`));
   t.match(log, new RegExp(`${people.member} .*revoked key Editor`));
@@ -95,7 +121,9 @@ t.test('keys of others are not there, by whatever page', async (t) => {
   t.equal((await member.get(`${keys}/${own.id}/shown?old=${key?.id}`)).status, 404);
   t.notMatch((await member.get(keys)).text, 'Secret project');
   t.notMatch((await member.get(`${keys}?q=secret`)).text, 'Secret project');
-  t.match(await sql`select name, revoked_at from api_keys where id = ${key?.id}`, [{ name: 'Secret project', revoked_at: null }]);
+  t.match(await sql`select name, revoked_at from api_keys where id = ${key?.id}`, [
+    { name: 'Secret project', revoked_at: null },
+  ]);
   for (const place of ['/own/keys', '/own/usage', '/own/requests'])
     t.equal((await owner.get(base + place)).status, 403, `an owner has no page ${place}`);
 });
@@ -103,7 +131,11 @@ t.test('keys of others are not there, by whatever page', async (t) => {
 t.test('the owner revokes a key of a member, and lowers what is allowed', async (t) => {
   const { id, key } = await create(member, { name: 'To be stopped' });
   t.equal((await owner.post(`${base}/access/${id}/revoke`)).status, 303);
-  await until(() => statusOf(key), 'it stops', (status) => status === 401);
+  await until(
+    () => statusOf(key),
+    'it stops',
+    (status) => status === 401,
+  );
   const kept = await create(member, { name: 'Stays' });
   t.equal(await allow({ member_keys: '0' }), 303);
   const page = textOf(await member.get(keys));
@@ -111,7 +143,10 @@ t.test('the owner revokes a key of a member, and lowers what is allowed', async 
   t.match(page, 'Stays');
   t.equal(await statusOf(kept.key), 200);
   t.equal((await create(member)).status, 422);
-  t.match(textOf(await owner.get(`${base}/settings`)), /When you lower it, keys that exist keep working and can be replaced/);
+  t.match(
+    textOf(await owner.get(`${base}/settings`)),
+    /When you lower it, keys that exist keep working and can be replaced/,
+  );
 });
 
 t.test('wrong settings are refused, in the words of the page, and nothing typed is lost', async (t) => {
@@ -121,7 +156,10 @@ t.test('wrong settings are refused, in the words of the page, and nothing typed 
   t.match(textOf(text), /in EUR must be above 0, not 0/);
   t.match(text, /name="member_keys"[^>]*value="101"/);
   const administrator = await signedIn(office, 'administrator');
-  t.match(textOf(await administrator.get(`${base}/settings`)), /What members may do Members have no keys of their own\./);
+  t.match(
+    textOf(await administrator.get(`${base}/settings`)),
+    /What members may do Members have no keys of their own\./,
+  );
   t.equal((await administrator.post(`${base}/members`, { member_keys: '5' })).status, 403);
 });
 
@@ -147,5 +185,9 @@ t.test('who is removed loses the keys at once', async (t) => {
   t.match(textOf(await owner.get(`${base}/people/${person?.id}/remove`)), 'The person’s own keys are revoked.');
   t.equal((await owner.post(`${base}/people/${person?.id}/remove`)).status, 303);
   t.same(await sql`select from api_keys where user_id = ${person?.id} and revoked_at is null`, []);
-  await until(() => statusOf(key), 'it stops', (status) => status === 401);
+  await until(
+    () => statusOf(key),
+    'it stops',
+    (status) => status === 401,
+  );
 });

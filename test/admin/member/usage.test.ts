@@ -37,7 +37,15 @@ await addUsage(
   sql,
   Object.entries(COST).flatMap(([id, cost]) => [
     { company, key: id, model: 'fast', prompt: cost * 1000, input: '1', month: '2026-10-01' },
-    { company, key: id, model: `model-of-${cost}`, prompt: cost * 1000, input: '1', month: '2026-11-01', center: `center-${cost}` },
+    {
+      company,
+      key: id,
+      model: `model-of-${cost}`,
+      prompt: cost * 1000,
+      input: '1',
+      month: '2026-11-01',
+      center: `center-${cost}`,
+    },
   ]),
 );
 await sql`insert into chat_usage (company_id, occurred_at, cost_eur) values (${company}, '2026-10-05', 700)`;
@@ -58,7 +66,11 @@ t.test('sums, tables and chart of the own keys: the playground and revoked keys 
   t.match(november, 'center-4');
   t.match(november, 'model-of-1');
   t.notMatch(november, OTHERS);
-  for (const range of ['?from=2026-09-01&to=2026-11-30', '?from=2026-10-15&to=2026-10-15', '?from=2026-10-10&to=2026-11-20'])
+  for (const range of [
+    '?from=2026-09-01&to=2026-11-30',
+    '?from=2026-10-15&to=2026-10-15',
+    '?from=2026-10-10&to=2026-11-20',
+  ])
     t.notMatch(textOf(await member.get(`${base}/usage${range}`)), OTHERS, range);
   t.match(textOf(await member.get(`${base}/usage?from=2026-10-15&to=2026-10-15`)), 'Cost per hour');
 });
@@ -90,9 +102,14 @@ t.test('exports have the same rows', async (t) => {
 
 t.test('the months to choose from begin with the first key, and tell nothing of the company', async (t) => {
   await addUsage(sql, [{ company, key: theirs, prompt: 1, input: '1', month: '2024-03-01' }]);
-  const months = [...(await member.get(`${base}/usage`)).text.matchAll(/<option value="(\d{4}-\d\d)"/g)].map(([, month]) => month);
+  const months = [...(await member.get(`${base}/usage`)).text.matchAll(/<option value="(\d{4}-\d\d)"/g)].map(
+    ([, month]) => month,
+  );
   t.ok(months.includes('2026-09') && months.includes('2026-10'), `${months}`);
-  t.notOk(months.some((month) => (month as string) < '2026-09'), `${months}`);
+  t.notOk(
+    months.some((month) => (month as string) < '2026-09'),
+    `${months}`,
+  );
 });
 
 t.test('without any key the page says what comes first', async (t) => {
@@ -105,50 +122,64 @@ t.test('without any key the page says what comes first', async (t) => {
   t.equal((await fresh.get(`${base}/requests`)).status, 200);
 });
 
-t.test('requests of own keys alone: in the list, with each filter, by their id, and where a page of the list ends', async (t) => {
-  const db = openDatabase({ url: office.databaseUrl });
-  t.teardown(() => db.close());
-  const now = Date.now();
-  const few = [own, dead, playground].map((key, at) => ({ key, company, at: now - 60_000 - at, model: 'fast' }));
-  const refused = { key: own, company, at: now - 70_000, status: 402, code: 'insufficient_quota', model: 'fast' };
-  const foreign = Array.from({ length: 120 }, (_, at) => ({
-    ...{ key: at % 2 === 0 ? theirs : colleague, company, at: now - 61_000 - at * 100, model: 'secret-model' },
-    ...(at % 3 === 0 ? { status: 402, code: 'insufficient_quota' } : {}),
-  }));
-  const ids = await addRequests(trailStore(db), [...few, refused, ...foreign]);
-  const others = ids.slice(4);
-  const idsIn = (text: string) => ids.filter((id) => text.includes(id));
-  const list = async (query = '') => (await member.get(`${base}/requests${query}`)).text;
-  t.same(idsIn(await list()).sort(), ids.slice(0, 4).sort());
-  t.same(idsIn(await list('?status=refused')), [ids[3]]);
-  t.same(idsIn(await list('?code=insufficient_quota')), [ids[3]]);
-  t.same(idsIn(await list(`?key=${dead}`)), [ids[1]]);
-  t.same(idsIn(await list('?model=fast')).sort(), ids.slice(0, 4).sort());
-  const ofOthers = await list(`?key=${theirs}`);
-  t.same(idsIn(ofOthers), []);
-  t.notMatch(ofOthers, 'Newsroom');
-  t.same(idsIn(await list('?model=secret-model')), []);
-  for (const query of ['', '?status=refused', '?model=secret-model']) {
-    const page = await list(query);
-    t.notMatch(textOf(page), /secret-model<|Newsroom|somebody else/, query);
-    t.notOk(others.some((id) => page.includes(id)), `${query}: nothing of others, nor where they are`);
-  }
-  const mine = textOf(await member.get(`${base}/requests/${ids[3]}`));
-  t.match(mine, 'insufficient_quota');
-  t.notMatch(mine, OTHERS);
-  const { status, text } = await member.get(`${base}/requests/${others[0]}`);
-  t.equal(status, 404);
-  t.same(textOf(text).replace(others[0] as string, ''), textOf(await member.get(`${base}/requests/${missing}`)).replace(missing, ''));
-  const opened = await member.get(`${base}/requests?id=${ids[0]}`);
-  t.equal(opened.headers.get('location'), `${base}/requests/${ids[0]}`);
-  const many = Array.from({ length: 120 }, (_, at) => ({ key: at % 2 === 0 ? own : dead, company, at: now - 200_000 - at, model: 'fast' }));
-  await addRequests(trailStore(db), many);
-  const seen = new Set<string>();
-  let next: string | undefined = `${base}/requests?model=fast`;
-  for (let pages = 0; next !== undefined && pages < 10; pages++) {
-    const page: string = (await member.get(next)).text;
-    for (const [, id] of page.matchAll(/own\/requests\/([\da-f-]{36})"/g)) seen.add(id as string);
-    next = /rel="next" href="([^"]+)"/.exec(page)?.[1]?.replaceAll('&amp;', '&');
-  }
-  t.equal(seen.size, 124, 'each once, over all pages');
-});
+t.test(
+  'requests of own keys alone: in the list, with each filter, by their id, and where a page of the list ends',
+  async (t) => {
+    const db = openDatabase({ url: office.databaseUrl });
+    t.teardown(() => db.close());
+    const now = Date.now();
+    const few = [own, dead, playground].map((key, at) => ({ key, company, at: now - 60_000 - at, model: 'fast' }));
+    const refused = { key: own, company, at: now - 70_000, status: 402, code: 'insufficient_quota', model: 'fast' };
+    const foreign = Array.from({ length: 120 }, (_, at) => ({
+      ...{ key: at % 2 === 0 ? theirs : colleague, company, at: now - 61_000 - at * 100, model: 'secret-model' },
+      ...(at % 3 === 0 ? { status: 402, code: 'insufficient_quota' } : {}),
+    }));
+    const ids = await addRequests(trailStore(db), [...few, refused, ...foreign]);
+    const others = ids.slice(4);
+    const idsIn = (text: string) => ids.filter((id) => text.includes(id));
+    const list = async (query = '') => (await member.get(`${base}/requests${query}`)).text;
+    t.same(idsIn(await list()).sort(), ids.slice(0, 4).sort());
+    t.same(idsIn(await list('?status=refused')), [ids[3]]);
+    t.same(idsIn(await list('?code=insufficient_quota')), [ids[3]]);
+    t.same(idsIn(await list(`?key=${dead}`)), [ids[1]]);
+    t.same(idsIn(await list('?model=fast')).sort(), ids.slice(0, 4).sort());
+    const ofOthers = await list(`?key=${theirs}`);
+    t.same(idsIn(ofOthers), []);
+    t.notMatch(ofOthers, 'Newsroom');
+    t.same(idsIn(await list('?model=secret-model')), []);
+    for (const query of ['', '?status=refused', '?model=secret-model']) {
+      const page = await list(query);
+      t.notMatch(textOf(page), /secret-model<|Newsroom|somebody else/, query);
+      t.notOk(
+        others.some((id) => page.includes(id)),
+        `${query}: nothing of others, nor where they are`,
+      );
+    }
+    const mine = textOf(await member.get(`${base}/requests/${ids[3]}`));
+    t.match(mine, 'insufficient_quota');
+    t.notMatch(mine, OTHERS);
+    const { status, text } = await member.get(`${base}/requests/${others[0]}`);
+    t.equal(status, 404);
+    t.same(
+      textOf(text).replace(others[0] as string, ''),
+      textOf(await member.get(`${base}/requests/${missing}`)).replace(missing, ''),
+    );
+    const opened = await member.get(`${base}/requests?id=${ids[0]}`);
+    t.equal(opened.headers.get('location'), `${base}/requests/${ids[0]}`);
+    const many = Array.from({ length: 120 }, (_, at) => ({
+      key: at % 2 === 0 ? own : dead,
+      company,
+      at: now - 200_000 - at,
+      model: 'fast',
+    }));
+    await addRequests(trailStore(db), many);
+    const seen = new Set<string>();
+    let next: string | undefined = `${base}/requests?model=fast`;
+    for (let pages = 0; next !== undefined && pages < 10; pages++) {
+      const page: string = (await member.get(next)).text;
+      for (const [, id] of page.matchAll(/own\/requests\/([\da-f-]{36})"/g)) seen.add(id as string);
+      next = /rel="next" href="([^"]+)"/.exec(page)?.[1]?.replaceAll('&amp;', '&');
+    }
+    t.equal(seen.size, 124, 'each once, over all pages');
+  },
+);

@@ -23,7 +23,7 @@ const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.transaction(10_000, wo
 
 let count = 0;
 /** A company that lets its members have keys, and one of its members. */
-async function member(allowed: CompanyChanges = { member_max_keys: 2 }): Promise<KeyHolder> {
+async function member(allowed: Omit<CompanyChanges, 'name'> = { member_max_keys: 2 }): Promise<KeyHolder> {
   const { id: company_id } = await run((sql) => createCompany(sql, { name: `Company ${++count}`, ...allowed }));
   return colleague(company_id);
 }
@@ -34,7 +34,8 @@ async function colleague(company_id: string): Promise<KeyHolder> {
   return { company_id, user_id, email };
 }
 
-const allow = ({ company_id }: KeyHolder, changes: CompanyChanges) => run((sql) => setCompany(sql, company_id, changes));
+const allow = ({ company_id }: KeyHolder, changes: CompanyChanges) =>
+  run((sql) => setCompany(sql, company_id, changes));
 const claim = () => ({ secret: randomBytes(32).toString('base64url'), holder: 'session a' });
 
 /** Behind the wall of the company, as the pages do it. */
@@ -43,7 +44,7 @@ const behind = <T>({ company_id }: KeyHolder, work: (sql: Sql) => PromiseLike<T>
     await enterCompany(sql, company_id, 'member');
     return work(sql);
   });
-const create = (holder: KeyHolder, asked: Partial<NewKey> = {}, id = randomUUID(), by = claim()) =>
+const create = (holder: KeyHolder, asked: Partial<NewKey> = {}, id: string = randomUUID(), by = claim()) =>
   behind(holder, (sql) => createOwnKey(sql, 'svc_', holder, { name: 'ci', scopes: ['chat'], ...asked, id }, by));
 const rotate = (holder: KeyHolder, id: string, overlap: number) =>
   behind(holder, (sql) => rotateOwnKey(sql, 'svc_', holder, { id, overlap, new_id: randomUUID() }, claim()));
@@ -101,7 +102,8 @@ t.test('a setting that is lowered holds for what is made from then on', async (t
   const ann = await member({ member_max_keys: 2, member_key_budget_eur: '20' });
   const [one, two] = [await create(ann), await create(ann)];
   await allow(ann, { member_max_keys: 1, member_key_budget_eur: '5' });
-  for (const { id } of [one, two]) t.match(await run((sql) => findKey(sql, id)), { state: 'active', monthly_budget_eur: '20' });
+  for (const { id } of [one, two])
+    t.match(await run((sql) => findKey(sql, id)), { state: 'active', monthly_budget_eur: '20' });
   await t.rejects(create(ann), refusedWith(/\(1\)/));
   t.match(await rotate(ann, one.id, 0), { monthly_budget_eur: '20' }, 'one that replaces another is as that was');
   await behind(ann, (sql) => revokeOwnKey(sql, ann, two.id));
@@ -138,9 +140,18 @@ t.test('keys of others and of the company are not found', async (t) => {
   const [own, theirs] = [await create(ann), await create(bob)];
   const playground = (await run((sql) => ownKeyIds(sql, ann))).find((id) => id !== own.id) as string;
   for (const id of [theirs.id, ofCompany.id, playground, (await create(eve)).id, randomUUID()]) {
-    await t.rejects(behind(ann, (sql) => findOwnKey(sql, ann, id)), NOT_FOUND);
-    await t.rejects(behind(ann, (sql) => renameOwnKey(sql, ann, id, 'mine')), NOT_FOUND);
-    await t.rejects(behind(ann, (sql) => revokeOwnKey(sql, ann, id)), NOT_FOUND);
+    await t.rejects(
+      behind(ann, (sql) => findOwnKey(sql, ann, id)),
+      NOT_FOUND,
+    );
+    await t.rejects(
+      behind(ann, (sql) => renameOwnKey(sql, ann, id, 'mine')),
+      NOT_FOUND,
+    );
+    await t.rejects(
+      behind(ann, (sql) => revokeOwnKey(sql, ann, id)),
+      NOT_FOUND,
+    );
     await t.rejects(rotate(ann, id, 0), NOT_FOUND);
   }
   await t.rejects(create(bob, {}, own.id), refusedWith(/exists already/), 'the id of a form of somebody else');
@@ -156,7 +167,9 @@ t.test('it ends with its person: removed, erased, in another company; not with t
   t.match(await run((sql) => findKey(sql, hers.id)), { state: 'active', user_id: ann.user_id });
   await run((sql) => sql`update users set email = 'ann.new@example.com' where id = ${ann.user_id}`);
   t.match(await run((sql) => findKey(sql, hers.id)), { state: 'active', person: 'ann.new@example.com' });
-  const [{ before }] = await run((sql) => sql<[{ before: number }]>`select coalesce(max(id), 0)::float8 as before from changes`);
+  const [{ before }] = await run(
+    (sql) => sql<[{ before: number }]>`select coalesce(max(id), 0)::float8 as before from changes`,
+  );
   await behind(ann, (sql) => removeUser(sql, ann.user_id));
   t.match(await run((sql) => findKey(sql, hers.id)), { state: 'revoked', person: null, user_id: ann.user_id });
   t.ok(
@@ -177,7 +190,9 @@ t.test('it ends with its person: removed, erased, in another company; not with t
 t.test('a group of the identity provider that goes takes the keys along', async (t) => {
   const ann = await member();
   const { id } = await create(ann);
-  await run((sql) => sql`insert into oidc_groups (name, company_id, role) values ('staff', ${ann.company_id}, 'member')`);
+  await run(
+    (sql) => sql`insert into oidc_groups (name, company_id, role) values ('staff', ${ann.company_id}, 'member')`,
+  );
   await run((sql) => sql`update users set oidc_group = 'staff' where id = ${ann.user_id}`);
   t.equal(await stateOf(id), 'active');
   await run((sql) => sql`delete from oidc_groups where name = 'staff'`);
