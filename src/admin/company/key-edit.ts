@@ -12,7 +12,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, confirmation, page } from '../page/layout.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { holderOf, KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../page/reach.ts';
+import { holderOf, KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
 import { retentionText } from '../usage/requests.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';

@@ -15,8 +15,8 @@ import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { idempotencyInput } from '../page/idempotent-form.ts';
 import { companyHeading, copyable, page } from '../page/layout.ts';
-import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../page/reach.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 
 /** A key is shown by the page that follows the form that made it: for a minute, also where the same form is sent again. */
 

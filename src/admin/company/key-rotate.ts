@@ -7,7 +7,7 @@ import { csrfInput, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
-import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../page/reach.ts';
+import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 import { idempotencyInputs, keyInReach, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
 
 /** Replacing a key: with an overlap for a planned change, at once when it leaked. */

@@ -16,7 +16,7 @@ import { type Html, html, raw } from '../page/html.ts';
 import { badge, companyHeading, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
-import { seesOwnAlone } from '../page/reach.ts';
+import { seesOwnAlone } from '../usage/reach.ts';
 import { usageCards } from '../usage/usage-cards.ts';
 import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoutes } from './key-reveal.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';

@@ -12,7 +12,7 @@ import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
-import { requestsPath, seesOwnAlone } from '../page/reach.ts';
+import { requestsPath, seesOwnAlone } from '../usage/reach.ts';
 import { callApi } from './api-client.ts';
 import { callableSlugs, figuresOf, MODEL_CALL, missingModels, modelPicker, requestIdOf } from './model-call.ts';
 

@@ -21,7 +21,7 @@ import { companyHeading, emptyText, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { holderOf, keysPath } from '../page/reach.ts';
+import { holderOf, keysPath } from '../usage/reach.ts';
 
 const BASE = '/companies/:company/own/keys';
 

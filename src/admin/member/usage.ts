@@ -4,7 +4,7 @@ import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
-import { keysInReach, keysPath, usagePath } from '../page/reach.ts';
+import { keysInReach, keysPath, usagePath } from '../usage/reach.ts';
 import { requestPage } from '../usage/request.ts';
 import { requestsPage } from '../usage/requests.ts';
 import { costsCard, refusedText } from '../usage/usage.ts';

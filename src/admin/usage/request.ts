@@ -7,7 +7,7 @@ import { companyOf, type PageContext, param, type Route, read } from '../page/co
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, companyLink, copyable, emptyText, muted, page } from '../page/layout.ts';
-import { keysInReach, requestsPath, seesOwnAlone } from '../page/reach.ts';
+import { keysInReach, requestsPath, seesOwnAlone } from './reach.ts';
 import { durationText, requestsPage, resultBadge, retentionText } from './requests.ts';
 
 /** Pages of requests: of one company, and for operators of all. */

@@ -21,7 +21,7 @@ import { type Html, html, raw } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
 import { filteredUrl, toNext } from '../page/list.ts';
 import { localText, readLocal } from '../page/local-time.ts';
-import { keysInReach, keysPath, requestsPath, seesOwnAlone } from '../page/reach.ts';
+import { keysInReach, keysPath, requestsPath, seesOwnAlone } from './reach.ts';
 
 const TONES = { success: 'good', refused: 'warn', failed: 'bad', left: 'plain' } as const;
 const FILTERS = ['key', 'model', 'endpoint', 'status', 'code', 'from', 'to'];

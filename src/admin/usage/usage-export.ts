@@ -11,8 +11,8 @@ import { type PageContext, param, read, sharerOf } from '../page/context.ts';
 import { CSV, download, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
-import { keysInReach, usagePath } from '../page/reach.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
+import { keysInReach, usagePath } from './reach.ts';
 import { FILTERS, inQuery, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** The data of the usage page as CSV: each of its tables, and the ledger rows behind them. */

@@ -737,7 +737,7 @@ export const de: Words = {
       keys: 'Aktive Schlüssel je Mitglied',
       keysHint:
         '0 bedeutet keine. Wenn Sie die Zahl senken, funktionieren vorhandene Schlüssel weiter und lassen sich ersetzen; wer mehr hat, kann keinen weiteren anlegen.',
-      budget: 'Höchstbudget eines solchen Schlüssels im Monat, in EUR',
+      budget: 'Höchstes Monatsbudget eines solchen Schlüssels in EUR',
       budgetHint:
         'Zum Beispiel 20. Leer: Es gilt nur das Budget des Unternehmens. Es betrifft Schlüssel, die ab jetzt angelegt werden: Vorhandene behalten ihr Budget. Jeder Schlüssel hat ein eigenes, auch einer, der einen anderen ersetzt.',
       playground: 'Mitglieder dürfen den Playground nutzen',

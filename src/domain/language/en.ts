@@ -658,7 +658,7 @@ export const en = {
       keys: 'Active keys of each member',
       keysHint:
         '0 for none. When you lower it, keys that exist keep working and can be replaced; nobody with more can create another one.',
-      budget: 'Most that such a key may spend a month, in EUR',
+      budget: 'Highest budget a month of such a key in EUR',
       budgetHint:
         'Such as 20. Empty: the budget of the company alone holds. It counts for keys that are created from now on: those that exist keep their budgets. Each key has its own, also one that takes the place of another.',
       playground: 'Members may use the playground',

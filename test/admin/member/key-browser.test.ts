@@ -47,7 +47,7 @@ await t.test('the owner says what members may do', async (t) => {
   const { page, complaints } = await signedInTab(t, office, people.owner);
   await page.goto(`${base}/settings`);
   await page.getByLabel('Active keys of each member').fill('3');
-  await page.getByLabel('Most that such a key may spend a month').fill('20');
+  await page.getByLabel('Highest budget a month of such a key').fill('20');
   await page.getByLabel('Members may use the playground').check();
   await look(t, page, 'settings');
   await page.locator('form[action$="/members"]').getByRole('button', { name: 'Save settings' }).click();

@@ -152,8 +152,8 @@ t.test('the owner revokes a key of a member, and lowers what is allowed', async 
 t.test('wrong settings are refused, in the words of the page, and nothing typed is lost', async (t) => {
   const { status, text } = await owner.post(`${base}/members`, { member_keys: '101', member_budget: '0' });
   t.equal(status, 422);
-  t.match(textOf(text), /Active keys of each member must be a whole number from 0 to 100, not 101/);
-  t.match(textOf(text), /in EUR must be above 0, not 0/);
+  t.match(textOf(text), /Active keys of each member must be a whole number from 0 to 100, not "101"/);
+  t.match(textOf(text), /Highest budget a month of such a key in EUR must be above 0, not "0"/);
   t.match(text, /name="member_keys"[^>]*value="101"/);
   const administrator = await signedIn(office, 'administrator');
   t.match(

@@ -1,7 +1,7 @@
 import { type Action, may } from '../../operations/permission.ts';
 import { type KeyHolder, ownKeyIds } from '../../store/company/own-key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { type PageContext, param } from './context.ts';
+import { type PageContext, param } from '../page/context.ts';
 
 /**
  * How far somebody sees a company: all of its keys and calls, or, as a member, those of the own keys alone. Pages that
