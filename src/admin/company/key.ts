@@ -95,16 +95,16 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
   const isActive = life === 'active';
   const { keys: words, numbers, frame } = format.words;
   const cells = {
-    [words.key]: ({ id, name, prefix, person }: KeyRow) =>
-      html`<strong><a href="${base}/${id}">${name}</a></strong><br><code>${prefix}…</code>${person === null || isOwn ? '' : html`<br><span class="muted by">${words.ofPerson(person)}</span>`}`,
+    [words.key]: ({ id, name, prefix }: KeyRow) =>
+      html`<strong><a href="${base}/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
     [words.state]: (key: KeyRow) => {
       const end = key.revoked_at ?? key.expires_at;
       return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? words.until(format.instant(end)) : format.instant(end)}`)}`}`;
     },
     [words.scopes]: ({ scopes }: KeyRow) =>
       html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
-    [words.created]: ({ created_at, created_by }: KeyRow) =>
-      html`${format.instant(created_at)}<br><span class="muted by">${format.person(created_by)}</span>`,
+    [words.created]: (key: KeyRow) =>
+      html`${format.instant(key.created_at)}${isOwn ? '' : html`<br><span class="muted by">${format.person(key.created_by)}</span>${personOf(key, words)}`}`,
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
     [words.cost]: ({ spent }: { spent: string }) => format.amount(spent),
     ...(isActive && {
@@ -114,6 +114,14 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
   const shown = { path: base, cells, figures: [words.cost], sorts: sortsOf(words) };
   if (isActive) return { ...shown, caption: words.caption, empty: words.none };
   return { ...shown, caption: words.deadCaption, empty: words.deadNone, kept: { state: 'dead' } };
+}
+
+/** Marks a key of a person, and says whose it is where somebody else made it. */
+function personOf({ user_id, person, created_by }: KeyRow, words: Words['keys']): Html | string {
+  if (user_id === null) return '';
+  const other =
+    person === null || person === created_by ? '' : html` <span class="muted by">${words.ofPerson(person)}</span>`;
+  return html`<br>${badge('plain', words.personal)}${other}`;
 }
 
 /** Links to what ends a key. */

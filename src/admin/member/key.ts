@@ -50,7 +50,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const isWritable = mayNow(c, 'own-key.write');
   const hasAny = counts.active + counts.dead > 0;
   const body = html`${companyHeading(c, company)}<h1>${ownKeys.title}</h1>
-<p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>
+${hasAny || allowance.most > 0 ? html`<p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>` : ''}
 ${isWritable ? creation(c, form, company, allowance, counts.active === 0) : ''}
 ${
   hasAny

@@ -60,9 +60,11 @@ export async function requestsPage(c: PageContext): Promise<Response> {
       found: isRight ? await pageOfRequests(sql, { ...query, keys: within }) : NOTHING,
     };
   });
+  const isOwn = seesOwnAlone(c, company);
+  const title = isOwn ? format.words.memberTabs['own/requests'] : words.title;
   const isNewest = isRight && query.before === null && query.to === null;
   const body = html`${heading === null ? '' : companyHeading(c, heading)}
-<div class="title-row"><h1>${words.title}</h1>${idForm(formState(search, path), path)}</div>
+<div class="title-row"><h1>${title}</h1>${idForm(formState(search, path), path)}</div>
 <p class="lead">${words.lead(retentionText(c))}</p>
 ${filters(c, form, query, path)}
 ${['key', 'code', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">${words.inAddress({ name, message: form.messages.get(name) as string })}</p>`)}
@@ -74,8 +76,7 @@ ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query
       : ''
   }</p>
 <div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
-  const title = heading === null || seesOwnAlone(c, company) ? words.title : words.of(heading.name);
-  return page(c, title, body);
+  return page(c, heading === null || isOwn ? title : words.of(heading.name), body);
 }
 
 /** @param id of a key that may be deleted */

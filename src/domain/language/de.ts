@@ -831,6 +831,7 @@ export const de: Words = {
     playgrounds: 'Playgrounds der Personen',
     playgroundsText:
       'Wer auf diesen Seiten Modelle und Assistenten ausprobiert hat. Diese Schlüssel werden nie angezeigt und funktionieren jeweils nur für Minuten.',
+    personal: 'persönlich',
     ofPerson: (email) => `von ${email}`,
     restricted: 'eingeschränkt',
     states: { active: 'aktiv', endsSoon: 'läuft bald ab', revoked: 'widerrufen', expired: 'abgelaufen' },
@@ -926,7 +927,7 @@ export const de: Words = {
     full: (most) =>
       `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie einen, um einen anderen anzulegen.`,
     allowed: ({ most, active, budget }) =>
-      `Sie haben ${active} von ${most} aktiven Schlüsseln, die Sie haben dürfen${budget === '' ? '.' : `; jeder darf höchstens ${budget} im Monat verbrauchen.`} Das Unternehmen zahlt, und dessen Budget und Grenzen gelten ebenfalls.`,
+      `Sie haben ${active} von ${most} aktiven Schlüsseln, die Sie haben dürfen${budget === '' ? '.' : `; jeder darf höchstens ${budget} im Monat verbrauchen.`} Das Unternehmen zahlt, dessen Budget und Grenzen gelten ebenfalls, und seine Inhaber und Administratoren sehen, was jeder Schlüssel verbraucht hat.`,
     does: ({ scopes, restrictions }) =>
       `Für: ${scopes}.${restrictions === '' ? '' : ` Begrenzt auf: ${restrictions}.`}`,
     rename: 'Namen speichern',

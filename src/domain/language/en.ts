@@ -749,6 +749,7 @@ export const en = {
     playgrounds: 'Playgrounds',
     playgroundsText:
       'Who tried models and assistants on these pages. These keys are never shown, and work for minutes at a time.',
+    personal: 'personal',
     ofPerson: (email: string) => `of ${email}`,
     restricted: 'restricted',
     states: { active: 'active', endsSoon: 'ends soon', revoked: 'revoked', expired: 'expired' },
@@ -843,7 +844,7 @@ export const en = {
     full: (most: number) =>
       `You have as many active keys as a member may have here (${most}). Revoke one to create another.`,
     allowed: ({ most, active, budget }: { most: number; active: number; budget: string }) =>
-      `You have ${active} of ${most} active ${plural(most, { one: 'key', other: 'keys' })} that you may have${budget === '' ? '.' : `; each may spend at most ${budget} a month.`} The company pays, and its own budget and limits hold as well.`,
+      `You have ${active} of ${most} active ${plural(most, { one: 'key', other: 'keys' })} that you may have${budget === '' ? '.' : `; each may spend at most ${budget} a month.`} The company pays, its own budget and limits hold as well, and its owners and administrators see what each key used.`,
     does: ({ scopes, restrictions }: { scopes: string; restrictions: string }) =>
       `For: ${scopes}.${restrictions === '' ? '' : ` Limited to: ${restrictions}.`}`,
     rename: 'Save name',

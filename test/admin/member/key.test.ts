@@ -72,7 +72,10 @@ t.test('the owner allows keys with a budget: created, used, seen by both, rotate
   t.equal(await statusOf(made.key), 200);
   t.notMatch((await member.get(keys)).text, KEY, 'shown once');
   t.match(textOf(await member.get(`${keys}/${made.id}`)), /For: Chat completions\. Limited to: €12\.50 a month\./);
-  t.match(textOf(await owner.get(`${base}/access`)), new RegExp(`My notebook svc_.{0,8}… of ${people.member}`));
+  t.match(
+    textOf(await owner.get(`${base}/access`)),
+    new RegExp(`My notebook svc_.{0,8}… .* ${people.member} personal`),
+  );
   t.match(
     textOf(await owner.get(`${base}/access/${made.id}`)),
     `It is a key of ${people.member}, and ends with this person.`,
