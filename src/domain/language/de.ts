@@ -566,7 +566,7 @@ export const de: Words = {
     where: 'Wo',
     whoSees: 'Wer es sieht',
     people:
-      'Inhaber und Administratoren sehen die Schlüssel, Assistenten und die Nutzung des Unternehmens, Inhaber auch seine Personen und das Protokoll der Änderungen. Mitglieder sehen ihr eigenes Konto.',
+      'Inhaber und Administratoren sehen die Schlüssel, Assistenten und die Nutzung des Unternehmens, Inhaber auch seine Personen und das Protokoll der Änderungen. Mitglieder sehen ihr eigenes Konto, ihre eigenen Schlüssel und deren Nutzung.',
     operator: 'Der Betreiber dieses Dienstes sieht alles davon.',
     router:
       'Der Modelldienst erhält Prompts und die ID einer Anfrage, aber keinen Namen, keine Adresse und keinen Schlüssel.',
@@ -612,7 +612,7 @@ export const de: Words = {
         until: 'bis zur Löschung',
       },
       keys: {
-        what: 'Schlüssel: Name, Prüfsumme, Anfang, Bereiche, E-Mail-Adresse dessen, der ihn angelegt hat, Netze und Modelle, für die er gilt, letzte Nutzung',
+        what: 'Schlüssel: Name, Prüfsumme, Anfang, Bereiche, E-Mail-Adresse dessen, der ihn angelegt hat, das Mitglied, dessen eigener er ist, Netze und Modelle, für die er gilt, letzte Nutzung',
         why: 'um zu wissen, wem ein Schlüssel gehört, und den richtigen zu widerrufen',
         until: 'bis zur Löschung',
       },
@@ -667,7 +667,7 @@ export const de: Words = {
         until: 'auf Dauer; die vergangener Monate dürfen gelöscht werden',
       },
       ledger: {
-        what: 'Das Hauptbuch und seine Summen, nichts unmittelbar über Personen: Zeit, Modell, Anzahl der Token, Kosten, Kostenstelle und ID des Schlüssels jedes Aufrufs. Eine Kostenstelle ist, was der Aufrufer nennt, und lässt sich nicht löschen: Sie ist für Konten da, nicht für Namen von Personen. Wo eine Person allein einen Schlüssel nutzt, zeigen sie, wann sie gearbeitet hat',
+        what: 'Das Hauptbuch und seine Summen, nichts unmittelbar über Personen: Zeit, Modell, Anzahl der Token, Kosten, Kostenstelle und ID des Schlüssels jedes Aufrufs. Eine Kostenstelle ist, was der Aufrufer nennt, und lässt sich nicht löschen: Sie ist für Konten da, nicht für Namen von Personen. Wo eine Person allein einen Schlüssel nutzt, wie ein Mitglied einen eigenen, zeigen sie, wann sie gearbeitet hat',
         why: 'Rechnungen',
         until: 'so lange, wie das Recht der Buchführung es verlangt',
       },

@@ -492,7 +492,7 @@ export const en = {
     where: 'Where',
     whoSees: 'Who sees it',
     people:
-      'Owners and administrators see the keys, assistants and usage of the company, owners its people and the log of changes too. Members see their own account.',
+      'Owners and administrators see the keys, assistants and usage of the company, owners its people and the log of changes too. Members see their own account, keys and usage.',
     operator: 'The operator of this service sees all of it.',
     router: 'The model router gets prompts and the id of a request, and no name, address or key.',
     backups: 'Backups hold what was removed until they expire: ask the operator how long that is.',
@@ -537,7 +537,7 @@ export const en = {
         until: 'until erasure',
       },
       keys: {
-        what: 'Keys: name, digest, beginning, scopes, e-mail address of the maker, networks and models it may be used with, time of last use',
+        what: 'Keys: name, digest, beginning, scopes, e-mail address of the maker, the member whose own key it is, networks and models it may be used with, time of last use',
         why: 'to know whose key it is, and to revoke the right one',
         until: 'until erasure',
       },
@@ -592,7 +592,7 @@ export const en = {
         until: 'for good; those of past months may be deleted',
       },
       ledger: {
-        what: 'The ledger and its sums, nothing of persons directly: time, model, token counts, cost, cost centre and id of the key of each call. A cost centre is what the caller named and cannot be erased: it is for accounts, not for names of persons. Where one person alone uses a key, they tell when that person worked',
+        what: 'The ledger and its sums, nothing of persons directly: time, model, token counts, cost, cost centre and id of the key of each call. A cost centre is what the caller named and cannot be erased: it is for accounts, not for names of persons. Where one person alone uses a key, such as an own key of a member, they tell when that person worked',
         why: 'invoices',
         until: 'as long as bookkeeping law wants it',
       },
