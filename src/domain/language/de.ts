@@ -462,13 +462,14 @@ export const de: Words = {
       `Sie bitten, und ${company === null ? 'ein anderer Betreiber' : `ein Inhaber von ${company}`} entscheidet: Das Protokoll der Änderungen darf nicht durch eigene Hand verlieren, wer etwas geändert hat.`,
     goes: 'Was verschwindet',
     stays: 'Was bleibt',
-    yourAccount: 'Ihr Konto: Sie werden sofort abgemeldet und können sich nicht mehr anmelden.',
+    yourAccount:
+      'Ihr Konto und Ihre eigenen Schlüssel: Sie werden sofort abgemeldet und können sich nicht mehr anmelden, und die Schlüssel funktionieren nicht mehr.',
     yourAddress:
       'Ihre Adresse: Ein zufälliger Name tritt in Schlüsseln, Preisen, Hinweisen, Ereignissen und im Protokoll der Änderungen an ihre Stelle.',
     ledger:
       'Das Hauptbuch, seine Summen, Siegel und Abrechnungen, unverändert: Sie enthalten keine Namen und keine Adressen.',
     yourThings:
-      'Schlüssel, Zugriffstoken und Einladungen, die Sie angelegt haben, ohne Ihre Adresse: Sie funktionieren weiter.',
+      'Schlüssel des Unternehmens, Zugriffstoken und Einladungen, die Sie angelegt haben, ohne Ihre Adresse: Sie funktionieren weiter.',
     yourName: 'Namen und Texte, in denen Sie beim Namen genannt sind: Nur Menschen können sie finden.',
     ask: 'Um Löschung bitten',
     keep: 'Mein Konto behalten',
@@ -477,11 +478,12 @@ export const de: Words = {
     heading: (email) => `${email} löschen?`,
     of: (email) => `${email} löschen`,
     askedFor: ({ email, when }) => parts`${email} hat darum gebeten: ${when}.`,
-    account: (email) => `Das Konto: ${email} wird sofort abgemeldet und kann sich nicht mehr anmelden.`,
+    account: (email) =>
+      `Das Konto und die eigenen Schlüssel der Person: ${email} wird sofort abgemeldet und kann sich nicht mehr anmelden, und die Schlüssel funktionieren nicht mehr.`,
     address: (values) =>
       parts`Die Adresse: Ein zufälliger Name tritt an ihre Stelle, im Protokoll der Änderungen (Einträge: ${values.changes}) und anderswo (Zeilen: ${values.rows}), ${values.everywhere ? 'bei welchem Unternehmen auch immer' : 'bei diesem Unternehmen'}.`,
     things:
-      'Schlüssel, Zugriffstoken und offene Einladungen, die diese Person angelegt hat, ohne die Adresse. Sie funktionieren weiter: Widerrufen Sie, was nicht mehr gelten soll.',
+      'Schlüssel des Unternehmens, Zugriffstoken und offene Einladungen, die diese Person angelegt hat, ohne die Adresse. Sie funktionieren weiter: Widerrufen Sie, was nicht mehr gelten soll.',
     names: 'Namen und Texte, in denen die Person beim Namen genannt ist, wie „Annas Laptop“: Ändern Sie diese vorher.',
     backups: 'Sicherungen, bis sie ablaufen, und was vorher heruntergeladen wurde.',
     final: 'Das lässt sich nicht rückgängig machen.',

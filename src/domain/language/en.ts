@@ -387,10 +387,11 @@ export const en = {
       `You ask, and ${company === null ? 'another operator' : `an owner of ${company}`} decides: the log of changes must not lose who changed something by that person’s own hand.`,
     goes: 'What goes',
     stays: 'What stays',
-    yourAccount: 'Your account: you are signed out at once and cannot sign in again.',
+    yourAccount:
+      'Your account and your own keys: you are signed out at once and cannot sign in again, and the keys stop working.',
     yourAddress: 'Your address: a random name takes its place in keys, prices, alerts, events and the log of changes.',
     ledger: 'The ledger, its sums, seals and statements, unchanged: they hold no names and no addresses.',
-    yourThings: 'Keys, tokens and invitations that you made, without your address: they keep working.',
+    yourThings: 'Keys of the company, tokens and invitations that you made, without your address: they keep working.',
     yourName: 'Names and texts in which you are called by name: nobody but people can find them.',
     ask: 'Ask to be erased',
     keep: 'Keep my account',
@@ -399,11 +400,12 @@ export const en = {
     heading: (email: string) => `Erase ${email}?`,
     of: (email: string) => `Erase ${email}`,
     askedFor: ({ email, when }: { email: string; when: unknown }) => parts`${email} asked for it on ${when}.`,
-    account: (email: string) => `The account: ${email} is signed out at once and cannot sign in again.`,
+    account: (email: string) =>
+      `The account and the person’s own keys: ${email} is signed out at once and cannot sign in again, and the keys stop working.`,
     address: (values: { changes: unknown; rows: unknown; everywhere: boolean }) =>
       parts`The address: a random name takes its place in the log of changes (entries: ${values.changes}) and elsewhere (rows: ${values.rows}), ${values.everywhere ? 'of whatever company' : 'of this company'}.`,
     things:
-      'Keys, tokens and open invitations that this person made, without the address. They keep working: revoke or withdraw those that should not.',
+      'Keys of the company, tokens and open invitations that this person made, without the address. They keep working: revoke or withdraw those that should not.',
     names: 'Names and texts in which the person is called by name, such as “Ann’s laptop”: change them first.',
     backups: 'Backups until they expire, and what was downloaded before.',
     final: 'This cannot be undone.',

@@ -104,7 +104,10 @@ t.test('what a removed person made works on, and the question before says so', a
   const token = /<pre[^>]* id="token"[^>]*>([^<]+)</.exec(made.text)?.[1];
   await leaving.post(people, { email: 'back-door@elsewhere.example', role: 'owner' });
   const path = `${people}/${await idOf('leaving@customer.example')}/remove`;
-  t.match((await owner.get(path)).text, 'Keys of the company, tokens and open invitations that this person made keep working');
+  t.match(
+    (await owner.get(path)).text,
+    'Keys of the company, tokens and open invitations that this person made keep working',
+  );
   t.equal((await owner.post(path)).status, 303);
   const headers = { authorization: `Bearer ${token}` };
   t.equal((await fetch(`${office.adminUrl}/api/v1${base}`, { headers })).status, 200);
