@@ -48,6 +48,7 @@ import { userRoutes } from './operator/user.ts';
 import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
 import {
   companyOf,
+  memberOf,
   type PageContext,
   type PageEnv,
   type PageServices,
@@ -298,10 +299,11 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
 /** @throws HTTPException 429 */
 function countChange(c: PageContext): void {
   const { services, session } = c.var;
-  const seconds = services.changes.begin(session.user.company_id, c.env.incoming.rawBody.length);
+  const member = memberOf(c);
+  const seconds = services.changes.begin(session.user.company_id, c.env.incoming.rawBody.length, member);
   if (seconds === 0) return;
   c.header('retry-after', String(seconds));
-  throw new HTTPException(429, { message: tooManyChanges(c.var.format.words, seconds) });
+  throw new HTTPException(429, { message: tooManyChanges(c.var.format.words, seconds, member !== null) });
 }
 
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {

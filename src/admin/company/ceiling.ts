@@ -103,7 +103,7 @@ function memberLabels({ settings: { members } }: Words): Labels<CompanyRow> {
 /** How far members may use the API themselves: a form for those who may change it; the others read it. */
 export function membersCard(c: PageContext, company: CompanyRow, form: Form): Html {
   const { format } = c.var;
-  const { members: words, save } = format.words.settings;
+  const { members: words } = format.words.settings;
   const { member_max_keys: most, member_key_budget_eur: budget, member_playground: hasPlayground } = company;
   const path = `/companies/${company.id}/members`;
   const state = formState(form, path);
@@ -117,7 +117,7 @@ export function membersCard(c: PageContext, company: CompanyRow, form: Form): Ht
 ${field(state, { name: 'member_keys', label: words.keys, value: String(most), inputmode: 'numeric', required: true, hint: words.keysHint })}
 ${field(state, { name: 'member_budget', label: words.budget, value: budget ?? '', inputmode: 'decimal', hint: words.budgetHint })}
 ${checkbox(state, { name: 'member_playground', label: words.playground, hint: words.playgroundHint, checked: hasPlayground })}
-<div class="actions"><button class="primary">${save}</button></div></form></section>`;
+<div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
 }
 
 export async function setMembers(c: PageContext, form: Form): Promise<Response> {

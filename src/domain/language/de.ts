@@ -288,8 +288,8 @@ export const de: Words = {
     toStart: 'Zur Startseite',
     kept: 'Ihre Eingaben sind erhalten.',
     sendAgain: 'Erneut senden',
-    tooManyChanges: ({ megabytes, wait }) =>
-      `Die Personen und Zugriffstoken dieses Unternehmens haben innerhalb einer Stunde Änderungen im Umfang von ${megabytes} MiB vorgenommen. ${wait}`,
+    tooManyChanges: ({ megabytes, isMember, wait }) =>
+      `${isMember ? 'Sie' : 'Die Personen und Zugriffstoken dieses Unternehmens'} haben innerhalb einer Stunde Änderungen im Umfang von ${megabytes} MiB vorgenommen. ${wait}`,
     wait: (minutes) => `Versuchen Sie es in ${minutes} ${plural(minutes, { one: 'Minute', other: 'Minuten' })} erneut.`,
     formType: 'Formulare werden als application/x-www-form-urlencoded gesendet.',
     formTooLarge: 'Das Formular ist zu groß.',
@@ -738,12 +738,13 @@ export const de: Words = {
       lead: 'Jedes Mitglied verwaltet nur eigene Schlüssel und sieht, was diese verbraucht haben. Inhaber und Administratoren sehen alle Schlüssel und wem sie gehören. Ein Schlüssel endet mit seiner Person.',
       keys: 'Aktive Schlüssel je Mitglied',
       keysHint:
-        '0 bedeutet keine. Wenn Sie die Zahl senken, funktionieren vorhandene Schlüssel weiter und lassen sich ersetzen; wer mehr hat, kann keinen weiteren anlegen.',
+        '0 bedeutet: keine Schlüssel. Wenn Sie die Zahl senken, funktionieren vorhandene Schlüssel weiter und lassen sich ersetzen; wer mehr hat, kann keinen weiteren anlegen.',
       budget: 'Höchstes Monatsbudget eines solchen Schlüssels in EUR',
       budgetHint:
         'Zum Beispiel 20. Leer: Es gilt nur das Budget des Unternehmens. Es betrifft Schlüssel, die ab jetzt angelegt werden: Vorhandene behalten ihr Budget. Jeder Schlüssel hat ein eigenes, auch einer, der einen anderen ersetzt.',
       playground: 'Mitglieder dürfen den Playground nutzen',
       playgroundHint: 'Jeder Aufruf wird dem Unternehmen berechnet, unter einem Schlüssel der Person.',
+      save: 'Für Mitglieder speichern',
       read: ({ most, budget, hasPlayground }) =>
         `${
           most === 0

@@ -209,8 +209,8 @@ export const en = {
     toStart: 'Back to the start',
     kept: 'What you typed is kept.',
     sendAgain: 'Send it again',
-    tooManyChanges: ({ megabytes, wait }: { megabytes: number; wait: string }) =>
-      `The people and tokens of this company have made changes of ${megabytes} MiB within an hour. ${wait}`,
+    tooManyChanges: ({ megabytes, isMember, wait }: { megabytes: number; isMember: boolean; wait: string }) =>
+      `${isMember ? 'You' : 'The people and tokens of this company'} have made changes of ${megabytes} MiB within an hour. ${wait}`,
     wait: (minutes: number) => `Try again in ${minutes} ${plural(minutes, { one: 'minute', other: 'minutes' })}.`,
     formType: 'Forms are sent as application/x-www-form-urlencoded.',
     formTooLarge: 'The form is too large.',
@@ -659,12 +659,13 @@ export const en = {
       lead: 'Each member manages own keys alone, and sees what these used. Owners and administrators see all keys, and whose they are. A key ends with its person.',
       keys: 'Active keys of each member',
       keysHint:
-        '0 for none. When you lower it, keys that exist keep working and can be replaced; nobody with more can create another one.',
+        '0 means no keys. When you lower it, keys that exist keep working and can be replaced; nobody with more can create another one.',
       budget: 'Highest budget a month of such a key in EUR',
       budgetHint:
         'Such as 20. Empty: the budget of the company alone holds. It counts for keys that are created from now on: those that exist keep their budgets. Each key has its own, also one that takes the place of another.',
       playground: 'Members may use the playground',
       playgroundHint: 'Each call is charged to the company, under a key of the person.',
+      save: 'Save for members',
       read: ({ most, budget, hasPlayground }: { most: number; budget: string; hasPlayground: boolean }) =>
         `${
           most === 0

@@ -50,7 +50,7 @@ await t.test('the owner says what members may do', async (t) => {
   await page.getByLabel('Highest budget a month of such a key').fill('20');
   await page.getByLabel('Members may use the playground').check();
   await look(t, page, 'settings');
-  await page.locator('form[action$="/members"]').getByRole('button', { name: 'Save settings' }).click();
+  await page.getByRole('button', { name: 'Save for members' }).click();
   await page.getByText('Saved.').waitFor();
   t.match(
     await sql`select member_max_keys, member_key_budget_eur, member_playground from companies where id = ${company}`,
