@@ -84,7 +84,7 @@ export async function readQuality(
         select code, sum(requests) as requests from (${reasonRows(sql, sql`hours`)}) r
         where (select rows from counted) <= ${MAX_HOURS} group by 1) reasons) as reasons,
       exists (
-      select 1 from request_trail, asked where company_id = ${companyId} ${ofKeys(sql, { keys })} and occurred_at >= begins and occurred_at < ends) as trail
+      select 1 from request_trail, asked where ${keys === null ? sql`company_id = ${companyId}` : sql`true ${ofKeys(sql, { keys })}`} and occurred_at >= begins and occurred_at < ends) as trail
     from counted`;
   const by = (name: 'model_slug' | 'api_key_id' | 'endpoint') =>
     new Map(

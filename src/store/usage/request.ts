@@ -11,7 +11,7 @@ import { ofKeys } from './company-usage.ts';
 
 /** Rows of the trail, and of the sums by hour, that a filtered list looks at in one statement. */
 const WINDOW = 10_000;
-const WINDOW_OF_KEYS = 1000; // it is read of each of them
+const WINDOW_OF_KEYS = 200; // it is read of each of them
 const HOURS_WINDOW = 10_000;
 const ENOUGH_MS = 50;
 const HOUR_MS = 3_600_000;
