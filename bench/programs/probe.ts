@@ -33,7 +33,7 @@ process.on('message', async (order: ProbeOrder) => {
   }
   if (order === 'gc') {
     setFlagsFromString('--expose-gc');
-    runInNewContext('gc')();
+    runInNewContext('gc')({ type: 'major', execution: 'sync', flavor: 'last-resort' }); // as the gateway does at rest
   } else if (order === 'pause-start') {
     delay.reset();
     delay.enable();

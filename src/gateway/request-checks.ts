@@ -22,18 +22,9 @@ export function requireOneMeaning(head: RequestHead, minorVersion: number, maxHe
       throw new GatewayError('invalid_request', 'The request body is framed in a way the gateway does not read.');
     }
   }
-  if (host === undefined ? minorVersion > 0 : host !== lastHost && !isHost(host)) {
+  if (host === undefined ? minorVersion > 0 : !HOST.test(host)) {
     throw new GatewayError('invalid_request', "The header 'host' is missing or malformed.");
   }
-}
-
-/** The last host that was found good: nearly all requests name the same one. */
-let lastHost = '';
-
-function isHost(host: string): boolean {
-  if (!HOST.test(host)) return false;
-  lastHost = host;
-  return true;
 }
 
 /** @throws GatewayError 415 unless the body is plain JSON in UTF-8 */
