@@ -140,9 +140,8 @@ function trailFrom(sql: Sql, query: RequestsQuery, window: number) {
     // the newest of each key by its index: no request of another key is read, and none is where the next page begins
     const ids = key === null ? keys : keys.filter((id) => id === key);
     const ofKey = sql`select ${sql.unsafe(TRAIL)} from request_trail t
-      where t.api_key_id = k.id ${behind(sql, query)} ${order} limit ${window}`;
-    return sql`from unnest(${[...ids]}::uuid[]) as k (id), lateral (${ofKey}) t
-      where true ${matching(sql, { company_id: company })} ${order}`;
+      where t.api_key_id = k.id ${matching(sql, { company_id: company })} ${behind(sql, query)} ${order} limit ${window}`;
+    return sql`from unnest(${[...ids]}::uuid[]) as k (id), lateral (${ofKey}) t ${order}`;
   }
   const api_key_id = company !== null && isFailure(query) ? null : key;
   return sql`
