@@ -98,7 +98,7 @@ const TABLE = {
   upstreamRate: optional('UPSTREAM_RATE', 'none', decimal(1e6),
     'EUR for one unit of UPSTREAM_CURRENCY, for the margin report; the ledger keeps what was reported'),
   ownedBy: variable('OWNED_BY', 'tollgate', asText, 'owned_by of every model'),
-  keyPrefix: variable('KEY_PREFIX', 'svc_', shortName, 'prefix of new API keys'),
+  keyPrefix: variable('KEY_PREFIX', 'svc_', shortName, 'prefix of new keys'),
   billingTimezone: variable('BILLING_TIMEZONE', 'UTC', timeZone,
     'IANA time zone of the billing month and of the date an assistant is told'),
   drainSeconds: variable('DRAIN_SECONDS', '30', whole(0, 86_400),

@@ -1,8 +1,8 @@
 import { hash, randomBytes } from 'node:crypto';
 import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
-import { createSession } from '../../src/store/people/session.ts';
-import { createUser } from '../../src/store/people/user.ts';
+import { createSession } from '../../src/store/users/session.ts';
+import { createUser } from '../../src/store/users/user.ts';
 import { freePort } from '../../test/faults/pooler.ts';
 import { until } from '../../test/support/until.ts';
 import { type Figures, reading } from '../results.ts';
@@ -110,6 +110,7 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     companies: '/companies',
     'companies by spend': '/companies?sort=-spent',
     'companies searched for': '/companies?q=Company+77',
+    'a new company': '/companies/new',
     margin: '/margin',
     'margin of a month with a new cost price': `/margin?month=${lastMonth.slice(0, 7)}`,
     prices: '/models',
@@ -135,10 +136,12 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     'its models by key': `${company}/usage/table?${days(addDays(today, -29))}`,
     'its models by day': `${company}/usage/table?rows=model&columns=day&${days(addDays(today, -29))}`,
     'its keys by day': `${company}/usage/table?rows=key&columns=day&${days(addDays(today, -29))}`,
-    'its keys': `${company}/access`,
-    'its keys by cost': `${company}/access?sort=-cost`,
-    'one of its keys': `${company}/access/${key}`,
-    'its people': `${company}/people`,
+    'its cost centres': `${company}/cost-centers`,
+    'calls that name no cost centre': `${company}/cost-center?name=%20`,
+    'its keys': `${company}/keys`,
+    'its keys by cost': `${company}/keys?sort=-cost`,
+    'one of its keys': `${company}/keys/${key}`,
+    'its people': `${company}/users`,
     'its requests': `${company}/requests`,
     'its models': `${company}/models`,
     'its audit log': `${company}/audit`,

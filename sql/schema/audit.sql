@@ -1,5 +1,5 @@
--- The audit log: every change to companies, models, prices, keys, assistants, users, groups, invitations, receivers of alerts and
--- tokens, whoever
+-- The audit log: every change to companies, models, prices, keys, assistants, users, groups, invitations, receivers of alerts,
+-- budgets of cost centres and tokens, whoever
 -- makes it and by whatever tool. Written by triggers in the transaction of the change itself, so there is no change
 -- without its row and no row without its change.
 
@@ -100,6 +100,7 @@ create trigger audit after insert or delete or update of id, email, company_id, 
   on users for each row execute function audit_row();
 create trigger audit after insert or update or delete on oidc_groups for each row execute function audit_row();
 create trigger audit after insert or update or delete on alert_receivers for each row execute function audit_row();
+create trigger audit after insert or update or delete on cost_center_budgets for each row execute function audit_row();
 create trigger audit after insert or update or delete on invitations for each row execute function audit_row();
 create trigger audit after insert or delete or update of name, company_id, digest, access, created_by, expires_at, revoked_at
   on admin_tokens for each row execute function audit_row();
@@ -119,6 +120,7 @@ create trigger audit_truncate after truncate on api_keys for each statement exec
 create trigger audit_truncate after truncate on assistants for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on users for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on alert_receivers for each statement execute function audit_truncate();
+create trigger audit_truncate after truncate on cost_center_budgets for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on oidc_groups for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on invitations for each statement execute function audit_truncate();
 create trigger audit_truncate after truncate on admin_tokens for each statement execute function audit_truncate();

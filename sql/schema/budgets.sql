@@ -61,7 +61,19 @@ end $$;
 create function end_reservations(booked uuid[]) returns void language sql set search_path from current as
   'delete from budget_reservations where request_id = any(booked)';
 
--- Budget alerts: what was reached of the monthly budget of a company or of one of its keys, once a month
+-- What a cost centre may cost in a month. It tells and refuses nothing: no call reads it, and neither does the ledger.
+create table cost_center_budgets (
+  id                 uuid primary key default gen_random_uuid(),
+  company_id         uuid not null references companies on delete cascade,
+  name               text not null check (char_length(name) between 1 and 64),
+  monthly_budget_eur numeric not null
+    check (monthly_budget_eur > 0 and monthly_budget_eur < 1e12 and min_scale(monthly_budget_eur) <= 15),
+  created_at         timestamptz not null default now()
+);
+comment on column cost_center_budgets.name is 'as calls name it in metadata: cost_center of the ledger; there need be no call yet';
+create unique index cost_center_budgets_once on cost_center_budgets (company_id, name);
+
+-- Budget alerts: what was reached of the monthly budget of a company, of one of its keys or cost centres, once a month
 -- each. A budget that is raised meanwhile does not alert again at the same threshold.
 create table budget_alerts (
   id            uuid primary key default gen_random_uuid(),
@@ -74,13 +86,15 @@ create table budget_alerts (
   forecast_eur  numeric,
   -- reached together with a higher one, which is told instead
   superseded    boolean not null default false,
-  occurred_at   timestamptz not null default now()
+  occurred_at   timestamptz not null default now(),
+  cost_center   text
 );
-comment on column budget_alerts.api_key_id is 'null: the budget of the company itself';
+comment on column budget_alerts.api_key_id is 'null: the budget of the company itself, or of a cost centre';
+comment on column budget_alerts.cost_center is 'null: the budget of the company itself, or of a key';
 comment on column budget_alerts.threshold is 'percent of the budget; forecast: at its pace the month passes the budget';
 -- one null is like another here, which "nulls not distinct" says from Postgres 15 on
 create unique index budget_alerts_once on budget_alerts
-  (company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, threshold);
+  (company_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000'), billing_month, threshold, coalesce(cost_center, ''));
 
 -- Who is told of them by e-mail, as the owners of a company want it. A line without an address is for owners and
 -- administrators without a line of their own; where it is missing too, they are told at 50, 80 and 100 percent, and by forecast.

@@ -32,6 +32,7 @@ create trigger open_only before insert or update or delete on invitations for ea
 create trigger open_only before insert or update or delete on oidc_groups for each row execute function refuse_closed();
 -- readers of alerts of a closed company may still say that they want none
 create trigger open_only before insert or update on alert_receivers for each row execute function refuse_closed();
+create trigger open_only before insert or update or delete on cost_center_budgets for each row execute function refuse_closed();
 -- people of a closed company may still sign in and change their passwords
 create trigger open_only before insert or delete or update of email, company_id, role, oidc_group on users
   for each row execute function refuse_closed();
@@ -77,6 +78,7 @@ insert into personal_data (table_name, column_name, kind, word) values
   ('alert_receivers', 'email', 'address', null),
   ('alert_receivers', 'created_by', 'address', null),
   ('alert_receivers', '', 'row', null),
+  ('cost_center_budgets', '', 'row', null), -- in the ledger the same name stays
   ('admin_tokens', 'name', 'name', 'token'),
   ('admin_tokens', 'created_by', 'address', null),
   ('events', 'actor', 'address', null),

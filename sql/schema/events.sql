@@ -12,7 +12,7 @@ create table events (
   body       jsonb not null check (jsonb_typeof(body) = 'object'),
   told       boolean not null default false
 );
-comment on column events.kind is 'key.created, key.rotated, key.revoked, company.closed, company.reopened, budget.threshold, budget.forecast, statement.closed';
+comment on column events.kind is 'key.created, key.rotated, key.revoked, company.closed, company.reopened, budget.threshold, budget.forecast, cost_center.threshold, cost_center.forecast, statement.closed';
 comment on column events.subject is 'what it is about: id of the key or the company, or number of the statement';
 comment on column events.actor is 'who did it, as in audit_log; null: the gateway found it';
 comment on column events.body is 'further members of what is sent, without names of persons, keys and companies: those are added when it is sent';
@@ -98,11 +98,13 @@ end $$;
 create trigger event after update of closed_at on companies for each row
   when ((old.closed_at is null) <> (new.closed_at is null)) execute function record_company_event();
 
--- Budget alerts that are told. Event and alert have the same id.
+-- Budget alerts that are told. Event and alert have the same id. Those of cost centres are kinds of their own: who takes a
+-- budget without a key for that of the company is right.
 create function alert_body(alert budget_alerts) returns jsonb language sql stable set search_path from current as $$
-  select jsonb_build_object(
-    'key', case when alert.api_key_id is not null then jsonb_build_object('id', alert.api_key_id,
-      'prefix', coalesce((select k.prefix from api_keys k where k.id = alert.api_key_id), '')) end,
+  select case when alert.cost_center is not null then jsonb_build_object('cost_center', alert.cost_center)
+    else jsonb_build_object('key', case when alert.api_key_id is not null then jsonb_build_object('id', alert.api_key_id,
+      'prefix', coalesce((select k.prefix from api_keys k where k.id = alert.api_key_id), '')) end) end
+    || jsonb_build_object(
     'month', to_char(alert.billing_month, 'YYYY-MM'), 'threshold', alert.threshold,
     'budget_eur', trim_scale(alert.budget_eur)::text, 'spent_eur', trim_scale(alert.spent_eur)::text,
     'forecast_eur', trim_scale(alert.forecast_eur)::text)
@@ -110,7 +112,8 @@ $$;
 create function record_alert_event() returns trigger language plpgsql security definer set search_path from current as $$
 begin
   insert into events (id, at, company_id, kind, subject, body)
-  values (new.id, new.occurred_at, new.company_id, case new.threshold when 'forecast' then 'budget.forecast' else 'budget.threshold' end,
+  values (new.id, new.occurred_at, new.company_id, case when new.cost_center is null then 'budget' else 'cost_center' end
+      || case new.threshold when 'forecast' then '.forecast' else '.threshold' end,
     coalesce(new.api_key_id, new.company_id)::text, alert_body(new));
   return null;
 end $$;

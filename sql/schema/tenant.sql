@@ -14,14 +14,14 @@ declare
   name text;
 begin
   foreach name in array array['companies', 'models', 'model_prices', 'model_cost_prices', 'assistants', 'api_keys', 'key_reveals',
-    'users', 'oidc_groups', 'invitations', 'alert_receivers', 'admin_tokens', 'chat_usage', 'api_usage', 'upstream_costs', 'monthly_spend', 'usage_daily',
+    'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage', 'upstream_costs', 'monthly_spend', 'usage_daily',
     'usage_monthly', 'usage_company_days', 'usage_key_months', 'usage_details', 'upstream_cost_monthly',
     'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail',
     'request_hours', 'audit_log']
   loop
     execute format('alter table %I enable row level security', name);
   end loop;
-  foreach name in array array['assistants', 'key_reveals', 'users', 'oidc_groups', 'invitations', 'alert_receivers', 'admin_tokens', 'chat_usage', 'api_usage',
+  foreach name in array array['assistants', 'key_reveals', 'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage',
     'monthly_spend', 'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail', 'audit_log']
   loop
     execute format('create policy own on %I using (is_visible(company_id))', name);
@@ -83,6 +83,7 @@ insert into tenant_grants (privilege) values
   -- all but the digest of a link
   ('select (id, company_id, email, percents, forecast, created_at, created_by, expires_at, confirmed_at), insert, delete on alert_receivers'),
   ('update (percents, forecast, digest, expires_at) on alert_receivers'),
+  ('select, insert, update, delete on cost_center_budgets'),
   ('execute on function has_account(text)'),
   ('select (id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at) on admin_tokens'),
   ('insert on admin_tokens'),

@@ -22,15 +22,15 @@ import { assistantRoutes } from './company/assistant.ts';
 import { companyRoutes } from './company/company.ts';
 import { companyEndRoutes } from './company/company-end.ts';
 import { companyModelRoutes } from './company/company-model.ts';
+import { companyErasureRoutes } from './company/erasure.ts';
 import { keptRoutes } from './company/kept.ts';
 import { keyRoutes } from './company/key.ts';
 import { keyEditRoutes } from './company/key-edit.ts';
 import { findRoutes } from './company/key-find.ts';
 import { rotateRoutes } from './company/key-rotate.ts';
-import { peopleRoutes } from './company/people.ts';
-import { personEraseRoutes } from './company/person-erase.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
+import { companyUserRoutes } from './company/user.ts';
 import { ownKeyRoutes } from './member/key.ts';
 import { ownUsageRoutes } from './member/usage.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
@@ -42,6 +42,7 @@ import { groupRoutes } from './operator/group.ts';
 import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
+import { onboardingRoutes } from './operator/onboarding.ts';
 import { overviewRoutes } from './operator/overview.ts';
 import { searchRoutes } from './operator/search.ts';
 import { userRoutes } from './operator/user.ts';
@@ -74,6 +75,8 @@ import { languageRoute, readerOfPage } from './sign-in/language.ts';
 import { secondFactorRoutes } from './sign-in/second-factor.ts';
 import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
+import { costCenterRoutes } from './usage/cost-center.ts';
+import { costCentersRoutes } from './usage/cost-centers.ts';
 import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
@@ -89,12 +92,15 @@ export const ROUTES: readonly Route[] = [
   ...secondFactorRoutes,
   ...erasureRoutes,
   ...companyRoutes,
+  ...onboardingRoutes,
   ...companyEndRoutes,
   ...keptRoutes,
   ...alertRoutes,
   ...usageRoutes,
   ...usageChangeRoutes,
   ...usageGridRoutes,
+  ...costCentersRoutes,
+  ...costCenterRoutes,
   ...allUsageRoutes,
   ...companiesBesideRoutes,
   ...statementRoutes,
@@ -113,8 +119,8 @@ export const ROUTES: readonly Route[] = [
   ...demoRoutes,
   ...assistantRoutes,
   ...playgroundRoutes,
-  ...peopleRoutes,
-  ...personEraseRoutes,
+  ...companyUserRoutes,
+  ...companyErasureRoutes,
   ...userRoutes,
   ...groupRoutes,
   ...auditRoutes,

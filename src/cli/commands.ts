@@ -1,7 +1,8 @@
 import { type Command, command } from './frame/command.ts';
-import { alertCommands } from './nouns/alert.ts';
 import { assistantCommands } from './nouns/assistant.ts';
 import { backupCommands } from './nouns/backup.ts';
+import { alertCommands } from './nouns/budget/alert.ts';
+import { costCenterCommands } from './nouns/budget/cost-center.ts';
 import { companyCommands } from './nouns/company.ts';
 import { companyEndCommands } from './nouns/company-end.ts';
 import { configurationCommands } from './nouns/configuration.ts';
@@ -53,6 +54,7 @@ export const COMMANDS: readonly Command[] = [
   ...groupCommands,
   usageCommand,
   ...usageChangeCommands,
+  ...costCenterCommands,
   marginCommand,
   requestCommand,
   ...ledgerCommands,

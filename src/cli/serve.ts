@@ -7,7 +7,7 @@ import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';
 import { tuneHeap } from '../runtime/heap.ts';
 import { DatabaseUnavailable } from '../store/connection/errors.ts';
-import { hasOperator } from '../store/people/user.ts';
+import { hasOperator } from '../store/users/user.ts';
 import type { Output } from './frame/command.ts';
 
 const DEFAULT_DATA_DIR = './data';
@@ -154,7 +154,7 @@ function waysIn(app: App, { companyId, operator }: Welcome, config: Config): str
       ? []
       : [
           '',
-          `  A new key${app.adminUrl === null ? '' : `, also on ${app.adminUrl}/companies/${companyId}/access`}:`,
+          `  A new key${app.adminUrl === null ? '' : `, also on ${app.adminUrl}/companies/${companyId}/keys`}:`,
           '',
           `  ${tollgate} key create --company ${companyId} --name 'my key' --scope chat --scope embeddings --scope assistants`,
         ]),

@@ -8,7 +8,7 @@ import { createKey, listKeys } from '../store/company/key.ts';
 import { createModel } from '../store/company/model.ts';
 import { actingAs } from '../store/connection/acting-person.ts';
 import type { Database, Sql } from '../store/connection/pool.ts';
-import { createUser, findUser, listUsers } from '../store/people/user.ts';
+import { createUser, findUser, listUsers } from '../store/users/user.ts';
 
 /** The output of `make run`: secrets, which are shown once on the first start, and later the way to sign in again. */
 export interface Welcome {

@@ -36,6 +36,7 @@ export interface Delivery {
 export const EVENT_KINDS = [
   'budget', 'budget.threshold', 'budget.forecast',
   'company', 'company.closed', 'company.reopened',
+  'cost_center', 'cost_center.threshold', 'cost_center.forecast',
   'key', 'key.created', 'key.rotated', 'key.revoked',
   'statement', 'statement.closed',
 ] as const;

@@ -92,7 +92,10 @@ export function readBoolean(text: string): boolean {
 export const readBudget = matching(EUR, refusal('budget'));
 
 /** The ceiling of a company's monthly budget in EUR as exact decimal text; not 0, which would mean unlimited for a budget. */
-export function readCreditLimit(text: string): string {
+export const readCreditLimit = readAboveZero;
+
+/** An amount in EUR above 0, as exact decimal text. */
+export function readAboveZero(text: string): string {
   const amount = readBudget(text);
   return /[1-9]/.test(amount) ? amount : refuse(refusal('aboveZero'), text);
 }

@@ -282,6 +282,12 @@ export interface EventStore {
    */
   look(cursor: string | null, receivers: EventReceivers): Promise<EventLook>;
   /**
+   * Writes an alert for every threshold that the budget of a cost centre newly reached, as `look` does for others.
+   * @param cursor of the look before: only companies with later spend are looked at; null: all that have such budgets
+   * @returns the next cursor; null: no cost centre has a budget
+   */
+  lookAtCostCenters(cursor: string | null): Promise<string | null>;
+  /**
    * Deliveries of a channel that are due, the longest waiting first.
    * @param operators of the receivers: of all other addresses only those that are still a receiver's
    */

@@ -27,10 +27,14 @@ export interface EventSenderOptions {
   /** Milliseconds between turns, and between looks where no spend changed and no channel is set. */
   readonly everyMs?: number;
   readonly quietEveryMs?: number;
+  /** Milliseconds between looks at the budgets of cost centres. */
+  readonly costCentersEveryMs?: number;
 }
 
 const EVERY_MS = 3000;
 const QUIET_EVERY_MS = 30_000;
+const COST_CENTERS_EVERY_MS = 60_000; // their sums have more rows than those of companies
+const PAUSE_OF_LOOK = 50; // times as long as a look at them took: 2 % of the time of a connection
 const FULL_EVERY_MS = 300_000; // for budgets that were lowered, and forecasts after the first two days
 const LEASE_SECONDS = 8; // also renewed while an attempt takes longer
 const RENEW_SECONDS = 3.5; // left of it when it is renewed: at about every second turn
@@ -39,7 +43,7 @@ const WRITE_AGAIN_MS = 1000;
 
 /**
  * Sends events, and looks for budgets that reached a threshold, which become events: on whichever gateway holds the
- * lease.
+ * lease. Those of cost centres once a minute at most.
  *
  *   lease ─> look ─> rows in budget_alerts ─> new rows in events, whoever wrote them, get rows in event_deliveries
  *              └──> each channel: due deliveries ─> attempt ─> delivered, or pending with a longer pause, or dead
@@ -61,6 +65,8 @@ export class EventSender {
   /** Channels that are sending. */
   readonly #sending = new Map<Channel, Promise<void>>();
   #cursor: string | null = null;
+  #costCenters: string | null = null;
+  #costCentersAt = 0;
   #fullAt = 0;
   #quietAt = 0;
   /** Spend changed, or a delivery ended, since the last look. */
@@ -70,7 +76,12 @@ export class EventSender {
   #failing = false;
 
   constructor(options: EventSenderOptions) {
-    this.#options = { everyMs: EVERY_MS, quietEveryMs: QUIET_EVERY_MS, ...options };
+    this.#options = {
+      everyMs: EVERY_MS,
+      quietEveryMs: QUIET_EVERY_MS,
+      costCentersEveryMs: COST_CENTERS_EVERY_MS,
+      ...options,
+    };
     const { channels, operators } = options;
     this.#channels = Object.keys(channels) as Channel[];
     this.#receivers = { webhook: channels.webhook !== undefined, email: channels.email !== undefined, operators };
@@ -138,6 +149,23 @@ export class EventSender {
     this.dead = dead;
     if (told > 0) for (const channel of this.#channels) this.#sendSoon(channel);
     if (isFull) await store.trim();
+    if (isFull || now >= this.#costCentersAt) await this.#lookAtCostCenters(isFull ? null : this.#costCenters);
+  }
+
+  /** The next turn tells what it finds. Where it cannot look, the rest goes on. */
+  async #lookAtCostCenters(cursor: string | null): Promise<void> {
+    const { store, costCentersEveryMs, log } = this.#options;
+    const begins = performance.now();
+    try {
+      this.#costCenters = await store.lookAtCostCenters(cursor);
+      if (this.#costCenters !== null) this.#isNews = true;
+    } catch (error) {
+      this.#costCenters = null;
+      const isClosing = this.#closing.signal.aborted;
+      if (!isClosing) log.warn({ reason: reasonOf(error) }, 'events: cannot look at cost centres');
+    }
+    const ends = performance.now();
+    this.#costCentersAt = ends + Math.max(costCentersEveryMs, PAUSE_OF_LOOK * (ends - begins));
   }
 
   /** Sends the due deliveries, unless this channel is sending already. */

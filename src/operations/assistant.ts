@@ -6,7 +6,7 @@ import {
   removeAssistant,
   setAssistant,
 } from '../store/company/assistant.ts';
-import { assistantsAfter, assistantsThatFit } from '../store/people/cursor-lists.ts';
+import { assistantsAfter, assistantsThatFit } from '../store/users/cursor-lists.ts';
 import { unknownModels } from './model.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';

@@ -1,5 +1,6 @@
 import { checkEmail, checkVisible, FieldError, readInstant } from '../domain/field.ts';
 import { readCidr } from '../domain/request/cidr.ts';
+import { readBudgetedCostCenter } from '../domain/request/cost-center.ts';
 import type { Violation } from '../domain/request/request.ts';
 import type { ObjectSchema, Operation, Schema } from './operation.ts';
 import { type Mistake, Problem } from './problem.ts';
@@ -56,6 +57,7 @@ const FORMATS: Readonly<Record<string, (text: string) => unknown>> = {
   cidr: readCidr,
   email: checkEmail,
   name: checkVisible,
+  'cost-center': readBudgetedCostCenter,
 };
 
 function formatMistakes(value: unknown, schema: Schema, pointer: string): Mistake[] {

@@ -47,7 +47,7 @@ export const companyEndOperations: readonly Operation[] = [
   }),
   post<{ readonly name: string }>('eraseCompany', `${PATH}/erase`, {
     summary:
-      'Erase the names and addresses of a closed company and its people. The ledger stays. This cannot be undone: export it first',
+      'Erase the names and addresses of a closed company and its users. The ledger stays. This cannot be undone: export it first',
     action: 'company.erase',
     body: schema.object({
       name: { ...schema.presentName, description: "the company's present name, as a confirmation" },

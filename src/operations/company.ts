@@ -11,15 +11,18 @@ import {
 } from '../store/company/company.ts';
 import { lockRow } from '../store/company/last-change.ts';
 import type { ModelRow } from '../store/company/model.ts';
+import type { Sql } from '../store/connection/pool.ts';
 import { leaveCompany } from '../store/connection/tenant-role.ts';
 import { readCompany } from '../store/gateway/directory.ts';
-import { companiesAfter, companiesThatFit, modelsAfter } from '../store/people/cursor-lists.ts';
+import { companiesAfter, companiesThatFit, modelsAfter } from '../store/users/cursor-lists.ts';
 import { unknownModels } from './model.ts';
 import { get, getOne, type Operation, type PageQuery, pageOf, patch, post, type Resource } from './operation.ts';
 import { type Mistake, refuse } from './problem.ts';
 import * as schema from './schemas.ts';
 
 type Change = CompanyChanges & { readonly disabled_model_slugs?: readonly string[] };
+/** The settings of a company that is created, and the models that it may not use. */
+export type CompanySettings = NewCompany & Change;
 
 const COMPANY: Resource = {
   table: 'companies',
@@ -62,19 +65,16 @@ export const companyOperations: readonly Operation[] = [
       );
     },
   }),
-  post<NewCompany & Change>('createCompany', '/companies', {
+  post<CompanySettings>('createCompany', '/companies', {
     summary: 'Create a company',
     action: 'company.create',
-    body: schema.object({ ...schema.companySettings, ...schema.ceilings, disabled_model_slugs: schema.disabledSlugs }, [
-      'name',
-    ]),
+    body: schema.object(schema.newCompany, ['name']),
     answer: schema.company,
     status: 201,
-    async run(sql, { body: { disabled_model_slugs: disable = [], ...body } }) {
-      refuse(aboveCeilings(null, body));
-      const created = await createCompany(sql, body);
-      refuse(await unknownModels(sql, created.id, DISABLED, disable));
-      return disable.length === 0 ? created : setCompany(sql, created.id, { disable });
+    async run(sql, { body }) {
+      const { company, mistakes } = await createWithModels(sql, body);
+      refuse(mistakes);
+      return company;
     },
   }),
   getOne('getCompany', PATH, COMPANY, { summary: 'Read a company', action: 'company.read', answer: schema.company }),
@@ -125,6 +125,19 @@ export const companyOperations: readonly Operation[] = [
     },
   }),
 ];
+
+/**
+ * Creates a company, in a transaction that has to be rolled back where there are mistakes.
+ * @returns what the rules of a company have against its settings, all of it
+ */
+export async function createWithModels(
+  sql: Sql,
+  { disabled_model_slugs: disable = [], ...settings }: CompanySettings,
+): Promise<{ readonly company: CompanyRow; readonly mistakes: readonly Mistake[] }> {
+  const created = await createCompany(sql, settings);
+  const mistakes = [...aboveCeilings(null, settings), ...(await unknownModels(sql, created.id, DISABLED, disable))];
+  return { company: disable.length === 0 ? created : await setCompany(sql, created.id, { disable }), mistakes };
+}
 
 /** A model as its company may see it: without the name that the upstream knows it by. */
 function modelOf(catalogue: Catalogue, row: ModelRow): object {

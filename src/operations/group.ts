@@ -2,7 +2,7 @@ import { type Refusal, refusal } from '../domain/input/refusal.ts';
 import { COMPANY_ROLES, type CompanyRole, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { groupsAfter } from '../store/people/cursor-lists.ts';
+import { groupsAfter } from '../store/users/cursor-lists.ts';
 import {
   createGroup,
   createUserByGroup,
@@ -13,8 +13,8 @@ import {
   removeUserByGroup,
   setGivenByGroup,
   setGroupRole,
-} from '../store/people/group.ts';
-import { findUser, type UserRow } from '../store/people/user.ts';
+} from '../store/users/group.ts';
+import { findUser, type UserRow } from '../store/users/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import * as schema from './schemas.ts';
@@ -71,7 +71,7 @@ export const groupOperations: readonly Operation[] = [
 ];
 
 async function find(sql: Sql, { params }: Call) {
-  const { company_name: _, people: __, ...group } = await findGroup(sql, params.group as string);
+  const { company_name: _, users: __, ...group } = await findGroup(sql, params.group as string);
   return group;
 }
 

@@ -14,7 +14,7 @@ import {
 } from '../store/company/key.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../store/connection/tenant-role.ts';
-import { type KeyFilter, keysAfter, keysThatFit } from '../store/people/cursor-lists.ts';
+import { type KeyFilter, keysAfter, keysThatFit } from '../store/users/cursor-lists.ts';
 import { unknownModels } from './model.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
@@ -23,6 +23,8 @@ import * as schema from './schemas.ts';
 
 /** As JSON has it: the expiry is a text. */
 type Told<T> = Omit<T, 'expires_at'> & { readonly expires_at?: string | null };
+/** The settings of a key that is created. */
+export type KeySettings = Told<Omit<NewKey, 'company_id' | 'created_by' | 'id' | 'key'>>;
 
 const KEY: Resource = {
   table: 'api_keys',
@@ -59,7 +61,7 @@ export const keyOperations: readonly Operation[] = [
       );
     },
   }),
-  post<Told<Omit<NewKey, 'company_id' | 'created_by' | 'id'>>>('createKey', LIST, {
+  post<KeySettings>('createKey', LIST, {
     summary: 'Create a key. Its text is in the answer, and nowhere else',
     action: 'key.write',
     body: schema.object(schema.keySettings, ['name', 'scopes']),
@@ -67,9 +69,7 @@ export const keyOperations: readonly Operation[] = [
     status: 201,
     secret: 'key',
     async run(sql, { services, actor, params, body }) {
-      const { company: company_id = '' } = params;
-      refuse(await unknownModels(sql, company_id, MODELS, body[MODELS]));
-      const asked = { ...body, expires_at: instantOf(body.expires_at), company_id, created_by: actor };
+      const asked = await checkedKey(sql, { company_id: params.company as string, created_by: actor }, body);
       return createKey(sql, services.keyPrefix, asked);
     },
   }),
@@ -123,6 +123,16 @@ export const keyOperations: readonly Operation[] = [
     run: find,
   }),
 ];
+
+/** A key as it is to be created. @throws Problem 409 that names what a rule has against its settings */
+export async function checkedKey(
+  sql: Sql,
+  whose: Pick<NewKey, 'company_id' | 'created_by'>,
+  settings: KeySettings,
+): Promise<NewKey> {
+  refuse(await unknownModels(sql, whose.company_id, MODELS, settings[MODELS]));
+  return { ...settings, expires_at: instantOf(settings.expires_at), ...whose };
+}
 
 /**
  * The digests of what may be keys in a text that was sent; a command reads longer ones.

@@ -9,7 +9,7 @@ import {
   unknownSlugs,
 } from '../store/company/model.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { modelsAfter } from '../store/people/cursor-lists.ts';
+import { modelsAfter } from '../store/users/cursor-lists.ts';
 import type { Operation, PageQuery, Resource } from './operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import type { Mistake } from './problem.ts';

@@ -83,8 +83,8 @@ export interface Operation<B = unknown, Q = unknown> {
   readonly status: 200 | 201 | 204;
   /** The thing that it is about, where there is one already. */
   readonly resource?: Resource;
-  /** The member of the answer that is shown once. */
-  readonly secret?: string;
+  /** The member of the answer that is shown once, or several of them: of a member within another, "key.key". */
+  readonly secret?: string | readonly string[];
   /** Runs in one transaction, under the tenant role where the path names a company. @throws RefusedChange */
   run(sql: Sql, call: Call<B, Q>): Promise<object | null>;
 }

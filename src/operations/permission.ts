@@ -1,12 +1,12 @@
 import { ROLES, type Role } from '../domain/user.ts';
-import type { UserRow } from '../store/people/user.ts';
+import type { UserRow } from '../store/users/user.ts';
 
 /**
  * Who may do what in the administration area. Every route names one action, and pages.ts asks
  * `may` before the route's code runs: there is no other check.
  *
  *   operator       everything, of all companies; alone sets limits, ceilings, models and prices
- *   owner          of one company: its people, budget and alerts, EU gate, statements and audit log, and all of the next line
+ *   owner          of one company: its people, budgets and alerts, EU gate, statements and audit log, and all of the next line
  *   administrator  of one company: keys, choice of models, assistants, usage; reads its settings
  *   member         the own account, and keys of the own, what they used, and the playground as far as the company lets
  *                  its members; sees what is kept of the company
@@ -35,16 +35,17 @@ export const PERMISSIONS = {
   'company.kept': ROLES, // what is stored about it
   'alert.read': OWNERS,
   'alert.write': OWNERS,
-  'people.read': OWNERS,
-  'people.write': OWNERS,
+  'company-user.read': OWNERS,
+  'company-user.write': OWNERS,
   'usage.read': MANAGERS,
+  'cost-center.write': OWNERS, // budgets of cost centres
   'statement.read': OWNERS,
   'statement.close': OPERATOR,
   'key.read': MANAGERS,
   'key.write': MANAGERS,
   'key.find': OPERATOR,
   'own-key.read': MEMBERS, // all others see them among the keys of the company
-  'own-key.write': MEMBERS, // how many: operations/people/own-key.ts
+  'own-key.write': MEMBERS, // how many: operations/users/own-key.ts
   'own-usage.read': MEMBERS,
   'assistant.read': MANAGERS,
   'assistant.write': MANAGERS,

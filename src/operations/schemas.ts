@@ -42,14 +42,14 @@ export const presentName = written(
 export const name = { ...presentName, format: 'name' };
 export const slug = written(SLUG.source, 'the name of a model: letters, digits and . _ : / @ + -');
 const eur = written(EUR.source, 'an amount in EUR as exact decimal text, such as "99.50"');
-const aboveZero = { ...eur, not: { type: 'string', pattern: '^0+(\\.0+)?$' } };
 export const price = written(PRICE.source, 'EUR per 1000 tokens as exact decimal text, such as "0.0025"');
 export const text = written('^[^\\x00]*$', 'any text without NUL');
 export const string: Schema = { type: 'string' };
 export const textOrNull: Schema = { type: ['string', 'null'] };
 export const createdBy: Schema = {
   ...textOrNull,
-  description: 'to a token of a company: “operator” for whoever never was one of its people or tokens',
+  description:
+    'to an administration token of a company: “operator” for whoever never was one of its users or administration tokens',
 };
 export const boolean: Schema = { type: 'boolean' };
 export const count: Schema = { type: 'integer', minimum: 0 };
@@ -77,7 +77,7 @@ export function array(items: Schema, description?: string): Schema {
 }
 
 /** A list of a body, which has a limit. */
-function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
+export function listOf(items: Schema, maxItems = MOST_VALUES): Schema {
   return { type: 'array', items, maxItems };
 }
 
@@ -108,6 +108,19 @@ export function listQuery(filters: Readonly<Record<string, Schema>> = {}, cursor
 const limits = eachLimit(({ most, description }) => orNull(whole(most, description)));
 const budget = orNull({ ...eur, description: `${eur.description}; null or "0": no limit` });
 
+/** The cost centre that gets a budget; `readBudgetedCostCenter` decides. */
+export const costCenter = written(
+  `^[^${CONTROL}]{1,512}$`,
+  'the name of a cost centre as calls give it: at most 64 printable characters that do not begin with =, +, - or @',
+  'cost-center',
+);
+/** An amount above 0. */
+export const aboveZero = {
+  ...eur,
+  not: { type: 'string', pattern: '^0+(\\.0+)?$' },
+  description: `${eur.description}, above 0`,
+};
+
 /** Members of a company that can be set. */
 export const companySettings = {
   name,
@@ -117,7 +130,7 @@ export const companySettings = {
   language: orNull(
     oneOf(
       LANGUAGES,
-      'of pages and e-mails for its people who chose none; null: that of each browser, English in e-mails',
+      'of pages and e-mails for its users who chose none; null: that of each browser, English in e-mails',
     ),
   ),
   member_max_keys: {
@@ -143,6 +156,8 @@ export const ceilings = {
   eu_locked: { ...boolean, description: 'models outside the EU are refused, whatever the company allows' },
 };
 export const disabledSlugs = listOf(slug);
+/** Members of a company that is created. */
+export const newCompany = { ...companySettings, ...ceilings, disabled_model_slugs: disabledSlugs };
 export const company = object({
   id,
   ...companySettings,
@@ -185,12 +200,12 @@ export const key = object({
   created_by: createdBy,
   last_used_at: orNull(instant),
   revoked_at: orNull(instant),
-  user_id: orNull({ ...id, description: 'the person whose key it is; null: of the company, or of a playground' }),
+  user_id: orNull({ ...id, description: 'the user whose key it is; null: of the company, or of a playground' }),
   person: {
     ...textOrNull,
-    description: 'the e-mail address of that person; null: nobody, or somebody who is not there any more',
+    description: 'the e-mail address of that user; null: nobody, or somebody who is not there any more',
   },
-  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a person who tries models on the pages')),
+  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages')),
   state: oneOf(['active', 'expired', 'revoked']),
 });
 export const mintedKey = object({
@@ -235,7 +250,7 @@ export const user = object({
   }),
   erasure_asked_at: orNull({
     ...instant,
-    description: 'when the person asked to be erased; null: that did not happen',
+    description: 'when the user asked to be erased; null: that did not happen',
   }),
 });
 /** What an erasure reached, or would reach. */

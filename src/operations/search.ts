@@ -3,8 +3,8 @@ import { idsOfDigests, keysWithCompany } from '../store/company/key.ts';
 import type { Database, Sql } from '../store/connection/pool.ts';
 import { within } from '../store/connection/tenant-role.ts';
 import { type Finding, type Found, KINDS, type Kind, search } from '../store/lists/search.ts';
-import type { UserRow } from '../store/people/user.ts';
 import { findRequest } from '../store/usage/request.ts';
+import type { UserRow } from '../store/users/user.ts';
 import { digestsIn } from './key.ts';
 import { type Action, may } from './permission.ts';
 
@@ -12,8 +12,8 @@ import { type Action, may } from './permission.ts';
 const NEEDED: Readonly<Record<Kind, Action>> = {
   company: 'company.list',
   key: 'key.read',
-  person: 'people.read',
-  invitation: 'people.read',
+  user: 'company-user.read',
+  invitation: 'company-user.read',
   model: 'company.read',
   assistant: 'assistant.read',
   statement: 'statement.read',

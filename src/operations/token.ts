@@ -1,7 +1,7 @@
 import { findCompany } from '../store/company/company.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { tokensAfter } from '../store/people/cursor-lists.ts';
-import { revokeToken, type TokenRow } from '../store/people/token.ts';
+import { tokensAfter } from '../store/users/cursor-lists.ts';
+import { revokeToken, type TokenRow } from '../store/users/token.ts';
 import { type Call, get, type Operation, type PageQuery, pageOf, post } from './operation.ts';
 import * as schema from './schemas.ts';
 
@@ -24,19 +24,19 @@ const OF_COMPANY = '/companies/{company}/tokens';
 export const tokenOperations: readonly Operation[] = [
   get<PageQuery>('listTokens', '/tokens', {
     ...LIST,
-    summary: 'List tokens for administration over HTTP, of operators and of all companies, ordered by id',
+    summary: 'List administration tokens, of operators and of all companies, ordered by id',
     action: 'token.read',
     run: (sql, { query }) => pageOf(query, (range) => tokensAfter(sql, null, range)),
   }),
   post('revokeToken', '/tokens/{token}/revoke', {
     answer: token,
-    summary: 'Revoke a token: it gets 401 at once',
+    summary: 'Revoke an administration token: it gets 401 at once',
     action: 'token.write',
     run: revoke,
   }),
   get<PageQuery>('listTokensOfCompany', OF_COMPANY, {
     ...LIST,
-    summary: 'List tokens of a company, ordered by id',
+    summary: 'List administration tokens of a company, ordered by id',
     action: 'company-token.read',
     async run(sql, { params, query }) {
       const { id } = await findCompany(sql, params.company as string);
@@ -45,7 +45,7 @@ export const tokenOperations: readonly Operation[] = [
   }),
   post('revokeTokenOfCompany', `${OF_COMPANY}/{token}/revoke`, {
     answer: token,
-    summary: 'Revoke a token of a company: it gets 401 at once',
+    summary: 'Revoke an administration token of a company: it gets 401 at once',
     action: 'company-token.write',
     run: revoke,
   }),

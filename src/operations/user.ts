@@ -1,15 +1,40 @@
-import { companyMistake, type Role } from '../domain/user.ts';
+import { COMPANY_ROLES, type CompanyRole, companyMistake, type Role } from '../domain/user.ts';
+import { findCompany } from '../store/company/company.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { usersAfter } from '../store/people/cursor-lists.ts';
-import { createUser, findUserById, removeUser, type UserRow } from '../store/people/user.ts';
+import { companyUsersAfter, usersAfter } from '../store/users/cursor-lists.ts';
+import {
+  createUser,
+  findCompanyUser,
+  findUserById,
+  keepAnOwner,
+  removeUser,
+  setRole,
+  type UserRow,
+} from '../store/users/user.ts';
 import type { Call, Operation, PageQuery, Resource } from './operation.ts';
-import { get, getOne, pageOf, post, remove } from './operation.ts';
+import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import { wrongAt } from './problem.ts';
 import * as schema from './schemas.ts';
+
+/** Who may sign in: all users, for operators, and those of one company, for its owners too. */
 
 const USER: Resource = { table: 'users', param: 'user', find };
 const PATH = '/users/{user}';
 const company_id = { ...schema.orNull(schema.id), description: 'null: for an operator, and for nobody else' };
+
+const role = schema.oneOf(COMPANY_ROLES);
+const companyUser = schema.object({
+  ...schema.user.properties,
+  role,
+  last_sign_in_at: { ...schema.orNull(schema.instant), description: 'null: never, or not known' },
+});
+const COMPANYS = '/companies/{company}/users';
+const OF_COMPANY = `${COMPANYS}/{user}`;
+const COMPANY_USER: Resource = {
+  table: 'users',
+  param: 'user',
+  find: (sql, { params }) => findCompanyUser(sql, params.company as string, params.user as string),
+};
 
 export const userOperations: readonly Operation[] = [
   get<PageQuery & { readonly company_id?: string }>('listUsers', '/users', {
@@ -38,9 +63,52 @@ export const userOperations: readonly Operation[] = [
     resource: USER,
     run: (sql, { params }) => removeUser(sql, params.user as string),
   }),
+  get<PageQuery>('listCompanyUsers', COMPANYS, {
+    summary: 'List the users of a company, ordered by id',
+    action: 'company-user.read',
+    query: schema.listQuery(),
+    answer: schema.pageOf(companyUser),
+    async run(sql, { params, query }) {
+      const { id } = await findCompany(sql, params.company as string);
+      return pageOf(query, (range) => companyUsersAfter(sql, id, range));
+    },
+  }),
+  getOne('getCompanyUser', OF_COMPANY, COMPANY_USER, {
+    summary: 'Read a user of a company',
+    action: 'company-user.read',
+    answer: companyUser,
+  }),
+  patch<{ readonly role: CompanyRole }>('changeCompanyUser', OF_COMPANY, {
+    summary: "Change the role of a user of a company. A company's token leaves it an owner",
+    action: 'company-user.write',
+    body: schema.object({ role }),
+    answer: companyUser,
+    resource: COMPANY_USER,
+    async run(sql, call) {
+      const { role } = call.body;
+      if (role !== 'owner') await keepAnOwnerOf(sql, call);
+      await setRole(sql, call.params.company as string, call.params.user as string, role);
+      return COMPANY_USER.find(sql, call);
+    },
+  }),
+  remove('removeCompanyUser', OF_COMPANY, {
+    summary: "Remove a user of a company, who is signed out at once. A company's token leaves it an owner",
+    action: 'company-user.write',
+    resource: COMPANY_USER,
+    async run(sql, call) {
+      await COMPANY_USER.find(sql, call);
+      await keepAnOwnerOf(sql, call);
+      await removeUser(sql, call.params.user as string);
+    },
+  }),
 ];
 
 async function find(sql: Sql, { params }: Call): Promise<UserRow> {
   const { company_name: _, ...user } = await findUserById(sql, params.user as string);
   return user;
+}
+
+/** Operators may leave a company without an owner. */
+async function keepAnOwnerOf(sql: Sql, { role, params }: Pick<Call, 'role' | 'params'>): Promise<void> {
+  if (role === 'owner') await keepAnOwner(sql, params.company as string, params.user as string);
 }

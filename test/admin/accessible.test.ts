@@ -35,7 +35,7 @@ await sql`insert into users (email, company_id, role, oidc_group, last_sign_in_a
 const operator = await signedIn(office, 'operator');
 
 for (const place of ['', base]) await operator.post(`${place}/tokens`, { name: 'Deploy', access: 'write' });
-const invited = await operator.post(`${base}/people`, { email: 'mona@customer.example', role: 'member' });
+const invited = await operator.post(`${base}/users`, { email: 'mona@customer.example', role: 'member' });
 const invitation = new URL(/id="link"[^>]*>([^<]+)/.exec(invited.text)?.[1] as string).pathname;
 
 /** What stands in the address of a route, by its name there. */
@@ -54,6 +54,12 @@ const receiver = await idOf(
   sql`insert into alert_receivers (company_id, email, percents, forecast)
     values (${company}, 'books@accountants.example', '{50,90}', true) returning id`,
 );
+await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur)
+  values (${company}, 'Marketing', 5), (${company}, 'Sales', 500)`;
+const [{ present }] = await sql<[{ present: string }]>`select to_char(now(), 'YYYY-MM') as present`;
+await addUsage(sql, [
+  { company, month: `${present}-01`, at: new Date().toISOString(), prompt: 6000, input: '1', center: 'Marketing' },
+]);
 const byGroup = await idOf(sql`select id from users where oidc_group is not null`);
 const tokenOfCompany = await idOf(sql`select id from admin_tokens where company_id is not null`);
 /** What follows the address of a route. */
@@ -61,6 +67,8 @@ const queries: Record<string, string> = {
   '/companies/:company/usage': `?from=${open}-08&to=${open}-11`, // each bar of its chart has a row and a picture
   '/companies/:company/usage/change': `?from=${open}-08&to=${open}-11`,
   '/companies/:company/usage/table': `?from=${open}-08&to=${open}-11`,
+  '/companies/:company/cost-centers': '?sort=-share',
+  '/companies/:company/cost-center': '?name=Marketing',
   '/usage': `?from=${open}-08&to=${open}-11`,
   '/usage/change': `?from=${open}-08&to=${open}-11`,
   '/usage/table': `?from=${open}-08&to=${open}-11`,
@@ -71,13 +79,24 @@ const queries: Record<string, string> = {
 };
 /** The forms that lead to a page, which can be opened for a minute. */
 const forms: Record<string, readonly [path: string, fields: Record<string, string>]> = {
-  '/companies/:company/access/:key/shown': [
-    `${base}/access/create`,
+  '/companies/:company/keys/:key/shown': [
+    `${base}/keys/create`,
     { name: 'Website search', scope: 'chat', id: randomUUID(), claim: randomBytes(32).toString('base64url') },
   ],
   '/companies/:company/invitations/:invitation/shown': [
-    `${base}/people`,
+    `${base}/users`,
     { email: 'nora@customer.example', role: 'member' },
+  ],
+  '/companies/:company/onboarding/shown': [
+    '/companies/new',
+    {
+      name: 'Möwe Reederei',
+      owner: 'mona@moewe.example',
+      key_name: 'First',
+      scope: 'chat',
+      id: randomUUID(),
+      claim: randomBytes(32).toString('base64url'),
+    },
   ],
   '/tokens/:token/shown': ['/tokens', { name: 'Terraform', access: 'write' }],
   '/companies/:company/tokens/:token/shown': [`${base}/tokens`, { name: 'Billing', access: 'read' }],
@@ -128,14 +147,14 @@ t.test('every page of a customer that differs from that of the operator', async 
     '/usage',
     '/usage/change',
     '/usage/table',
-    '/access',
+    '/keys',
     '/settings',
     '/models',
     '/requests',
     `/requests/${request}`,
-    '/people',
-    `/people/${byGroup}`,
-    `/people/${byGroup}/remove`,
+    '/users',
+    `/users/${byGroup}`,
+    `/users/${byGroup}/remove`,
   ]) {
     await page.goto(base + path);
     t.same(await examine(page, `owner${path.replace(request, 'request').replace(byGroup, 'by-group')}`), [], path);

@@ -52,7 +52,7 @@ t.test('name, logo, colour and links are on pages with and without a session', a
   t.same(await examine(page, 'brand-sign-in'), [], 'yellow is made readable');
   t.same(complaints, []);
   const owner = await signedInTab(t, office, people.owner, { locale: 'de-DE' });
-  for (const path of ['usage', 'access', 'statements/month']) {
+  for (const path of ['usage', 'keys', 'statements/month']) {
     await owner.page.goto(`/companies/${company}/${path}`);
     t.match(await owner.page.title(), / · Modellwerk$/);
     t.same(await examine(owner.page, `brand-${path.replace('/', '-')}`), [], path);
@@ -94,7 +94,7 @@ t.test('e-mails are in the language of the receiver, the company or English', as
   t.match(alertTo(people.owner)?.text, /^Subject: .*Modellwerk/m);
 
   const owner = await signedIn(office, 'owner');
-  await owner.post(`/companies/${company}/people`, { email: 'neu@customer.example', role: 'member' });
+  await owner.post(`/companies/${company}/users`, { email: 'neu@customer.example', role: 'member' });
   const invited = () => mailbox.mails.find((mail) => mail.to.includes('neu@customer.example'));
   await until(() => invited() !== undefined, 'the invitation', Boolean);
   t.match(decoded(invited()?.text ?? ''), /hat Sie zu Nordlicht Verlag eingeladen \(Rolle: Mitglied\)\./);

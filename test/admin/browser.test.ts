@@ -59,7 +59,7 @@ let client = clientOf(key);
 await t.test('the owner creates a key, which is shown once', async (t) => {
   const { page } = owner;
   await page.waitForURL(`**${base}/usage`);
-  await section(page, 'Access').click();
+  await section(page, 'Keys').click();
   await page.getByText('Create a key', { exact: true }).click();
   await page.getByLabel('Name').fill('Website search');
   await page.getByLabel('Embeddings').uncheck();
@@ -158,7 +158,7 @@ await t.test('the owner sets a budget', async (t) => {
 
 await t.test('the owner rotates the key and revokes the new one', async (t) => {
   const { page } = owner;
-  await section(page, 'Access').click();
+  await section(page, 'Keys').click();
   await page.getByRole('link', { name: 'Rotate Website search' }).click();
   await page.getByLabel('Overlap').selectOption({ label: 'One hour' });
   await page.getByRole('button', { name: 'Create the new key' }).click();
@@ -203,7 +203,7 @@ await t.test('the owner rotates the key and revokes the new one', async (t) => {
 
 await t.test('the owner creates a key that may do little, and lets it do more', async (t) => {
   const { page } = owner;
-  await section(page, 'Access').click();
+  await section(page, 'Keys').click();
   await page.getByText('Create a key', { exact: true }).click();
   await page.getByLabel('Name').fill('Kiosk');
   t.notOk(await page.getByLabel('Requests a minute').isVisible(), 'the plain case is as short as before');
@@ -339,11 +339,11 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   const { page, complaints } = await begin(office.people.operator);
   await page.getByRole('heading', { name: 'Overview' }).waitFor();
   await page.getByRole('link', { name: 'Companies' }).click();
-  await page.getByText('Create a company', { exact: true }).click();
-  await page.getByLabel('Name').fill('Kranich & Söhne <GmbH>');
+  await page.getByRole('link', { name: 'New company' }).click();
+  await page.getByLabel('Company name').fill('Kranich & Söhne <GmbH>');
   await page.getByLabel('Monthly budget in EUR').fill('99.50');
   await page.getByRole('button', { name: 'Create company' }).click();
-  await page.getByText('Created.').waitFor();
+  await page.getByRole('heading', { name: 'Kranich & Söhne <GmbH> is ready' }).waitFor();
   t.match(await page.locator('.company-name').innerText(), 'Kranich & Söhne <GmbH>');
 
   await page.getByRole('link', { name: 'Models', exact: true }).first().click();
@@ -383,7 +383,7 @@ await t.test('the operator: companies, models and prices, users, the audit log',
   await karl.page.getByRole('heading', { name: /^Usage in/ }).waitFor();
 });
 
-await t.test('onboarding a company: its operator fills in one form, its owner two', async (t) => {
+await t.test('onboarding a company: its operator fills in one form, its owner one more', async (t) => {
   const { page, complaints } = await begin(office.people.operator);
   let forms = 0; // what people have to send
   const send = async (on: Page, button: string) => {
@@ -391,13 +391,19 @@ await t.test('onboarding a company: its operator fills in one form, its owner tw
     forms++;
   };
   await page.getByRole('link', { name: 'Companies' }).click();
-  await page.getByText('Create a company', { exact: true }).click();
-  await page.getByLabel('Name').fill('Möwe Reederei');
+  await page.getByRole('link', { name: 'New company' }).click();
+  await page.getByLabel('Company name').fill('Möwe Reederei');
   await page.getByLabel('E-mail address of its owner').fill('mona@moewe.example');
+  await page.getByLabel('Name of the key').fill('First');
   await send(page, 'Create company');
-  await page.getByRole('heading', { name: 'mona@moewe.example is invited' }).waitFor();
-  await look(t, page, 'invited');
+  await page.getByRole('heading', { name: 'Möwe Reederei is ready' }).waitFor();
   const link = await page.locator('#link').innerText();
+  const first = await page.locator('#key').innerText();
+  t.equal(
+    await statusOf(clientOf(first).chat.completions.create({ model: CHAT, ...hello })),
+    200,
+    'before anybody joins',
+  );
 
   const mona = await openTab(browser, office.adminUrl);
   t.teardown(() => mona.page.context().close());
@@ -405,12 +411,8 @@ await t.test('onboarding a company: its operator fills in one form, its owner tw
   await look(t, mona.page, 'invitation');
   await mona.page.getByLabel('Password').fill(PASSWORD);
   await send(mona.page, 'Join');
-  await mona.page.getByText('Welcome. Create a key').waitFor();
-  await mona.page.getByLabel('Name').fill('First');
-  await send(mona.page, 'Create key');
-  const key = await mona.page.locator('#key').innerText();
-  t.equal(await statusOf(clientOf(key).chat.completions.create({ model: CHAT, ...hello })), 200);
-  t.equal(forms, 3, 'and nothing else in between: no page to look for');
+  await mona.page.getByRole('link', { name: 'First', exact: true }).waitFor();
+  t.equal(forms, 2, 'and nothing else in between: no page to look for');
 
   await mona.page.goto(link);
   await mona.page.getByRole('heading', { name: 'This invitation has ended' }).waitFor();
@@ -419,7 +421,7 @@ await t.test('onboarding a company: its operator fills in one form, its owner tw
 
 await t.test('the owner invites, names and removes people, and reads the audit log', async (t) => {
   const { page, complaints } = await begin(office.people.owner);
-  await section(page, 'People').click();
+  await section(page, 'Users').click();
   await page.getByLabel('E-mail address').fill('nora@customer.example');
   await page.getByLabel('Role').selectOption('member');
   await page.getByRole('button', { name: 'Invite' }).click();
@@ -427,7 +429,7 @@ await t.test('the owner invites, names and removes people, and reads the audit l
   await page.getByRole('link', { name: 'To the people of the company' }).click();
   const open = page.getByRole('table', { name: 'Invitations' });
   t.match(await open.innerText(), /nora@customer\.example\s+member\s+works until/);
-  await look(t, page, 'people');
+  await look(t, page, 'users');
   await page.setViewportSize({ width: 320, height: 800 });
   t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, 'nothing is wider than the smallest phone');
   await page.setViewportSize({ width: 1200, height: 800 });
@@ -541,7 +543,7 @@ await t.test('the member: signs in, sees nothing of the company’s keys and usa
   t.teardown(() => page.context().close());
   await signInTab(tab, office.people.member, PASSWORD);
   await page.waitForURL('**/own/keys');
-  t.equal(await page.getByRole('link', { name: /Access|^Usage|Settings|Companies/ }).count(), 0);
+  t.equal(await page.getByRole('link', { name: /^Keys|^Usage|Settings|Companies/ }).count(), 0);
   await page.goto('/account');
   await look(t, page, 'account-member');
   await page.goto(`${base}/usage`);
@@ -554,7 +556,7 @@ await t.test('the member: signs in, sees nothing of the company’s keys and usa
 
 await t.test('without JavaScript everything works', async (t) => {
   const { page } = await begin(office.people.owner, { javaScriptEnabled: false });
-  await page.goto(`${base}/access`);
+  await page.goto(`${base}/keys`);
   await page.getByText('Create a key', { exact: true }).click();
   await page.getByLabel('Name').fill('No script');
   await page.getByRole('button', { name: 'Create key' }).click();
@@ -575,8 +577,8 @@ await t.test('pages of a company with two months of data, for screenshots', asyn
     overview: '/',
     companies: '/companies',
     usage: `${base}/usage`,
-    access: `${base}/access`,
-    'access-dead': `${base}/access?state=dead`,
+    keys: `${base}/keys`,
+    'keys-dead': `${base}/keys?state=dead`,
     'key-find': '/keys',
     models: `${base}/models`,
     assistants: `${base}/assistants`,
@@ -616,13 +618,13 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
     select ${company}, 'Shop ' || i, sha256(('shop ' || i)::bytea), 'svc_' || left(md5(i::text), 4), '{chat,embeddings}',
       'owen@customer.example', now() - i * interval '1 hour' from generate_series(1, 120) as i`;
   const { page, complaints } = await begin(office.people.owner);
-  await section(page, 'Access').click();
+  await section(page, 'Keys').click();
   const keys = page.getByRole('table', { name: 'API keys' });
   const names = () => keys.getByRole('rowheader').locator('strong').allInnerTexts();
   const pages = page.getByRole('navigation', { name: 'Pages' });
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('sHOP');
   await page.getByRole('button', { name: 'Show' }).click();
-  await page.waitForURL('**/access?q=sHOP&sort=-created');
+  await page.waitForURL('**/keys?q=sHOP&sort=-created');
   const shops = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `Shop ${from + i}`);
   t.same(await names(), shops(1, 50), 'newest first');
   t.match(await pages.innerText(), /1 – 50 of 120/);
@@ -630,7 +632,7 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
   await pages.getByRole('link', { name: 'Next' }).click();
   await pages.getByText('51 – 100 of 120').waitFor();
   t.same(await names(), shops(51, 100));
-  await look(t, page, 'access-paged');
+  await look(t, page, 'keys-paged');
   await pages.getByRole('link', { name: 'Next' }).click();
   await pages.getByText('101 – 120 of 120').waitFor();
   t.same(await names(), shops(101, 120));
@@ -639,7 +641,7 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
   await pages.getByText('51 – 100 of 120').waitFor();
   await page.getByRole('combobox', { name: 'Sort by' }).selectOption({ label: 'Name' });
   await page.getByRole('button', { name: 'Show' }).click();
-  await page.waitForURL('**/access?q=sHOP&sort=name');
+  await page.waitForURL('**/keys?q=sHOP&sort=name');
   t.same((await names()).slice(0, 3), ['Shop 1', 'Shop 10', 'Shop 100'], 'from the first page on');
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('no such key');
   await page.getByRole('searchbox', { name: 'Search', exact: true }).press('Enter');

@@ -111,12 +111,12 @@ t.test('what was typed before the session ended is there after signing in', asyn
 t.test('a page leads to sign-in and back, with its search', async (t) => {
   const { page } = await signedInTab(t, office, office.people.owner);
   await office.sql`delete from sessions`;
-  await page.goto(`/companies/${company}/access?q=t%C3%A9st%20%26%20more&sort=name`);
+  await page.goto(`/companies/${company}/keys?q=t%C3%A9st%20%26%20more&sort=name`);
   await page.getByText('Your session ended. Sign in to go on.').waitFor();
   await page.getByLabel('E-mail address').fill(office.people.owner);
   await page.getByLabel('Password').fill(PASSWORD);
   await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.waitForURL('**/access?q=t%C3%A9st%20%26%20more&sort=name');
+  await page.waitForURL('**/keys?q=t%C3%A9st%20%26%20more&sort=name');
   t.equal(await page.getByRole('searchbox', { name: 'Search', exact: true }).inputValue(), 'tést & more');
 });
 

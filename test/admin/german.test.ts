@@ -28,9 +28,10 @@ await addUsage(sql, [{ company, month: `${closed}-01`, prompt: 1000, input: '0.0
 const db = openDatabase({ url: office.databaseUrl });
 await closeStatement(db, company, `${closed}-01`);
 await db.close();
+await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, 'Vertrieb', 5)`;
 const owner = await signedIn(office, 'owner');
 await owner.post(`${base}/tokens`, { name: 'Terraform', access: 'write' });
-await owner.post(`${base}/people`, { email: 'mona@customer.example', role: 'member' });
+await owner.post(`${base}/users`, { email: 'mona@customer.example', role: 'member' });
 await sql`
   insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
   select company_id, id, billing_month(now()), '80', monthly_budget_eur, 40 from api_keys where monthly_budget_eur > 0
@@ -52,12 +53,12 @@ const ids: Record<string, string> = {
 const ELSEWHERE = ['/account/second-factor/shown'];
 /** The forms that lead to a page, which can be opened for a minute. */
 const forms: Record<string, readonly [path: string, fields: Record<string, string>]> = {
-  '/companies/:company/access/:key/shown': [
-    `${base}/access/create`,
+  '/companies/:company/keys/:key/shown': [
+    `${base}/keys/create`,
     { name: 'Pressespiegel', scope: 'chat', id: randomUUID(), claim: randomBytes(32).toString('base64url') },
   ],
   '/companies/:company/invitations/:invitation/shown': [
-    `${base}/people`,
+    `${base}/users`,
     { email: 'nora@customer.example', role: 'member' },
   ],
   '/companies/:company/tokens/:token/shown': [`${base}/tokens`, { name: 'Billing', access: 'read' }],
@@ -94,8 +95,10 @@ async function englishIn(page: Page): Promise<string[]> {
   return [...new Set(texts.filter(isEnglish))];
 }
 
+/** What follows an address, by its last part. */
+const queries: Readonly<Record<string, string>> = { month: `?month=${closed}`, 'cost-center': '?name=Vertrieb' };
 const addressOf = (path: string) =>
-  path.replace(/:(\w+)/g, (_, name) => ids[name] ?? name) + (path.endsWith('/month') ? `?month=${closed}` : '');
+  path.replace(/:(\w+)/g, (_, name) => ids[name] ?? name) + (queries[path.split('/').at(-1) as string] ?? '');
 
 t.test('every page of an owner', async (t) => {
   const { page, complaints } = await signedInTab(t, office, people.owner, { locale: 'de-DE' });
@@ -133,7 +136,7 @@ t.test('refused forms, and pages that are not there', async (t) => {
   await page.getByRole('button', { name: 'Einstellungen speichern' }).click();
   await page.getByRole('heading', { name: 'Dieses Budget ist bereits aufgebraucht' }).waitFor();
   t.same(await englishIn(page), []);
-  await page.goto(`${base}/people`);
+  await page.goto(`${base}/users`);
   await page.getByRole('textbox', { name: 'E-Mail-Adresse' }).fill('mona@customer.example');
   await page.getByRole('button', { name: 'Einladen', exact: true }).click();
   await page
@@ -146,7 +149,7 @@ t.test('refused forms, and pages that are not there', async (t) => {
     `${base}/requests?status=nie`,
     `${base}/usage?from=2026-02-30`,
     `/companies/${randomUUID()}/usage`,
-    `${base}/access/${randomUUID()}`,
+    `${base}/keys/${randomUUID()}`,
     '/companies',
   ]) {
     await page.goto(path);

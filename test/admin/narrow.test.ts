@@ -25,6 +25,8 @@ await sql`update companies set member_max_keys = 100, member_key_budget_eur = 12
 await sql`
   insert into api_keys (company_id, name, digest, prefix, scopes, user_id, created_by)
   select company_id, ${LONG}, sha256('own'), 'svc_abcd', '{chat,embeddings,assistants}', id, email from users where role = 'member'`;
+await sql`
+  insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, ${'W'.repeat(64)}, 0.000000000000001)`;
 await sql`insert into oidc_groups (name, company_id, role) values (${LONG}, ${company}, 'administrator')`;
 await sql`insert into users (email, company_id, role, oidc_group) values ('greta@customer.example', ${company}, 'administrator', ${LONG})`;
 await sql`update models set upstream_model = ${LONG}, cost_eur_per_1k_input = 123456.123456789012 where kind = 'chat'`;

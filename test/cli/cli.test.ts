@@ -20,7 +20,7 @@ import { emptyDatabase, inDatabase, testDatabase } from '../support/postgres.ts'
 import { until } from '../support/until.ts';
 
 const VERBS = {
-  company: ['create', 'set ID', 'list'],
+  company: ['create', 'onboard', 'set ID', 'list'],
   model: ['create', 'set SLUG', 'list', 'remove SLUG'],
   key: ['create', 'list', 'rotate KEY_ID', 'find', 'revoke KEY_ID'],
   assistant: ['create', 'set ID', 'list', 'remove ID'],
@@ -86,9 +86,9 @@ t.test('--version prints the version of the package', async (t) => {
 t.test('an unknown command exits 64 with one line that says where to look', async (t) => {
   const cases: [string[], RegExp][] = [
     [['compny', 'list'], /unknown command "compny"; "tollgate --help" lists all commands/],
-    [['company'], /company needs a verb; choose one of create, set, list/],
+    [['company'], /company needs a verb; choose one of create, onboard, set, list/],
     [['demo'], /demo needs a verb; the only one is remove, or see "tollgate demo --help"/],
-    [['company', 'creat'], /company has no verb "creat"; choose one of create, set, list/],
+    [['company', 'creat'], /company has no verb "creat"; choose one of create, onboard, set, list/],
     [['--json', 'company', 'list'], /unknown option --json; options come after the command/],
     [['serve', '--port', '1'], /unknown option --port.*"tollgate serve --help"/],
     [['two\nlines'], /"two\\nlines"/],

@@ -82,7 +82,7 @@ t.test('a second start shows nothing again; the commands that it prints let its 
   const { printed, stop } = await serve(t, own, 'key create');
   t.notMatch(printed, /svc_|API key|Login|curl/);
   t.match(printed, /Admin URL +http:\/\/127\.0\.0\.1:\d+\n/);
-  t.match(printed, /A new key, also on http:\/\/127\.0\.0\.1:\d+\/companies\/[\w-]{36}\/access:/);
+  t.match(printed, /A new key, also on http:\/\/127\.0\.0\.1:\d+\/companies\/[\w-]{36}\/keys:/);
   const lines = printed.match(/^ {2}DATA_DIR=\S+ npx tollgate .+$/gm) ?? [];
   t.equal(lines.length, 2);
   const run = (line: string) => {

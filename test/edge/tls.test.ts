@@ -261,7 +261,7 @@ t.test('an assistant runs over TLS, in the API and in the trial of the pages', {
   const { status: signedIn, setCookies } = await person.signIn('ada@customer.example');
   t.equal(signedIn, 303);
   t.match(setCookies[0], /^__Host-tollgate=.*; Secure/, 'the session never leaves over plain HTTP');
-  const invited = await person.post(`/companies/${company}/people`, { email: 'bo@customer.example', role: 'member' });
+  const invited = await person.post(`/companies/${company}/users`, { email: 'bo@customer.example', role: 'member' });
   t.match(invited.text, `${gateway.adminUrl}/invitation/`, 'a link begins with https');
   const trial = `/companies/${company}/assistants/${assistant}/run`;
   const { status, text } = await person.post(trial, { message: 'Hello', key });

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
+import type { EventStore } from '../../src/domain/ports.ts';
 import { emailSender } from '../../src/events/email.ts';
 import { EventSender, type EventSenderOptions } from '../../src/events/sender.ts';
 import { webhookSender } from '../../src/events/webhook.ts';
@@ -15,6 +16,7 @@ import { eventStore, replayEvents } from '../../src/store/events/event.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { type Mailbox, type Receiver, startMailbox, startReceiver } from '../support/receiver.ts';
 import { until } from '../support/until.ts';
+import { addUsage } from '../support/usage.ts';
 
 /** Alerts on their way, from a real Postgres to a real HTTP receiver and a real mail server. */
 
@@ -138,6 +140,98 @@ t.test('an alert reaches the webhook, the owner and the operators, once', async 
   await until(deliveries, 'the next one is delivered too', all);
   t.equal(receiver.received.length, 2);
   t.same(counts, { webhook: { delivered: 2, failed: 0 }, email: { delivered: 4, failed: 0 } });
+});
+
+t.test(
+  'the alert of a cost centre reaches the webhook and the company, once, however many gateways look',
+  async (t) => {
+    const { db, receiver, mailbox, sender } = await begin(t);
+    const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
+    const { id } = await run((sql) => createCompany(sql, { name: 'ACME', language: 'de' }));
+    await run(
+      (sql) => sql`insert into users (email, company_id, role, language) values
+    ('own@acme.example', ${id}, 'owner', 'en'), ('adm@acme.example', ${id}, 'administrator', null)`,
+    );
+    await run(
+      (sql) => sql`
+    insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${id}, 'R&D "Köln"', 10)`,
+    );
+    const month = (await run((sql) => sql`select billing_month(now())::text as month`))[0]?.month;
+    const spend = (eur: number) =>
+      run((sql) =>
+        addUsage(sql, [
+          { company: id, month, at: new Date().toISOString(), prompt: eur * 1000, input: '1', center: 'R&D "Köln"' },
+        ]),
+      );
+    // whether the forecast passes the budget depends on the day on which this runs: it was told
+    await run(
+      (sql) => sql`
+      insert into budget_alerts (company_id, cost_center, billing_month, threshold, budget_eur, spent_eur, superseded)
+      values (${id}, 'R&D "Köln"', ${month}, 'forecast', 10, 0, true)`,
+    );
+    for (let gateway = 0; gateway < 2; gateway++) sender({ costCentersEveryMs: 0 });
+    const reach = async (eur: number, mails: number) => {
+      await spend(eur);
+      await until(
+        () => mailbox.mails,
+        `${mails} messages`,
+        ({ length }) => length === mails,
+      );
+    };
+    await reach(6, 2);
+    await reach(3, 4);
+    await reach(3, 6);
+    t.same(
+      receiver.received.map(({ type, threshold }) => `${type} ${threshold}`),
+      ['cost_center.threshold 50', 'cost_center.threshold 80', 'cost_center.threshold 100'],
+    );
+    const [hook] = receiver.received;
+    t.match(hook, { company: { id, name: 'ACME' }, cost_center: 'R&D "Köln"', budget_eur: '10', spent_eur: '6' });
+    const members = 'budget_eur company cost_center forecast_eur id month occurred_at spent_eur threshold type';
+    t.equal(
+      Object.keys(JSON.parse(hook?.body as string))
+        .sort()
+        .join(' '),
+      members,
+      'as receivers know it',
+    );
+    const texts = (to: string) =>
+      mailbox.mails.filter((mail) => mail.to.includes(to)).map(({ text }) => text.replaceAll(/=\r\n/g, ''));
+    const [english, german] = ['own@acme.example', 'adm@acme.example'].map((to) => texts(to)[0] as string);
+    t.match(english, /Cost centre =E2=80=9CR&D "K=C3=B6ln"=E2=80=9D of ACME has used 50 % of its budget/);
+    t.match(english, /Calls are not refused/);
+    t.match(english, 'https://gate.example/companies/');
+    t.match(english, `/cost-center?name=3DR%26D+%22K%C3%B6ln%22&month=3D${month.slice(0, 7)}`);
+    t.match(german, /Die Kostenstelle =E2=80=9ER&D "K=C3=B6ln"=E2=80=9C von ACME hat 50 % des Budgets/);
+    t.notMatch(texts('own@acme.example').join(), /402/);
+    t.equal((await run((sql) => sql`select from budget_alerts where cost_center is not null`)).length, 4);
+    t.same(receiver.forged, []);
+  },
+);
+
+t.test('where cost centres cannot be looked at, the other alerts go on', async (t) => {
+  const { db, receiver, sender, company, logged } = await begin(t);
+  let looks = 0;
+  const store: EventStore = {
+    ...eventStore(db, db),
+    lookAtCostCenters: async () => {
+      looks++;
+      throw new Error('too long');
+    },
+  };
+  sender({ store, costCentersEveryMs: 0 });
+  await until(
+    () => looks,
+    'a second look',
+    (count) => count > 1,
+  );
+  await company('ACME');
+  await until(
+    () => receiver.received,
+    'the alert of the company',
+    ({ length }) => length === 1,
+  );
+  t.match(logged[0], /^events: cannot look at cost centres .*too long/);
 });
 
 t.test('a change of a key reaches the webhook alone; a replay sends the same under the same id', async (t) => {

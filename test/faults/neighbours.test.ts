@@ -85,7 +85,7 @@ t.test('lists of 10,000 keys and of 20,000 companies take nothing from the API',
         '{chat,embeddings,assistants}', ${OWNER} from generate_series(1, 10000) as i`;
   });
   const operator = await signedIn(OPERATOR);
-  for (const path of [`${base}/access`, '/companies']) {
+  for (const path of [`${base}/keys`, '/companies']) {
     const { result, cpuSeconds, calls, failed, longestMs } = await besideCalls(async () => {
       const pages = [];
       for (let view = 0; view < VIEWS; view++) pages.push(await operator.get(path));

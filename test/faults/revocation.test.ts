@@ -52,7 +52,7 @@ const CHANGES: readonly Change[] = [
     },
     async byPage({ sql }, { company, key }) {
       const [row] = await sql`select id from api_keys where digest = decode(${digestOf(key)}, 'hex')`;
-      return [`/companies/${company}/access/${row?.id}/revoke`, {}];
+      return [`/companies/${company}/keys/${row?.id}/revoke`, {}];
     },
   },
   {

@@ -30,7 +30,7 @@ const PAGES = [
   '/audit',
   '/account',
   '/companies/COMPANY/usage',
-  '/companies/COMPANY/access',
+  '/companies/COMPANY/keys',
 ];
 
 /** What may grow by the straight line through all samples after the warm-up, from its first to its last. */

@@ -27,9 +27,10 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-audit.read',
     'alert.read',
     'alert.write',
-    'people.read',
-    'people.write',
+    'company-user.read',
+    'company-user.write',
     'usage.read',
+    'cost-center.write',
     'statement.read',
     'request.read',
     'key.read',
@@ -42,7 +43,8 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-token.write',
   ],
   get administrator() {
-    const owners = /^(company\.set|company\.export|company-audit\.|alert\.|people\.|statement\.|company-token\.)/;
+    const owners =
+      /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|company-user\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
   member: ['account.use', 'company.kept', 'own-key.read', 'own-key.write', 'own-usage.read'],
@@ -121,10 +123,10 @@ t.test('internal model names are for operators', async (t) => {
   for (const page of [
     'models',
     'usage',
-    'access',
+    'keys',
     'assistants',
     'settings',
-    'people',
+    'users',
     'audit',
     'usage.csv',
     'ledger.csv',

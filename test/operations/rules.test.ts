@@ -58,7 +58,7 @@ t.test('models of a key: a page, a file and HTTP refuse an unknown one, a comman
   t.match(await patch(models('tpyo')), refused('tpyo'));
   await sql`update api_keys set allowed_model_slugs = ${['gone']} where id = ${key.id}`;
   t.match(await patch(models('gone')), { status: 200, body: models('gone') }, 'its model may have been removed');
-  const edit = (...model: string[]) => owner.post(`${base}/access/${key.id}`, { name: 'x', scope: 'chat', model });
+  const edit = (...model: string[]) => owner.post(`${base}/keys/${key.id}`, { name: 'x', scope: 'chat', model });
   const page = await edit(CHAT, 'gone', 'tpyo');
   t.equal(page.status, 422);
   t.match(page.text.replaceAll('&quot;', '"'), `Models ${detail('tpyo')}.`);
@@ -229,7 +229,7 @@ t.test('a list of a key has at most 1000 values, and a text at most 1000 parts t
   });
   const { body: key } = await send(office, token, ['POST', `${base}/keys`], KEY);
   const edit = { name: 'x', scope: 'chat', cidrs: many.join('\n') };
-  t.match((await owner.post(`${base}/access/${key.id}`, edit)).text, 'Networks must be at most 1000 lines.');
+  t.match((await owner.post(`${base}/keys/${key.id}`, edit)).text, 'Networks must be at most 1000 lines.');
   t.match(
     (await apply(`    keys: [{ id: ${key.id}, name: x, allowed_cidrs: [${many}] }]\n`)).err,
     /allowed_cidrs must/,
@@ -247,7 +247,7 @@ t.test('a list of a key has at most 1000 values, and a text at most 1000 parts t
   const found = await send(office, token, ['POST', '/keys/find'], { text });
   const wrong = 'has more than 1000 parts that may be keys: send less of it';
   t.match(found, { status: 400, body: { errors: [{ pointer: '#/text', detail: wrong }] } });
-  t.match((await owner.post(`${base}/access/find`, { text })).text, `Key or text ${wrong}.`);
+  t.match((await owner.post(`${base}/keys/find`, { text })).text, `Key or text ${wrong}.`);
 });
 
 t.test('an operator has no company, and every other role has one', async (t) => {

@@ -18,9 +18,9 @@ const PROBLEM_ANSWER = {
 };
 const UUID = { type: 'string', format: 'uuid' };
 const DESCRIPTION = `Companies, models, prices, keys, assistants, people, usage, requests and the audit log, for programs. Amounts are exact decimal text.
-Send a token of \`tollgate token create\` as \`Authorization: Bearer\`. Answers to GET of one thing have an ETag: with
+Send an administration token of \`tollgate token create\` as \`Authorization: Bearer\`. Answers to GET of one thing have an ETag: with
 \`If-Match\` a change is refused with 412 when somebody changed it meanwhile. A POST with an \`Idempotency-Key\` may be
-sent again within a day: it gets the same answer, but for a key's text, which is repeated for a minute only.`;
+sent again within a day: it gets the same answer, but for what is shown once, which is repeated for a minute only.`;
 
 /** The description of all operations for client generators (OpenAPI 3.1). */
 export function openApi(): object {
@@ -49,10 +49,10 @@ function describe(operation: Operation): object {
   if (method === 'post') parameters.push(header('Idempotency-Key', 'any text of 1 to 200 characters'));
   if (resource !== undefined && method === 'get') parameters.push(header('If-None-Match', 'an ETag'));
   else if (resource !== undefined) parameters.push(header('If-Match', 'the ETag of what was read'));
-  const once = secret === undefined ? '' : ` The member ${secret} is shown once.`;
+  const once = [secret ?? []].flat().map((member) => ` The member ${member} is shown once.`);
   return {
     operationId: id,
-    summary: summary + once,
+    summary: [summary, ...once].join(''),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: {

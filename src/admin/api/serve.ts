@@ -14,7 +14,7 @@ import { DatabaseUnavailable } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { enterCompany, leaveCompany, within } from '../../store/connection/tenant-role.ts';
 import { pruneAnswers } from '../../store/gateway/expired.ts';
-import { findToken, type TokenRow } from '../../store/people/token.ts';
+import { findToken, type TokenRow } from '../../store/users/token.ts';
 import { countedChange, type PageServices } from '../page/context.ts';
 import { download } from '../page/download.ts';
 import type { FormBindings } from '../page/form.ts';
@@ -53,7 +53,10 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
     const bearer = /^Bearer (\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? '';
     const token = await semaphore.run(bearer, () => services.db.run(USUAL_MS, (sql) => findToken(sql, bearer)));
     if (token === null)
-      throw new Problem(401, 'Send an active token of "tollgate token create" as Authorization: Bearer.');
+      throw new Problem(
+        401,
+        'Send an active administration token of "tollgate token create" as Authorization: Bearer.',
+      );
     c.header(SESSION_HEADER, hash('sha256', bearer, 'base64url'));
     c.set('token', token);
     c.set('bearer', bearer);
@@ -79,8 +82,9 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
   const holder = { role: token.company_id === null ? 'operator' : 'owner', company_id: token.company_id } as const;
   if (company !== null && !canSee(holder, company)) throw new Problem(404, `There is no company ${company}.`);
   const isChange = operation.method !== 'get' && !operation.isReading;
-  if (!may(holder, operation.action, company)) throw new Problem(403, 'This token does not include the operation.');
-  if (isChange && token.access !== 'write') throw new Problem(403, 'This token may only read.');
+  if (!may(holder, operation.action, company))
+    throw new Problem(403, 'This administration token does not include the operation.');
+  if (isChange && token.access !== 'write') throw new Problem(403, 'This administration token may only read.');
   if (isChange) countChange(services, token, c);
   const body = operation.body === undefined ? undefined : checkBody(operation, readJson(c));
   for (const [member, action] of Object.entries(operation.memberActions ?? {})) {
@@ -140,15 +144,13 @@ async function change(services: PageServices, operation: Operation, call: Call, 
   const result = await countedChange(services, maker, deadlineOf(operation), async (sql) => {
     const before = repeatable === null ? null : await claim(sql, repeatable);
     if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');
-    if (before !== null) return withSecret(operation, before.answer, before.secret);
+    if (before !== null) return withSecrets(operation, before.answer, before.secret);
     if (company !== undefined) await enterCompany(sql, company, call.role);
     if (ifMatch !== undefined) await requireUnchanged(sql, operation, call, ifMatch);
     const done = await operation.run(sql, call);
     if (repeatable !== null && done !== null) {
       if (company !== undefined) await leaveCompany(sql);
-      const { secret } = operation;
-      const shown = secret === undefined ? null : (done as Record<string, string>)[secret];
-      await keep(sql, repeatable, withSecret(operation, done, null), shown ?? null);
+      await keep(sql, repeatable, withSecrets(operation, done, null), secretsIn(operation, done));
     }
     return done;
   });
@@ -187,8 +189,30 @@ function etagOf(thing: object): string {
   return `"${hash('sha256', text, 'base64url').slice(0, 22)}"`;
 }
 
-function withSecret({ secret }: Operation, thing: object, text: string | null): object {
-  return secret === undefined ? thing : { ...thing, [secret]: text };
+/** The members of an answer that are shown once, as one text with a line for each; null: the operation has none. */
+function secretsIn({ secret }: Operation, answer: object): string | null {
+  if (secret === undefined) return null;
+  const shown = [secret]
+    .flat()
+    .map((path) => path.split('.').reduce<unknown>((part, name) => (part as Members | null)?.[name], answer));
+  return shown.map((text) => text ?? '').join('\n');
+}
+
+/** An answer with the members that are shown once. @param text of `secretsIn`; null: they are not shown any more */
+function withSecrets({ secret = [] }: Operation, answer: object, text: string | null): object {
+  const lines = text?.split('\n') ?? [];
+  return [secret]
+    .flat()
+    .reduce<object>((shown, path, n) => withMember(shown as Members, path.split('.'), lines[n] ?? null), answer);
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+/** A thing with another value of a member, or of one within it; what is null has none. */
+function withMember(thing: Members, [name = '', ...within]: readonly string[], value: string | null): Members {
+  if (within.length === 0) return { ...thing, [name]: value };
+  const part = thing[name] as Members | null;
+  return part === null ? thing : { ...thing, [name]: withMember(part, within, value) };
 }
 
 /** @returns null without an idempotency key @throws Problem 400 */

@@ -3,7 +3,7 @@ import { readEmail, readPercents } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { confirmationMail } from '../../domain/text/alert.ts';
 import { instantText } from '../../domain/text/invitation.ts';
-import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS } from '../../operations/people/alert.ts';
+import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS } from '../../operations/users/alert.ts';
 import { findCompany } from '../../store/company/company.ts';
 import {
   type AlertChoice,
@@ -12,7 +12,7 @@ import {
   findReceiver,
   listReceivers,
   removeReceiver,
-} from '../../store/people/alert-receiver.ts';
+} from '../../store/users/alert-receiver.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';

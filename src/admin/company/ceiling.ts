@@ -45,6 +45,18 @@ export function budgetField(
   });
 }
 
+/** @param value the language that is set; empty: none */
+export function languageField(state: FormState, value: string): Html {
+  const words = state.words.settings;
+  return select(state, {
+    name: 'company_language',
+    label: words.language,
+    choices: [['', words.ofReader], ...LANGUAGES.map((each) => [each, wordsOf(each).name] as const)],
+    value,
+    hint: words.languageHint,
+  });
+}
+
 /** A form for those who may change the settings; the others read them. */
 export function settingsCard(c: PageContext, company: CompanyRow, form: Form): Html {
   const { format } = c.var;
@@ -63,13 +75,7 @@ ${isAboveLimit(company) ? html`<p class="notice warn-notice">${words.aboveLimit(
 ${budgetField(state, { value: isLimited(budget) ? budget : '', ceiling: limit === null ? '' : format.eurText(limit) })}
 ${company.budget_mode === 'strict' ? html`<p class="hint">${words.strict}</p>` : ''}
 ${eu_locked ? html`<p>${words.lockedText}</p>` : checkbox(state, nonEuBox(state, company.allow_non_eu_models))}
-${select(state, {
-  name: 'company_language',
-  label: words.language,
-  choices: [['', words.ofReader], ...LANGUAGES.map((each) => [each, wordsOf(each).name] as const)],
-  value: company.language ?? '',
-  hint: words.languageHint,
-})}
+${languageField(state, company.language ?? '')}
 <div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
 }
 
@@ -137,22 +143,33 @@ export function ceilingsCard(c: PageContext, company: CompanyRow, form: Form): H
   return html`<section class="card"><h2>Ceilings</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, company, CEILINGS)}
 <p class="muted">What the company’s owners cannot pass, whatever the settings above say. They apply within a second.</p>
-${field(state, {
-  name: 'credit_limit',
-  label: CEILINGS.credit_limit_eur as string,
-  value: company.credit_limit_eur ?? '',
-  inputmode: 'decimal',
-  hint: 'Empty for none. A higher budget, or none, counts as this amount.',
-})}
-${checkbox(state, { name: 'strict', label: CEILINGS.budget_mode as string, hint: 'Each call first reserves the most it can cost, so that the budget is never passed.', checked: company.budget_mode === 'strict' })}
-${checkbox(state, { name: 'eu_locked', label: CEILINGS.eu_locked as string, hint: 'Models outside the EU are refused, also where they were allowed.', checked: company.eu_locked })}
+${ceilingFields(state, company)}
 <div class="actions"><button class="primary">Save ceilings</button></div></form></section>`;
 }
 
+/** @param company null: a new one */
+export function ceilingFields(state: FormState, company: CompanyRow | null): Html {
+  return html`${field(state, {
+    name: 'credit_limit',
+    label: CEILINGS.credit_limit_eur as string,
+    value: company?.credit_limit_eur ?? '',
+    inputmode: 'decimal',
+    hint: 'Empty for none. A higher budget, or none, counts as this amount.',
+  })}
+${checkbox(state, { name: 'strict', label: CEILINGS.budget_mode as string, hint: 'Each call first reserves the most it can cost, so that the budget is never passed.', checked: company?.budget_mode === 'strict' })}
+${checkbox(state, { name: 'eu_locked', label: CEILINGS.eu_locked as string, hint: 'Models outside the EU are refused, also where they were allowed.', checked: company?.eu_locked === true })}`;
+}
+
+export function readCeilings(form: Form): Pick<CompanyRow, 'credit_limit_eur' | 'budget_mode' | 'eu_locked'> {
+  return {
+    credit_limit_eur: form.optional('credit_limit', form.numeric(readCreditLimit)),
+    budget_mode: form.checked('strict') ? 'strict' : 'standard',
+    eu_locked: form.checked('eu_locked'),
+  };
+}
+
 export async function setCeiling(c: PageContext, form: Form): Promise<Response> {
-  const credit_limit_eur = form.optional('credit_limit', form.numeric(readCreditLimit));
+  const changes = readCeilings(form);
   form.check();
-  const budget_mode = form.checked('strict') ? ('strict' as const) : ('standard' as const);
-  const changes = { credit_limit_eur, budget_mode, eu_locked: form.checked('eu_locked') };
   return saveCompany(c, form, { labels: CEILINGS, changes, by: changeAsOperator });
 }

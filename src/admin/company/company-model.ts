@@ -81,7 +81,7 @@ ${list(c, { path: base, caption: words.caption, cells, figures: Object.values(la
 <section class="card"><h2>${words.returns(html`<code>GET /models</code>`)}</h2>
 <p>${words.count({ listed: format.count(listed.length), all: format.count(new Set(models.map(({ slug }) => slug)).size) })} ${
     keys.active === 0
-      ? words.noKey((text) => html`<a href="/companies/${id}/access">${text}</a>`)
+      ? words.noKey((text) => html`<a href="/companies/${id}/keys">${text}</a>`)
       : words.whoGets(keys.active, format.count(keys.active))
   }</p>
 ${listed.length > PAGE_ROWS ? html`<p class="muted">${words.first(PAGE_ROWS)}</p>` : ''}

@@ -1,31 +1,18 @@
-import { readBudget, readEmail, readName } from '../../domain/field.ts';
+import { readName } from '../../domain/field.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
 import { may } from '../../operations/permission.ts';
-import { type CompanyRow, createCompany, findCompany } from '../../store/company/company.ts';
-import { createOnce } from '../../store/company/idempotent-form.ts';
+import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { type CompanySort, pageOfCompanies } from '../../store/lists/page.ts';
-import { createInvitation } from '../../store/people/invitation.ts';
-import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import { mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockInput } from '../page/optimistic-lock.ts';
-import {
-  budgetField,
-  ceilingsCard,
-  membersCard,
-  nonEuBox,
-  setCeiling,
-  setMembers,
-  setSettings,
-  settingsCard,
-} from './ceiling.ts';
+import { ceilingsCard, membersCard, setCeiling, setMembers, setSettings, settingsCard } from './ceiling.ts';
 import { saveCompany } from './company-edit.ts';
 import { endCards } from './company-end.ts';
-import { redirectToInvitation } from './invite.ts';
 import { limitFields, readLimits } from './restriction.ts';
 
 const BASE = '/companies/:company';
@@ -33,7 +20,6 @@ const BASE = '/companies/:company';
 /** The list of companies, for operators, and the settings of each: EU gate, budget and name. */
 export const companyRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies', action: 'company.list', handle: listPage },
-  { method: 'POST', path: '/companies', action: 'company.create', handle: create, page: listPage },
   { method: 'GET', path: BASE, action: 'company.read', handle: open },
   { method: 'GET', path: `${BASE}/settings`, action: 'company.read', handle: settingsPage },
   { method: 'POST', path: `${BASE}/settings`, action: 'company.set', handle: setSettings, page: settingsPage },
@@ -56,7 +42,7 @@ function open(c: PageContext): Response {
   return c.redirect(`/companies/${param(c, 'company')}/usage`, 303);
 }
 
-async function listPage(c: PageContext, form: Form): Promise<Response> {
+async function listPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const query = listQuery<CompanySort>(c, SORTS);
   const companies = await read(c, (sql) => pageOfCompanies(sql, query));
@@ -70,37 +56,10 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     'Disabled models': (company: CompanyRow) => company.disabled_model_slugs.length || 'none',
   };
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
-  const fields = (
-    state: FormState,
-  ) => html`${idempotencyInput()}${field(state, { name: 'name', label: 'Name', required: true })}
-${budgetField(state, {})}
-${checkbox(state, nonEuBox(state))}
-${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: 'Optional. The next page has a link for the owner to join with.' })}`;
-  const isFirst = companies.total === 0 && query.search === '';
-  const body = html`<div class="title-row"><h1>Companies</h1><a class="button quiet" href="/companies/statements">Statements of all companies</a></div>
-${createCard(c, form, { path: '/companies', title: 'Create a company', button: 'Create company', isFirst, fields })}
+  const body = html`<div class="title-row"><h1>Companies</h1><a class="button primary" href="/companies/new">New company</a>
+<a class="button quiet" href="/companies/statements">Statements of all companies</a></div>
 ${list(c, { path: '/companies', caption: 'All companies', cells, figures, sorts: SORTS, empty: 'There are no companies yet.' }, query, companies)}`;
   return page(c, 'Companies', body);
-}
-
-async function create(c: PageContext, form: Form): Promise<Response> {
-  const name = form.required('name', readName);
-  const budget = form.optional('budget', form.numeric(readBudget));
-  const owner = form.optional('owner', readEmail);
-  form.check();
-  const created_by = c.var.session.user.email;
-  const allow_non_eu_models = form.checked('allow_non_eu');
-  const id = idempotentId(form);
-  const invitation = await change(c, (sql) =>
-    createOnce(sql, 'companies', id, async () => {
-      await createCompany(sql, { id, name, monthly_budget_eur: budget, allow_non_eu_models });
-      const asked = { company_id: id, role: 'owner', created_by } as const;
-      return owner === null ? null : createInvitation(sql, { ...asked, email: owner });
-    }),
-  );
-  if (invitation !== null) return redirectToInvitation(c, invitation);
-  // an invitation whose link was shown to nobody can be renewed there
-  return c.redirect(`/companies/${id}/${owner === null ? 'access' : 'people'}?done=created`, 303);
 }
 
 async function settingsPage(c: PageContext, form: Form): Promise<Response> {
@@ -145,7 +104,7 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
     const words = format.words.settings;
     return html`<section class="card"><h2>${words.limits}</h2>
 <p>${texts.length === 0 ? words.noLimits : words.allKeys(texts.join(', '))}</p>
-<p class="hint">${words.limitsBy((access) => html`<a href="/companies/${company.id}/access">${access}</a>`)}</p></section>`;
+<p class="hint">${words.limitsBy((keys) => html`<a href="/companies/${company.id}/keys">${keys}</a>`)}</p></section>`;
   }
   return html`<section class="card"><h2>Limits</h2>${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<CompanyRow>(state, company, form.words.limits)}

@@ -3,7 +3,7 @@ import { asLanguage, wordsOf } from '../../domain/language/language.ts';
 import { INVITATION_PATH, instantText, invitationMail } from '../../domain/text/invitation.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
-import type { InvitationRow, MadeInvitation } from '../../store/people/invitation.ts';
+import type { InvitationRow, MadeInvitation } from '../../store/users/invitation.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
@@ -26,37 +26,53 @@ export function countInvitation(c: PageContext, form: Form, company: string): vo
 export const invitedRoute: Route = {
   method: 'GET',
   path: '/companies/:company/invitations/:invitation/shown',
-  action: 'people.write',
+  action: 'company-user.write',
   whileClosed: true,
   handle: invitedPage,
 };
 
-/** Further facts for the page. */
-type Shown = Pick<InvitationRow, 'email' | 'role'> & {
+/** An invitation as a page shows it once. */
+export type ShownInvitation = Pick<InvitationRow, 'email' | 'role'> & {
   readonly until: string;
   readonly link: string;
   readonly sent: Sent;
 };
 
 /** Sends an invitation that was just made, where that is set up, and redirects to the only page that shows its link. */
-export async function redirectToInvitation(
-  c: PageContext,
-  { token, ...invitation }: MadeInvitation,
-): Promise<Response> {
-  const { id, email, role, company_id, expires_at } = invitation;
+export async function redirectToInvitation(c: PageContext, invitation: MadeInvitation): Promise<Response> {
+  const { id, company_id } = invitation;
   const company = await read(c, (sql) => findCompany(sql, company_id));
-  const { adminUrl } = c.var.services;
-  const link = new URL(INVITATION_PATH + token, adminUrl ?? c.req.url).href;
-  const sent = await send(c, company, invitation, link);
-  const shown: Shown = { email, role, until: expires_at.toISOString(), link, sent };
+  const shown = shownInvitation(c, invitation, await sendInvitation(c, company, invitation));
   const path = `/companies/${company_id}/invitations/${id}/shown`;
   return redirectToSecret(c, path, JSON.stringify(shown), new Date(c.var.services.clock()));
 }
 
+/** @param sent whether it went by e-mail */
+export function shownInvitation(c: PageContext, invitation: MadeInvitation, sent: Sent): ShownInvitation {
+  const { email, role, expires_at } = invitation;
+  return { email, role, until: expires_at.toISOString(), link: linkOf(c, invitation), sent };
+}
+
+function linkOf(c: PageContext, { token }: MadeInvitation): string {
+  return new URL(INVITATION_PATH + token, c.var.services.adminUrl ?? c.req.url).href;
+}
+
+/** The link of an invitation, and who has to get it: for a page that shows it once. */
+export function invitationCard(
+  c: PageContext,
+  company: { readonly name: string },
+  { email, role, until, link, sent }: ShownInvitation,
+): Html {
+  const { members: words, roles } = c.var.format.words;
+  const facts = { email, role: roles[role], company: company.name, until: c.var.format.instant(new Date(until)) };
+  return html`<section class="card reveal"><p>${sentText(words, sent, email)} ${words.becomes(facts)}</p>
+${copyable(c, 'link', words.invitationLink, link)}</section>`;
+}
+
 async function invitedPage(c: PageContext): Promise<Response> {
   const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
-  const { members: words, roles } = c.var.format.words;
-  const people = html`<p><a class="button primary" href="/companies/${company.id}/people">${words.to}</a></p>`;
+  const { members: words } = c.var.format.words;
+  const people = html`<p><a class="button primary" href="/companies/${company.id}/users">${words.to}</a></p>`;
   const shown = secretOf(c);
   if (shown === null) {
     const title = words.gone;
@@ -68,11 +84,10 @@ async function invitedPage(c: PageContext): Promise<Response> {
 <section class="card"><p>${words.goneText(REVEAL_SECONDS)}</p></section>${people}`,
     );
   }
-  const { email, role, until, link, sent } = JSON.parse(shown) as Shown;
-  const body = html`${companyHeading(c, company)}<h1>${words.invited(email)}</h1>
+  const invitation = JSON.parse(shown) as ShownInvitation;
+  const body = html`${companyHeading(c, company)}<h1>${words.invited(invitation.email)}</h1>
 <div class="notice strong" role="status"><strong>${words.once}</strong> ${words.lost(REVEAL_SECONDS)}</div>
-<section class="card reveal"><p>${sentText(words, sent, email)} ${words.becomes({ email, role: roles[role], company: company.name, until: c.var.format.instant(new Date(until)) })}</p>
-${copyable(c, 'link', words.invitationLink, link)}</section>
+${invitationCard(c, company, invitation)}
 ${people}`;
   return page(c, c.var.format.words.invitation.title, body);
 }
@@ -83,8 +98,15 @@ function sentText(words: Words['members'], sent: Sent, email: string): Html {
   return sent ? html`${words.onItsWay(to)}` : html`<strong>${words.notSent}</strong> ${words.give(to)}`;
 }
 
-/** Only with ADMIN_URL: the URL of a request could lead the receiver of the e-mail to another site. */
-async function send(c: PageContext, company: CompanyRow, invitation: InvitationRow, link: string): Promise<Sent> {
+/**
+ * Sends an invitation that was just made, where that is set up. Only with ADMIN_URL: the URL of a request could lead
+ * the receiver of the e-mail to another site.
+ */
+export async function sendInvitation(
+  c: PageContext,
+  company: Pick<CompanyRow, 'name' | 'language'>,
+  invitation: MadeInvitation,
+): Promise<Sent> {
   const { adminUrl, calendar, brand } = c.var.services;
   if (adminUrl === null) return null;
   const { role, email, expires_at } = invitation;
@@ -93,6 +115,6 @@ async function send(c: PageContext, company: CompanyRow, invitation: InvitationR
   // nothing is known of the receiver but the company
   const words = wordsOf(asLanguage(company.language) ?? pageLanguage(c.var.format.language));
   const until = instantText(expires_at, calendar.timeZone, words);
-  const invited = { company: company.name, by, role, link, until };
+  const invited = { company: company.name, by, role, link: linkOf(c, invitation), until };
   return sendMail(c, email, invitationMail(invited, words, brand), 'an invitation');
 }

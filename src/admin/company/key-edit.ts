@@ -1,6 +1,6 @@
 import { readName } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { revokeOwnKey } from '../../operations/people/own-key.ts';
+import { revokeOwnKey } from '../../operations/users/own-key.ts';
 import { findKey, type KeyRow, revokeKey, setKey } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
@@ -19,7 +19,7 @@ import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
 import { keyInReach } from './key-reveal.ts';
 import { readRestrictions, restrictionFields, restrictionLabels } from './restriction.ts';
 
-const PATH = '/companies/:company/access/:key';
+const PATH = '/companies/:company/keys/:key';
 
 /** One key: its history, and what can be done with it, but for its rotation. */
 export const keyEditRoutes: readonly Route[] = [
@@ -42,7 +42,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
     key: await findKey(sql, param(c, 'key'), id),
     refused: await lastRefused(sql, param(c, 'key')),
   }));
-  const base = `/companies/${id}/access`;
+  const base = `/companies/${id}/keys`;
   const path = `${base}/${key.id}`;
   const state = formState(form, path);
   const { key: words, keys, form: forms } = state.words;
@@ -106,7 +106,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   const changes = { name, scopes, ...restrictions };
   await change(c, async (sql) => {
     const find = () => findKey(sql, id, company);
-    const page = `/companies/${company}/access/${id}`;
+    const page = `/companies/${company}/keys/${id}`;
     const rowChange = { table: 'api_keys', id, company, labels: labelsOf(form.words), changes, find, page } as const;
     const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, rowChange);
     const spent = await readSpent(sql, company, id);
@@ -115,7 +115,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
     askIfUsedUp(form, c.var.format, { name: usedUp.key(key.name), budget, before, spent });
     await setKey(sql, id, changes, company);
   });
-  return c.redirect(`/companies/${company}/access?done=saved`, 303);
+  return c.redirect(`/companies/${company}/keys?done=saved`, 303);
 }
 
 async function revokePage(c: PageContext): Promise<Response> {

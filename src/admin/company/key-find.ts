@@ -9,7 +9,7 @@ import { companyHeading, emptyText, muted, page, table } from '../page/layout.ts
 import { keyState } from './key.ts';
 import { replaceForm } from './key-reveal.ts';
 
-const OF_COMPANY = '/companies/:company/access/find';
+const OF_COMPANY = '/companies/:company/keys/find';
 const OF_ALL = '/keys';
 
 /** Finds keys in a pasted text: of one company, or, for operators, of all. Only digests are looked up. */
@@ -36,7 +36,7 @@ ${result}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${field(state, { name: 'text', label: words.text, type: 'textarea', rows: 6, required: true, secret: true })}
 <div class="actions"><button class="primary">${words.button}</button>${
-    company === null ? '' : html` <a class="button quiet" href="/companies/${company.id}/access">${all}</a>`
+    company === null ? '' : html` <a class="button quiet" href="/companies/${company.id}/keys">${all}</a>`
   }</div></form></section>`;
   return page(c, words.title, body);
 }
@@ -65,17 +65,17 @@ function resultOf(c: PageContext, looked: number, keys: readonly Found[]): Html 
   }
   const cells = {
     [headings.key]: ({ id, company_id, name, prefix }: Found) =>
-      html`<strong><a href="/companies/${company_id}/access/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
+      html`<strong><a href="/companies/${company_id}/keys/${id}">${name}</a></strong><br><code>${prefix}…</code>`,
     ...(ofAll && {
       [words.company]: ({ company_id, company_name }: Found) =>
-        html`<a href="/companies/${company_id}/access">${company_name}</a>`,
+        html`<a href="/companies/${company_id}/keys">${company_name}</a>`,
     }),
     [headings.state]: (key: KeyRow) => keyState(key, now, format),
     [headings.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
     [frame.actions]: (key: KeyRow) =>
       key.state === 'active'
         ? html`<span class="row-actions">${replaceForm(c, key, words.stop)}
-<a class="button danger" href="/companies/${key.company_id}/access/${key.id}/revoke">${headings.revoke}<span class="sr"> ${key.name}</span></a></span>`
+<a class="button danger" href="/companies/${key.company_id}/keys/${key.id}/revoke">${headings.revoke}<span class="sr"> ${key.name}</span></a></span>`
         : muted(words.noAction),
   };
   const more = keys.length > SHOWN ? html`<p>${words.first({ shown: SHOWN, all: format.count(keys.length) })}</p>` : '';

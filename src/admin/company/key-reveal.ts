@@ -4,7 +4,7 @@ import { FieldError, readUuid } from '../../domain/field.ts';
 import { listModels } from '../../domain/gate.ts';
 import type { Parts } from '../../domain/language/words.ts';
 import type { Model } from '../../domain/model.ts';
-import { findOwnKey } from '../../operations/people/own-key.ts';
+import { findOwnKey } from '../../operations/users/own-key.ts';
 import { findKey, type KeyRow, type MintedKey } from '../../store/company/key.ts';
 import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/company/key-reveal.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -93,22 +93,28 @@ function gonePage(c: PageContext, company: Company, key: KeyRow): Promise<Respon
 }
 
 function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
-  const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
-  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, callable);
   const { shown: words } = c.var.format.words.key;
-  const isOwn = seesOwnAlone(c, company.id);
-  const models = (text: string) => (isOwn ? text : html`<a href="/companies/${key.company_id}/models">${text}</a>`);
   const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
 <div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
 ${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
-${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
+${keyCard(c, company, key)}
+<p><a class="button primary" href="${keysPath(c, company.id)}">${words.done}</a></p>`;
+  return page(c, words.title, body);
+}
+
+/** The text of a key, and calls with it that work: for a page that shows it once. */
+export function keyCard(c: PageContext, company: Company, key: MintedKey): Html {
+  const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
+  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, callable);
+  const { shown: words } = c.var.format.words.key;
+  const isOwn = seesOwnAlone(c, key.company_id);
+  const models = (text: string) => (isOwn ? text : html`<a href="/companies/${key.company_id}/models">${text}</a>`);
+  return html`${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable(c, 'key', words.apiKey, key.key)}
 ${copyable(c, 'curl', words.curl, curl)}
 ${copyable(c, 'sdk', words.sdk, sdk)}
-</section>
-<p><a class="button primary" href="${keysPath(c, company.id)}">${words.done}</a></p>`;
-  return page(c, words.title, body);
+</section>`;
 }
 
 /** How long a key that is replaced still works. */

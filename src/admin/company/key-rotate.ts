@@ -1,6 +1,6 @@
 import { oneOf } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { rotateOwnKey } from '../../operations/people/own-key.ts';
+import { rotateOwnKey } from '../../operations/users/own-key.ts';
 import { rotateKeyOnce } from '../../store/company/key-reveal.ts';
 import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { csrfInput, formState, select } from '../page/field.ts';

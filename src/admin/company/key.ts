@@ -21,7 +21,7 @@ import { usageCards } from '../usage/usage-cards.ts';
 import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoutes } from './key-reveal.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 
-const BASE = '/companies/:company/access';
+const BASE = '/companies/:company/keys';
 
 /** The access section (spec sections 2.7 and 5): API keys of a company, and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
@@ -44,7 +44,7 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
   const { format, services } = c.var;
   const { keys: words } = format.words;
   const id = param(c, 'company');
-  const base = `/companies/${id}/access`;
+  const base = `/companies/${id}/keys`;
   const life: KeyLife = c.req.query('state') === 'dead' ? 'dead' : 'active';
   const query = listQuery<KeySort>(c, sortsOf(words));
   const isWritable = mayNow(c, 'key.write');
@@ -69,7 +69,7 @@ ${usageCards(usage, format)}<p class="muted">${exactSwitch(c)}</p></section>`;
 }
 
 function createForm(c: PageContext, form: Form, company: Company, isFirst: boolean): Html {
-  const path = `/companies/${company.id}/access/create`;
+  const path = `/companies/${company.id}/keys/create`;
   const { keys: words } = form.words;
   const fields = (state: FormState) => html`${idempotencyInputs()}
 ${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}

@@ -2,7 +2,7 @@ import { asLanguage, ENGLISH, wordsOf } from '../../domain/language/language.ts'
 import { instantText } from '../../domain/text/invitation.ts';
 import { type FactorNotice, factorMail } from '../../domain/text/person-mail.ts';
 import { reasonOf } from '../../log.ts';
-import type { Reader } from '../../store/people/user.ts';
+import type { Reader } from '../../store/users/user.ts';
 import type { PageContext } from '../page/context.ts';
 
 const MAIL_MS = 8000;

@@ -1,5 +1,5 @@
 import type { Words } from '../../domain/language/en.ts';
-import type { UserRow } from '../../store/people/user.ts';
+import type { UserRow } from '../../store/users/user.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, muted } from '../page/layout.ts';
 

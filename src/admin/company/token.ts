@@ -6,7 +6,7 @@ import { findCompany } from '../../store/company/company.ts';
 import { createOnce } from '../../store/company/idempotent-form.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
-import { createToken, findTokenById, listTokens, revokeToken, type TokenRow } from '../../store/people/token.ts';
+import { createToken, findTokenById, listTokens, revokeToken, type TokenRow } from '../../store/users/token.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { createCard, type FormState, field, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';

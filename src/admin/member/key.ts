@@ -3,7 +3,7 @@ import type { Company } from '../../domain/company.ts';
 import { readName } from '../../domain/field.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { restrictionTexts } from '../../domain/text/limit-text.ts';
-import { createOwnKey, findOwnKey, renameOwnKey } from '../../operations/people/own-key.ts';
+import { createOwnKey, findOwnKey, renameOwnKey } from '../../operations/users/own-key.ts';
 import type { KeyRow } from '../../store/company/key.ts';
 import { type OwnKeyAllowance, readAllowance } from '../../store/company/own-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';

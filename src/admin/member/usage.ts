@@ -52,7 +52,7 @@ ${usageBar(c, usagePath(c, id), query, usage)}
 ${cards(usage, format)}
 ${refusedText(quality, format)}
 ${costsCard(usage, query, quality, format)}
-${usageTables(usage, { format, query, quality })}
+${usageTables(usage, { format, query, quality }, null)}
 ${reasonsTable({ format, query, quality })}
 ${exportCard(c, id, query)}
 ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}

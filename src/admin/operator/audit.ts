@@ -112,7 +112,7 @@ function what(row: AuditRow, { actions, nouns }: Words['audit']): Html {
   const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
   // of all audited things, only keys are almost never removed
   const isKept = subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
-  return html`${badge(TONES[action], actions[end ?? action])} ${Object.hasOwn(nouns, subject) ? nouns[subject as keyof typeof nouns] : subject}<br>${isKept ? html`<a href="/companies/${company_id}/access/${subject_id}">${name}</a>` : name}`;
+  return html`${badge(TONES[action], actions[end ?? action])} ${Object.hasOwn(nouns, subject) ? nouns[subject as keyof typeof nouns] : subject}<br>${isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name}`;
 }
 
 /** The values that differ; all values of a row that was created or removed. */

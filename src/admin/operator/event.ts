@@ -1,5 +1,6 @@
 import { EVENT_DAYS, EVENT_KINDS } from '../../domain/event.ts';
 import { oneOf, readUuid } from '../../domain/field.ts';
+import { costCenterPage } from '../../domain/text/alert.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../../store/events/event.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
@@ -25,6 +26,9 @@ const KINDS: Readonly<Record<(typeof EVENT_KINDS)[number], string>> = {
   budget: 'Budget alerts',
   'budget.threshold': 'Budget: threshold reached',
   'budget.forecast': 'Budget: forecast passes it',
+  cost_center: 'Budget alerts of cost centres',
+  'cost_center.threshold': 'Cost centre: threshold reached',
+  'cost_center.forecast': 'Cost centre: forecast passes its budget',
   key: 'Keys',
   'key.created': 'Key created',
   'key.rotated': 'Key rotated',
@@ -64,7 +68,7 @@ async function eventsPage(c: PageContext): Promise<Response> {
   const next = found.length > PAGE_ROWS ? (rows.at(-1)?.id ?? null) : null;
   const isAll = Object.values(filter).every((each) => each === null);
   const body = html`<h1>Events</h1>
-<p class="lead">Keys created, rotated and revoked, companies closed and reopened, budget alerts and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
+<p class="lead">Keys created, rotated and revoked, companies closed and reopened, budget alerts, those of cost centres too, and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>
 ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredUrl(form, FILTERS, { company: null })}">All companies</a></p>`}
@@ -99,8 +103,9 @@ function cellsOf(c: PageContext, form: Form) {
 
 /** The kind of an event and its subject. The members of an event differ by its kind. */
 function whatOf({ subject, event }: EventRow, format: Format): Html {
-  const { type, company, key, threshold, month, statement } = event as EventRow['event'] & {
+  const { type, company, key, cost_center, threshold, month, statement } = event as EventRow['event'] & {
     readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
+    readonly cost_center?: string;
     readonly threshold?: string;
     readonly month?: string;
     readonly statement?: { readonly number: number; readonly month: string };
@@ -108,8 +113,8 @@ function whatOf({ subject, event }: EventRow, format: Format): Html {
   const budget =
     threshold === undefined || month === undefined
       ? ''
-      : html`<br><a href="/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${format.month(`${month}-01`)}</a>`;
-  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br><a href="/companies/${company.id}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>` : ''}${
+      : html`<br><a href="${cost_center === undefined ? `/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key && { key: key.id }) })}` : costCenterPage(company.id, cost_center, month)}">${threshold === 'forecast' ? 'Forecast' : format.percent(Number(threshold))} · ${format.month(`${month}-01`)}</a>`;
+  return html`<strong>${KINDS[type as keyof typeof KINDS] ?? type}</strong>${budget}${key ? html`<br><a href="/companies/${company.id}/keys/${key.id}">${key.name}</a> <code>${key.prefix}…</code>` : ''}${cost_center === undefined ? '' : html`<br>${cost_center}`}${
     statement
       ? html`<br><a href="/companies/${company.id}/statements/month?month=${statement.month}">${statement.number} · ${format.month(`${statement.month}-01`)}</a>`
       : type.startsWith('statement.') && html`<br><code>${subject}</code>`

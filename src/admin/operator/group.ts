@@ -1,7 +1,7 @@
 import { oneOf, readName } from '../../domain/field.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { type GroupSort, pageOfGroups } from '../../store/lists/page.ts';
-import { createGroup, findGroup, type ListedGroup, removeGroup, setGroupRole } from '../../store/people/group.ts';
+import { createGroup, findGroup, type ListedGroup, removeGroup, setGroupRole } from '../../store/users/group.ts';
 import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -33,8 +33,8 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const cells = {
     Group: ({ name }: ListedGroup) => html`<strong>${name}</strong>`,
     Role: ({ role }: ListedGroup) => badge('plain', role),
-    Company: (row: ListedGroup) => companyLink(row, 'people', 'all companies'),
-    People: ({ people }: ListedGroup) => c.var.format.count(people),
+    Company: (row: ListedGroup) => companyLink(row, 'users', 'all companies'),
+    Users: ({ users }: ListedGroup) => c.var.format.count(users),
     Actions: ({ id, name, role }: ListedGroup) =>
       html`<span class="row-actions">${
         role === 'operator'
@@ -52,7 +52,7 @@ ${await companyPicker(c, state, 'Company', 'Its name or id.')}</div>`;
 <p class="lead">Whoever signs in with the organisation gets the company and the role that a group of the identity provider gives, at each sign-in, and loses them when the group is gone. Accounts that somebody made by hand stay as they are. A group makes operators only by <code>tollgate group create</code> or <code>tollgate apply</code>.</p>
 ${stateOfReading(c)}
 ${createCard(c, form, { path: BASE, title: 'Add a group', button: 'Add group', isFirst, fields })}
-${list(c, { path: BASE, caption: 'Groups that give roles', cells, figures: ['People'], sorts: SORTS, empty: 'No group gives a role.' }, query, groups)}
+${list(c, { path: BASE, caption: 'Groups that give roles', cells, figures: ['Users'], sorts: SORTS, empty: 'No group gives a role.' }, query, groups)}
 <p><a href="/users">All users</a></p>`;
   return page(c, 'Groups', body);
 }
@@ -80,7 +80,7 @@ async function groupPage(c: PageContext, form: Form): Promise<Response> {
   const path = `${BASE}/${group.id}`;
   const state = formState(form, path);
   const body = html`<h1>Role by ${group.name}</h1>
-<p class="lead">${group.role} of ${companyLink(group, 'people')}, for ${whoHas(c, group)}</p>
+<p class="lead">${group.role} of ${companyLink(group, 'users')}, for ${whoHas(c, group)}</p>
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}
 ${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: group.role, hint: 'Holds at once for all who have theirs by this group.' })}
@@ -98,8 +98,8 @@ async function changeRole(c: PageContext, form: Form): Promise<Response> {
 async function removePage(c: PageContext, form: Form): Promise<Response> {
   const group = await find(c);
   const action = `${BASE}/${group.id}/remove`;
-  const text = html`${formState(form, action).summary}<p><strong>${group.name}</strong> gives the role ${group.role}${group.company_id === null ? '' : html` of ${companyLink(group, 'people')}`} to ${whoHas(c, group)}</p>
-${group.people === 0 ? '' : html`<p>They are signed out at once, and lose it. Whoever is in another group that gives a role gets that at the next sign-in.</p>`}`;
+  const text = html`${formState(form, action).summary}<p><strong>${group.name}</strong> gives the role ${group.role}${group.company_id === null ? '' : html` of ${companyLink(group, 'users')}`} to ${whoHas(c, group)}</p>
+${group.users === 0 ? '' : html`<p>They are signed out at once, and lose it. Whoever is in another group that gives a role gets that at the next sign-in.</p>`}`;
   const body = html`<h1>Remove this group?</h1>
 ${confirmation(c, { action, button: 'Remove group', back: BASE, text })}`;
   return page(c, 'Remove a group', body);
@@ -110,9 +110,9 @@ async function remove(c: PageContext): Promise<Response> {
   return c.redirect(`${BASE}?done=removed`, 303);
 }
 
-function whoHas(c: PageContext, { people }: ListedGroup): Html {
-  if (people === 0) return muted('nobody yet.');
-  return html`${c.var.format.count(people)} ${people === 1 ? 'person.' : 'people.'}`;
+function whoHas(c: PageContext, { users }: ListedGroup): Html {
+  if (users === 0) return muted('nobody yet.');
+  return html`${c.var.format.count(users)} ${users === 1 ? 'user.' : 'users.'}`;
 }
 
 function find(c: PageContext): Promise<ListedGroup> {

@@ -175,7 +175,7 @@ export function budgetCalls(
     Forecast: ({ forecast_percent }: NearBudget) =>
       forecast_percent === null ? muted('not yet') : format.percent(forecast_percent),
     Actions: ({ company, key }: NearBudget) =>
-      html`<a href="/companies/${company.id}/${key === null ? 'settings' : `access/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
+      html`<a href="/companies/${company.id}/${key === null ? 'settings' : `keys/${key.id}`}">Change<span class="sr"> the budget of ${company.name}</span></a>`,
   };
   const rest = total > nearest.length ? html` ${format.count(nearest.length)} of them are shown.` : '';
   const title = 'Budgets near their end';

@@ -75,8 +75,8 @@ function firstSteps({ models, companies }: Awaited<ReturnType<typeof readBeginni
   if (models && companies) return '';
   return html`<section class="card"><h2>First steps</h2><ol>
 ${models ? '' : html`<li><a href="/models">Offer a model</a>: its public name, what it is called upstream, and its price.</li>`}
-${companies ? '' : html`<li><a href="/companies">Create a company</a>, and invite its owner.</li>`}
-<li>Create a key on the Access page of the company. It shows a call that works.</li></ol></section>`;
+${companies ? '' : html`<li><a href="/companies/new">Create a company</a> with its owner and its first key.</li>`}
+<li>Create a key on the Keys page of the company. It shows a call that works.</li></ol></section>`;
 }
 
 /**

@@ -39,7 +39,7 @@ function group(c: PageContext, { kind, rows, hasMore }: Found, text: string): Ht
     [title]: (row: Finding) => html`<a href="${addressOf(c, row)}">${nameOf(c, row)}</a>`,
     ...(details && { [words.search.details]: (row: Finding) => html`${row.detail}` }),
     ...(ofAll && {
-      [words.search.company]: (row: Finding) => companyLink(row, 'usage', kind === 'person' ? 'operator' : 'all'),
+      [words.search.company]: (row: Finding) => companyLink(row, 'usage', kind === 'user' ? 'operator' : 'all'),
     }),
   };
   const list = listOf(c, kind, text);
@@ -60,11 +60,11 @@ function addressOf(c: PageContext, { kind, id, name, company_id }: Finding): str
     case 'company':
       return `${company}/usage`;
     case 'key':
-      return `${company}/access/${id}`;
-    case 'person':
+      return `${company}/keys/${id}`;
+    case 'user':
     case 'invitation':
-      if (kind === 'person' && isOperator) return `/users/${id}`;
-      return `${company}/people?${new URLSearchParams({ q: name })}`;
+      if (kind === 'user' && isOperator) return `/users/${id}`;
+      return `${company}/users?${new URLSearchParams({ q: name })}`;
     case 'model':
       return isOperator ? `/models/${id}` : `/companies/${c.var.session.user.company_id}/models`;
     case 'assistant':
@@ -79,10 +79,10 @@ function addressOf(c: PageContext, { kind, id, name, company_id }: Finding): str
 /** The list that has all things of a kind; null where there is none. */
 function listOf(c: PageContext, kind: Kind, text: string): string | null {
   const { company_id } = c.var.session.user;
-  const own = { key: 'access', person: 'people', invitation: 'people', assistant: 'assistants' }[kind as string];
+  const own = { key: 'keys', user: 'users', invitation: 'users', assistant: 'assistants' }[kind as string];
   const path =
     company_id === null
-      ? { company: '/companies', person: '/users', model: '/models' }[kind as string]
+      ? { company: '/companies', user: '/users', model: '/models' }[kind as string]
       : own && `/companies/${company_id}/${own}`;
   return path === undefined ? null : `${path}?${new URLSearchParams({ q: text })}`;
 }

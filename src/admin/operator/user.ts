@@ -1,9 +1,9 @@
 import { oneOf, readEmail } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { companyMistake, ROLES } from '../../domain/user.ts';
-import { resetFactor } from '../../operations/people/second-factor.ts';
+import { resetFactor } from '../../operations/users/second-factor.ts';
 import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
-import { deleteSessionsOf } from '../../store/people/session.ts';
+import { deleteSessionsOf } from '../../store/users/session.ts';
 import {
   createUser,
   findReader,
@@ -11,7 +11,7 @@ import {
   removeUser,
   setPasswordHash,
   type UserRow,
-} from '../../store/people/user.ts';
+} from '../../store/users/user.ts';
 import { tellOfFactor } from '../company/mail.ts';
 import { comesBack, roleCell } from '../company/role.ts';
 import { change, type PageContext, param, type Route, read, removal, sharerOf } from '../page/context.ts';
@@ -43,7 +43,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     'E-mail address': ({ id, email, erasure_asked_at }: UserRow) =>
       html`<a href="/users/${id}">${email}</a>${erasure_asked_at === null ? '' : html` ${badge('warn', 'asks to be erased')}`}`,
     Role: (user: UserRow) => roleCell(user, c.var.format.words),
-    Company: (row: Owned) => companyLink(row, 'people', 'all companies'),
+    Company: (row: Owned) => companyLink(row, 'users', 'all companies'),
     'Second factor': ({ second_factor_since: since }: UserRow) => (since === null ? muted('none') : 'on'),
     Created: ({ created_at }: UserRow) => c.var.format.instant(created_at),
   };
@@ -54,7 +54,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
 ${await companyPicker(c, state, 'Company', 'Its name or id; empty for an operator.')}</div>
 ${field(state, { name: 'password', label: 'Password', type: 'password', autocomplete: 'new-password', hint: 'At least 12 characters; empty for users who sign in with their organisation only.' })}`;
   const body = html`<h1>Users</h1>
-<p class="lead">Owners manage their company with its people, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of that. Operators see everything. To let people choose their own passwords, invite them on the People page of their company. <a href="/groups">Groups</a> of the identity provider give roles too.</p>
+<p class="lead">Owners manage their company with its users, budget and EU gate; administrators its keys, models, assistants and usage. Members may sign in and see none of that. Operators see everything. To let users choose their own passwords, invite them on the Users page of their company. <a href="/groups">Groups</a> of the identity provider give roles too.</p>
 ${createCard(c, form, { path: '/users', title: 'Add a user', button: 'Add user', isFirst: false, fields })}
 ${list(c, { path: '/users', caption: 'All users', cells, sorts: SORTS, empty: 'There are no users.' }, query, users)}`;
   return page(c, 'Users', body);
@@ -85,7 +85,7 @@ async function userPage(c: PageContext, form: Form): Promise<Response> {
 <form method="post" action="${base}/password" class="stack">${csrfInput(c)}
 ${field(state, { name: 'password', label: 'New password', type: 'password', required: true, autocomplete: 'new-password', hint: 'At least 12 characters. All sessions of this user end.' })}
 <div class="actions"><button class="primary">Set password</button></div></form></section>`;
-  const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_id === null ? '' : html` of ${companyLink(user, 'people')}`}</p>
+  const body = html`<h1>${user.email}</h1><p class="lead">${user.role}${user.company_id === null ? '' : html` of ${companyLink(user, 'users')}`}</p>
 ${password}
 ${factorCard(c, user)}${erasureCard(c, user)}
 <p><a href="/users">All users</a> · <a href="${base}/remove">Remove this user…</a></p>`;
@@ -106,7 +106,7 @@ function erasureCard(c: PageContext, { email, company_id, id, erasure_asked_at: 
   const how =
     company_id === null
       ? html`Erase with the command <code>tollgate user erase --email ${email}</code>`
-      : html`<a href="/companies/${company_id}/people/${id}/erase">Erase this person…</a>`;
+      : html`<a href="/companies/${company_id}/users/${id}/erase">Erase this person…</a>`;
   return html`<section class="card"><h2>Asks to be erased</h2><p>Asked on ${c.var.format.instant(asked)}. ${how}</p></section>`;
 }
 
@@ -163,7 +163,7 @@ async function removePage(c: PageContext, form: Form): Promise<Response> {
   const base = `/users/${user.id}`;
   const whose = user.company_name === null ? user.role : `${user.role} of ${user.company_name}`;
   const text = html`${formState(form, `${base}/remove`).summary}<p><strong>${user.email}</strong>, ${whose}</p>
-<p>This user is signed out at once and ${comesBack(user, c.var.format.words)}. The person’s own keys are revoked. Keys of companies, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.</p>`;
+<p>This user is signed out at once and ${comesBack(user, c.var.format.words)}. The user’s own keys are revoked. Keys of companies, administration tokens and open invitations that this user made keep working: revoke or withdraw those that should not.</p>`;
   const body = html`<h1>Remove this user?</h1>
 ${confirmation(c, { action: `${base}/remove`, button: 'Remove user', back: base, text })}`;
   return page(c, 'Remove a user', body);

@@ -21,7 +21,7 @@ function budgetNotice(c: PageContext, company: string, { key, month, used, reach
   const whose =
     key === null
       ? ''
-      : html`${words.key} <a href="/companies/${company}/access/${key.id}">${key.name}</a> <code>${key.prefix}…</code>: `;
+      : html`${words.key} <a href="/companies/${company}/keys/${key.id}">${key.name}</a> <code>${key.prefix}…</code>: `;
   const name = format.month(month);
   if (used === 100) {
     const raised =

@@ -406,25 +406,39 @@ function px(value: number): string {
 /**
  * A bar of a budget, with its legend: the spend of in-app chat, the spend of API calls, the part beyond the budget, and
  * the forecast. All in percent.
+ * @param chat null: of a part of the company, which in-app chat does not name
  * @param total spent by both
  */
-export function budgetBar(words: Words['usage'], chat: number, total: number, forecast: number | null): Html {
+export function budgetBar(words: Words['usage'], chat: number | null, total: number, forecast: number | null): Html {
+  const [byChat, byCalls, ahead] = [paint('chat', 'chat'), paint('spent'), paint('forecast', 'ahead')];
+  return html`${budgetTiles()}${budgetPicture(words, chat, total, forecast)}
+<p class="legend small">${chat === null ? '' : legendEntry(byChat, words.chat)}${legendEntry(byCalls, words.api)}${
+    total > 100 ? legendEntry(byCalls, words.beyond, html`fill="url(#beyond)"`) : ''
+  }${forecast !== null && forecast > total ? legendEntry(ahead, words.ahead) : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>${words.budget}</span></p>`;
+}
+
+/** The tiles that bars of budgets refer to: once in a page, before the first of several. */
+export function budgetTiles(): Html {
+  return definitions(BUDGET_TILES);
+}
+
+/** A bar of a budget without its legend, as a row of a table has it; see `budgetBar`. */
+export function budgetPicture(
+  words: Words['usage'],
+  chat: number | null,
+  total: number,
+  forecast: number | null,
+): Html {
   const most = Math.max(100, total, forecast ?? 0);
   const at = (percent: number) => `${((percent / most) * 100).toFixed(2)}%`;
   const part = (from: number, to: number, painted: Html) =>
     to <= from ? '' : html`<rect ${painted} x="${at(from)}" width="${at(to - from)}" height="14" y="4" rx="3"/>`;
-  const label = words.bar({ total, chat, forecast });
-  const [byChat, byCalls, ahead] = [paint('chat', 'chat'), paint('spent'), paint('forecast', 'ahead')];
-  const beyond = html`fill="url(#beyond)"`;
-  return html`${definitions(BUDGET_TILES)}<svg class="budget" role="img" aria-label="${label}" width="100%" height="22">
+  return html`<svg class="budget" role="img" aria-label="${words.bar({ total, chat, forecast })}" width="100%" height="22">
 <rect class="track" width="100%" height="14" y="4" rx="3"/>
-${part(0, forecast ?? 0, ahead)}
-${part(0, total, byCalls)}
-${part(0, Math.min(chat, total), byChat)}
-${part(100, total, beyond)}
+${part(0, forecast ?? 0, paint('forecast', 'ahead'))}
+${part(0, total, paint('spent'))}
+${part(0, Math.min(chat ?? 0, total), paint('chat', 'chat'))}
+${part(100, total, html`fill="url(#beyond)"`)}
 <line class="limit" x1="${at(100)}" x2="${at(100)}" y1="0" y2="22"/>
-</svg>
-<p class="legend small">${legendEntry(byChat, words.chat)}${legendEntry(byCalls, words.api)}${
-    total > 100 ? legendEntry(byCalls, words.beyond, beyond) : ''
-  }${forecast !== null && forecast > total ? legendEntry(ahead, words.ahead) : ''}<span><svg class="key" viewBox="0 0 14 14" aria-hidden="true"><line class="limit" x1="7" x2="7" y2="14"/></svg>${words.budget}</span></p>`;
+</svg>`;
 }

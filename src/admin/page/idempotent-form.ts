@@ -12,9 +12,10 @@ export function idempotencyInput(): Html {
 /**
  * The id of what a form creates, for `createOnce`: the same when the form is sent again as it was, and another one
  * when somebody went back and changed a field. Random for scripts, which send no such field.
+ * @param what which of the things that the form creates, where it creates several
  */
-export function idempotentId(form: Form): string {
+export function idempotentId(form: Form, what = ''): string {
   if (!form.values.has('id')) return randomUUID();
-  const digest = hash('sha256', JSON.stringify(form.kept), 'hex');
+  const digest = hash('sha256', what + JSON.stringify(form.kept), 'hex');
   return digest.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*$/, '$1-$2-8$3-8$4-$5'); // RFC 9562, version 8
 }

@@ -24,7 +24,7 @@ const OPERATOR_LINKS = {
   '/requests': 'Requests',
   '/audit': 'Audit log',
   '/events': 'Events',
-  '/tokens': 'Tokens',
+  '/tokens': 'Administration tokens',
 };
 
 /** The pages of a company, and the permission that each needs. */
@@ -32,10 +32,10 @@ const COMPANY_TABS = {
   usage: 'usage.read',
   statements: 'statement.read',
   requests: 'request.read',
-  access: 'key.read',
+  keys: 'key.read',
   models: 'company.read',
   assistants: 'assistant.read',
-  people: 'people.read',
+  users: 'company-user.read',
   settings: 'company.read',
   audit: 'company-audit.read',
 } as const satisfies Readonly<Record<keyof Words['tabs'], Action>>;
@@ -53,6 +53,7 @@ const BELOW: Readonly<Record<string, readonly string[]>> = {
   '/': ['usage'],
   '/companies': ['companies/statements'],
   '/users': ['groups'],
+  usage: ['cost-centers', 'cost-center'],
   models: ['playground'],
   settings: ['tokens', 'close', 'kept', 'alerts'],
 };

@@ -13,7 +13,7 @@ import {
   raiseSession,
   type SecondFactor,
   type SessionRow,
-} from '../../store/people/session.ts';
+} from '../../store/users/session.ts';
 import { SESSION_HEADER } from '../process/settings.ts';
 
 const READ_MS = 2000;

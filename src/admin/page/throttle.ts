@@ -96,7 +96,7 @@ export function invitationThrottle(clock: Clock): Throttle {
 }
 
 /**
- * Limits what the people and tokens of a company write: each change stays in the audit log, before and after, in a
+ * Limits what the users and administration tokens of a company write: each change stays in the audit log, before and after, in a
  * database that all companies share. Operators, whose company is null, are not limited. A member is limited alone.
  */
 export interface ChangeThrottle {

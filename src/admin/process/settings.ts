@@ -1,4 +1,4 @@
-import type { FactorPolicy } from '../../operations/people/second-factor.ts';
+import type { FactorPolicy } from '../../operations/users/second-factor.ts';
 import type { BrandSettings } from './brand.ts';
 
 /** The settings that the gateway sends to the pages' process: plain JSON over their private channel. */

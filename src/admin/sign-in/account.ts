@@ -1,7 +1,7 @@
 import { readPassword, verifyPassword } from '../../domain/password.ts';
 import { partsOfBrowser } from '../../domain/text/browser-name.ts';
-import { deleteSessionsOf, endSession, type ListedSession, listSessions } from '../../store/people/session.ts';
-import { findUser } from '../../store/people/user.ts';
+import { deleteSessionsOf, endSession, type ListedSession, listSessions } from '../../store/users/session.ts';
+import { findUser } from '../../store/users/user.ts';
 import { replacePassword } from '../operator/user.ts';
 import { change, clientOf, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';

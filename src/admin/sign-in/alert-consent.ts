@@ -3,7 +3,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { CONFIRM_PATH, STOP_PATH } from '../../domain/event.ts';
 import type { Parts } from '../../domain/language/words.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
-import { confirmReceiver, findAsked, findOutsider, removeReceiver } from '../../store/people/alert-receiver.ts';
+import { confirmReceiver, findAsked, findOutsider, removeReceiver } from '../../store/users/alert-receiver.ts';
 import { UUID_IN_PATH } from '../api/serve.ts';
 import { clientOf, type PageContext, type PageEnv } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';

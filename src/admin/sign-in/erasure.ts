@@ -1,6 +1,6 @@
 import { erasureAskedMail } from '../../domain/text/person-mail.ts';
-import { askErasure } from '../../operations/people/erasure.ts';
-import { findUserById, listOwners } from '../../store/people/user.ts';
+import { askErasure } from '../../operations/users/erasure.ts';
+import { findUserById, listOwners } from '../../store/users/user.ts';
 import { sendMail, wordsFor } from '../company/mail.ts';
 import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput, formState } from '../page/field.ts';
@@ -50,7 +50,7 @@ async function ask(c: PageContext): Promise<Response> {
     return listOwners(sql, company_id);
   });
   const { adminUrl, brand } = c.var.services;
-  const where = company_id === null ? '/users' : `/companies/${company_id}/people/${user_id}/erase`;
+  const where = company_id === null ? '/users' : `/companies/${company_id}/users/${user_id}/erase`;
   const asked = { person: email, company, page: adminUrl === null ? null : new URL(where, adminUrl).href };
   for (const reader of deciding.filter((each) => each.email !== email)) {
     const message = erasureAskedMail(asked, wordsFor(reader), brand);

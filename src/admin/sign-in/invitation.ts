@@ -4,9 +4,9 @@ import { hashPassword, readPassword } from '../../domain/password.ts';
 import { INVITATION_PATH } from '../../domain/text/invitation.ts';
 import { may } from '../../operations/permission.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
-import { acceptInvitation, findInvitation } from '../../store/people/invitation.ts';
-import type { SecondFactor } from '../../store/people/session.ts';
-import type { UserRow } from '../../store/people/user.ts';
+import { acceptInvitation, findInvitation } from '../../store/users/invitation.ts';
+import type { SecondFactor } from '../../store/users/session.ts';
+import type { UserRow } from '../../store/users/user.ts';
 import { clientOf, type PageContext, type PageEnv } from '../page/context.ts';
 import { field, formState } from '../page/field.ts';
 import { Form, FormRefused, readForm } from '../page/form.ts';
@@ -113,7 +113,7 @@ export async function joined(
 ): Promise<Response> {
   await c.var.services.sessions.begin(c, user.id, { secondFactor });
   const canMakeKeys = may(user, 'key.write', user.company_id);
-  return c.redirect(canMakeKeys ? `/companies/${user.company_id}/access?done=joined` : '/', 303);
+  return c.redirect(canMakeKeys ? `/companies/${user.company_id}/keys?done=joined` : '/', 303);
 }
 
 function tokenOf(c: PageContext): string {

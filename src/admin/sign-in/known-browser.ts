@@ -1,6 +1,6 @@
 import { createHmac, randomBytes } from 'node:crypto';
 import { getCookie, setCookie } from 'hono/cookie';
-import { findUser } from '../../store/people/user.ts';
+import { findUser } from '../../store/users/user.ts';
 import type { PageContext } from '../page/context.ts';
 import { cookieOptions, isSameSecret } from '../page/session.ts';
 

@@ -1,7 +1,7 @@
 import { type Context, Hono } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import { asLanguage, ENGLISH, type Language } from '../../domain/language/language.ts';
-import { setUserLanguage } from '../../store/people/user.ts';
+import { setUserLanguage } from '../../store/users/user.ts';
 import type { PageEnv } from '../page/context.ts';
 import { readForm } from '../page/form.ts';
 import { languageOf, preferredLanguage, readerOf } from '../page/locale.ts';

@@ -8,9 +8,9 @@ import {
   renewRecoveryCodes,
   type Setup,
   turnOff,
-} from '../../operations/people/second-factor.ts';
+} from '../../operations/users/second-factor.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
-import { countRecoveryCodes } from '../../store/people/second-factor.ts';
+import { countRecoveryCodes } from '../../store/users/second-factor.ts';
 import { tellOfFactor } from '../company/mail.ts';
 import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';
 import { csrfInput, type FormState, field, formState } from '../page/field.ts';

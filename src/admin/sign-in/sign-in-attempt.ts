@@ -1,6 +1,6 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { verifyPassword } from '../../domain/password.ts';
-import { findUser } from '../../store/people/user.ts';
+import { findUser } from '../../store/users/user.ts';
 import { clientOf, type PageContext } from '../page/context.ts';
 import { Busy } from '../page/semaphore.ts';
 import type { Session } from '../page/session.ts';

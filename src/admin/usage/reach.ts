@@ -10,7 +10,7 @@ import { type PageContext, param } from '../page/context.ts';
 
 /** The lists of keys as routes have them, each with the permission to change a key of it. */
 export const KEY_LISTS = [
-  ['/companies/:company/access', 'key.write'],
+  ['/companies/:company/keys', 'key.write'],
   ['/companies/:company/own/keys', 'own-key.write'],
 ] as const satisfies readonly (readonly [string, Action])[];
 
@@ -32,7 +32,7 @@ export async function keysInReach(c: PageContext, sql: Sql, company: string | nu
 
 /** The address of the list of keys. Those of single keys are below it. */
 export function keysPath(c: PageContext, company: string): string {
-  return `/companies/${company}/${seesOwnAlone(c, company) ? 'own/keys' : 'access'}`;
+  return `/companies/${company}/${seesOwnAlone(c, company) ? 'own/keys' : 'keys'}`;
 }
 
 /** The address of the list of requests. Those of single requests are below it. */

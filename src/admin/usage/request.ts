@@ -61,7 +61,7 @@ function placeOf({ requests: words, findByText }: Words, request: RequestDetail)
   if (request.status === 401 && key === null) return html` <a href="/keys">${findByText}</a>`;
   if (about === null || company_name === null) return '';
   const base = `/companies/${company}`;
-  if (about === 'key') return key_name === null ? '' : html` <a href="${base}/access/${key}">${key_name}</a>`;
+  if (about === 'key') return key_name === null ? '' : html` <a href="${base}/keys/${key}">${key_name}</a>`;
   return html` <a href="${base}/${about}">${about === 'models' ? words.modelsOf : words.settingsOf}</a>`;
 }
 
@@ -95,7 +95,7 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
     [words.key]:
       api_key_id === null
         ? muted(words.unknown)
-        : html`${key_name === null ? words.deletedKey : html`${isOwn ? key_name : html`<a href="${base}/access/${api_key_id}">${key_name}</a>`} <code>${key_prefix}…</code>`} · <a href="${company_name === null ? '' : base}${isOwn ? '/own' : ''}/requests?key=${api_key_id}">${words.itsRequests}</a>`,
+        : html`${key_name === null ? words.deletedKey : html`${isOwn ? key_name : html`<a href="${base}/keys/${api_key_id}">${key_name}</a>`} <code>${key_prefix}…</code>`} · <a href="${company_name === null ? '' : base}${isOwn ? '/own' : ''}/requests?key=${api_key_id}">${words.itsRequests}</a>`,
     [words.endpoint]: endpointText(endpoints, request.endpoint),
     [words.model]:
       model_slug !== null

@@ -177,7 +177,7 @@ function keyName(c: PageContext, company: string, id: string, names: ReadonlyMap
   const key = names.get(id);
   return key === undefined
     ? muted(html`${c.var.format.words.tables.deletedKey} <code>${id}</code>`)
-    : html`<a href="/companies/${company}/access/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
+    : html`<a href="/companies/${company}/keys/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
 }
 
 function correctionCard(c: PageContext, correction: Correction): Html {

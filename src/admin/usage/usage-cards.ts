@@ -18,7 +18,7 @@ ${figureCard(words.spent, format.amount(usage.total_cost_eur), parts)}
 ${figureCard(words.requests, format.count(requests), words.requestsNote)}
 ${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}
 <div class="card figure-card wide"><h2>${words.budgetIn(format.month(usage.budget.month))}</h2>${budget(usage.budget, format)}
-${forecast(usage.budget, format)}</div></div>`;
+${forecastText(usage.budget, format)}</div></div>`;
 }
 
 /** One figure in large digits. */
@@ -41,7 +41,11 @@ function budget(
 ${budgetBar(words, chat_percent, total_percent, forecast_percent)}`;
 }
 
-function forecast({ forecast_eur, forecast_percent }: BudgetState, format: Format): Html {
+/** Where the present month ends at its pace. */
+export function forecastText(
+  { forecast_eur, forecast_percent }: Pick<BudgetState, 'forecast_eur' | 'forecast_percent'>,
+  format: Format,
+): Html {
   const words = format.words.usage;
   if (forecast_eur === null) return html`<p class="muted">${words.noForecast}</p>`;
   const amount = html`<strong>${format.amount(forecast_eur)}</strong>`;

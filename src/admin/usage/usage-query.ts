@@ -25,6 +25,8 @@ export interface UsageQuery {
   readonly filters: UsageFilters;
   /** Has the mistakes in `from` and `to`; the range is then the present month. */
   readonly form: Form;
+  /** The page of other days and filters, relative to this one; absent: this one. */
+  readonly page?: string;
 }
 
 /** Filters in the order of the page. */
@@ -106,7 +108,8 @@ function rangeOf(form: Form, today: string): DayRange {
   }
 }
 
-function readLabel(text: string): string {
+/** A cost centre of an address. @throws FieldError */
+export function readLabel(text: string): string {
   if (text.length > 128 || /\p{Cc}/u.test(text)) refuse(refusal('costCenter'), text);
   return text.trim();
 }
@@ -123,6 +126,11 @@ export function queryOf(
     if (value !== null) query.set(name, inQuery(value));
   }
   return `?${query}`;
+}
+
+/** The page of another range or filter. As `queryOf`. */
+export function linkOf(query: UsageQuery, more: Partial<DayRange & UsageFilters> = {}): string {
+  return `${query.page ?? ''}${queryOf(query, more)}`;
 }
 
 /** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */

@@ -10,7 +10,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { badge, type Columns, muted, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
-import { type FilterName, queryOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
+import { type FilterName, linkOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
 
 /** The tables of a usage page: calls by model, key, endpoint, cost centre and outcome, and the token details. */
 
@@ -28,26 +28,39 @@ interface Surroundings {
   readonly quality: Quality;
 }
 
-export function usageTables(usage: CompanyUsage, around: Surroundings): Html {
-  const { by_model, by_key, by_endpoint, by_cost_center } = usage;
+/** @param costCenterOf the page of a cost centre; null: the reader has none */
+export function usageTables(
+  usage: CompanyUsage,
+  around: Surroundings,
+  costCenterOf: ((name: string) => string) | null,
+): Html {
+  const { by_endpoint, by_cost_center } = usage;
   const { tables: words, endpoints } = around.format.words;
   const isLabelled = by_cost_center.lines.some(({ name }) => name !== '');
   return html`
-${groups(around, usage, 'model', by_model, ({ name }) => ({ filter: { model: name }, text: html`<code>${name}</code>`, plain: name, measured: around.quality.by_model.get(name) }))}
+${modelAndKeyTables(usage, around)}
+${groups(around, usage, 'endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: endpointText(endpoints, name), plain: endpointText(endpoints, name), measured: around.quality.by_endpoint.get(name) }))}
+${isLabelled ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, ...(costCenterOf && { href: costCenterOf(name) }), text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
+${endings(usage, around.format)}`;
+}
+
+export function modelAndKeyTables(usage: CompanyUsage, around: Surroundings): Html {
+  const { by_model, by_key } = usage;
+  const { tables: words } = around.format.words;
+  return html`${groups(around, usage, 'model', by_model, ({ name }) => ({ filter: { model: name }, text: html`<code>${name}</code>`, plain: name, measured: around.quality.by_model.get(name) }))}
 ${groups(around, usage, 'key', by_key, ({ id, name, prefix }) => ({
   filter: { key: id },
   text: name === null ? muted(words.deletedKey) : html`${name} <code>${prefix}…</code>`,
   plain: name ?? words.deletedKey,
   measured: around.quality.by_key.get(id),
-}))}
-${groups(around, usage, 'endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: endpointText(endpoints, name), plain: endpointText(endpoints, name), measured: around.quality.by_endpoint.get(name) }))}
-${isLabelled ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
-${endings(usage, around.format)}`;
+}))}`;
 }
 
 /** The thing that a line is about. */
 interface Subject {
   readonly filter: Partial<UsageFilters>;
+  /** Where its name leads; absent: to the same figures with the filter. */
+  readonly href?: string;
   readonly text: Html | string;
   readonly plain: string;
   /** undefined where nothing was measured. */
@@ -71,14 +84,14 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   if (lines.length === 0) return html``;
   const { tables: words, usage: names } = format.words;
   const rows = lines.map((line): Line => {
-    const { filter, text, plain, measured } = subjectOf(line);
+    const { filter, href, text, plain, measured } = subjectOf(line);
     const calls = format.count(line.requests);
     const badges = html`${line.estimated > 0 ? html` ${badge('plain', words.estimated(format.count(line.estimated)))}` : ''}${
       line.unfinished > 0 ? html` ${badge('warn', words.unfinished(format.count(line.unfinished)))}` : ''
     }`;
     return {
       ...line,
-      first: html`<a href="${queryOf(query, filter)}">${text}</a>${badges}`,
+      first: html`<a href="${href ?? linkOf(query, filter)}">${text}</a>${badges}`,
       // the trail knows no cost centres
       calls:
         quality.hasTrail && query.filters.cost_center === null && by !== 'cost_center'

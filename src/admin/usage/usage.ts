@@ -1,5 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { type DayRange, intervalOf, intervalsIn, wholeMonth } from '../../domain/text/day-range.ts';
+import { costCenterPage } from '../../domain/text/alert.ts';
+import { type DayRange, intervalOf, intervalsIn, isMonth, wholeMonth } from '../../domain/text/day-range.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
@@ -11,7 +12,7 @@ import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts'
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
-import { FILTERS, queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
+import { FILTERS, linkOf, queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
 import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
@@ -36,12 +37,12 @@ async function usagePage(c: PageContext): Promise<Response> {
   const { usage: words } = format.words;
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${words.title(when)}</h1>
-<p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
+<p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="cost-centers${isMonth(range) ? `?month=${range.from.slice(0, 7)}` : ''}">${format.words.costCenters.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
 ${costsCard(usage, query, quality, format)}
-${usageTables(usage, { format, query, quality })}
+${usageTables(usage, { format, query, quality }, (name) => costCenterPage(id, name, range.to.slice(0, 7)))}
 ${reasonsTable({ format, query, quality })}
 ${detailsTable(details, format)}
 ${exportCard(c, id, query)}
@@ -71,11 +72,12 @@ export function costsCard(usage: CompanyUsage, query: UsageQuery, quality: Quali
   return html`<section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
     usage.by_time.length === 0
       ? emptyText(words.noCalls({ when: rangeText(range, format), isFiltered }))
-      : costs(usage, query, quality.hasTrail, format)
+      : costChart(usage, query, quality.hasTrail, format)
   }</section>`;
 }
 
-function costs(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {
+/** What the calls cost by time, stacked by model. */
+export function costChart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {
   const { range } = query;
   const interval = intervalOf(range);
   const { usage: words, chart: chartWords } = format.words;
@@ -116,7 +118,7 @@ function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format:
     at,
     label,
     name: interval === 'day' ? format.range(at, at) : format.month(at),
-    href: queryOf(query, { from, to }),
+    href: linkOf(query, { from, to }),
   };
 }
 

@@ -1,6 +1,7 @@
 import { FieldError, type Read } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
+import { costCenterName } from '../../domain/request/cost-center.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
@@ -20,11 +21,13 @@ import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '.
 import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { createGroup, groupsNamed, removeGroup, setGroupRole } from '../../store/people/group.ts';
-import { createUser, findUser, removeUser, setRole } from '../../store/people/user.ts';
+import { createGroup, groupsNamed, removeGroup, setGroupRole } from '../../store/users/group.ts';
+import { createUser, findUser, removeUser, setRole } from '../../store/users/user.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
+import { costCenterSteps } from './cost-centers.ts';
 import { differences, inWords, shown } from './difference.ts';
+import { finder, type NoteMistake, refuseTwice } from './named.ts';
 import { costStep, type Owner, type PriceStep, presentPrice, priceStep, startOf } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
 import { readKeyText, readSecret } from './secrets.ts';
@@ -33,6 +36,7 @@ import type {
   Wanted,
   WantedAssistant,
   WantedCompany,
+  WantedCostCenter,
   WantedGroup,
   WantedKey,
   WantedModel,
@@ -45,13 +49,6 @@ export interface Step {
   readonly done: 'create' | 'change' | 'remove';
   readonly what: string;
   readonly changes: readonly string[];
-}
-
-/** An entry of a list whose things have ids and names. */
-interface Named {
-  readonly id?: string;
-  readonly name: string;
-  readonly absent?: true;
 }
 
 interface ApplyOptions {
@@ -82,6 +79,9 @@ class Application {
   readonly #file: WantedFile;
   readonly #options: ApplyOptions;
   readonly #mistakes: string[] = [];
+  readonly #mistake: NoteMistake = (at, detail) => {
+    this.#mistakes.push(describe((pointer) => this.#file.place(pointer), at, detail));
+  };
   /** What there was at the beginning, by company. */
   #assistantsOf = new Map<string, AssistantRow[]>();
   #keysOf = new Map<string, KeyRow[]>();
@@ -114,7 +114,7 @@ class Application {
       companies,
       rows.map(({ id }) => id),
     );
-    const find = this.#finder(companies, rows, ['company', 'companies'], '/companies');
+    const find = finder(companies, rows, ['company', 'companies'], '/companies', this.#mistake);
     for (const n of companies.keys()) {
       this.#at = `/companies/${n}`;
       const row = find(n);
@@ -152,7 +152,16 @@ class Application {
 
   /** @param present null: the company is to be created */
   async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
-    const { id: _, models = [], assistants = [], keys = [], users = [], oidc_groups = [], ...rest } = wanted;
+    const {
+      id: _,
+      models = [],
+      assistants = [],
+      keys = [],
+      users = [],
+      oidc_groups = [],
+      cost_centers = [],
+      ...rest
+    } = wanted;
     const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = present;
     if (row === null) {
@@ -174,11 +183,12 @@ class Application {
     await this.#keys(keys, row, `${at}/keys`);
     await this.#users(users, row, `${at}/users`);
     await this.#groups(oidc_groups, row, `${at}/oidc_groups`);
+    await this.#costCenters(cost_centers, row, `${at}/cost_centers`);
   }
 
   async #models(all: readonly WantedModel[], owner: CompanyRow | null, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ slug }) => slug, at);
+    refuseTwice(this.#mistake, all, ({ slug }) => slug, at);
     const company = owner?.id ?? null;
     const rows = (await listModels(this.#sql, company)).filter((row) => row.company_id === company);
     for (const [n, wanted] of all.entries()) {
@@ -212,7 +222,8 @@ class Application {
     ] as const) {
       const starts = new Map<WantedPrice, string>();
       for (const price of all) starts.set(price, await startOf(this.#sql, of, price));
-      this.#unique(
+      refuseTwice(
+        this.#mistake,
         all,
         ({ valid_from }) => valid_from,
         `${at}/${member}`,
@@ -240,7 +251,7 @@ class Application {
   async #assistants(all: readonly WantedAssistant[], owner: CompanyRow, at: string): Promise<void> {
     if (all.length === 0) return;
     const rows = this.#assistantsOf.get(owner.id) ?? [];
-    const find = this.#finder(all, rows, ['assistant of the company', 'assistants of the company'], at);
+    const find = finder(all, rows, ['assistant of the company', 'assistants of the company'], at, this.#mistake);
     for (const [n, { absent, id: _, ...settings }] of all.entries()) {
       this.#at = `${at}/${n}`;
       const { name } = settings;
@@ -265,7 +276,7 @@ class Application {
     if (all.length === 0) return;
     const known = this.#keysOf.get(owner.id) ?? [];
     const rows = known.filter(({ state }) => state === 'active');
-    const find = this.#finder(all, rows, ['key of the company', 'keys of the company'], at);
+    const find = finder(all, rows, ['key of the company', 'keys of the company'], at, this.#mistake);
     for (const [n, { absent, id, value, ...rest }] of all.entries()) {
       this.#at = `${at}/${n}`;
       if (known.some((each) => each.id === id && each.state !== 'active')) continue; // the older of two ends by itself
@@ -306,41 +317,6 @@ class Application {
     }
   }
 
-  /**
-   * What finds the row that an entry of a list means: by its id, or by its name among rows whose id no entry gives,
-   * for those may get another name.
-   * @returns null: there is none of this name; undefined: several, or none of this id, which is a mistake
-   */
-  #finder<T extends Named & { readonly id: string }>(
-    all: readonly Named[],
-    rows: readonly T[],
-    [one, several]: readonly [string, string],
-    at: string,
-  ): (n: number) => T | null | undefined {
-    this.#unique(all, ({ id, name }) => id ?? name, at);
-    const given = new Map(all.flatMap((each) => (each.id === undefined ? [] : [[each.id, each]])));
-    const renamed = new Set([...given.values()].filter(({ absent }) => !absent).map(({ name }) => name));
-    for (const [n, { id, name }] of all.entries()) {
-      if (id === undefined && renamed.has(name))
-        this.#mistake(`${at}/${n}`, `names ${JSON.stringify(name)} a second time`);
-    }
-    const byId = Map.groupBy(rows, ({ id }) => id);
-    const byName = Map.groupBy(
-      rows.filter(({ id }) => !given.has(id)),
-      ({ name }) => name,
-    );
-    return (n) => {
-      const { id, name, absent } = all[n] as Named;
-      const [row, second] = (id === undefined ? byName.get(name) : byId.get(id)) ?? [];
-      if (second !== undefined)
-        this.#mistake(`${at}/${n}/name`, `is the name of several ${several}: give the id of one`);
-      else if (row === undefined && id !== undefined && !absent)
-        this.#mistake(`${at}/${n}/id`, `is the id of no ${one}`);
-      else return row ?? null;
-      return undefined;
-    };
-  }
-
   /** A key whose text is another now gets it: the old text stops working at once. */
   async #keepKeyText(id: string, what: string, value: SecretReference, at: string): Promise<void> {
     const key = this.#secret(value, at, readKeyText);
@@ -350,7 +326,7 @@ class Application {
 
   async #users(all: readonly WantedUser[], owner: CompanyRow | null, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ email }) => email.toLowerCase(), at);
+    refuseTwice(this.#mistake, all, ({ email }) => email.toLowerCase(), at);
     // those who come first: the last operator stays
     const ordered = [...all.entries()].sort(([, a], [, b]) => Number(a.absent ?? false) - Number(b.absent ?? false));
     for (const [n, { absent, email: given, role: asked, password }] of ordered) {
@@ -380,7 +356,7 @@ class Application {
 
   async #groups(all: readonly WantedGroup[], owner: CompanyRow | null, at: string): Promise<void> {
     if (all.length === 0) return;
-    this.#unique(all, ({ name }) => name, at);
+    refuseTwice(this.#mistake, all, ({ name }) => name, at);
     const names = all.map(({ name }) => name);
     const rows = await groupsNamed(this.#sql, names);
     const company_id = owner?.id ?? null;
@@ -401,6 +377,23 @@ class Application {
       } else if (role !== undefined && this.#step('change', what, row, { role })) {
         await setGroupRole(this.#sql, row.id, role as CompanyRole);
       }
+    }
+  }
+
+  async #costCenters(all: readonly WantedCostCenter[], owner: CompanyRow, at: string): Promise<void> {
+    if (all.length === 0) return;
+    refuseTwice(
+      this.#mistake,
+      all,
+      ({ name }) => name,
+      at,
+      ({ name }) => costCenterName(name),
+    );
+    for (const { n, done, name, now, wanted, run } of await costCenterSteps(this.#sql, owner.id, all)) {
+      this.#at = `${at}/${n}`;
+      if (done === 'create' && !this.#has(wanted, ['monthly_budget_eur'], this.#at)) continue;
+      const differs = this.#step(done, `budget of cost centre ${name}${of(owner)}`, now, wanted);
+      if (differs || done === 'remove') await run();
     }
   }
 
@@ -437,19 +430,6 @@ class Application {
       this.#mistake(at, (error as Error).message);
       return null;
     }
-  }
-
-  /** @param what the same of two that are the same; default: their name */
-  #unique<T>(all: readonly T[], name: (each: T) => string, at: string, what: (each: T) => unknown = name): void {
-    const seen = new Set<unknown>();
-    for (const [n, each] of all.entries()) {
-      if (seen.has(what(each))) this.#mistake(`${at}/${n}`, `names ${JSON.stringify(name(each))} a second time`);
-      seen.add(what(each));
-    }
-  }
-
-  #mistake(at: string, detail: string): void {
-    this.#mistakes.push(describe((pointer) => this.#file.place(pointer), at, detail));
   }
 }
 

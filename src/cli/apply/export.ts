@@ -1,12 +1,13 @@
 import { stringify } from 'yaml';
 import { listAssistants } from '../../store/company/assistant.ts';
 import { type CompanyRow, listCompanies } from '../../store/company/company.ts';
+import { listCostCenterBudgets } from '../../store/company/cost-center.ts';
 import { listActiveKeys } from '../../store/company/key.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { type ListedPrice, listDatedPrices } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { listGroups } from '../../store/people/group.ts';
-import { listUsers } from '../../store/people/user.ts';
+import { listGroups } from '../../store/users/group.ts';
+import { listUsers } from '../../store/users/user.ts';
 import { CONFIGURATION } from './schema.ts';
 
 type Members = Readonly<
@@ -34,6 +35,7 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
   const groups = ofCompany(await listGroups(sql, null), FILE.oidc_groups);
   const assistants = ofCompany(await listAssistants(sql, null), COMPANY.assistants);
   const keys = ofCompany(await listActiveKeys(sql), COMPANY.keys);
+  const costCenters = ofCompany(await listCostCenterBudgets(sql, null), COMPANY.cost_centers);
   const isUnique = withoutNamesakes(companies);
   const told = companies.map((row) => {
     const { id, ...settings } = pick(row, { items: { properties: COMPANY } }) as CompanyRow;
@@ -43,6 +45,7 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
       models: models(row.id),
       users: users(row.id),
       oidc_groups: groups(row.id),
+      cost_centers: costCenters(row.id),
       assistants: assistants(row.id),
       keys: keys(row.id),
     };

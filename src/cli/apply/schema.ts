@@ -51,7 +51,7 @@ const key = named('name', {
   ...resource.keySettings,
   value: { ...secret, description: `the key's text, needed for a key that does not exist yet; ${secret.description}` },
 });
-const person = (roles: readonly string[]): ObjectSchema =>
+const user = (roles: readonly string[]): ObjectSchema =>
   named('email', {
     email: resource.email,
     role: resource.oneOf(roles),
@@ -62,6 +62,10 @@ const group = (roles: readonly string[]): ObjectSchema =>
     name: { ...resource.name, description: 'as the claim of the identity provider has it, every character of it' },
     role: resource.oneOf(roles),
   });
+const costCenter = named('name', {
+  name: resource.costCenter,
+  monthly_budget_eur: resource.aboveZero,
+});
 const company = object(
   {
     id,
@@ -70,8 +74,9 @@ const company = object(
     disabled_model_slugs: resource.disabledSlugs,
     models: listOf(model, 'models of this company alone'),
     assistants: listOf(assistant, 'assistants of this company'),
-    keys: listOf(key, 'API keys of this company that are neither revoked nor expired'),
-    users: listOf(person(['owner', 'administrator', 'member']), 'people of this company'),
+    keys: listOf(key, 'keys of this company that are neither revoked nor expired'),
+    users: listOf(user(['owner', 'administrator', 'member']), 'users of this company'),
+    cost_centers: listOf(costCenter, 'budgets of cost centres of this company, which alerts tell of'),
     oidc_groups: listOf(
       group(['owner', 'administrator', 'member']),
       'groups of the identity provider that give a role in this company, at each sign-in',
@@ -89,7 +94,7 @@ export const CONFIGURATION: ObjectSchema = {
       $schema: { type: 'string' },
       models: listOf(model, 'models shared by all companies'),
       companies: listOf(company, 'companies, by their names'),
-      operators: listOf(person(['operator']), 'people who see everything'),
+      operators: listOf(user(['operator']), 'users who see everything'),
       oidc_groups: listOf(group(['operator']), 'groups of the identity provider that make operators, at each sign-in'),
     },
     [],

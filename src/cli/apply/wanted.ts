@@ -50,6 +50,12 @@ export interface WantedUser extends Removable {
   readonly password?: SecretReference;
 }
 
+/** The budget of a cost centre. */
+export interface WantedCostCenter extends Removable {
+  readonly name: string;
+  readonly monthly_budget_eur?: string;
+}
+
 /** A group of the identity provider. */
 export interface WantedGroup extends Removable {
   readonly name: string;
@@ -64,5 +70,6 @@ export interface WantedCompany extends Omit<CompanyChanges, 'disable' | 'enable'
   readonly assistants?: readonly WantedAssistant[];
   readonly keys?: readonly WantedKey[];
   readonly users?: readonly WantedUser[];
+  readonly cost_centers?: readonly WantedCostCenter[];
   readonly oidc_groups?: readonly WantedGroup[];
 }

@@ -18,7 +18,7 @@ export const companyEndCommands: readonly Command[] = [
     operand,
     options: {},
     notes:
-      'Within a second its keys get 401 on every gateway, like unknown ones; calls in flight end and are booked. Its people can still read its pages. "tollgate company reopen" undoes it.',
+      'Within a second its keys get 401 on every gateway, like unknown ones; calls in flight end and are booked. Its users can still read its pages. "tollgate company reopen" undoes it.',
     async run({ transact }, _values, id) {
       const { company, already } = await transact((sql) => closeCompany(sql, id));
       return { json: company, text: show(already ? 'The company was closed already.' : 'Company closed.', company) };
@@ -71,7 +71,7 @@ export const companyEndCommands: readonly Command[] = [
       yes: optional('--yes NAME', readText, "the company's name, to erase; without it the command only counts"),
     },
     notes:
-      'People, assistants, key names, the name of the company and their traces in the audit log are erased: addresses get random pseudonyms that nothing ties to them. Ledger, sums and seals stay and can be verified. This cannot be undone, and the company cannot be reopened: export it first. sql/PRIVACY.md is written for data-protection officers.',
+      'Users, assistants, key names, the name of the company and their traces in the audit log are erased: addresses get random pseudonyms that nothing ties to them. Ledger, sums and seals stay and can be verified. This cannot be undone, and the company cannot be reopened: export it first. sql/PRIVACY.md is written for data-protection officers.',
     async run({ transact }, { yes }, id) {
       const erased = await transact((sql) => eraseCompany(sql, id, yes ?? null), Number.POSITIVE_INFINITY);
       const dryRun = yes === undefined;

@@ -6,7 +6,9 @@ import {
   readBoolean,
   readBudget,
   readCreditLimit,
+  readEmail,
   readName,
+  readScope,
   readSlug,
   readUuid,
   wholeNumber,
@@ -14,22 +16,30 @@ import {
 } from '../../domain/field.ts';
 import { LANGUAGES, readLanguage } from '../../domain/language/language.ts';
 import { eachLimit, MOST_MEMBER_KEYS } from '../../domain/limits.ts';
+import { SCOPES } from '../../domain/scope.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
 import { unknownModels } from '../../operations/model.ts';
+import { onboardCompany } from '../../operations/onboarding/onboarding.ts';
+import { readOwnPrice } from '../../operations/onboarding/own-price.ts';
+import { Problem } from '../../operations/problem.ts';
 import { type CompanyRow, createCompany, findCompany, listCompanies, setCompany } from '../../store/company/company.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
+import type { MadeInvitation } from '../../store/users/invitation.ts';
 import {
   ArgumentError,
   type Command,
   type Context,
   command,
+  Failure,
   flag,
   optional,
   repeated,
   required,
   someChange,
 } from '../frame/command.ts';
-import { card, instant, listing, minute, yesNo } from '../frame/text.ts';
+import { ACTOR } from '../frame/database.ts';
+import { card, instant, listing, minute, sections, yesNo } from '../frame/text.ts';
+import { invitationLinks } from './user.ts';
 
 const budget = optional('--budget EUR|none', orNone(readBudget), 'monthly budget; none and 0 are no limit');
 
@@ -47,7 +57,7 @@ const creditLimit = optional(
 const language = optional(
   `--language ${LANGUAGES.join('|')}|none`,
   orNone(readLanguage),
-  'language of pages and e-mails for its people who chose none; none: that of each browser, English in e-mails',
+  'language of pages and e-mails for its users who chose none; none: that of each browser, English in e-mails',
 );
 const MEMBER_PLAYGROUND = 'let members use the playground';
 /** How far members may use the API themselves. */
@@ -70,26 +80,82 @@ export const limitOptions = eachLimit(({ most, meaning }, name) =>
   optional(`--${name.replaceAll('_', '-')} N|none`, orNone(wholeNumber(most)), meaning),
 );
 
+/** Options for the settings of a company that is created. */
+const newCompany = {
+  name: required('--name NAME', readName, 'name of the company'),
+  monthly_budget_eur: budget,
+  budget_mode: mode,
+  allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
+  language,
+  ...memberOptions,
+  member_playground: flag('--member-playground', MEMBER_PLAYGROUND),
+  credit_limit_eur: creditLimit,
+  eu_locked: flag('--eu-locked', EU_LOCKED),
+  ...limitOptions,
+};
+
 export const companyCommands: readonly Command[] = [
   command({
     name: 'company create',
     summary: 'add a company',
-    options: {
-      name: required('--name NAME', readName, 'name of the company'),
-      monthly_budget_eur: budget,
-      budget_mode: mode,
-      allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
-      language,
-      ...memberOptions,
-      member_playground: flag('--member-playground', MEMBER_PLAYGROUND),
-      credit_limit_eur: creditLimit,
-      eu_locked: flag('--eu-locked', EU_LOCKED),
-      ...limitOptions,
-    },
+    options: newCompany,
     async run(context, values) {
       const company = await context.transact((sql) => createCompany(sql, values));
       warnOfCeiling(context, company, values);
       return { json: company, text: show('Company created.', company) };
+    },
+  }),
+  command({
+    name: 'company onboard',
+    summary: 'add a company with its limits, models and prices, its owner and a first key: all of it or nothing',
+    options: {
+      ...newCompany,
+      disabled_model_slugs: repeated(
+        '--disable-model SLUG',
+        readSlug,
+        'a shared model that it may not use; may be repeated',
+      ),
+      own_prices: repeated(
+        '--own-price SLUG=INPUT,OUTPUT',
+        readOwnPrice,
+        'what it alone pays for a shared model, in EUR per 1000 prompt and completion tokens; may be repeated',
+      ),
+      owner: required('--owner-email ADDRESS', readEmail, 'who is invited as its owner'),
+      key_name: optional('--key-name NAME', readName, 'name of its first key; without it no key is made'),
+      key_scopes: repeated(
+        '--key-scope SCOPE',
+        readScope,
+        `scope of the key, ${SCOPES.join(', ')}; default: all; may be repeated`,
+      ),
+    },
+    notes:
+      'Link and key are shown here only; nothing is sent by e-mail. Where a part is refused nothing is created, and each mistake is a line that names its option. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.',
+    async run({ transact, config, warn }, values) {
+      const { owner, key_name: name, key_scopes: scopes, ...company } = values;
+      if (name === undefined && scopes.length > 0) throw new ArgumentError('--key-scope needs --key-name');
+      const linkTo = invitationLinks(config, warn);
+      const key = name === undefined ? undefined : { name, scopes: scopes.length === 0 ? SCOPES : scopes };
+      const maker = { actor: ACTOR, keyPrefix: config.keyPrefix };
+      const asked = { ...company, owner: { email: owner }, key };
+      const done = await transact((sql) => onboardCompany(sql, maker, asked)).catch(toOptions);
+      const { token, ...invitation } = done.invitation as MadeInvitation;
+      const link = linkTo(token);
+      const text = sections(
+        show('Company created. Link and key are shown only this once: pass them on now.', done.company),
+        card('Its owner joins by this link, once. Nothing is sent.', {
+          owner,
+          link,
+          until: instant(invitation.expires_at),
+        }),
+        done.key === null
+          ? ''
+          : card('Its first key.', {
+              key: done.key.key as string,
+              name: done.key.name,
+              scopes: done.key.scopes.join(', '),
+            }),
+      );
+      return { json: { ...done.company, invitation: { ...invitation, link }, key: done.key }, text };
     },
   }),
   command({
@@ -158,6 +224,25 @@ export const companyCommands: readonly Command[] = [
     },
   }),
 ];
+
+/** The options of `company onboard`, by the members that the operation names. */
+const OPTIONS: Readonly<Record<string, string>> = {
+  monthly_budget_eur: '--budget',
+  allow_non_eu_models: '--allow-non-eu',
+  disabled_model_slugs: '--disable-model',
+  own_prices: '--own-price',
+  owner: '--owner-email',
+  key: '--key-name',
+};
+
+/** @throws Failure with a line for each mistake, which names its option */
+function toOptions(error: unknown): never {
+  if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;
+  const lines = error.mistakes.map(
+    ({ pointer, detail }) => `${OPTIONS[pointer.split('/')[1] ?? ''] ?? pointer} ${detail}`,
+  );
+  throw new Failure(...lines);
+}
 
 export function budgetText(budget: string | null): string {
   return isLimited(budget) ? budget : 'unlimited';

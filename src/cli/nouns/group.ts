@@ -11,7 +11,7 @@ import {
   listGroups,
   removeGroup,
   setGroupRole,
-} from '../../store/people/group.ts';
+} from '../../store/users/group.ts';
 import { ArgumentError, type Command, command, optional, required } from '../frame/command.ts';
 import { card, listing } from '../frame/text.ts';
 
@@ -52,7 +52,7 @@ export const groupCommands: readonly Command[] = [
   }),
   command({
     name: 'group list',
-    summary: 'list groups of the identity provider, what they give, and to how many people',
+    summary: 'list groups of the identity provider, what they give, and to how many users',
     options: { company: optional('--company ID', readUuid, 'only groups that give a role in this company') },
     async run({ transact }, { company = null }) {
       const rows = await transact(async (sql) => rowsOf(sql, company, await listGroups(sql, company)));
@@ -60,7 +60,7 @@ export const groupCommands: readonly Command[] = [
         NAME: ({ name }: ListedGroup) => name,
         ROLE: ({ role }: ListedGroup) => role,
         COMPANY: ({ company_name }: ListedGroup) => company_name ?? 'all',
-        PEOPLE: ({ people }: ListedGroup) => people,
+        USERS: ({ users }: ListedGroup) => users,
       };
       return { json: rows, text: listing(rows, cells, 'No group gives a role; "tollgate group create" adds one.') };
     },

@@ -59,7 +59,7 @@ const keyId = { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key lis
 export const keyCommands: readonly Command[] = [
   command({
     name: 'key create',
-    summary: 'create an API key; the key is shown only once',
+    summary: 'create a key; it is shown only once',
     options: {
       company_id: required('--company ID', readUuid, 'company of the key'),
       name: required('--name NAME', readName, 'purpose of the key, such as its user or service'),
@@ -76,7 +76,7 @@ export const keyCommands: readonly Command[] = [
       const asked = { ...values, created_by: ACTOR };
       const created = await transact((sql) => createKey(sql, config.keyPrefix, asked));
       await warnOfUnknown(context, created, null);
-      const sentence = 'API key created. It is shown only this once: store it now, like a password.';
+      const sentence = 'Key created. It is shown only this once: store it now, like a password.';
       return { json: created, text: card(sentence, { key: created.key, ...members(created) }) };
     },
   }),

@@ -1,7 +1,7 @@
 import { oneOf, orNone, readInstant, readName, readUuid } from '../../domain/field.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { rowsOf } from '../../store/company/company.ts';
-import { createToken, listTokens, revokeToken, type TokenRow } from '../../store/people/token.ts';
+import { createToken, listTokens, revokeToken, type TokenRow } from '../../store/users/token.ts';
 import { type Command, command, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { card, instant, listing, minute } from '../frame/text.ts';
@@ -9,7 +9,7 @@ import { card, instant, listing, minute } from '../frame/text.ts';
 export const tokenCommands: readonly Command[] = [
   command({
     name: 'token create',
-    summary: 'create a token for administration over HTTP; it is shown once',
+    summary: 'create an administration token, by which a program administers over HTTP; it is shown once',
     options: {
       name: required('--name NAME', readName, 'what will use it'),
       company: optional('--company ID', readUuid, 'acts like an owner of this company; default: like an operator'),
@@ -26,7 +26,7 @@ export const tokenCommands: readonly Command[] = [
       const created = await transact((sql) =>
         createToken(sql, { name, company_id: company, access, created_by: ACTOR, expires_at: expires }),
       );
-      const text = card('Token created. It is shown only now:', {
+      const text = card('Administration token created. It is shown only now:', {
         token: created.token,
         id: created.id,
         name,
@@ -39,8 +39,8 @@ export const tokenCommands: readonly Command[] = [
   }),
   command({
     name: 'token list',
-    summary: 'list tokens for administration over HTTP, newest first',
-    options: { company: optional('--company ID', readUuid, 'tokens of this company only') },
+    summary: 'list administration tokens, newest first',
+    options: { company: optional('--company ID', readUuid, 'administration tokens of this company only') },
     async run({ transact }, { company = null }) {
       const rows = await transact(async (sql) => rowsOf(sql, company, await listTokens(sql, company)));
       const cells = {
@@ -53,17 +53,17 @@ export const tokenCommands: readonly Command[] = [
         'EXPIRES (UTC)': ({ expires_at }: TokenRow) => minute(expires_at),
         'LAST USED (UTC)': ({ last_used_at }: TokenRow) => minute(last_used_at),
       };
-      return { json: rows, text: listing(rows, cells, 'There are no tokens.') };
+      return { json: rows, text: listing(rows, cells, 'There are no administration tokens.') };
     },
   }),
   command({
     name: 'token revoke',
-    summary: 'revoke a token for administration over HTTP; it stops working at once',
-    operand: { shown: 'ID', meaning: 'id of the token, from "tollgate token list"', read: readUuid },
+    summary: 'revoke an administration token; it stops working at once',
+    operand: { shown: 'ID', meaning: 'id of the administration token, from "tollgate token list"', read: readUuid },
     options: {},
     async run({ transact }, _values, id) {
       const row = await transact((sql) => revokeToken(sql, id));
-      return { json: row, text: `Token ${row.name} is revoked.` };
+      return { json: row, text: `Administration token ${row.name} is revoked.` };
     },
   }),
 ];

@@ -9,7 +9,7 @@ import { INVITATION_PATH, instantText } from '../../domain/text/invitation.ts';
 import { factorMail } from '../../domain/text/person-mail.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
-import { resetFactor } from '../../operations/people/second-factor.ts';
+import { resetFactor } from '../../operations/users/second-factor.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -19,9 +19,9 @@ import {
   listInvitations,
   renewInvitation,
   withdrawInvitation,
-} from '../../store/people/invitation.ts';
-import { deleteSessionsOf } from '../../store/people/session.ts';
-import { createUser, findReader, findUser, listUsers, removeUser, setPasswordHash } from '../../store/people/user.ts';
+} from '../../store/users/invitation.ts';
+import { deleteSessionsOf } from '../../store/users/session.ts';
+import { createUser, findReader, findUser, listUsers, removeUser, setPasswordHash } from '../../store/users/user.ts';
 import {
   ArgumentError,
   type Command,
@@ -110,15 +110,13 @@ export const userCommands: readonly Command[] = [
         return { json: open, text: card(WITHDRAWN, { email, role: open.role }) };
       }
       if (isNew && role === undefined) throw new ArgumentError('missing --role');
-      const base = pagesAddress(config);
+      const linkTo = invitationLinks(config, warn);
       const { token, ...invitation } = await transact(async (sql) =>
         role === undefined
           ? renewInvitation(sql, company, (await invitationOf(sql, company, email)).id, ACTOR)
           : createInvitation(sql, { company_id: company, email, role, created_by: ACTOR }),
       );
-      if (config.adminUrl === null)
-        warn(`the link has the address of this machine, ${base.origin}; ADMIN_URL sets another`);
-      const link = new URL(INVITATION_PATH + token, base).href;
+      const link = linkTo(token);
       const until = instant(invitation.expires_at);
       const text = card(renew ? RENEWED : INVITED, { email, role: invitation.role, link, until });
       return { json: { ...invitation, link }, text };
@@ -127,7 +125,7 @@ export const userCommands: readonly Command[] = [
   command({
     name: 'user list',
     summary: 'list users, their roles and when they last signed in, and open invitations',
-    options: { company: optional('--company ID', readUuid, 'only the people of this company') },
+    options: { company: optional('--company ID', readUuid, 'only the users of this company') },
     notes:
       'In JSON, invitations follow the users; "invitation_expires_at" says when the link ends, and is null for users.',
     async run({ transact }, { company = null }) {
@@ -149,7 +147,7 @@ export const userCommands: readonly Command[] = [
           ? 'There are no users; "tollgate user create" adds one.'
           : invitations.length > 0
             ? 'Nobody has joined the company yet.'
-            : 'The company has no people; "tollgate user invite" makes a link for one.',
+            : 'The company has no users; "tollgate user invite" makes a link for one.',
       );
       const json = [
         ...users.map((user) => ({ ...user, invitation_expires_at: null })),
@@ -239,6 +237,17 @@ export const userCommands: readonly Command[] = [
 async function idOf(sql: Sql, email: string): Promise<string> {
   const user = await findUser(sql, email);
   return user === null ? throwNotFound('user') : user.id;
+}
+
+/**
+ * What makes the link of an invitation from its random part. Warns where it has the address of this machine.
+ * @throws Failure when nobody can know where people reach the pages
+ */
+export function invitationLinks(config: Config, warn: Context['warn']): (token: string) => string {
+  const base = pagesAddress(config);
+  if (config.adminUrl === null)
+    warn(`the link has the address of this machine, ${base.origin}; ADMIN_URL sets another`);
+  return (token) => new URL(INVITATION_PATH + token, base).href;
 }
 
 /** Where people reach the administration pages. @throws Failure when nobody can know */

@@ -16,6 +16,7 @@ export type Noun =
   | 'invitation'
   | 'alert'
   | 'receiver'
+  | 'cost centre budget'
   | 'event'
   | 'token'
   | 'statement'
@@ -56,13 +57,18 @@ const ENGLISH = {
   digits: () => 'must be written with the digits 0 to 9',
   unclear: ({ text, shown, clear }: { text: string; shown: readonly string[]; clear: readonly string[] }) =>
     `must be clear: “${text}” can mean ${shown.join(' or ')}. Write ${clear.join(' or ')}`,
+  aboveZero: () => 'must be above 0',
   costCenter: () => 'must be a cost centre',
+  costCenterName: () =>
+    'must be the name of a cost centre as calls give it: at most 64 printable characters that do not begin with =, +, - or @',
+  mostCostCenters: ({ most }: { most: number }) =>
+    `A company has at most ${most} cost centres with a budget. Remove the budget of one first.`,
+  costCenterTwice: ({ name }: { name: string }) => `The cost centre “${name}” has a budget already. Change that one.`,
   errorCode: () => 'must be the code of an error',
   requestId: () => 'must be the id of a request',
   notOfCompany: ({ slug }: { slug: string }) => `must be one of the company’s models, not ${JSON.stringify(slug)}`,
   aboveCredit: ({ limit }: { limit: string }) => `must be at most ${limit}, the credit limit of the company`,
   euLocked: () => 'is locked by the operator of this service',
-  aboveZero: () => 'must be above 0',
   wholeOrZero: ({ most }: { most: number }) => `must be a whole number from 0 to ${most}`,
   aboveMemberBudget: ({ most }: { most: string }) =>
     `must be at most ${most}, which the owners of your company let a key of a member spend`,
@@ -75,7 +81,7 @@ const ENGLISH = {
   keyEnded: ({ state }: { state: 'revoked' | 'expired' }) => `This key is ${state}: create a new one instead.`,
   keyOfPlayground: () => 'The key of a playground is never shown.',
   playgroundFixed: () =>
-    "This key is of a person's playground: its name, scopes and end stay as they are. Limit it, or revoke it.",
+    "This key is of a user's playground: its name, scopes and end stay as they are. Limit it, or revoke it.",
   playgroundRevoked: () => 'Your playground in this company was revoked.',
   keyTooLate: ({ at }: { at: string }) => `A key that expired at ${at} would never work: give a later time.`,
   invitedAlready: ({ email }: { email: string }) => `${email} is invited already. Renew or withdraw the invitation.`,
@@ -108,12 +114,12 @@ const ENGLISH = {
     `There is a line for ${email ?? 'owners and administrators'} already. Change that one.`,
   mostReceivers: ({ most }: { most: number }) => `A company has at most ${most} receivers of alerts. Remove one first.`,
   receiverOutside: ({ email }: { email: string }) =>
-    `${email} is none of the company's people, and could not be asked here whether it wants the alerts.`,
+    `${email} belongs to none of the company's users, and could not be asked here whether it wants the alerts.`,
   receiverNothing: () => 'Choose a percentage or the forecast; remove the line to tell this address nothing.',
   receiverConfirms: () => 'This receiver has nothing to confirm.',
   eraseOther: ({ email }: { email: string }) => `The address of the person is ${email}: give it to confirm.`,
   tokenSentTwice: ({ name }: { name: string }) =>
-    `This form was sent twice. The token “${name}” was created the first time, and shown then: if nobody stored it, revoke it and send the form again.`,
+    `This form was sent twice. The administration token “${name}” was created the first time, and shown then: if nobody stored it, revoke it and send the form again.`,
 };
 
 /** A text for each code. */

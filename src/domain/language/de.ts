@@ -48,10 +48,10 @@ export const de: Words = {
     usage: 'Nutzung',
     statements: 'Abrechnungen',
     requests: 'Anfragen',
-    access: 'Zugang',
+    keys: 'Schlüssel',
     models: 'Modelle',
     assistants: 'Assistenten',
-    people: 'Personen',
+    users: 'Benutzer',
     settings: 'Einstellungen',
     audit: 'Protokoll',
   },
@@ -69,15 +69,17 @@ export const de: Words = {
     'price-withdrawn': 'Der Preis ist zurückgezogen.',
     imported: 'Importiert. Jedes Gateway wendet es innerhalb einer Sekunde an.',
     revoked: 'Der Schlüssel ist widerrufen. Jedes Gateway weist ihn innerhalb einer Sekunde ab.',
-    'token-revoked': 'Das Zugriffstoken ist widerrufen.',
-    password: 'Das Passwort ist geändert. Andere Sitzungen dieser Person sind abgemeldet.',
+    'token-revoked': 'Das Verwaltungstoken ist widerrufen.',
+    password: 'Das Passwort ist geändert. Andere Sitzungen dieses Benutzers sind abgemeldet.',
     'session-ended': 'Die Sitzung ist beendet.',
     'sessions-ended': 'Alle anderen Sitzungen sind beendet.',
     'factor-off': 'Der zweite Faktor ist aus. Zum Anmelden genügt Ihr Passwort.',
-    'factor-reset': 'Der zweite Faktor ist aufgehoben. Die Person ist überall abgemeldet.',
+    'factor-reset': 'Der zweite Faktor ist aufgehoben. Der Benutzer ist überall abgemeldet.',
     'erasure-asked': 'Ihre Bitte ist vermerkt. Wer entscheidet, wird benachrichtigt.',
     'erasure-withdrawn': 'Ihre Bitte ist zurückgezogen.',
     erased: 'Die Person ist gelöscht.',
+    'budget-saved': 'Das Budget ist gespeichert.',
+    'budget-removed': 'Das Budget ist entfernt.',
     'receiver-added': 'Hinzugefügt.',
     'receiver-asked': 'Hinzugefügt. Die Adresse hat einen Link erhalten und erfährt nichts, bis ihr Leser zustimmt.',
     'receiver-unsent':
@@ -165,13 +167,18 @@ export const de: Words = {
     digits: () => 'muss mit den Ziffern 0 bis 9 geschrieben werden',
     unclear: ({ text, shown, clear }) =>
       `muss eindeutig sein: „${text}“ kann ${shown.join(' oder ')} bedeuten. Schreiben Sie ${clear.join(' oder ')}`,
+    aboveZero: () => 'muss über 0 liegen',
     costCenter: () => 'muss eine Kostenstelle sein',
+    costCenterName: () =>
+      'muss der Name einer Kostenstelle sein, wie Aufrufe ihn angeben: höchstens 64 druckbare Zeichen, die nicht mit =, +, - oder @ beginnen',
+    mostCostCenters: ({ most }) =>
+      `Ein Unternehmen hat höchstens ${most} Kostenstellen mit Budget. Entfernen Sie zuerst das Budget einer anderen.`,
+    costCenterTwice: ({ name }) => `Die Kostenstelle „${name}“ hat schon ein Budget. Ändern Sie dieses.`,
     errorCode: () => 'muss der Code eines Fehlers sein',
     requestId: () => 'muss die ID einer Anfrage sein',
     notOfCompany: ({ slug }) => `muss eines der Modelle des Unternehmens sein, nicht „${slug}“`,
     aboveCredit: ({ limit }) => `darf höchstens ${limit} sein, das Kreditlimit des Unternehmens`,
     euLocked: () => 'ist vom Betreiber dieses Dienstes gesperrt',
-    aboveZero: () => 'muss größer als 0 sein',
     wholeOrZero: ({ most }) => `muss eine ganze Zahl von 0 bis ${most} sein`,
     aboveMemberBudget: ({ most }) =>
       `darf höchstens ${most} sein: So viel lassen die Inhaber Ihres Unternehmens einen Schlüssel eines Mitglieds verbrauchen`,
@@ -184,7 +191,7 @@ export const de: Words = {
     keyEnded: ({ state }) => `Dieser Schlüssel ist ${STATES[state]}: Legen Sie stattdessen einen neuen an.`,
     keyOfPlayground: () => 'Der Schlüssel eines Playgrounds wird nie angezeigt.',
     playgroundFixed: () =>
-      'Dieser Schlüssel gehört zum Playground einer Person: Name, Berechtigungen und Ende bleiben, wie sie sind. Begrenzen Sie ihn oder widerrufen Sie ihn.',
+      'Dieser Schlüssel gehört zum Playground eines Benutzers: Name, Berechtigungen und Ende bleiben, wie sie sind. Begrenzen Sie ihn oder widerrufen Sie ihn.',
     playgroundRevoked: () => 'Ihr Playground in diesem Unternehmen wurde widerrufen.',
     keyTooLate: ({ at }) =>
       `Ein Schlüssel, der schon seit ${at} abgelaufen ist, würde nie funktionieren: Geben Sie eine spätere Zeit an.`,
@@ -194,7 +201,7 @@ export const de: Words = {
       `${email} kann nicht eingeladen werden: Die Adresse hat bereits ein Konto. Wählen Sie eine andere Adresse.`,
     lastOwner: () => 'Dies ist der letzte Inhaber des Unternehmens. Machen Sie zuerst jemand anderen zum Inhaber.',
     roleByGroup: ({ group }) =>
-      `Diese Person hat die Rolle durch eine Gruppe des Identitätsanbieters, „${group}“: Ändern Sie sie dort.`,
+      `Dieser Benutzer hat die Rolle durch eine Gruppe des Identitätsanbieters, „${group}“: Ändern Sie sie dort.`,
     noAccount: () =>
       'Der Identitätsanbieter kennt Sie, aber zu Ihrer bestätigten E-Mail-Adresse gibt es hier kein Konto.',
     noAccountByGroups: () =>
@@ -223,13 +230,13 @@ export const de: Words = {
     mostReceivers: ({ most }) =>
       `Ein Unternehmen hat höchstens ${most} Empfänger von Hinweisen. Entfernen Sie zuerst einen.`,
     receiverOutside: ({ email }) =>
-      `${email} gehört keiner Person des Unternehmens und ließ sich hier nicht um Zustimmung bitten.`,
+      `${email} gehört keinem Benutzer des Unternehmens und ließ sich hier nicht um Zustimmung bitten.`,
     receiverNothing: () =>
       'Wählen Sie einen Prozentsatz oder die Prognose; soll diese Adresse nichts erfahren, entfernen Sie die Zeile.',
     receiverConfirms: () => 'Dieser Empfänger hat nichts zu bestätigen.',
     eraseOther: ({ email }) => `Die Adresse der Person ist ${email}: Geben Sie sie zur Bestätigung ein.`,
     tokenSentTwice: ({ name }) =>
-      `Dieses Formular wurde zweimal gesendet. Das Zugriffstoken „${name}“ wurde beim ersten Mal angelegt und angezeigt: Wenn niemand es gespeichert hat, widerrufen Sie es und senden Sie das Formular erneut.`,
+      `Dieses Formular wurde zweimal gesendet. Das Verwaltungstoken „${name}“ wurde beim ersten Mal angelegt und angezeigt: Wenn niemand es gespeichert hat, widerrufen Sie es und senden Sie das Formular erneut.`,
   },
   noSuch: {
     company: 'Dieses Unternehmen gibt es nicht.',
@@ -237,13 +244,14 @@ export const de: Words = {
     price: 'Diesen Preis gibt es nicht.',
     key: 'Diesen Schlüssel gibt es nicht.',
     assistant: 'Diesen Assistenten gibt es nicht.',
-    user: 'Diese Person gibt es nicht.',
+    user: 'Diesen Benutzer gibt es nicht.',
     group: 'Diese Gruppe gibt es nicht.',
     invitation: 'Diese Einladung gibt es nicht.',
     alert: 'Diese Warnung gibt es nicht.',
     receiver: 'Diesen Empfänger gibt es nicht.',
+    'cost centre budget': 'Diese Kostenstelle hat kein Budget.',
     event: 'Dieses Ereignis gibt es nicht.',
-    token: 'Dieses Zugriffstoken gibt es nicht.',
+    token: 'Dieses Verwaltungstoken gibt es nicht.',
     statement: 'Diese Abrechnung gibt es nicht.',
     gateway: 'Dieses Gateway gibt es nicht.',
   },
@@ -289,7 +297,7 @@ export const de: Words = {
     kept: 'Ihre Eingaben sind erhalten.',
     sendAgain: 'Erneut senden',
     tooManyChanges: ({ megabytes, isMember, wait }) =>
-      `${isMember ? 'Sie' : 'Die Personen und Zugriffstoken dieses Unternehmens'} haben innerhalb einer Stunde Änderungen im Umfang von ${megabytes} MiB vorgenommen. ${wait}`,
+      `${isMember ? 'Sie' : 'Die Benutzer und Verwaltungstoken dieses Unternehmens'} haben innerhalb einer Stunde Änderungen im Umfang von ${megabytes} MiB vorgenommen. ${wait}`,
     wait: (minutes) => `Versuchen Sie es in ${minutes} ${plural(minutes, { one: 'Minute', other: 'Minuten' })} erneut.`,
     formType: 'Formulare werden als application/x-www-form-urlencoded gesendet.',
     formTooLarge: 'Das Formular ist zu groß.',
@@ -297,7 +305,7 @@ export const de: Words = {
 
   roles: ROLES,
   roleTexts: {
-    owner: 'alles im Unternehmen: Personen, Budget, EU-Schranke und Protokoll sowie alles, was Administratoren tun',
+    owner: 'alles im Unternehmen: Benutzer, Budget, EU-Schranke und Protokoll sowie alles, was Administratoren tun',
     administrator: 'Schlüssel, Modelle, Assistenten und Nutzung',
     member: 'eigene Schlüssel, deren Nutzung und der Playground, soweit die Einstellungen des Unternehmens es erlauben',
   },
@@ -469,7 +477,7 @@ export const de: Words = {
     ledger:
       'Das Hauptbuch, seine Summen, Siegel und Abrechnungen, unverändert: Sie enthalten keine Namen und keine Adressen.',
     yourThings:
-      'Schlüssel des Unternehmens, Zugriffstoken und Einladungen, die Sie angelegt haben, ohne Ihre Adresse: Sie funktionieren weiter.',
+      'Schlüssel des Unternehmens, Verwaltungstoken und Einladungen, die Sie angelegt haben, ohne Ihre Adresse: Sie funktionieren weiter.',
     yourName: 'Namen und Texte, in denen Sie beim Namen genannt sind: Nur Menschen können sie finden.',
     ask: 'Um Löschung bitten',
     keep: 'Mein Konto behalten',
@@ -483,7 +491,7 @@ export const de: Words = {
     address: (values) =>
       parts`Die Adresse: Ein zufälliger Name tritt an ihre Stelle, im Protokoll der Änderungen (Einträge: ${values.changes}) und anderswo (Zeilen: ${values.rows}), ${values.everywhere ? 'bei welchem Unternehmen auch immer' : 'bei diesem Unternehmen'}.`,
     things:
-      'Schlüssel des Unternehmens, Zugriffstoken und offene Einladungen, die diese Person angelegt hat, ohne die Adresse. Sie funktionieren weiter: Widerrufen Sie, was nicht mehr gelten soll.',
+      'Schlüssel des Unternehmens, Verwaltungstoken und offene Einladungen, die diese Person angelegt hat, ohne die Adresse. Sie funktionieren weiter: Widerrufen Sie, was nicht mehr gelten soll.',
     names: 'Namen und Texte, in denen die Person beim Namen genannt ist, wie „Annas Laptop“: Ändern Sie diese vorher.',
     backups: 'Sicherungen, bis sie ablaufen, und was vorher heruntergeladen wurde.',
     final: 'Das lässt sich nicht rückgängig machen.',
@@ -496,7 +504,7 @@ export const de: Words = {
   alerts: {
     title: 'Budgethinweise',
     of: (company) => `Budgethinweise von ${company}`,
-    lead: 'Eine E-Mail, wenn ein Teil eines Monatsbudgets verbraucht ist: des Unternehmens, und der Schlüssel mit eigenem Budget. Jede wird einmal im Monat gesendet.',
+    lead: 'Eine E-Mail, wenn ein Teil eines Monatsbudgets verbraucht ist: des Unternehmens, und der Schlüssel und Kostenstellen mit eigenem Budget. Jede wird einmal im Monat gesendet.',
     noMail:
       'Dieser Dienst sendet keine E-Mails: Sein Betreiber hat keinen Mailserver eingerichtet. Ihre Auswahl bleibt gespeichert, bis es einen gibt.',
     caption: 'Wer benachrichtigt wird',
@@ -532,8 +540,8 @@ export const de: Words = {
     email: 'E-Mail-Adresse',
     emailForTeam: 'Leer für Inhaber und Administratoren ohne eigene Zeile.',
     emailAsked: (days) =>
-      `Eine Adresse, die keiner Ihrer Personen gehört, erhält zuerst einen Link und sonst nichts, bis ihr Leser innerhalb von ${days} Tagen zustimmt.`,
-    emailOwn: 'Die einer Ihrer Personen: Andere kann dieser Dienst nicht um Zustimmung bitten.',
+      `Eine Adresse, die keinem Ihrer Benutzer gehört, erhält zuerst einen Link und sonst nichts, bis ihr Leser innerhalb von ${days} Tagen zustimmt.`,
+    emailOwn: 'Die eines Ihrer Benutzer: Andere kann dieser Dienst nicht um Zustimmung bitten.',
     most: (count) => `Höchstens ${count} Zeilen. Wer eine hat, erfährt, was sie sagt, und sonst nichts.`,
     toldOf: (email) => (email === null ? 'Was Inhaber und Administratoren erfahren' : `Was ${email} erfährt`),
     save: 'Speichern',
@@ -568,7 +576,7 @@ export const de: Words = {
     where: 'Wo',
     whoSees: 'Wer es sieht',
     people:
-      'Inhaber und Administratoren sehen die Schlüssel, Assistenten und die Nutzung des Unternehmens, Inhaber auch seine Personen und das Protokoll der Änderungen. Mitglieder sehen ihr eigenes Konto, ihre eigenen Schlüssel und deren Nutzung.',
+      'Inhaber und Administratoren sehen die Schlüssel, Assistenten und die Nutzung des Unternehmens, Inhaber auch seine Benutzer und das Protokoll der Änderungen. Mitglieder sehen ihr eigenes Konto, ihre eigenen Schlüssel und deren Nutzung.',
     operator: 'Der Betreiber dieses Dienstes sieht alles davon.',
     router:
       'Der Modelldienst erhält Prompts und die ID einer Anfrage, aber keinen Namen, keine Adresse und keinen Schlüssel.',
@@ -608,6 +616,11 @@ export const de: Words = {
         why: 'um Hinweise an die zu senden, die sie möchten',
         until: 'bis das Unternehmen oder der Leser sie entfernt',
       },
+      costCenters: {
+        what: 'Budgets von Kostenstellen: der Name, den Aufrufe angeben, und ein Betrag. Der Name ist für Konten da, nicht für Namen von Personen',
+        why: 'um zu melden, wenn ein Teil davon ausgegeben ist',
+        until: 'bis sie entfernt werden oder das Unternehmen gelöscht wird',
+      },
       company: {
         what: 'Das Unternehmen: sein Name, der eine Person nennt, wenn es aus einer besteht; sein Budget, seine Modelle und seine Sprache',
         why: 'Vertrag und Rechnungen',
@@ -624,7 +637,7 @@ export const de: Words = {
         until: 'eine Minute, und höchstens fünf weitere',
       },
       tokens: {
-        what: 'Zugriffstoken von Programmen: Name, Prüfsumme, Rechte, E-Mail-Adresse dessen, der es angelegt hat',
+        what: 'Verwaltungstoken von Programmen: Name, Prüfsumme, Rechte, E-Mail-Adresse dessen, der es angelegt hat',
         why: 'um zu wissen, wem ein Programm gehört',
         until: 'bis zur Löschung',
       },
@@ -664,7 +677,7 @@ export const de: Words = {
         until: (days) => `${days} Tage`,
       },
       alerts: {
-        what: 'Was von Budgets erreicht wurde: Beträge, nichts über Personen',
+        what: 'Was von Budgets erreicht wurde: Beträge und Namen von Kostenstellen, nichts unmittelbar über Personen',
         why: 'um jeden Hinweis einmal zu senden',
         until: 'auf Dauer; die vergangener Monate dürfen gelöscht werden',
       },
@@ -707,12 +720,12 @@ export const de: Words = {
       parts`Welche Modelle das Unternehmen nutzen darf, legen Sie auf der Seite ${link('Modelle')} fest.`,
     alerts: (link) =>
       parts` Wer erfährt, dass ein Teil eines Budgets verbraucht ist, steht unter ${link('Budgethinweise')}.`,
-    tokens: (link) => parts` Programme, die das Unternehmen verwalten, haben eigene ${link('Zugriffstoken')}.`,
+    tokens: (link) => parts` Programme, die das Unternehmen verwalten, haben eigene ${link('Verwaltungstoken')}.`,
     limits: 'Grenzen',
     noLimits: 'Keine.',
     allKeys: (limits) => `Alle Schlüssel zusammen: ${limits}.`,
     limitsBy: (link) =>
-      parts`Vom Betreiber dieses Dienstes festgelegt. Ein einzelner Schlüssel kann auf der Seite ${link('Zugang')} eigene Grenzen haben.`,
+      parts`Vom Betreiber dieses Dienstes festgelegt. Ein einzelner Schlüssel kann auf der Seite ${link('Schlüssel')} eigene Grenzen haben.`,
     budgetAndGate: 'Budget und EU-Schranke',
     budget: 'Monatsbudget in EUR',
     nonEu: 'Modelle zulassen, die außerhalb der EU betrieben werden',
@@ -731,11 +744,11 @@ export const de: Words = {
       parts`Das Budget liegt über dem Kreditlimit, und dieses gilt: Ab ${amount} werden Aufrufe abgewiesen.`,
     language: 'Sprache',
     languageHint:
-      'Für Seiten und E-Mails der Personen des Unternehmens, die selbst keine gewählt haben. Ohne sie richten sich Seiten nach dem Browser, und E-Mails sind auf Englisch.',
+      'Für Seiten und E-Mails der Benutzer des Unternehmens, die selbst keine gewählt haben. Ohne sie richten sich Seiten nach dem Browser, und E-Mails sind auf Englisch.',
     ofReader: 'Die des jeweiligen Browsers',
     members: {
       title: 'Was Mitglieder dürfen',
-      lead: 'Jedes Mitglied verwaltet nur eigene Schlüssel und sieht, was diese verbraucht haben. Inhaber und Administratoren sehen alle Schlüssel und wem sie gehören. Ein Schlüssel endet mit seiner Person.',
+      lead: 'Jedes Mitglied verwaltet nur eigene Schlüssel und sieht, was diese verbraucht haben. Inhaber und Administratoren sehen alle Schlüssel und wem sie gehören. Ein Schlüssel endet mit seinem Benutzer.',
       keys: 'Aktive Schlüssel je Mitglied',
       keysHint:
         '0 bedeutet: keine Schlüssel. Wenn Sie die Zahl senken, funktionieren vorhandene Schlüssel weiter und lassen sich ersetzen; wer mehr hat, kann keinen weiteren anlegen.',
@@ -743,7 +756,7 @@ export const de: Words = {
       budgetHint:
         'Zum Beispiel 20. Leer: Es gilt nur das Budget des Unternehmens. Es betrifft Schlüssel, die ab jetzt angelegt werden: Vorhandene behalten ihr Budget. Jeder Schlüssel hat ein eigenes, auch einer, der einen anderen ersetzt.',
       playground: 'Mitglieder dürfen den Playground nutzen',
-      playgroundHint: 'Jeder Aufruf wird dem Unternehmen berechnet, unter einem Schlüssel der Person.',
+      playgroundHint: 'Jeder Aufruf wird dem Unternehmen berechnet, unter einem Schlüssel des Benutzers.',
       save: 'Für Mitglieder speichern',
       read: ({ most, budget, hasPlayground }) =>
         `${
@@ -762,7 +775,7 @@ export const de: Words = {
     },
     export: 'Export',
     exportText:
-      'Alles, was über das Unternehmen gespeichert ist, in einem Archiv: Einstellungen, Personen, Schlüssel ohne ihre Geheimnisse, Assistenten, Buchungen, Summen, Warnungen und das Protokoll der Änderungen.',
+      'Alles, was über das Unternehmen gespeichert ist, in einem Archiv: Einstellungen, Benutzer, Schlüssel ohne ihre Geheimnisse, Assistenten, Buchungen, Summen, Warnungen und das Protokoll der Änderungen.',
     download: 'Alles herunterladen',
   },
   limits: LIMITS,
@@ -793,8 +806,8 @@ export const de: Words = {
   },
 
   keys: {
-    title: 'Zugang',
-    of: (company) => `Zugang von ${company}`,
+    title: 'Schlüssel',
+    of: (company) => `Schlüssel von ${company}`,
     find: 'Offengelegten Schlüssel suchen',
     lead: (url) =>
       parts`Anwendungen erreichen die API unter ${url} mit einem dieser Schlüssel. Bewahren Sie sie auf Servern auf, wie Passwörter.`,
@@ -825,13 +838,13 @@ export const de: Words = {
     cost: 'Kosten im Monat',
     limits: 'Grenzen',
     until: (when) => parts`bis ${when}`,
-    caption: 'API-Schlüssel',
+    caption: 'Schlüssel',
     none: 'Derzeit funktioniert kein Schlüssel.',
     deadCaption: 'Widerrufene und abgelaufene Schlüssel',
     deadNone: 'Kein Schlüssel wurde widerrufen, und keiner ist abgelaufen.',
     rotate: 'Wechseln',
     revoke: 'Widerrufen',
-    playgrounds: 'Playgrounds der Personen',
+    playgrounds: 'Playgrounds der Benutzer',
     playgroundsText:
       'Wer auf diesen Seiten Modelle und Assistenten ausprobiert hat. Diese Schlüssel werden nie angezeigt und funktionieren jeweils nur für Minuten.',
     personal: 'persönlich',
@@ -846,8 +859,8 @@ export const de: Words = {
     usage: 'seine Nutzung',
     all: 'Alle Schlüssel',
     save: 'Schlüssel speichern',
-    ofPerson: (email) => `Er gehört ${email} und endet mit dieser Person.`,
-    ofPlayground: 'Name und Berechtigungen sind die des Playgrounds, und er endet mit seiner Person.',
+    ofPerson: (email) => `Er gehört ${email} und endet mit diesem Benutzer.`,
+    ofPlayground: 'Name und Berechtigungen sind die des Playgrounds, und er endet mit seinem Benutzer.',
     created: ({ at, by }) => parts`Angelegt ${at} von ${by}, `,
     neverUsed: 'nie verwendet',
     used: (at) => parts`zuletzt verwendet ${at}`,
@@ -1087,9 +1100,9 @@ export const de: Words = {
   },
 
   members: {
-    title: 'Personen',
-    of: (company) => `Personen von ${company}`,
-    caption: 'Personen des Unternehmens',
+    title: 'Benutzer',
+    of: (company) => `Benutzer von ${company}`,
+    caption: 'Benutzer des Unternehmens',
     none: 'Zu diesem Unternehmen gehört noch niemand. Laden Sie unten seinen Inhaber ein.',
     sorts: { role: 'Rolle', email: 'E-Mail-Adresse', seen: 'Letzte Anmeldung' },
     email: 'E-Mail-Adresse',
@@ -1114,7 +1127,7 @@ export const de: Words = {
     newest: (count) => `Die neuesten ${count}; Programme listen alle auf.`,
     roleOf: (email) => `Rolle von ${email}`,
     roleHint:
-      'Gilt ab der nächsten Seite, die diese Person öffnet. Zugriffstoken und offene Einladungen, die sie angelegt hat, bleiben, wie sie sind.',
+      'Gilt ab der nächsten Seite, die dieser Benutzer öffnet. Verwaltungstoken und offene Einladungen, die er angelegt hat, bleiben, wie sie sind.',
     saveRole: 'Rolle speichern',
     ownRole: 'Ihre eigene Rolle können Sie nicht ändern. Bitten Sie einen anderen Inhaber.',
     removeHeading: (email) => `${email} entfernen?`,
@@ -1122,15 +1135,15 @@ export const de: Words = {
     byGroup: ({ email, role, group }) =>
       parts`${email} hat die Rolle ${role} durch die Gruppe ${group} des Identitätsanbieters. Die Rolle wird dort geändert.`,
     byTheGroup: (group) => `durch die Gruppe ${group}`,
-    backToPeople: 'Zurück zu den Personen',
+    backToUsers: 'Zurück zu den Benutzern',
     noReturn: 'kann sich nicht mehr anmelden',
     returns: (group) =>
       `kommt bei der nächsten Anmeldung zurück, wenn der Identitätsanbieter nicht vorher die Gruppe ${group} entzieht`,
     removeText: ({ email, role, company, comesBack }) =>
-      `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und ${comesBack}. Die eigenen Schlüssel der Person werden widerrufen. Schlüssel des Unternehmens, Zugriffstoken und offene Einladungen, die diese Person angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
+      `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und ${comesBack}. Die eigenen Schlüssel des Benutzers werden widerrufen. Schlüssel des Unternehmens, Verwaltungstoken und offene Einladungen, die dieser Benutzer angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
     oneself: 'Sich selbst können Sie nicht entfernen. Bitten Sie einen anderen Inhaber.',
     many: (wait) => `Dieses Unternehmen hat in kurzer Zeit viele Einladungen gesendet. ${wait}`,
-    to: 'Zu den Personen des Unternehmens',
+    to: 'Zu den Benutzern des Unternehmens',
     gone: 'Dieser Link kann nicht mehr angezeigt werden',
     goneText: (seconds) =>
       `Der Link einer Einladung wird nur der Person gezeigt, die sie anlegt, und nur ${seconds} Sekunden lang. Wenn niemand ihn hat, erneuern Sie die Einladung: Der alte Link endet dann, und der neue wird angezeigt.`,
@@ -1146,13 +1159,13 @@ export const de: Words = {
     notSent: 'Die E-Mail konnte nicht gesendet werden.',
   },
   tokens: {
-    title: 'Zugriffstoken',
+    title: 'Verwaltungstoken',
     lead: ({ ofCompany, link }) =>
-      parts`Programme verwalten ${ofCompany ? 'das Unternehmen' : 'diesen Dienst'} über HTTP mit einem dieser Zugriffstoken. ${link} beschreibt die Operationen.`,
-    create: 'Zugriffstoken anlegen',
-    createButton: 'Zugriffstoken anlegen',
-    none: 'Es gibt keine Zugriffstoken.',
-    older: 'Ältere Zugriffstoken',
+      parts`Programme verwalten ${ofCompany ? 'das Unternehmen' : 'diesen Dienst'} über HTTP mit einem dieser Verwaltungstoken. ${link} beschreibt die Operationen.`,
+    create: 'Verwaltungstoken anlegen',
+    createButton: 'Verwaltungstoken anlegen',
+    none: 'Es gibt keine Verwaltungstoken.',
+    older: 'Ältere Verwaltungstoken',
     name: 'Name',
     nameHint: 'Wofür es verwendet wird, zum Beispiel „Terraform“.',
     company: 'Unternehmen',
@@ -1165,23 +1178,23 @@ export const de: Words = {
     lastUsed: 'Zuletzt verwendet',
     expires: 'Läuft ab',
     lastDay: 'Letzter Tag',
-    lastDayHint: 'Optional. Das Zugriffstoken funktioniert bis zum Ende dieses Tages.',
+    lastDayHint: 'Optional. Das Verwaltungstoken funktioniert bis zum Ende dieses Tages.',
     revoke: 'Widerrufen',
-    revokeTitle: 'Zugriffstoken widerrufen',
-    revokeHeading: 'Dieses Zugriffstoken widerrufen?',
-    revokeButton: 'Zugriffstoken widerrufen',
+    revokeTitle: 'Verwaltungstoken widerrufen',
+    revokeHeading: 'Dieses Verwaltungstoken widerrufen?',
+    revokeButton: 'Verwaltungstoken widerrufen',
     revokeText: 'Programme, die es verwenden, erhalten sofort 401. Das lässt sich nicht rückgängig machen.',
-    shown: 'Ihr neues Zugriffstoken',
-    once: 'Das Zugriffstoken wird nur dieses eine Mal angezeigt.',
+    shown: 'Ihr neues Verwaltungstoken',
+    once: 'Das Verwaltungstoken wird nur dieses eine Mal angezeigt.',
     store: (seconds) =>
       `Speichern Sie es jetzt; ein verlorenes wird widerrufen und durch ein neues ersetzt. ${seconds} Sekunden lang zeigt es diese Seite beim Neuladen noch einmal.`,
-    token: 'Zugriffstoken',
+    token: 'Verwaltungstoken',
     curl: 'Mit curl ausprobieren',
-    done: 'Ich habe das Zugriffstoken gespeichert',
-    gone: 'Dieses Zugriffstoken kann nicht mehr angezeigt werden',
+    done: 'Ich habe das Verwaltungstoken gespeichert',
+    gone: 'Dieses Verwaltungstoken kann nicht mehr angezeigt werden',
     goneText: ({ name, seconds }) =>
-      parts`Das Zugriffstoken ${name} wird nur der Person gezeigt, die es anlegt, und nur ${seconds} Sekunden lang. Wenn niemand es gespeichert hat, widerrufen Sie es und legen Sie ein neues an.`,
-    all: 'Alle Zugriffstoken',
+      parts`Das Verwaltungstoken ${name} wird nur der Person gezeigt, die es anlegt, und nur ${seconds} Sekunden lang. Wenn niemand es gespeichert hat, widerrufen Sie es und legen Sie ein neues an.`,
+    all: 'Alle Verwaltungstoken',
   },
 
   usage: {
@@ -1238,12 +1251,46 @@ export const de: Words = {
       parts`Wenn es so weitergeht, endet der Monat bei etwa ${amount}${share === null ? '.' : `, das sind ${share} des Budgets.`}`,
     overBudget: 'über dem Budget',
     bar: ({ total, chat, forecast }) =>
-      `${total} Prozent des Budgets sind ausgegeben, davon ${chat} Prozent durch Chat in der App${forecast === null ? '' : `, und ${forecast} Prozent sind die Prognose`}`,
+      `${total} Prozent des Budgets sind ausgegeben${chat === null ? '' : `, davon ${chat} Prozent durch Chat in der App`}${forecast === null ? '' : `, und ${forecast} Prozent sind die Prognose`}`,
     chat: 'Chat in der App',
     api: 'API',
     beyond: 'Über dem Budget',
     ahead: 'Prognose',
     budget: 'Budget',
+  },
+  costCenters: {
+    link: 'Kostenstellen',
+    title: (month) => `Kostenstellen im ${month}`,
+    of: (company) => `Kostenstellen von ${company}`,
+    lead: 'Eine Kostenstelle ist der Name, den ein Aufruf in seinen Metadaten angibt. Was jede an API-Aufrufen kostete:',
+    caption: (month) => `Kostenstellen im ${month}`,
+    one: 'Kostenstelle',
+    none: 'Aufrufe ohne Angabe',
+    noneTitle: 'Aufrufe ohne Kostenstelle',
+    othersTitle: 'Weitere Kostenstellen',
+    othersText: 'Aufrufe, deren Kostenstelle für einen Monat eine zu viel war, sind hier zusammen gebucht.',
+    budget: 'Budget',
+    share: ({ percent, budget }) => parts`${percent} von ${budget}`,
+    sorts: { spent: 'Höchste Kosten', share: 'Größter Teil des Budgets', name: 'Name' },
+    empty: (month) => `Keine Aufrufe im ${month}, und keine Kostenstelle hat ein Budget.`,
+    add: 'Ein Budget festlegen',
+    addButton: 'Budget festlegen',
+    name: 'Name der Kostenstelle',
+    nameHint: 'Wie Aufrufe ihn angeben. Es muss noch keinen Aufruf geben.',
+    eur: 'Monatsbudget in EUR',
+    addHint: 'Etwa 250 oder 99,50. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
+    editHint:
+      'Etwa 250 oder 99,50; leer für keines. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
+    save: 'Budget speichern',
+    who: (link) => parts`Wer es erfährt und bei welchen Prozentsätzen, legen Sie unter ${link('Budgethinweise')} fest.`,
+    noBudget: 'keines',
+    noBudgetText: (spent) => parts`Es ist kein Budget festgelegt. Bisher ausgegeben: ${spent}.`,
+    reached: 'aufgebraucht',
+    all: 'Alle Kostenstellen',
+    apiOnly: 'API-Aufrufe; Chat in der App nennt keine Kostenstelle',
+    usage: 'Nutzung dieser Aufrufe',
+    change: 'Warum es sich änderte',
+    foot: 'Die Werte sind exakte Summen der Buchungen.',
   },
   chart: {
     otherModels: 'andere Modelle',
@@ -1827,7 +1874,7 @@ export const de: Words = {
     kinds: {
       company: 'Unternehmen',
       key: 'Schlüssel',
-      person: 'Personen',
+      user: 'Benutzer',
       invitation: 'Einladungen',
       model: 'Modelle',
       assistant: 'Assistenten',
@@ -1844,7 +1891,7 @@ export const de: Words = {
   audit: {
     title: 'Protokoll',
     of: (company) => `Protokoll von ${company}`,
-    lead: 'Jede Änderung an diesem Unternehmen, seinen Personen, Schlüsseln, Assistenten und eigenen Modellen. Die Einträge können nicht entfernt und nur durch das Löschen von Personendaten geändert werden; sie enthalten nie Schlüssel oder Passwörter. „Betreiber“ steht für alle, die diesen Dienst betreiben.',
+    lead: 'Jede Änderung an diesem Unternehmen, seinen Benutzern, Schlüsseln, Assistenten und eigenen Modellen. Die Einträge können nicht entfernt und nur durch das Löschen von Personendaten geändert werden; sie enthalten nie Schlüssel oder Passwörter. „Betreiber“ steht für alle, die diesen Dienst betreiben.',
     newestFirst: 'Neueste zuerst',
     oldestFirst: 'Älteste zuerst',
     when: 'Wann',
@@ -1878,10 +1925,11 @@ export const de: Words = {
       assistants: 'Assistent',
       statements: 'Abrechnung',
       gateways: 'Gateway',
-      users: 'Person',
-      admin_tokens: 'Zugriffstoken',
+      users: 'Benutzer',
+      admin_tokens: 'Verwaltungstoken',
       invitations: 'Einladung',
       alert_receivers: 'Empfänger von Hinweisen',
+      cost_center_budgets: 'Budget einer Kostenstelle',
     },
     filters: {
       what: 'Was geschah',
@@ -1956,6 +2004,7 @@ export const de: Words = {
   mails: {
     subject: ({ brand, text }) => `[${brand}] ${text}`,
     key: ({ name, prefix, company }) => `Der Schlüssel „${name}“ (${prefix}…) von ${company}`,
+    costCenter: ({ name, company }) => `Die Kostenstelle „${name}“ von ${company}`,
     used: ({ who, percent, month }) => `${who} hat ${percent} % des Budgets für ${month} verbraucht`,
     forecast: ({ who, month }) => `${who} wird das Budget für ${month} bei diesem Tempo überschreiten`,
     sentence: (text) => `${text}.`,
@@ -1965,6 +2014,7 @@ export const de: Words = {
     refused: 'Aufrufe werden mit Status 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.',
     willRefuse:
       'Sobald das Budget aufgebraucht ist, werden Aufrufe mit Status 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.',
+    refusesNothing: 'Aufrufe werden nicht abgewiesen: Das Budget einer Kostenstelle dient allein Ihrer Information.',
     invited: (company) => `Sie sind zu ${company} eingeladen`,
     invitation: ({ by, company, role }) =>
       `${by === null ? 'Sie sind' : `${by} hat Sie`} zu ${company} eingeladen (Rolle: ${ROLES[role]}).`,

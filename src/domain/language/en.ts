@@ -65,10 +65,10 @@ export const en = {
     usage: 'Usage',
     statements: 'Statements',
     requests: 'Requests',
-    access: 'Access',
+    keys: 'Keys',
     models: 'Models',
     assistants: 'Assistants',
-    people: 'People',
+    users: 'Users',
     settings: 'Settings',
     audit: 'Audit',
   },
@@ -88,15 +88,17 @@ export const en = {
     'price-withdrawn': 'The price is withdrawn.',
     imported: 'Imported. Every gateway applies it within a second.',
     revoked: 'The key is revoked. Every gateway refuses it within a second.',
-    'token-revoked': 'The token is revoked.',
+    'token-revoked': 'The administration token is revoked.',
     password: 'The password is changed. Other sessions of this user are signed out.',
     'session-ended': 'The session is ended.',
     'sessions-ended': 'All other sessions are ended.',
     'factor-off': 'The second factor is off. Signing in asks for your password alone.',
-    'factor-reset': 'The second factor is taken away. The person is signed out everywhere.',
+    'factor-reset': 'The second factor is taken away. The user is signed out everywhere.',
     'erasure-asked': 'Your request is noted. Those who decide are told.',
     'erasure-withdrawn': 'Your request is withdrawn.',
     erased: 'The person is erased.',
+    'budget-saved': 'The budget is saved.',
+    'budget-removed': 'The budget is removed.',
     'receiver-added': 'Added.',
     'receiver-asked': 'Added. The address was sent a link, and is told nothing until its reader agrees.',
     'receiver-unsent': 'Added, but the link could not be sent. Send it again in a while.',
@@ -164,8 +166,9 @@ export const en = {
     invitation: 'There is no such invitation.',
     alert: 'There is no such alert.',
     receiver: 'There is no such receiver.',
+    'cost centre budget': 'This cost centre has no budget.',
     event: 'There is no such event.',
-    token: 'There is no such token.',
+    token: 'There is no such administration token.',
     statement: 'There is no such statement.',
     gateway: 'There is no such gateway.',
   } satisfies Record<Noun, string>,
@@ -210,7 +213,7 @@ export const en = {
     kept: 'What you typed is kept.',
     sendAgain: 'Send it again',
     tooManyChanges: ({ megabytes, isMember, wait }: { megabytes: number; isMember: boolean; wait: string }) =>
-      `${isMember ? 'You' : 'The people and tokens of this company'} have made changes of ${megabytes} MiB within an hour. ${wait}`,
+      `${isMember ? 'You' : 'The users and administration tokens of this company'} have made changes of ${megabytes} MiB within an hour. ${wait}`,
     wait: (minutes: number) => `Try again in ${minutes} ${plural(minutes, { one: 'minute', other: 'minutes' })}.`,
     formType: 'Forms are sent as application/x-www-form-urlencoded.',
     formTooLarge: 'The form is too large.',
@@ -223,7 +226,7 @@ export const en = {
     member: 'member',
   } satisfies Record<CompanyRole | 'operator', string>,
   roleTexts: {
-    owner: 'everything of the company: its people, budget, EU gate and audit log, and all that administrators do',
+    owner: 'everything of the company: its users, budget, EU gate and audit log, and all that administrators do',
     administrator: 'keys, models, assistants and usage',
     member: 'own keys, what they used, and the playground, as far as the settings of the company allow',
   } satisfies Record<CompanyRole, string>,
@@ -391,7 +394,8 @@ export const en = {
       'Your account and your own keys: you are signed out at once and cannot sign in again, and the keys stop working.',
     yourAddress: 'Your address: a random name takes its place in keys, prices, alerts, events and the log of changes.',
     ledger: 'The ledger, its sums, seals and statements, unchanged: they hold no names and no addresses.',
-    yourThings: 'Keys of the company, tokens and invitations that you made, without your address: they keep working.',
+    yourThings:
+      'Keys of the company, administration tokens and invitations that you made, without your address: they keep working.',
     yourName: 'Names and texts in which you are called by name: nobody but people can find them.',
     ask: 'Ask to be erased',
     keep: 'Keep my account',
@@ -405,7 +409,7 @@ export const en = {
     address: (values: { changes: unknown; rows: unknown; everywhere: boolean }) =>
       parts`The address: a random name takes its place in the log of changes (entries: ${values.changes}) and elsewhere (rows: ${values.rows}), ${values.everywhere ? 'of whatever company' : 'of this company'}.`,
     things:
-      'Keys of the company, tokens and open invitations that this person made, without the address. They keep working: revoke or withdraw those that should not.',
+      'Keys of the company, administration tokens and open invitations that this person made, without the address. They keep working: revoke or withdraw those that should not.',
     names: 'Names and texts in which the person is called by name, such as “Ann’s laptop”: change them first.',
     backups: 'Backups until they expire, and what was downloaded before.',
     final: 'This cannot be undone.',
@@ -418,7 +422,7 @@ export const en = {
   alerts: {
     title: 'Budget alerts',
     of: (company: string) => `Budget alerts of ${company}`,
-    lead: 'An e-mail when a part of a monthly budget is used: that of the company, and those of keys that have one. Each is sent once a month.',
+    lead: 'An e-mail when a part of a monthly budget is used: that of the company, and those of keys and cost centres that have one. Each is sent once a month.',
     noMail:
       'This service sends no e-mails: its operator has set no mail server. Your choice is kept until there is one.',
     caption: 'Who is told',
@@ -454,8 +458,8 @@ export const en = {
     email: 'E-mail address',
     emailForTeam: 'Empty for owners and administrators who have no line of their own.',
     emailAsked: (days: number) =>
-      `An address that is none of your people’s is sent a link first, and told nothing until its reader agrees, within ${days} days.`,
-    emailOwn: 'Of one of your people: this service cannot ask other readers whether they agree.',
+      `An address that belongs to none of your users is sent a link first, and told nothing until its reader agrees, within ${days} days.`,
+    emailOwn: 'Of one of your users: this service cannot ask other readers whether they agree.',
     most: (count: number) => `At most ${count} lines. Whoever has one is told what it says and nothing else.`,
     toldOf: (email: string | null) =>
       email === null ? 'What owners and administrators are told' : `What ${email} is told`,
@@ -494,7 +498,7 @@ export const en = {
     where: 'Where',
     whoSees: 'Who sees it',
     people:
-      'Owners and administrators see the keys, assistants and usage of the company, owners its people and the log of changes too. Members see their own account, keys and usage.',
+      'Owners and administrators see the keys, assistants and usage of the company, owners its users and the log of changes too. Members see their own account, keys and usage.',
     operator: 'The operator of this service sees all of it.',
     router: 'The model router gets prompts and the id of a request, and no name, address or key.',
     backups: 'Backups hold what was removed until they expire: ask the operator how long that is.',
@@ -533,6 +537,11 @@ export const en = {
         why: 'to send alerts to those who want them',
         until: 'until removed, by the company or the reader',
       },
+      costCenters: {
+        what: 'Budgets of cost centres: the name that calls give, and an amount. The name is for accounts, not for names of persons',
+        why: 'to tell when a part of one is spent',
+        until: 'until removed, or the company is erased',
+      },
       company: {
         what: 'The company: its name, which is a person’s if the company is one person; its budget, models and language',
         why: 'contract and invoices',
@@ -549,7 +558,7 @@ export const en = {
         until: 'one minute, and at most five more',
       },
       tokens: {
-        what: 'Tokens of programs: name, digest, access, e-mail address of the maker',
+        what: 'Administration tokens of programs: name, digest, access, e-mail address of the maker',
         why: 'to know whose program it is',
         until: 'until erasure',
       },
@@ -589,7 +598,7 @@ export const en = {
         until: (days: number) => `${days} days`,
       },
       alerts: {
-        what: 'What was reached of budgets: amounts, nothing of persons',
+        what: 'What was reached of budgets: amounts and names of cost centres, nothing of persons directly',
         why: 'to send each alert once',
         until: 'for good; those of past months may be deleted',
       },
@@ -630,12 +639,13 @@ export const en = {
     of: (company: string) => `Settings of ${company}`,
     models: (link: Mark) => parts`Which models the company may use is set on the ${link('Models')} page.`,
     alerts: (link: Mark) => parts` Who is told when a part of a budget is used is set under ${link('Budget alerts')}.`,
-    tokens: (link: Mark) => parts` Programs that manage the company have ${link('tokens')} of their own.`,
+    tokens: (link: Mark) =>
+      parts` Programs that manage the company have ${link('administration tokens')} of their own.`,
     limits: 'Limits',
     noLimits: 'None.',
     allKeys: (limits: string) => `All keys together: ${limits}.`,
     limitsBy: (link: Mark) =>
-      parts`Set by the operator of this service. A single key can have limits of its own on the ${link('Access')} page.`,
+      parts`Set by the operator of this service. A single key can have limits of its own on the ${link('Keys')} page.`,
     budgetAndGate: 'Budget and EU gate',
     budget: 'Monthly budget in EUR',
     nonEu: 'Allow models hosted outside the EU',
@@ -652,11 +662,11 @@ export const en = {
       parts`The budget is above the credit limit, which holds: calls are refused from ${amount} on.`,
     language: 'Language',
     languageHint:
-      'Of pages and e-mails for people of the company who chose none themselves. Without it pages follow each browser, and e-mails are in English.',
+      'Of pages and e-mails for users of the company who chose none themselves. Without it pages follow each browser, and e-mails are in English.',
     ofReader: 'That of each browser',
     members: {
       title: 'What members may do',
-      lead: 'Each member manages own keys alone, and sees what these used. Owners and administrators see all keys, and whose they are. A key ends with its person.',
+      lead: 'Each member manages own keys alone, and sees what these used. Owners and administrators see all keys, and whose they are. A key ends with its user.',
       keys: 'Active keys of each member',
       keysHint:
         '0 means no keys. When you lower it, keys that exist keep working and can be replaced; nobody with more can create another one.',
@@ -664,7 +674,7 @@ export const en = {
       budgetHint:
         'Such as 20. Empty: the budget of the company alone holds. It counts for keys that are created from now on: those that exist keep their budgets. Each key has its own, also one that takes the place of another.',
       playground: 'Members may use the playground',
-      playgroundHint: 'Each call is charged to the company, under a key of the person.',
+      playgroundHint: 'Each call is charged to the company, under a key of the user.',
       save: 'Save for members',
       read: ({ most, budget, hasPlayground }: { most: number; budget: string; hasPlayground: boolean }) =>
         `${
@@ -683,7 +693,7 @@ export const en = {
     },
     export: 'Export',
     exportText:
-      'All that is stored about the company, as one archive: settings, people, keys without their secrets, assistants, ledger, sums, alerts and the log of changes.',
+      'All that is stored about the company, as one archive: settings, users, keys without their secrets, assistants, ledger, sums, alerts and the log of changes.',
     download: 'Download everything',
   },
   limits: LIMITS,
@@ -712,8 +722,8 @@ export const en = {
   },
 
   keys: {
-    title: 'Access',
-    of: (company: string) => `Access of ${company}`,
+    title: 'Keys',
+    of: (company: string) => `Keys of ${company}`,
     find: 'Find a leaked key',
     lead: (url: unknown) =>
       parts`Applications reach the API at ${url} with one of these keys. Keep them on servers, like passwords.`,
@@ -743,7 +753,7 @@ export const en = {
     cost: 'Cost this month',
     limits: 'Limits',
     until: (when: unknown) => parts`until ${when}`,
-    caption: 'API keys',
+    caption: 'Keys',
     none: 'No key works now.',
     deadCaption: 'Revoked and expired keys',
     deadNone: 'No key was revoked, and none has expired.',
@@ -764,8 +774,8 @@ export const en = {
     usage: 'its usage',
     all: 'All keys',
     save: 'Save key',
-    ofPerson: (email: string) => `It is a key of ${email}, and ends with this person.`,
-    ofPlayground: 'Its name and scopes are those of the playground, and it ends with its person.',
+    ofPerson: (email: string) => `It is a key of ${email}, and ends with this user.`,
+    ofPlayground: 'Its name and scopes are those of the playground, and it ends with its user.',
     created: ({ at, by }: { at: unknown; by: string }) => parts`Created ${at} by ${by}, `,
     neverUsed: 'never used',
     used: (at: unknown) => parts`last used ${at}`,
@@ -1008,9 +1018,9 @@ export const en = {
   },
 
   members: {
-    title: 'People',
-    of: (company: string) => `People of ${company}`,
-    caption: 'People of the company',
+    title: 'Users',
+    of: (company: string) => `Users of ${company}`,
+    caption: 'Users of the company',
     none: 'Nobody belongs to this company yet. Invite its owner below.',
     sorts: { role: 'Role', email: 'E-mail address', seen: 'Last sign-in' },
     email: 'E-mail address',
@@ -1023,7 +1033,7 @@ export const en = {
     remove: 'Remove',
     invite: 'Invite somebody',
     inviteHint: (hasOrganisation: boolean) =>
-      `Makes a link that works once, for seven days. The person who opens it sets a password${hasOrganisation ? ' or signs in with the organisation' : ''} and belongs to the company.`,
+      `Makes a link that works once, for seven days. Whoever opens it sets a password${hasOrganisation ? ' or signs in with the organisation' : ''} and belongs to the company.`,
     inviteButton: 'Invite',
     invitations: 'Invitations',
     link: 'Link',
@@ -1035,7 +1045,7 @@ export const en = {
     newest: (count: number) => `The newest ${count}; programs list all of them.`,
     roleOf: (email: string) => `Role of ${email}`,
     roleHint:
-      'Holds from the next page on that this person opens. Tokens and open invitations that the person made stay as they are.',
+      'Holds from the next page on that this user opens. Administration tokens and open invitations that the user made stay as they are.',
     saveRole: 'Save role',
     ownRole: 'You cannot change your own role. Ask another owner.',
     removeHeading: (email: string) => `Remove ${email}?`,
@@ -1043,15 +1053,15 @@ export const en = {
     byGroup: ({ email, role, group }: { email: string; role: string; group: unknown }) =>
       parts`${email} is ${role} by the group ${group} of the identity provider. The role changes there.`,
     byTheGroup: (group: string) => `by the group ${group}`,
-    backToPeople: 'Back to people',
+    backToUsers: 'Back to users',
     noReturn: 'cannot sign in again',
     returns: (group: string) =>
       `comes back at the next sign-in, unless the identity provider takes the group ${group} away first`,
     removeText: ({ email, role, company, comesBack }: Record<'email' | 'role' | 'company' | 'comesBack', string>) =>
-      `${email} is ${role} of ${company}, is signed out at once and ${comesBack}. The person’s own keys are revoked. Keys of the company, tokens and open invitations that this person made keep working: revoke or withdraw those that should not.`,
+      `${email} is ${role} of ${company}, is signed out at once and ${comesBack}. The user’s own keys are revoked. Keys of the company, administration tokens and open invitations that this user made keep working: revoke or withdraw those that should not.`,
     oneself: 'You cannot remove yourself. Ask another owner.',
     many: (wait: string) => `This company has sent many invitations in a short time. ${wait}`,
-    to: 'To the people of the company',
+    to: 'To the users of the company',
     gone: 'This link can no longer be shown',
     goneText: (seconds: number) =>
       `The link of an invitation is shown to whoever made it only, and for ${seconds} seconds. If nobody has it, renew the invitation: the old link then ends, and the new one is shown.`,
@@ -1066,13 +1076,13 @@ export const en = {
     notSent: 'The e-mail could not be sent.',
   },
   tokens: {
-    title: 'Tokens',
+    title: 'Administration tokens',
     lead: ({ ofCompany, link }: { ofCompany: boolean; link: unknown }) =>
-      parts`Programs manage ${ofCompany ? 'the company' : 'this service'} over HTTP with one of these tokens. ${link} describes the operations.`,
-    create: 'Create a token',
+      parts`Programs manage ${ofCompany ? 'the company' : 'this service'} over HTTP with one of these administration tokens. ${link} describes the operations.`,
+    create: 'Create an administration token',
     createButton: 'Create token',
-    none: 'There are no tokens.',
-    older: 'Older tokens',
+    none: 'There are no administration tokens.',
+    older: 'Older administration tokens',
     name: 'Name',
     nameHint: 'What will use it, such as “Terraform”.',
     company: 'Company',
@@ -1085,23 +1095,23 @@ export const en = {
     lastUsed: 'Last used',
     expires: 'Expires',
     lastDay: 'Last day',
-    lastDayHint: 'Optional. The token works until the end of this day.',
+    lastDayHint: 'Optional. The administration token works until the end of this day.',
     revoke: 'Revoke',
-    revokeTitle: 'Revoke a token',
-    revokeHeading: 'Revoke this token?',
+    revokeTitle: 'Revoke an administration token',
+    revokeHeading: 'Revoke this administration token?',
     revokeButton: 'Revoke token',
     revokeText: 'Programs that use it get 401 at once. This cannot be undone.',
-    shown: 'Your new token',
-    once: 'This is the only time the token is shown.',
+    shown: 'Your new administration token',
+    once: 'This is the only time the administration token is shown.',
     store: (seconds: number) =>
       `Store it now; a lost token is revoked and replaced by a new one. For ${seconds} seconds a reload of this page shows it again.`,
-    token: 'Token',
+    token: 'Administration token',
     curl: 'Try it with curl',
     done: 'I have stored the token',
-    gone: 'This token can no longer be shown',
+    gone: 'This administration token can no longer be shown',
     goneText: ({ name, seconds }: { name: unknown; seconds: number }) =>
-      parts`The token ${name} is shown to whoever made it only, and for ${seconds} seconds. If nobody stored it, revoke it and create another one.`,
-    all: 'All tokens',
+      parts`The administration token ${name} is shown to whoever made it only, and for ${seconds} seconds. If nobody stored it, revoke it and create another one.`,
+    all: 'All administration tokens',
   },
 
   usage: {
@@ -1158,13 +1168,46 @@ export const en = {
     forecast: ({ amount, share }: { amount: unknown; share: string | null }) =>
       parts`At this pace the month ends at about ${amount}${share === null ? '.' : `, ${share} of the budget.`}`,
     overBudget: 'over budget',
-    bar: ({ total, chat, forecast }: { total: number; chat: number; forecast: number | null }) =>
-      `${total} percent of the budget is spent, ${chat} percent by in-app chat${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`,
+    bar: ({ total, chat, forecast }: { total: number; chat: number | null; forecast: number | null }) =>
+      `${total} percent of the budget is spent${chat === null ? '' : `, ${chat} percent by in-app chat`}${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`,
     chat: 'In-app chat',
     api: 'API',
     beyond: 'Beyond the budget',
     ahead: 'Forecast',
     budget: 'Budget',
+  },
+  costCenters: {
+    link: 'Cost centres',
+    title: (month: string) => `Cost centres in ${month}`,
+    of: (company: string) => `Cost centres of ${company}`,
+    lead: 'A cost centre is the label that a call names in its metadata. What each cost in API calls:',
+    caption: (month: string) => `Cost centres in ${month}`,
+    one: 'Cost centre',
+    none: 'calls that name none',
+    noneTitle: 'Calls without a cost centre',
+    othersTitle: 'Other cost centres',
+    othersText: 'Calls whose cost centre was one too many for a month are booked here together.',
+    budget: 'Budget',
+    share: ({ percent, budget }: { percent: unknown; budget: unknown }) => parts`${percent} of ${budget}`,
+    sorts: { spent: 'Highest cost', share: 'Most of its budget used', name: 'Name' },
+    empty: (month: string) => `No calls in ${month}, and no cost centre has a budget.`,
+    add: 'Set a budget',
+    addButton: 'Set budget',
+    name: 'Name of the cost centre',
+    nameHint: 'As calls name it. There need be no call yet.',
+    eur: 'Monthly budget in EUR',
+    addHint: 'Such as 250 or 99.50. It refuses nothing: you are told when a part of it is spent.',
+    editHint: 'Such as 250 or 99.50; empty for none. It refuses nothing: you are told when a part of it is spent.',
+    save: 'Save budget',
+    who: (link: Mark) => parts`Who is told, and at which percentages, is set under ${link('Budget alerts')}.`,
+    noBudget: 'none',
+    noBudgetText: (spent: unknown) => parts`No budget is set. Spent so far: ${spent}.`,
+    reached: 'used up',
+    all: 'All cost centres',
+    apiOnly: 'API calls; in-app chat names no cost centre',
+    usage: 'Usage of these calls',
+    change: 'Why it changed',
+    foot: 'Figures are exact sums of the ledger.',
   },
   chart: {
     otherModels: 'other models',
@@ -1732,7 +1775,7 @@ export const en = {
     kinds: {
       company: 'Companies',
       key: 'Keys',
-      person: 'People',
+      user: 'Users',
       invitation: 'Invitations',
       model: 'Models',
       assistant: 'Assistants',
@@ -1749,7 +1792,7 @@ export const en = {
   audit: {
     title: 'Audit log',
     of: (company: string) => `Audit log of ${company}`,
-    lead: 'Every change to this company, its people, keys, assistants and own models. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords. “operator” stands for whoever runs this service.',
+    lead: 'Every change to this company, its users, keys, assistants and own models. Its entries cannot be removed, or changed by anything but an erasure of persons, and they never contain keys or passwords. “operator” stands for whoever runs this service.',
     newestFirst: 'Newest first',
     oldestFirst: 'Oldest first',
     when: 'When',
@@ -1784,9 +1827,10 @@ export const en = {
       statements: 'statement',
       gateways: 'gateway',
       users: 'user',
-      admin_tokens: 'token',
+      admin_tokens: 'administration token',
       invitations: 'invitation',
       alert_receivers: 'receiver of alerts',
+      cost_center_budgets: 'budget of a cost centre',
     },
     filters: {
       what: 'What happened',
@@ -1863,6 +1907,7 @@ export const en = {
     subject: ({ brand, text }: { brand: string; text: string }) => `[${brand}] ${text}`,
     key: ({ name, prefix, company }: { name: string; prefix: string; company: string }) =>
       `Key “${name}” (${prefix}…) of ${company}`,
+    costCenter: ({ name, company }: Record<'name' | 'company', string>) => `Cost centre “${name}” of ${company}`,
     used: ({ who, percent, month }: { who: string; percent: string; month: string }) =>
       `${who} has used ${percent} % of its budget for ${month}`,
     forecast: ({ who, month }: { who: string; month: string }) =>
@@ -1874,6 +1919,7 @@ export const en = {
     refused: 'Calls are refused with status 402 until the month ends or the budget is raised.',
     willRefuse:
       'Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.',
+    refusesNothing: 'Calls are not refused: the budget of a cost centre is there to tell you.',
     invited: (company: string) => `You are invited to ${company}`,
     invitation: ({ by, company, role }: { by: string | null; company: string; role: CompanyRole }) =>
       `${by === null ? 'You are invited' : `${by} invites you`} to ${company} as ${role === 'member' ? 'a' : 'an'} ${role}.`,

@@ -1,4 +1,6 @@
 import { GatewayError } from '../errors.ts';
+import { refuse } from '../field.ts';
+import { refusal } from '../input/refusal.ts';
 import { unseenIn } from '../input/visible-text.ts';
 
 /**
@@ -14,19 +16,39 @@ const BLANKS = /\p{Zs}+/gu;
 const WANT = 'must be at most 64 printable characters that do not begin with =, +, - or @. It names a cost centre';
 
 /**
+ * The one spelling of a cost centre: without the blanks around it, and with blanks and accents as sums have them.
+ * @returns empty: none; null: the text cannot be the name of one
+ */
+export function costCenterName(text: string): string | null {
+  const trimmed = text.trim();
+  const name = trimmed.length > LONGEST ? trimmed : trimmed.normalize().replace(BLANKS, ' ');
+  return name === '' || (COST_CENTER.test(name) && unseenIn(name) === null) ? name : null;
+}
+
+/**
  * The cost centre that a member of `metadata` names: a text, or a number as it is written. Lists, objects, true and
  * false are something else by the same name: they name none.
  * @param json the value of the member, as it is written
  * @param param the path of the member, for the error
- * @returns without the blanks around it, and with blanks and accents in one spelling, as sums are by name; empty: none
+ * @returns as costCenterName has it; empty: none
  * @throws GatewayError 400 for a text that cannot be booked
  */
 export function readCostCenter(json: string, param: string): string {
   if (!/^["\d-]/.test(json)) return '';
-  const text = (json.startsWith('"') ? (JSON.parse(json) as string) : json).trim();
-  const name = text.length > LONGEST ? text : text.normalize().replace(BLANKS, ' ');
-  if (name === '' || (COST_CENTER.test(name) && unseenIn(name) === null)) return name;
+  const name = costCenterName(json.startsWith('"') ? (JSON.parse(json) as string) : json);
+  if (name !== null) return name;
   throw new GatewayError('invalid_request', `Invalid value for '${param}': ${WANT}.`, param);
+}
+
+/** Whether a cost centre may have a budget: calls can name it, in this spelling, and it is not that of calls with one too many. */
+export function mayHaveBudget(name: string): boolean {
+  return name !== '' && name !== OTHERS && costCenterName(name) === name;
+}
+
+/** The cost centre that gets a budget, in the spelling of the ledger. @throws FieldError */
+export function readBudgetedCostCenter(text: string): string {
+  const name = costCenterName(text) ?? '';
+  return mayHaveBudget(name) ? name : refuse(refusal('costCenterName'), text);
 }
 
 /** The cost centre of calls whose own is one too many. */

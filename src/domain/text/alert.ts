@@ -4,17 +4,19 @@ import { type MailBrand, plainMail } from '../language/mail.ts';
 import { eurIn } from './eur-text.ts';
 
 /**
- * The texts of budget alerts: a company or a key has used a part of its monthly budget, or will pass it at its pace.
- * Each threshold is told once a month.
+ * The texts of budget alerts: a company, a key or a cost centre has used a part of its monthly budget, or will pass it at
+ * its pace. Each threshold is told once a month.
  */
 
-/** Members of an event of the kind "budget.threshold" or "budget.forecast". EUR amounts are exact decimal text. */
+/** Members of an event of the kinds "budget" and "cost_center". EUR amounts are exact decimal text. */
 export interface BudgetAlert {
   /** That of the event. */
   readonly id: string;
   readonly company: { readonly id: string; readonly name: string };
-  /** null: the company's own budget. */
-  readonly key: { readonly id: string; readonly name: string; readonly prefix: string } | null;
+  /** null: the company's own budget; of a cost centre's there is none. */
+  readonly key?: { readonly id: string; readonly name: string; readonly prefix: string } | null;
+  /** Absent: the budget of the company or of a key. */
+  readonly cost_center?: string | null;
   /** Billing month, "2026-11". */
   readonly month: string;
   /** Percent of the budget, 1 to 100; or `FORECAST`: at this pace the month passes the budget. */
@@ -40,24 +42,45 @@ export function mailOf(
   pages: URL | null,
   outsider: string | null = null,
 ) {
-  const { company, key, threshold, budget_eur, spent_eur, forecast_eur } = alert;
+  const { company, key = null, cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const { mails } = words;
   const { shown: eur } = eurIn(words.locale);
   const month = monthName(alert.month, words.locale);
   // anyone may have written the names in the database, and none may add lines of its own
-  const named = key === null ? company.name : mails.key({ ...key, company: company.name });
+  const named =
+    cost_center !== null
+      ? mails.costCenter({ name: cost_center, company: company.name })
+      : key === null
+        ? company.name
+        : mails.key({ ...key, company: company.name });
   const who = named.replace(/\p{Cc}/gu, ' ');
   const what = threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
   const lines = [mails.sentence(what), '', mails.budget(eur(budget_eur)), mails.spent(eur(spent_eur))];
   if (forecast_eur !== null) lines.push(mails.atEnd(eur(forecast_eur)));
-  lines.push('', threshold === '100' ? mails.refused : mails.willRefuse);
-  const query = new URLSearchParams({ month: alert.month, ...(key !== null && { key: key.id }) });
+  lines.push('', cost_center !== null ? mails.refusesNothing : threshold === '100' ? mails.refused : mails.willRefuse);
   if (pages !== null && outsider === null) {
-    lines.push('', new URL(`/companies/${company.id}/usage?${query}`, pages).href);
+    lines.push('', new URL(pageOf(alert), pages).href);
   } else if (pages !== null) {
     lines.push('', mails.noMore, new URL(STOP_PATH + outsider, pages).href);
   }
   return plainMail(words, brand, what, lines);
+}
+
+/** The page with what was spent, below the address of the pages. */
+function pageOf({ company, key, cost_center, month }: BudgetAlert): string {
+  if (cost_center != null) return costCenterPage(company.id, cost_center, month);
+  return `/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key != null && { key: key.id }) })}`;
+}
+
+/**
+ * The page of a cost centre. Its name is in the query: proxies and browsers resolve a path with "..", "%2F" or "%2E" in
+ * their own ways.
+ * @param name empty, as a blank in the address: of calls that name none
+ * @param month "2026-11"; null: the present one
+ */
+export function costCenterPage(company: string, name: string, month: string | null = null): string {
+  const query = new URLSearchParams({ name: name || ' ', ...(month !== null && { month }) });
+  return `/companies/${company}/cost-center?${query}`;
 }
 
 /**

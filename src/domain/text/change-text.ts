@@ -39,6 +39,7 @@ export const NOUNS: Readonly<Record<string, string>> = {
   admin_tokens: 'token',
   invitations: 'invitation',
   alert_receivers: 'receiver of alerts',
+  cost_center_budgets: 'budget of the cost centre',
 };
 /** The names of columns for people, where the column's own name is not plain. */
 const MEMBER_WORDS: Readonly<Record<string, string>> = {

@@ -23,6 +23,7 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   sessions: { sessions: 'digest browser second_factor' },
   factors: { second_factors: 'secret pending recovery' },
   receivers: { alert_receivers: 'email percents digest created_by' },
+  costCenters: { cost_center_budgets: 'name' },
   company: { companies: 'name disabled_model_slugs budget_mode language' },
   keys: { api_keys: 'name digest prefix scopes created_by allowed_model_slugs allowed_cidrs purpose' },
   reveals: { key_reveals: 'ciphertext' },
@@ -34,7 +35,7 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   log: { audit_log: 'actor db_role action subject before after' },
   events: { events: 'kind subject actor body' },
   deliveries: { event_deliveries: 'channel recipient state last_error' },
-  alerts: { budget_alerts: 'threshold' },
+  alerts: { budget_alerts: 'threshold cost_center' },
   ledger: {
     api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center',
     usage_daily: LEDGER_COLUMNS, usage_monthly: LEDGER_COLUMNS, usage_company_days: LEDGER_COLUMNS,

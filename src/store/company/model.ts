@@ -79,6 +79,12 @@ export async function listModels(sql: Sql, company: string | null = null): Promi
     order by slug, company_id nulls first`;
 }
 
+/** The shared models, or those of some slugs that there are, ordered by slug. */
+export async function sharedModels(sql: Sql, slugs: readonly string[] | null = null): Promise<ModelRow[]> {
+  const among = slugs === null ? sql`` : sql`and slug in (select unnest(${[...slugs]}::text[]))`;
+  return sql<ModelRow[]>`select ${modelColumns(sql)} from models where company_id is null ${among} order by slug`;
+}
+
 /** @throws RefusedChange not_found */
 export async function findModelById(sql: Sql, id: string): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`select ${modelColumns(sql)} from models where id = ${id}`;

@@ -40,11 +40,11 @@ function states(sql: Sql, only: Fragment) {
         and api_key_id = any(array(select id from keys)) group by 1, 2
     ),
     budgets as (
-      select c.id as company_id, null::uuid as api_key_id, company_budget(c) as budget, s.spent
+      select c.id as company_id, null::uuid as api_key_id, null as cost_center, company_budget(c) as budget, s.spent
       from spends s join companies c on c.id = s.company_id
       where company_budget(c) > 0 and c.closed_at is null
       union all
-      select k.company_id, k.id, k.monthly_budget_eur, coalesce(d.spent, 0)
+      select k.company_id, k.id, null, k.monthly_budget_eur, coalesce(d.spent, 0)
       from keys k left join key_spends d on d.company_id = k.company_id and d.api_key_id = k.id
     ),
     states as (
@@ -54,10 +54,64 @@ function states(sql: Sql, only: Fragment) {
 
 /** Writes alerts for thresholds that were newly reached. @param cursor as of `EventStore.look` */
 export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
-  // a transaction may commit long after it took its id: the cursor is the oldest that was running
-  const only = cursor === null ? sql`true` : sql`s.changed_xid >= ${sql.unsafe(literal(cursor))}::xid8`;
   const [found] = await sql<[Pick<EventLook, 'cursor' | 'reached'>]>`
-    with ${states(sql, only)},
+    with ${states(sql, spentSince(sql, cursor))}, ${writtenAlerts(sql)}
+    select spend_horizon()::text as cursor, (select count(*)::integer from written) as reached`;
+  return found;
+}
+
+/**
+ * The same for budgets of cost centres. Where no company has one, it reads an empty table. Otherwise the sums of the present
+ * month of those companies that have one, and spent something since the cursor: a row for each key, endpoint and cost centre.
+ * @param cursor as of `EventStore.lookAtCostCenters`
+ */
+export async function lookAtCostCenters(sql: Sql, cursor: string | null): Promise<string | null> {
+  const [{ any }] = await sql<[{ any: boolean }]>`select exists (select from cost_center_budgets) as any`;
+  if (!any) return null;
+  const [found] = await sql<[{ cursor: string }]>`
+    with ${costCenterStates(sql, spentSince(sql, cursor))}, ${writtenAlerts(sql)}
+    select spend_horizon()::text as cursor`;
+  return found.cursor;
+}
+
+/** A condition on `s`, a row of monthly_spend. */
+function spentSince(sql: Sql, cursor: string | null): Fragment {
+  // a transaction may commit long after it took its id: the cursor is the oldest that was running
+  return cursor === null ? sql`true` : sql`s.changed_xid >= ${sql.unsafe(literal(cursor))}::xid8`;
+}
+
+/**
+ * Tables of a WITH clause as `states` has them, of cost centres that have a budget and some spend. Each table is read by
+ * itself: the budgets may be on another server than the sums.
+ */
+function costCenterStates(sql: Sql, only: Fragment) {
+  return sql`
+    month as materialized (${presentMonth(sql)}),
+    centres as materialized (
+      select b.company_id, b.name, b.monthly_budget_eur from cost_center_budgets b join companies c on c.id = b.company_id
+      where c.closed_at is null
+    ),
+    spends as materialized (
+      select company_id from monthly_spend s
+      where company_id = any(array(select distinct company_id from centres)) and billing_month = (select first from month) and ${only}
+    ),
+    sums as materialized (
+      select company_id, cost_center, sum(cost_eur) as spent from usage_key_months
+      where company_id = any(array(select company_id from spends)) and billing_month = (select first from month)
+      group by 1, 2
+    ),
+    budgets as (
+      select b.company_id, null::uuid as api_key_id, b.name as cost_center, b.monthly_budget_eur as budget, s.spent
+      from centres b join sums s on s.company_id = b.company_id and s.cost_center = b.name
+    ),
+    states as (
+      select b.*, ${forecast(sql)} as forecast from budgets b cross join month
+    )`;
+}
+
+/** Tables of a WITH clause behind `month` and `states`, of which `written` has the alerts that are new. */
+function writtenAlerts(sql: Sql) {
+  return sql`
     chosen as materialized (
       select company_id, array_agg(distinct percent::integer) as percents
       from alert_receivers r cross join unnest(r.percents) as percent group by 1
@@ -71,26 +125,25 @@ export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pi
       where t.holds
     ),
     fresh as (
-      select r.*, r.rank < max(r.rank) over (partition by r.company_id, r.api_key_id) as superseded from reached r
+      select r.*, r.rank < max(r.rank) over (partition by r.company_id, r.api_key_id, r.cost_center) as superseded from reached r
       where not exists (
         select from budget_alerts a where a.company_id = r.company_id and a.billing_month = r.month
-          and a.threshold = r.threshold and coalesce(a.api_key_id, ${nilId(sql)}) = coalesce(r.api_key_id, ${nilId(sql)}))
+          and a.threshold = r.threshold and coalesce(a.api_key_id, ${nilId(sql)}) = coalesce(r.api_key_id, ${nilId(sql)})
+          and coalesce(a.cost_center, '') = coalesce(r.cost_center, ''))
     ),
     written as (
-      insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded)
-      select company_id, api_key_id, month, threshold, budget, spent, forecast, superseded from fresh
+      insert into budget_alerts (company_id, api_key_id, cost_center, billing_month, threshold, budget_eur, spent_eur, forecast_eur, superseded)
+      select company_id, api_key_id, cost_center, month, threshold, budget, spent, forecast, superseded from fresh
       on conflict do nothing
       returning id
-    )
-    select spend_horizon()::text as cursor, (select count(*)::integer from written) as reached`;
-  return found;
+    )`;
 }
 
 /** A BudgetAlert as JSON, of the alert `a`, its company `c` and its key `k`. */
 function alertColumn(sql: Sql) {
   return sql`json_build_object('id', a.id, 'company', json_build_object('id', c.id, 'name', c.name),
     'key', case when a.api_key_id is not null then json_build_object('id', a.api_key_id,
-      'name', coalesce(k.name, 'removed key'), 'prefix', coalesce(k.prefix, '')) end,
+      'name', coalesce(k.name, 'removed key'), 'prefix', coalesce(k.prefix, '')) end, 'cost_center', a.cost_center,
     'month', to_char(a.billing_month, 'YYYY-MM'), 'threshold', a.threshold,
     'budget_eur', trim_scale(a.budget_eur)::text, 'spent_eur', trim_scale(a.spent_eur)::text,
     'forecast_eur', trim_scale(a.forecast_eur)::text,
@@ -116,7 +169,8 @@ export async function readNotices(sql: Sql, company: string, limit: number): Pro
     alerted as (
       select api_key_id, max(threshold::integer) filter (where threshold <> 'forecast') as percent,
         bool_or(threshold = 'forecast') as forecast
-      from budget_alerts where company_id = ${company} and billing_month = (select first from month) group by 1
+      from budget_alerts
+      where company_id = ${company} and billing_month = (select first from month) and cost_center is null group by 1
     ),
     notices as (
       select s.api_key_id, to_char(m.first, 'YYYY-MM-DD') as month,

@@ -10,7 +10,7 @@ import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.t
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { matching } from '../connection/columns.ts';
 import type { Database, Sql } from '../connection/pool.ts';
-import { lookAtBudgets, UNDELIVERED } from './alert.ts';
+import { lookAtBudgets, lookAtCostCenters, UNDELIVERED } from './alert.ts';
 
 const LEASE_MS = 2000;
 const LOOK_MS = 20_000; // at every budget, on a busy server
@@ -47,6 +47,7 @@ export function eventStore(db: Database, own: Database): EventStore {
       const found = await own.run(LOOK_MS, (sql) => lookAtBudgets(sql, cursor));
       return { ...found, ...(await own.run(MANY_MS, (sql) => tell(sql, receivers))) };
     },
+    lookAtCostCenters: (cursor) => own.run(LOOK_MS, (sql) => lookAtCostCenters(sql, cursor)),
     due: (channel, limit, operators) => own.run(DELIVERY_MS, (sql) => readDue(sql, channel, limit, operators)),
     async delivered(delivery) {
       await own.run(
@@ -94,7 +95,7 @@ async function tell(
       select u.*, (
         select array_agg(a.threshold) from budget_alerts own join budget_alerts a
           on a.company_id = own.company_id and a.api_key_id is not distinct from own.api_key_id
-            and a.billing_month = own.billing_month and a.occurred_at = own.occurred_at and (a.superseded or a.id = own.id)
+            and a.cost_center is not distinct from own.cost_center and a.billing_month = own.billing_month and a.occurred_at = own.occurred_at and (a.superseded or a.id = own.id)
         where own.company_id = u.company_id and own.id = u.id) || (u.body ->> 'threshold') as thresholds
       from untold u
     ),
@@ -104,7 +105,7 @@ async function tell(
       from fresh f cross join lateral (
         select 'webhook' as channel, '' as recipient where ${webhook}
         union select 'email', p.email from alert_readers(f.company_id) p
-          where ${email} and f.kind like 'budget.%'
+          where ${email} and ${isAlert(sql, 'f')}
             and (f.thresholds && p.percents::text[] or p.forecast and ${FORECAST} = any (f.thresholds))
         union select 'email', o.email from unnest(${email ? [...operators] : []}::text[]) as o (email)
           where f.kind like 'budget.%' and f.thresholds && ${[...STANDARD_PERCENTS.map(String), FORECAST]}::text[]) as r
@@ -116,6 +117,11 @@ async function tell(
         'webhook', count(*) filter (where channel = 'webhook'), 'email', count(*) filter (where channel = 'email'))
       from event_deliveries where state = 'dead') as dead`;
   return found;
+}
+
+/** Whether an event is a budget alert. Those of cost centres are for the people of the company: operators get none by e-mail. */
+function isAlert(sql: Sql, event: 'e' | 'f') {
+  return sql`split_part(${sql(event)}.kind, '.', 1) in ('budget', 'cost_center')`;
 }
 
 /** When the deliveries of a window are due. */
@@ -166,7 +172,7 @@ async function readDue(sql: Sql, channel: Channel, limit: number, operators: rea
     left join users u on d.channel = 'email' and u.email = d.recipient and u.company_id = e.company_id
     left join alert_receivers r on d.channel = 'email' and r.email = d.recipient and r.company_id = e.company_id
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
-      and (c.closed_at is null or e.kind not like 'budget.%')
+      and (c.closed_at is null or not ${isAlert(sql, 'e')})
       and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
         or exists (select from alert_readers(e.company_id) p where p.email = d.recipient))
     order by d.next_attempt_at limit ${limit}`;

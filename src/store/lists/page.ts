@@ -7,9 +7,9 @@ import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import { IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type ListedGroup, listedGroupColumns } from '../people/group.ts';
-import { type PersonRow, type UserRow, userColumns } from '../people/user.ts';
 import { toClose } from '../statement/close.ts';
+import { type ListedGroup, listedGroupColumns } from '../users/group.ts';
+import { type CompanyUserRow, type UserRow, userColumns } from '../users/user.ts';
 
 /** Lists of the administration area, a page at a time. */
 
@@ -47,7 +47,8 @@ export type AssistantSort = 'name' | 'created';
 export type UserSort = 'company' | 'email' | 'role' | 'created';
 export type GroupSort = 'company' | 'name' | 'role';
 export type OpenSort = 'name' | 'cost';
-export type PersonSort = 'role' | 'email' | 'seen';
+export type CompanyUserSort = 'role' | 'email' | 'seen';
+export type CostCenterSort = 'spent' | 'share' | 'name';
 
 /**
  * Companies with what each has spent in the present month, in-app chat included: exact decimal text. They are found by
@@ -207,18 +208,22 @@ export function pageOfGroups(sql: Sql, query: ListQuery<GroupSort>): Promise<Lis
   });
 }
 
-/** One of the people of a company, with how many active keys are the person's own. */
-export type ListedPerson = PersonRow & { readonly keys: number };
+/** A user of a company, with how many active keys are the user's own. */
+export type ListedCompanyUser = CompanyUserRow & { readonly keys: number };
 
-/** The people of a company. Sorted by role: owners first, then administrators. */
-export function pageOfPeople(sql: Sql, company: string, query: ListQuery<PersonSort>): Promise<ListPage<ListedPerson>> {
+/** The users of a company. Sorted by role: owners first, then administrators. */
+export function pageOfCompanyUsers(
+  sql: Sql,
+  company: string,
+  query: ListQuery<CompanyUserSort>,
+): Promise<ListPage<ListedCompanyUser>> {
   const by = {
     email: sql`email`,
     seen: sql`last_sign_in_at`,
     role: sql`array_position(array['owner', 'administrator', 'member'], role)`,
   }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
-    return sql<Counted<ListedPerson>[]>`
+    return sql<Counted<ListedCompanyUser>[]>`
       select ${userColumns(sql)}, last_sign_in_at, count(*) over ()::integer as total,
         (select count(*)::integer from api_keys where user_id = users.id and ${sql.unsafe(IS_ACTIVE)}) as keys
       from users where company_id = ${company} and ${contains(sql, query, sql`email, role, oidc_group`)} ${tail}`;
@@ -254,6 +259,48 @@ export function pageOfOpenCompanies(
         left join (select company_id, count(*) as late from late_usage group by 1) l
           on l.company_id = open.id
       where ${contains(sql, query, sql`c.name, open.id`)} ${tail}`;
+  });
+}
+
+/** What a cost centre cost in a month. */
+export interface ListedCostCenter {
+  /** Empty: of calls that name none. */
+  readonly name: string;
+  /** Exact decimal text. */
+  readonly spent: string;
+  readonly requests: number;
+  readonly tokens: number;
+  /** Exact decimal text, and how much of it is spent in percent, rounded down to one decimal; null: it has none. */
+  readonly monthly_budget_eur: string | null;
+  readonly percent: number | null;
+}
+
+/**
+ * Cost centres that calls of a month name, with those that have a budget.
+ * @param month its first day
+ * @param isPresent whether it is the present month: budgets are of that alone
+ */
+export function pageOfCostCenters(
+  sql: Sql,
+  company: string,
+  { month, isPresent }: { month: string; isPresent: boolean },
+  query: ListQuery<CostCenterSort>,
+): Promise<ListPage<ListedCostCenter>> {
+  const by = { spent: sql`coalesce(spent, 0)`, share: sql`spent / budget`, name: sql`name` }[query.sort];
+  return paged(sql, query, by, sql`name`, (tail) => {
+    return sql<Counted<ListedCostCenter>[]>`
+      with sums as materialized (
+        select cost_center as name, sum(cost_eur) as spent, sum(requests) as requests,
+          sum(prompt_tokens + completion_tokens) as tokens
+        from usage_key_months where company_id = ${company} and billing_month = ${month}::date group by 1
+      ),
+      budgets as materialized (
+        select name, monthly_budget_eur as budget from cost_center_budgets where company_id = ${company} and ${isPresent}
+      )
+      select name, trim_scale(coalesce(spent, 0))::text as spent, coalesce(requests, 0)::float8 as requests,
+        coalesce(tokens, 0)::float8 as tokens, trim_scale(budget)::text as monthly_budget_eur,
+        trunc(coalesce(spent, 0) * 100 / budget, 1)::float8 as percent, count(*) over ()::integer as total
+      from sums full join budgets using (name) where ${contains(sql, query, sql`name`)} ${tail}`;
   });
 }
 

@@ -4,7 +4,7 @@ import type { Sql } from '../connection/pool.ts';
 /** One search over things of several kinds. */
 
 /** The kinds of things that are found, in the order in which they are shown. */
-export const KINDS = ['company', 'key', 'person', 'invitation', 'model', 'assistant', 'statement', 'request'] as const;
+export const KINDS = ['company', 'key', 'user', 'invitation', 'model', 'assistant', 'statement', 'request'] as const;
 export type Kind = (typeof KINDS)[number];
 
 /** Things of one kind on a page. */
@@ -42,7 +42,7 @@ const FINDERS: Readonly<Record<Exclude<Kind, 'request' | 'statement'>, string>> 
       when expires_at <= now() then ', expired' else '' end as detail, company_id, c.name as company_name
     from api_keys k join companies c on c.id = company_id
     where purpose is null and (k.name ~ $1 or starts_with(lower(prefix), $2) or k.id::text = $2)`,
-  person: `select u.id, email as name, role as detail, company_id, c.name as company_name
+  user: `select u.id, email as name, role as detail, company_id, c.name as company_name
     from users u left join companies c on c.id = company_id
     where (email ~ $1 or u.id::text = $2) and (company_id is not null or $3::uuid is null)`,
   invitation: `select i.id, email as name, role as detail, company_id, c.name as company_name

@@ -17,19 +17,7 @@ export interface Migration {
 
 /** The files of sql/schema, in the order in which they are applied: together they are the baseline. */
 const SUBJECTS = [
-  ...[
-    'settings',
-    'companies',
-    'people',
-    'keys',
-    'models',
-    'ledger',
-    'sums',
-    'budgets',
-    'seals',
-    'statements',
-    'limits',
-  ],
+  ...['settings', 'companies', 'users', 'keys', 'models', 'ledger', 'sums', 'budgets', 'seals', 'statements', 'limits'],
   ...['events', 'requests', 'audit', 'erasure', 'gateways', 'tenant'],
 ];
 /** The name under which a database keeps that it has the baseline; files of sql/migrations begin after it. */

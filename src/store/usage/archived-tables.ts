@@ -36,7 +36,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'users',
-    what: 'the people who may sign in to the administration pages, and their roles',
+    what: 'users, who may sign in to the administration pages, and their roles',
     columns: words(
       'id email company_id role created_at oidc_group last_sign_in_at language second_factor_since recovery_codes erasure_asked_at',
     ),
@@ -64,6 +64,12 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     order: 'created_at, id',
   },
   {
+    table: 'cost_center_budgets',
+    what: 'what cost centres may cost in a month before somebody is told',
+    columns: words('id company_id name monthly_budget_eur created_at'),
+    order: 'created_at, id',
+  },
+  {
     table: 'api_keys',
     what: 'API keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
@@ -74,7 +80,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'admin_tokens',
-    what: 'tokens of programs that manage the company over HTTP',
+    what: 'administration tokens of programs that manage the company over HTTP',
     columns: words('id name company_id access created_at created_by expires_at last_used_at revoked_at'),
     without: { digest: 'a secret: it identifies the token' },
     order: 'created_at, id',
@@ -161,9 +167,9 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'budget_alerts',
-    what: 'thresholds that the budgets of the company and its keys reached',
+    what: 'thresholds that the budgets of the company, its keys and its cost centres reached',
     columns: words(
-      'id company_id api_key_id billing_month threshold budget_eur spent_eur forecast_eur superseded occurred_at',
+      'id company_id api_key_id billing_month threshold budget_eur spent_eur forecast_eur superseded occurred_at cost_center',
     ),
     order: 'occurred_at, id',
   },
@@ -199,7 +205,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'audit_log',
-    what: 'every change to the company, its models, keys, assistants and people: who, when, before, after; an update leaves out long values that it did not change',
+    what: 'every change to the company, its models, keys, assistants and users: who, when, before, after; an update leaves out long values that it did not change',
     columns: words('id at actor action subject subject_id company_id before after'),
     internal: ['db_role'],
     order: 'id',

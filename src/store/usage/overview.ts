@@ -5,7 +5,7 @@ import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
 import { tenantRoleAdvice } from '../connection/tenant-role.ts';
 import { pageOfAudit } from '../lists/audit.ts';
-import { hasOperator, ownersOf } from '../people/user.ts';
+import { hasOperator, ownersOf } from '../users/user.ts';
 import { PICTURE_DAYS, type RecentRequests, readRecentRequests } from './request-days.ts';
 
 const MOST_CHANGES = 10;

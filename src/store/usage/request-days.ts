@@ -3,7 +3,7 @@ import type { DayRange } from '../../domain/text/day-range.ts';
 import type { LastDay, Overview, RequestDay } from '../../domain/text/overview.ts';
 import { dayBegins, NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { ownersOf } from '../people/user.ts';
+import { ownersOf } from '../users/user.ts';
 import { bucketSums, reasonRows } from './request-hours.ts';
 
 /** Hours that pictures count as they are now: earlier ones were summed up meanwhile, within a quarter of an hour. */

@@ -70,6 +70,23 @@ t.test('companies, their models and keys', async (t) => {
   await call('revokeKey', { ...at, key: overlapping.id });
 });
 
+t.test('a customer is onboarded in one call', async (t) => {
+  const done = await call('onboardCompany', null, {
+    name: 'Nordwind',
+    monthly_budget_eur: '250',
+    requests_per_minute: 600,
+    disabled_model_slugs: ['brand-overseas'],
+    own_prices: [{ slug: 'brand-chat', cost_eur_per_1k_input: '0.001', cost_eur_per_1k_output: '0.002' }],
+    owner: { email: 'Nora@north.example' },
+    key: KEY,
+  });
+  t.match(done, { monthly_budget_eur: '250', invitation: { email: 'nora@north.example' }, key: { name: 'Website' } });
+  t.equal((await ask(done.invitation.link)).status, 200, 'the link works');
+  t.equal((await ask(`${office.url}/models`, { key: done.key.key })).status, 200, 'the key works');
+  const bare = await call('onboardCompany', null, { name: 'Bare' });
+  t.match(bare, { name: 'Bare', invitation: null, key: null });
+});
+
 t.test('models, their prices and cost prices', async (t) => {
   const of = { model: model.id };
   await call('changeModel', of, { eu_hosted: false });
@@ -113,10 +130,17 @@ t.test('assistants, users, people and invitations', async (t) => {
     role: 'member',
     company_id: company.id,
   });
-  await call('changePerson', { ...at, user: person.id }, { role: 'administrator' });
-  t.equal((await call('getPerson', { ...at, user: person.id })).role, 'administrator');
-  const { data: people } = await call('listPeople', at);
+  await call('changeCompanyUser', { ...at, user: person.id }, { role: 'administrator' });
+  t.equal((await call('getCompanyUser', { ...at, user: person.id })).role, 'administrator');
+  const { data: people } = await call('listCompanyUsers', at);
   t.same(people.map(({ role }: { role: string }) => role).sort(), ['administrator', 'owner']);
+  const center = await call('createCostCenterBudget', at, { name: 'Bu\u0308ro ', monthly_budget_eur: '99.50' });
+  t.match(center, { name: 'Büro', monthly_budget_eur: '99.5' });
+  const budget = { ...at, budget: center.id };
+  t.match(await call('changeCostCenterBudget', budget, { monthly_budget_eur: '20' }), { monthly_budget_eur: '20' });
+  t.match(await call('getCostCenterBudget', budget), { name: 'Büro', monthly_budget_eur: '20' });
+  t.match(await call('listCostCenterBudgets', at), { data: [{ id: center.id, spent_eur: '0' }], next_cursor: null });
+  await call('removeCostCenterBudget', budget);
   const receiver = await call('createAlertReceiver', at, {
     email: 'Paul@south.example',
     percents: [90, 75],
@@ -128,7 +152,7 @@ t.test('assistants, users, people and invitations', async (t) => {
   t.match(await call('getAlertReceiver', { ...at, receiver: receiver.id }), told);
   t.match(await call('listAlertReceivers', at), { data: [told], next_cursor: null });
   await call('removeAlertReceiver', { ...at, receiver: receiver.id });
-  await call('removePerson', { ...at, user: person.id });
+  await call('removeCompanyUser', { ...at, user: person.id });
   const paula = { email: 'paula@south.example', role: 'member', company_id: company.id };
   const leaving = { ...at, user: (await call('createUser', null, paula)).id };
   t.match(await call('countPersonErasure', leaving), { persons: 1, rows: { users: 1 } });

@@ -54,7 +54,7 @@ t.test("a company's token acts behind the wall of its company", async (t) => {
         : undefined;
     t.equal((await send(office, owners, ['POST', path], body)).status, 403, path);
   }
-  for (const path of ['people', 'invitations', 'audit', 'requests', 'models', 'tokens', 'usage', 'export']) {
+  for (const path of ['users', 'invitations', 'audit', 'requests', 'models', 'tokens', 'usage', 'export']) {
     t.equal((await send(office, owners, ['GET', `${own}/${path}`])).status, 200, path);
     t.equal((await send(office, owners, ['GET', `/companies/${other}/${path}`])).status, 404, path);
   }
@@ -109,7 +109,7 @@ t.test("a company's token leaves the company an owner; an operator's need not", 
   const theirs = await newToken(office, { company_id: small });
   const [{ id }] = await office.sql<[{ id: string }]>`
     insert into users (email, company_id, role) values ('only@small.example', ${small}, 'owner') returning id`;
-  const path = `/companies/${small}/people/${id}`;
+  const path = `/companies/${small}/users/${id}`;
   t.match(await send(office, theirs, ['PATCH', path], { role: 'member' }), {
     status: 409,
     body: { detail: /last owner/ },
@@ -452,7 +452,7 @@ t.test('the people and tokens of a company change so much in an hour, and others
     const { status, headers, body } = await send(office, token, change, KEY);
     t.match(
       { status, body },
-      { status: 429, body: { detail: /^The people and tokens .* Try again in \d+ minutes\.$/ } },
+      { status: 429, body: { detail: /^The users and administration tokens .* Try again in \d+ minutes\.$/ } },
     );
     t.ok(Number(headers.get('retry-after')) > 3000);
   }

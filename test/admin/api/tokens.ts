@@ -1,4 +1,4 @@
-import { createToken, type NewToken } from '../../../src/store/people/token.ts';
+import { createToken, type NewToken } from '../../../src/store/users/token.ts';
 import { ask } from '../../support/client.ts';
 import type { Office } from '../people.ts';
 

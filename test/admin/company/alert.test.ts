@@ -29,7 +29,7 @@ t.test('what a budget has reached stands on every page of the company while it i
     passes,
     'and when it is reached at this pace',
   );
-  for (const page of ['access', 'models', 'assistants', 'settings']) {
+  for (const page of ['keys', 'models', 'assistants', 'settings']) {
     t.match((await owner.get(`/companies/${company}/${page}`)).text, /class="notice warn-notice"/, page);
   }
   await office.sql`insert into chat_usage (company_id, cost_eur) values (${company}, 1.5)`;
@@ -43,7 +43,7 @@ t.test('what a budget has reached stands on every page of the company while it i
   t.match(both, /The budget for \w+ \d{4} is used up\. Calls are refused with 402/);
   t.match(both, /Key CMS &lt;b&gt; svc_\w{4}…: The budget for/, 'and one of the key, whose name is text');
   t.match(both, /used up\. Its calls are refused/, 'those of the key alone');
-  t.match((await owner.get(`/companies/${company}/usage`)).text, /Key <a href="[^"]+\/access\/[\da-f-]{36}">CMS/);
+  t.match((await owner.get(`/companies/${company}/usage`)).text, /Key <a href="[^"]+\/keys\/[\da-f-]{36}">CMS/);
   const raise = `<a href="/companies/${company}/settings">the budget is raised</a>`;
   t.match((await owner.get(`/companies/${company}/usage`)).text, raise);
   const administrator = await signedIn(office, 'administrator');

@@ -31,7 +31,7 @@ t.test('it has what its people and operators changed, and who', async (t) => {
 t.test('keys are links to their pages, unless they or their company were removed', async (t) => {
   const { company } = await office.newCustomer();
   const [{ id }] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${company}`;
-  const link = `href="/companies/${company}/access/${id}"`;
+  const link = `href="/companies/${company}/keys/${id}"`;
   t.match((await operator.get('/audit')).text, link);
   t.match((await operator.get(`/companies/${company}/audit`)).text, link);
   await sql`delete from companies where id = ${company}`;
@@ -62,8 +62,8 @@ t.test('internal model names never show, nor that of a model that was removed', 
 t.test('who was one of its people keeps the name; an operator who made a key does not get one', async (t) => {
   const administrator = await signedIn(office, 'administrator');
   const key = { id: crypto.randomUUID(), name: 'By Ada', scope: ['chat'], claim: 'a'.repeat(43) };
-  await administrator.post(`/companies/${customer.company}/access/create`, key);
-  await operator.post(`/companies/${customer.company}/access/create`, {
+  await administrator.post(`/companies/${customer.company}/keys/create`, key);
+  await operator.post(`/companies/${customer.company}/keys/create`, {
     ...key,
     id: crypto.randomUUID(),
     name: 'By Olga',
@@ -84,7 +84,7 @@ t.test('a token of the company has its name, one of an operator has not', async 
   const log = await changes();
   t.match(log, /operator changed company \S+ \S+ monthly budget 77 78/);
   t.match(log, /token Billing changed company/);
-  t.match(log, /created token Billing/);
+  t.match(log, /created administration token Billing/);
   t.notMatch((await owner.get(path)).text, 'Terraform');
 });
 

@@ -86,7 +86,7 @@ t.test('an owner revokes a token of a closed company', async (t) => {
   await close();
   const { text } = await owner.get(`${base}/tokens`);
   const [, path = ''] = new RegExp(`href="(${base}/tokens/[0-9a-f-]+/revoke)"`).exec(text) ?? [];
-  t.match((await owner.get(path)).text, /Revoke this token/);
+  t.match((await owner.get(path)).text, /Revoke this administration token/);
   t.equal((await owner.post(path)).status, 303);
   t.equal((await send(office, token, ['GET', base])).status, 401);
   t.notMatch((await owner.get(`${base}/tokens`)).text, new RegExp(path));
@@ -110,6 +110,7 @@ t.test('pages of a closed company can be read, and refuse every change', async (
       .replace(':assistant', assistant)
       .replace(':key', key?.id)
       .replace(':request', request?.id)
+      .replace(/cost-center$/, 'cost-center?name=Marketing')
       .replace(/:\w+/g, randomUUID());
   const log = async () => (await sql`select count(*)::integer as n from audit_log`)[0]?.n;
   const before = await log();
@@ -248,7 +249,7 @@ t.test('an operator closes a company by typing its name, and opens it again', as
   await page.getByText('Every gateway refuses its keys within a second.').waitFor();
   await settled(customer.key, 401);
   t.same(await glance(page, 'company-closed'), []);
-  for (const section of ['Access', 'Models', 'Assistants', 'Usage']) {
+  for (const section of ['Keys', 'Models', 'Assistants', 'Usage']) {
     await page.getByRole('navigation', { name: 'Company' }).getByRole('link', { name: section }).click();
     await page.getByText('This company was closed on').waitFor();
   }

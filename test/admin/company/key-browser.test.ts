@@ -9,7 +9,7 @@ import { startOffice } from '../people.ts';
 
 const office = await startOffice(t);
 const { company } = office.customer;
-const base = `/companies/${company}/access`;
+const base = `/companies/${company}/keys`;
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
   t.same(
@@ -109,7 +109,10 @@ await t.test('the rotation page, and keys found by an operator', async (t) => {
   const [key] = await office.sql`select id from api_keys where company_id = ${company} and revoked_at is null limit 1`;
   await page.goto(`${base}/${key?.id}/rotate`);
   await look(t, page, 'key-rotate');
-  await page.getByRole('link', { name: 'Keys', exact: true }).click();
+  await page
+    .getByRole('navigation', { name: 'Administration' })
+    .getByRole('link', { name: 'Keys', exact: true })
+    .click();
   await page.getByLabel('Key or text').fill(office.customer.key);
   await page.getByRole('button', { name: 'Find keys' }).click();
   t.match(await page.getByRole('table').innerText(), /Nordlicht Verlag/);

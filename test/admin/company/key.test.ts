@@ -8,7 +8,7 @@ const office = await startOffice(t);
 const { sql } = office;
 const { company } = office.customer;
 const other = await office.newCustomer();
-const base = `/companies/${company}/access`;
+const base = `/companies/${company}/keys`;
 const owner = await signedIn(office, 'owner');
 const operator = await signedIn(office, 'operator');
 const KEY = /svc_[a-z2-7]{32}/;
@@ -59,7 +59,7 @@ t.test('another session gets no text, not even of the same user, and another com
     t.equal(status, 410);
     t.notMatch(text, KEY);
   }
-  const elsewhere = await operator.post(`/companies/${other.company}/access/create`, form);
+  const elsewhere = await operator.post(`/companies/${other.company}/keys/create`, form);
   t.equal(elsewhere.status, 422);
   t.notMatch(elsewhere.text, KEY);
 });
@@ -116,7 +116,7 @@ t.test('the page of a key tells its history and leads to what ends it; a revoked
   await sql`delete from api_keys where id = ${id}`;
 });
 
-t.test("the key of a person's playground gets limits on its page, and no other name or scopes", async (t) => {
+t.test("the key of a user's playground gets limits on its page, and no other name or scopes", async (t) => {
   const [key] = await sql<[{ id: string }]>`
     insert into api_keys (company_id, name, purpose, created_by, scopes, digest, prefix, expires_at)
     values (${company}, 'Playground of ada', 'playground', ${office.people.administrator}, '{chat,assistants}',
@@ -132,7 +132,7 @@ t.test("the key of a person's playground gets limits on its page, and no other n
   t.equal((await post('Playground of ada', '2')).status, 303);
   const refused = await post('Mine', '3');
   t.equal(refused.status, 422);
-  t.match(refused.text, /of a person(?:&#39;|’|')s playground/);
+  t.match(refused.text, /of a user(?:&#39;|’|')s playground/);
   t.match(await sql`select name, max_concurrent from api_keys where id = ${key.id}`, [
     { name: 'Playground of ada', max_concurrent: 2 },
   ]);
@@ -167,7 +167,7 @@ t.test('keys that work come first, the others are behind a filter that search an
 
 t.test('the form is open for the first key, and after a refusal', async (t) => {
   const fresh = await office.company();
-  const of = `/companies/${fresh}/access`;
+  const of = `/companies/${fresh}/keys`;
   const isOpen = (text: string) => /<details class="card create" id="create" open>/.test(text);
   t.ok(isOpen((await operator.get(of)).text));
   const refused = await operator.post(`${of}/create`, { ...once(), name: '', scope: 'chat' });
@@ -201,11 +201,11 @@ t.test('an owner finds own keys in a text, and no others', async (t) => {
 t.test('an operator finds keys of all companies; owners and administrators may not', async (t) => {
   const { text } = await find(operator, '/keys', `${other.key}\n${office.customer.key}`);
   t.match(text, '2 keys were found');
-  t.match(text, `/companies/${other.company}/access`);
+  t.match(text, `/companies/${other.company}/keys`);
   t.match(text, 'Nordlicht Verlag');
   t.equal((await find(owner, '/keys', other.key)).status, 403);
   t.equal((await owner.get('/keys')).status, 403);
-  t.equal((await find(owner, `/companies/${other.company}/access/find`, other.key)).status, 404);
+  t.equal((await find(owner, `/companies/${other.company}/keys/find`, other.key)).status, 404);
 });
 
 t.test('too many parts are refused without a word of them; an empty text is missing', async (t) => {

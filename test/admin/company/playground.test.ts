@@ -147,22 +147,22 @@ t.test('a revoked playground stays so until it is allowed again; it is listed ap
   await send(owner, {});
   const [key] =
     await sql`select id from api_keys where created_by = ${people.owner} and purpose = 'playground' and revoked_at is null`;
-  const access = await owner.get(`/companies/${company}/access`);
+  const access = await owner.get(`/companies/${company}/keys`);
   t.match(access.text, /<h2 id="playgrounds">.*Playground of owen@customer\.example/s);
   t.equal(access.text.split(`>Playground of ${people.owner}</a>`).length, 2, 'once');
-  await owner.post(`/companies/${company}/access/${key?.id}/revoke`);
+  await owner.post(`/companies/${company}/keys/${key?.id}/revoke`);
   const before = (await ledger()).length;
   const refused = await send(owner, {});
   t.equal(refused.status, 422);
   t.match(refused.text, 'was revoked');
   t.equal((await ledger()).length, before);
-  t.notMatch((await owner.get(`/companies/${company}/access`)).text, 'Playground of owen');
+  t.notMatch((await owner.get(`/companies/${company}/keys`)).text, 'Playground of owen');
   t.equal((await owner.post(`${base}/allow`)).status, 303);
   t.match(textOf((await send(owner, {})).text), 'completed: ');
   const rotation = { id: company, claim: 's'.repeat(43), overlap: '0' };
   const [fresh] =
     await sql`select id from api_keys where created_by = ${people.owner} and purpose = 'playground' and revoked_at is null`;
-  t.equal((await owner.post(`/companies/${company}/access/${fresh?.id}/rotate`, rotation)).status, 422);
+  t.equal((await owner.post(`/companies/${company}/keys/${fresh?.id}/rotate`, rotation)).status, 422);
 });
 
 t.test('a playground that is revoked while its person asks for a new text stays revoked', async (t) => {

@@ -45,7 +45,7 @@ async function create(fields: Record<string, string | string[]>) {
   const id = randomUUID();
   return {
     id,
-    ...(await owner.post(`${base}/access/create`, { id, claim: SECRET, name: 'form', scope: 'chat', ...fields })),
+    ...(await owner.post(`${base}/keys/create`, { id, claim: SECRET, name: 'form', scope: 'chat', ...fields })),
   };
 }
 
@@ -68,7 +68,7 @@ t.test('a key is created with limits and restrictions, edited, and freed of them
   const { id, status } = await create(ASKED);
   t.equal(status, 200);
   t.match(await stored(id), { ...STORED, name: 'form', scopes: ['chat'] });
-  const path = `${base}/access/${id}`;
+  const path = `${base}/keys/${id}`;
   const edit = { name: 'edited', scope: ['embeddings', 'chat'] };
   t.equal((await owner.post(path, { ...edit, ...EMPTY, max_concurrent: '9' })).status, 303);
   t.match(await stored(id), { ...NOTHING, name: 'edited', scopes: edit.scope, max_concurrent: 9 });
@@ -78,7 +78,7 @@ t.test('a key is created with limits and restrictions, edited, and freed of them
 t.test('a rotated key has all of the old one', async (t) => {
   const { id } = await create(ASKED);
   const new_id = randomUUID();
-  t.equal((await owner.post(`${base}/access/${id}/rotate`, { id: new_id, claim: SECRET, overlap: '0' })).status, 200);
+  t.equal((await owner.post(`${base}/keys/${id}/rotate`, { id: new_id, claim: SECRET, overlap: '0' })).status, 200);
   t.same(await stored(new_id), await stored(id));
 });
 
@@ -110,7 +110,7 @@ t.test('values that are no limit or network are refused in words, and what was t
   for (const [name, label, values, words] of [...limits, ...others]) {
     for (const value of values) {
       const forms = [
-        owner.post(`${base}/access/${id}`, { name: 'x', scope: 'chat', [name]: value }),
+        owner.post(`${base}/keys/${id}`, { name: 'x', scope: 'chat', [name]: value }),
         create({ [name]: value }),
       ];
       if (limits.some(([limit]) => limit === name)) forms.push(operator.post(`${base}/limits`, { [name]: value }));
@@ -138,11 +138,11 @@ t.test('a key may only be given models of the company, and keeps those that are 
   }
   const { id } = await create({ model: CHAT });
   await sql`update api_keys set allowed_model_slugs = ${['gone', OVERSEAS]} where id = ${id}`;
-  const { text } = await owner.get(`${base}/access/${id}`);
+  const { text } = await owner.get(`${base}/keys/${id}`);
   t.match(text, /value="gone" checked><label [^>]*>gone \(not listed now\)/);
   t.match(text, new RegExp(`value="${OVERSEAS}" checked><label [^>]*>${OVERSEAS} \\(not listed now\\)`), 'the EU gate');
   t.match(text, new RegExp(`value="${CHAT}"><label [^>]*>${CHAT}<`));
-  const edit = (model: string[]) => owner.post(`${base}/access/${id}`, { name: 'x', scope: 'chat', model });
+  const edit = (model: string[]) => owner.post(`${base}/keys/${id}`, { name: 'x', scope: 'chat', model });
   t.equal((await edit(['gone', CHAT])).status, 303);
   t.match(await stored(id), { allowed_model_slugs: [CHAT, 'gone'].sort() });
   t.equal((await edit([OVERSEAS])).status, 303, 'the gate may open again');
@@ -166,16 +166,16 @@ t.test(
 
 t.test('a revoked key and keys of others cannot be edited; a key needs a scope', async (t) => {
   const { id } = await create({});
-  const noScope = await owner.post(`${base}/access/${id}`, { name: 'x' });
+  const noScope = await owner.post(`${base}/keys/${id}`, { name: 'x' });
   t.match({ ...noScope, wrong: wrong(noScope.text) }, { status: 422, wrong: ['Scopes must be chosen, one at least.'] });
   const other = await office.newCustomer();
   const [theirs] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${other.company}`;
   for (const who of [owner, operator]) {
-    t.equal((await who.get(`${base}/access/${theirs.id}`)).status, 404);
-    t.equal((await who.post(`${base}/access/${theirs.id}`, { name: 'x', scope: 'chat' })).status, 404);
+    t.equal((await who.get(`${base}/keys/${theirs.id}`)).status, 404);
+    t.equal((await who.post(`${base}/keys/${theirs.id}`, { name: 'x', scope: 'chat' })).status, 404);
   }
   await sql`update api_keys set revoked_at = now() where id = ${id}`;
-  const { status, text } = await owner.post(`${base}/access/${id}`, { name: 'x', scope: 'chat' });
+  const { status, text } = await owner.post(`${base}/keys/${id}`, { name: 'x', scope: 'chat' });
   t.equal(status, 422);
   t.match(text, 'This key is revoked: create a new one instead.');
   t.match(await stored(id), { name: 'form' });

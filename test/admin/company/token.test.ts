@@ -56,7 +56,7 @@ t.test('however many tokens and invitations a company makes, a page has fifty, a
     path = /rel="next" href="([^"]+)"/.exec(text)?.[1];
   }
   t.equal(names.size, 120);
-  const { text } = await operator.get(`/companies/${busy}/people`);
+  const { text } = await operator.get(`/companies/${busy}/users`);
   t.equal(text.match(/Withdraw</g)?.length, 50);
   t.match(text, 'The newest 50');
   const { text: created } = await operator.post('/tokens', { name: 'Reader', access: 'read' });

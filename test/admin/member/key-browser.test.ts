@@ -149,9 +149,9 @@ await t.test('the same in German', async (t) => {
 
 await t.test('the owner sees whose keys they are', async (t) => {
   const { page } = await signedInTab(t, office, people.owner);
-  await page.goto(`${base}/access`);
+  await page.goto(`${base}/keys`);
   await page.getByText('personal', { exact: true }).first().waitFor();
-  await look(t, page, 'access-of-owner');
-  await page.goto(`${base}/people`);
+  await look(t, page, 'keys-of-owner');
+  await page.goto(`${base}/users`);
   await look(t, page, 'people-of-owner');
 });

@@ -44,16 +44,7 @@ t.test('what is not allowed is said, and refused', async (t) => {
   t.equal((await member.get(`${base}/playground`)).status, 403);
   t.equal((await member.post(`${base}/playground`, { model: CHAT, prompt: 'x' })).status, 403);
   t.same(await mine(), []);
-  for (const place of [
-    '/usage',
-    '/access',
-    '/requests',
-    '/settings',
-    '/people',
-    '/models',
-    '/usage.csv',
-    '/ledger.csv',
-  ])
+  for (const place of ['/usage', '/keys', '/requests', '/settings', '/users', '/models', '/usage.csv', '/ledger.csv'])
     t.equal((await member.get(base + place)).status, 403, place);
   t.equal((await member.post(`${base}/members`, { member_keys: '9' })).status, 403);
 });
@@ -72,16 +63,13 @@ t.test('the owner allows keys with a budget: created, used, seen by both, rotate
   t.equal(await statusOf(made.key), 200);
   t.notMatch((await member.get(keys)).text, KEY, 'shown once');
   t.match(textOf(await member.get(`${keys}/${made.id}`)), /For: Chat completions\. Limited to: €12\.50 a month\./);
+  t.match(textOf(await owner.get(`${base}/keys`)), new RegExp(`My notebook svc_.{0,8}… .* ${people.member} personal`));
   t.match(
-    textOf(await owner.get(`${base}/access`)),
-    new RegExp(`My notebook svc_.{0,8}… .* ${people.member} personal`),
-  );
-  t.match(
-    textOf(await owner.get(`${base}/access/${made.id}`)),
+    textOf(await owner.get(`${base}/keys/${made.id}`)),
     `It is a key of ${people.member}, and ends with this person.`,
   );
-  t.match(textOf(await owner.get(`${base}/access?q=${people.member.slice(0, 6)}`)), 'My notebook');
-  t.match(textOf(await owner.get(`${base}/people`)), new RegExp(`${people.member} member 1 `));
+  t.match(textOf(await owner.get(`${base}/keys?q=${people.member.slice(0, 6)}`)), 'My notebook');
+  t.match(textOf(await owner.get(`${base}/users`)), new RegExp(`${people.member} member 1 `));
   const renamed = await member.post(`${keys}/${made.id}`, { name: 'Editor' });
   t.equal(renamed.headers.get('location'), `${keys}?done=saved`);
   const rotated = await member.post(`${keys}/${made.id}/rotate`, { ...form(), overlap: '0' });
@@ -112,7 +100,7 @@ t.test('the owner allows keys with a budget: created, used, seen by both, rotate
 
 t.test('keys of others are not there, by whatever page', async (t) => {
   t.equal(await allow({ member_keys: '5' }), 303);
-  const theirs = await owner.post(`${base}/access/create`, form({ name: 'Secret project' }));
+  const theirs = await owner.post(`${base}/keys/create`, form({ name: 'Secret project' }));
   const [key] = await sql`select id from api_keys where name = 'Secret project'`;
   t.match(theirs.text, KEY);
   for (const place of ['', '/rotate', '/revoke', '/shown'])
@@ -133,7 +121,7 @@ t.test('keys of others are not there, by whatever page', async (t) => {
 
 t.test('the owner revokes a key of a member, and lowers what is allowed', async (t) => {
   const { id, key } = await create(member, { name: 'To be stopped' });
-  t.equal((await owner.post(`${base}/access/${id}/revoke`)).status, 303);
+  t.equal((await owner.post(`${base}/keys/${id}/revoke`)).status, 303);
   await until(
     () => statusOf(key),
     'it stops',
@@ -185,8 +173,8 @@ t.test('who is removed loses the keys at once', async (t) => {
   const { key } = await create(member, { name: 'Last' });
   t.equal(await statusOf(key), 200);
   const [person] = await sql`select id from users where email = ${people.member}`;
-  t.match(textOf(await owner.get(`${base}/people/${person?.id}/remove`)), 'The person’s own keys are revoked.');
-  t.equal((await owner.post(`${base}/people/${person?.id}/remove`)).status, 303);
+  t.match(textOf(await owner.get(`${base}/users/${person?.id}/remove`)), 'The person’s own keys are revoked.');
+  t.equal((await owner.post(`${base}/users/${person?.id}/remove`)).status, 303);
   t.same(await sql`select from api_keys where user_id = ${person?.id} and revoked_at is null`, []);
   await until(
     () => statusOf(key),

@@ -28,7 +28,7 @@ t.test('changes of keys and budget alerts stand in one list with what became of 
   const [{ id, name }] = await office.sql<
     [{ id: string; name: string }]
   >`select id, name from api_keys where company_id = ${company}`;
-  t.match(text, `<a href="/companies/${company}/access/${id}">${name}</a>`, 'the key is a link');
+  t.match(text, `<a href="/companies/${company}/keys/${id}">${name}</a>`, 'the key is a link');
   t.match(textOf(text), /Key created .*Late &lt;i&gt; .* Webhook delivered /);
   t.match(textOf(text), /Budget: threshold reached .*100\s?% .* the gateway Webhook given up status 500/);
   t.match(text, /EENVELOPE 550<\/code> <span class="muted">next attempt <time/);

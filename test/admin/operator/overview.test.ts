@@ -150,7 +150,7 @@ t.test('the budget of a key is changed on the page of the key', async (t) => {
   await office.sql`
     insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
     values (${company}, ${id}, billing_month(now()), '100', 0.0000001, 1) on conflict do nothing`;
-  t.match(await first(), `<a href="/companies/${company}/access/${id}">Change`);
+  t.match(await first(), `<a href="/companies/${company}/keys/${id}">Change`);
   t.match(await first(), `<a href="/companies/${company}/usage?key=${id}">Nord`, 'and its spend is that of the key');
   await office.sql`delete from budget_alerts where api_key_id = ${id}`;
   await office.sql`update api_keys set monthly_budget_eur = null where id = ${id}`;
@@ -202,7 +202,7 @@ t.test('who begins is told what is missing before anybody can call the API', asy
     `<a href="/companies/${company}/models">Its models</a>`,
   );
   const form = { id: randomUUID(), claim: randomBytes(32).toString('base64url'), name: 'First', scope: 'chat' };
-  const shown = await owner.post(`/companies/${company}/access/create`, form);
+  const shown = await owner.post(`/companies/${company}/keys/create`, form);
   t.match(shown.text, /can call no model yet: see the <a href="[^"]+\/models">/);
 });
 

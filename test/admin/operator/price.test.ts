@@ -211,7 +211,7 @@ t.test('what the operator pays and the margin are for operators alone', async (t
   const pages = [
     `${of}/usage`,
     `${of}/usage.csv`,
-    `${of}/access`,
+    `${of}/keys`,
     `${of}/models`,
     `${of}/assistants`,
     `${of}/settings`,

@@ -32,7 +32,7 @@ t.test('a company is found whatever the case and accents, and by its id', async 
 t.test('keys are found by name and by the beginning of their prefix, with their company', async (t) => {
   const [{ id, name, prefix }] = await sql<[{ id: string; name: string; prefix: string }]>`
     select id, name, prefix from api_keys where company_id = ${other.company} and purpose is null limit 1`;
-  const link = `href="/companies/${other.company}/access/${id}"`;
+  const link = `href="/companies/${other.company}/keys/${id}"`;
   t.match(await search(operator, name), link);
   for (const text of [prefix, prefix.toUpperCase(), prefix.slice(0, -1), `${prefix}…`])
     t.match(await search(operator, text), link, text);
@@ -42,7 +42,7 @@ t.test('keys are found by name and by the beginning of their prefix, with their 
 t.test('a whole key leads to its page, and is not shown again', async (t) => {
   const { key } = other;
   const { status, headers } = await operator.get(at(`Authorization: Bearer ${key}`));
-  t.match([status, headers.get('location')], [303, new RegExp(`^/companies/${other.company}/access/`)]);
+  t.match([status, headers.get('location')], [303, new RegExp(`^/companies/${other.company}/keys/`)]);
   const { text } = await owner.get(at(key));
   t.match(textOf(main(text)), 'Nothing was found for a whole key', 'of another company');
   t.notMatch(text, key);
@@ -52,8 +52,8 @@ t.test('people and invitations are found by their address', async (t) => {
   await sql`insert into invitations (company_id, email, role, digest, expires_at)
     values (${company}, 'ines.guest@customer.example', 'member', decode(md5('a') || md5('b'), 'hex'), now() + interval '1 day')`;
   t.match(await search(operator, office.people.owner), /href="\/users\/[0-9a-f-]{36}"/);
-  t.match(await search(operator, 'ines.guest'), `/companies/${company}/people?q=ines.guest%40customer.example`);
-  t.match(await search(owner, 'ines.guest'), `/companies/${company}/people?q=ines.guest%40customer.example`);
+  t.match(await search(operator, 'ines.guest'), `/companies/${company}/users?q=ines.guest%40customer.example`);
+  t.match(await search(owner, 'ines.guest'), `/companies/${company}/users?q=ines.guest%40customer.example`);
 });
 
 t.test('statements are found by month and company, requests by their id', async (t) => {

@@ -30,7 +30,7 @@ t.test('what is shown once is there again for its minute, and then a page that s
       'a new key',
       /svc_\w{20,}/,
       async () => {
-        await page.goto(`${ofCompany}/access`);
+        await page.goto(`${ofCompany}/keys`);
         await page.getByText('Create a key', { exact: true }).click();
         await page.getByLabel('Name').fill('First');
         await press(page, 'Create key');
@@ -41,7 +41,7 @@ t.test('what is shown once is there again for its minute, and then a page that s
       /svc_\w{20,}.*/s,
       async () => {
         const [key] = await sql`select id from api_keys where name = 'First'`;
-        await page.goto(`${ofCompany}/access/${key?.id}/rotate`);
+        await page.goto(`${ofCompany}/keys/${key?.id}/rotate`);
         await press(page, 'Create the new key');
         t.match(await page.locator('main').innerText(), /The old key .* works until/);
       },
@@ -59,7 +59,7 @@ t.test('what is shown once is there again for its minute, and then a page that s
       'an invitation',
       /\/invitation\/[\w-]{43}/,
       async () => {
-        await page.goto(`${ofCompany}/people`);
+        await page.goto(`${ofCompany}/users`);
         await page.getByLabel('E-mail address').fill('new@customer.example');
         await press(page, 'Invite');
       },
@@ -68,7 +68,7 @@ t.test('what is shown once is there again for its minute, and then a page that s
       'a renewed invitation',
       /\/invitation\/[\w-]{43}/,
       async () => {
-        await page.goto(`${ofCompany}/people`);
+        await page.goto(`${ofCompany}/users`);
         await page.getByRole('button', { name: 'Renew the invitation of new@customer.example' }).click();
         await page.locator('#link').waitFor();
       },
@@ -143,7 +143,7 @@ t.test('refused forms, questions, previews and what was found are there again', 
 t.test('the page of a secret shows it to the session that made it alone', async (t) => {
   const { page } = await open('owner');
   await page.goto(`${ofCompany}/tokens`);
-  await page.getByText('Create a token', { exact: true }).click();
+  await page.getByText('Create an administration token', { exact: true }).click();
   await page.getByLabel('Name').fill('Mine');
   await press(page, 'Create token');
   const token = await page.locator('#token').innerText();

@@ -44,10 +44,10 @@ function firsts(text: string): string[] {
 }
 
 t.test('no page is large, and each list has 50 rows', async (t) => {
-  const lists = ['/companies', `${base}/access`, `${base}/models`, `${base}/assistants`, '/models', '/users', '/audit'];
+  const lists = ['/companies', `${base}/keys`, `${base}/models`, `${base}/assistants`, '/models', '/users', '/audit'];
   for (const path of lists) t.equal(firsts(await get(operator, path)).length, 50, path);
   for (const path of ['/settings', '/usage', '/assistants/new']) await get(operator, base + path);
-  const edit = await get(operator, `${base}/access/${keys[0]?.id}`);
+  const edit = await get(operator, `${base}/keys/${keys[0]?.id}`);
   t.match(edit, /<textarea id="f-model".*\nmodel-1\nmodel-2\n/s, 'four hundred checkboxes would be much');
   const ids = keys.map(({ id }) => id);
   const [row] = await sql<[{ month: string }]>`select billing_month(now())::text as month`;
@@ -62,7 +62,7 @@ t.test('no page is large, and each list has 50 rows', async (t) => {
 
 t.test('pages follow each other, without a gap or a repetition', async (t) => {
   const seen: string[] = [];
-  let path: string | undefined = `${base}/access?q=KEY+19`;
+  let path: string | undefined = `${base}/keys?q=KEY+19`;
   while (path !== undefined) {
     const text: string = await get(operator, path);
     seen.push(...firsts(text));
@@ -71,8 +71,8 @@ t.test('pages follow each other, without a gap or a repetition', async (t) => {
   const wanted = Array.from({ length: 2000 }, (_, i) => `Key ${i + 1}`).filter((name) => name.includes('Key 19'));
   t.same(seen, wanted, 'newest first');
   t.same(
-    firsts(await get(operator, `${base}/access?q=Key+19&page=7`)),
-    firsts(await get(operator, `${base}/access?q=Key+19`)),
+    firsts(await get(operator, `${base}/keys?q=Key+19&page=7`)),
+    firsts(await get(operator, `${base}/keys?q=Key+19`)),
   );
 });
 
@@ -80,15 +80,15 @@ t.test('search and order', async (t) => {
   t.same(firsts(await get(operator, '/companies?q=company+1999')), ['Company 1999']);
   t.same(firsts(await get(operator, '/companies?q=%25')), [], 'a sign of patterns is text');
   t.match(await get(operator, '/companies?q=%25'), 'Nothing matches the search.');
-  t.equal(firsts(await get(operator, `${base}/access?sort=name`))[0], 'Key 1');
-  t.equal(firsts(await get(operator, `${base}/access?sort=-cost&page=40`)).length, 50);
+  t.equal(firsts(await get(operator, `${base}/keys?sort=name`))[0], 'Key 1');
+  t.equal(firsts(await get(operator, `${base}/keys?sort=-cost&page=40`)).length, 50);
   t.equal(firsts(await get(operator, `${base}/models?sort=-slug`))[0], 'model-99own'.replace('own', ' own'));
   t.same(firsts(await get(operator, '/users?q=USER1999')), ['user1999@customer.example']);
   t.same(firsts(await get(operator, `${base}/assistants?q=assistant+777`)), ['Assistant 777']);
   t.equal(firsts(await get(operator, '/models?q=nordlicht')).length, 50, 'by the name of the owner');
   t.match((await get(operator, '/companies?q="><b>')).toLowerCase(), 'value="&quot;&gt;&lt;b&gt;"');
   for (const odd of ['?sort=constructor', '?page=-1', '?page=99999999', '?q=%00', '?sort=--name']) {
-    t.equal((await operator.get(`${base}/access${odd}`)).status, 200, odd);
+    t.equal((await operator.get(`${base}/keys${odd}`)).status, 200, odd);
   }
 });
 
@@ -99,7 +99,7 @@ t.test(
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes, expires_at)
     select ${company}, 'Ends in ' || days, sha256(('ends ' || days)::bytea), 'svc_ends', '{chat}', now() + make_interval(days => days)
     from unnest(array[30, 1, 7]) as days`;
-    const names = firsts(await get(operator, `/companies/${company}/access?sort=expires`));
+    const names = firsts(await get(operator, `/companies/${company}/keys?sort=expires`));
     t.same(names, ['Ends in 1', 'Ends in 7', 'Ends in 30', 'test']);
   },
 );
@@ -143,7 +143,7 @@ t.test(
     const people = ['owner.of.it', 'OWNER.of.it@gruen.example', 'invited@gruen', 'svc_Zz9Q', 'svc_zz9q…', 'Zz9Q'];
     for (const search of ['muller', 'mueller', 'gruene', 'grune', 'lodz', 'ŁÓDŹ', 'grüne lódz', id, ...people])
       await finds('/companies', search, name);
-    await finds(`/companies/${id}/access`, 'schluessel fur juergen', 'Schlüssel für Jürgen');
+    await finds(`/companies/${id}/keys`, 'schluessel fur juergen', 'Schlüssel für Jürgen');
     await finds(`/companies/${id}/assistants`, 'uebersetzer', 'Übersetzer');
     await finds('/models', 'gruene', 'umlaut-chat');
     await finds('/users', 'lodz', 'owner.of.it@gruen.example');
@@ -225,7 +225,7 @@ t.test("an operator's lists lead from the name of a company to its pages", async
   await sql`insert into models (slug, company_id, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
     values ('hafen-chat', ${id}, 'internal-h', 'chat', true, 1, 2)`;
   await sql`insert into admin_tokens (name, company_id, digest, access) values ('Hafen', ${id}, sha256('hafen'), 'read')`;
-  const lists = { 'audit?q=hafen': 'usage', 'users?q=hafen': 'people', 'models?q=hafen': 'models', tokens: 'tokens' };
+  const lists = { 'audit?q=hafen': 'usage', 'users?q=hafen': 'users', 'models?q=hafen': 'models', tokens: 'tokens' };
   for (const [list, tab] of Object.entries(lists)) {
     t.match(await get(operator, `/${list}`), `<a href="/companies/${id}/${tab}">Hafen &lt;i&gt;</a>`, list);
   }
@@ -235,10 +235,10 @@ t.test("an owner's list has the rows of the owner's company alone", async (t) =>
   const other = await office.newCustomer();
   await sql`update api_keys set name = 'Foreign key' where company_id = ${other.company}`;
   const owner = await signedIn(office, 'owner');
-  t.same(firsts(await get(owner, `${base}/access?q=foreign`)), []);
-  t.equal((await owner.get(`/companies/${other.company}/access?q=foreign`)).status, 404);
+  t.same(firsts(await get(owner, `${base}/keys?q=foreign`)), []);
+  t.equal((await owner.get(`/companies/${other.company}/keys?q=foreign`)).status, 404);
   const [theirs] = await sql<[{ id: string }]>`select id from api_keys where company_id = ${other.company}`;
-  t.equal((await owner.get(`${base}/access/${theirs.id}/revoke`)).status, 404);
+  t.equal((await owner.get(`${base}/keys/${theirs.id}/revoke`)).status, 404);
 });
 
 t.test('a company is chosen by its name or id', async (t) => {

@@ -291,7 +291,7 @@ const ASKED: Readonly<Record<string, Readonly<Record<string, keyof typeof EDGES>
   '/margin': { month: 'month' },
   ':company/statements/month': { month: 'month' },
   '/companies': { q: 'text', page: 'number', sort: 'text' },
-  ':company/access': { q: 'text', sort: 'text' },
+  ':company/keys': { q: 'text', sort: 'text' },
 };
 
 t.test('whatever an address asks for, its page does not fail', async (t) => {

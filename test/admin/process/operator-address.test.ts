@@ -23,10 +23,10 @@ for (const [person, form] of [
   [operator, byOperator],
   [owner, byOwner],
 ] as const) {
-  await person.post(`${base}/access/create`, form);
+  await person.post(`${base}/keys/create`, form);
 }
 await operator.post(`${base}/tokens`, { name: 'Deploy', access: 'read' });
-await operator.post(`${base}/people`, { email: 'new@customer.example', role: 'member' });
+await operator.post(`${base}/users`, { email: 'new@customer.example', role: 'member' });
 await operator.post(`${base}/playground`, { model: 'brand-chat', prompt: 'Hello' });
 const ofAll = await newToken(office, { name: 'Ansible' });
 const ofCompany = await newToken(office, { name: 'Billing', company_id: company, created_by: OPERATOR });
@@ -35,7 +35,7 @@ const [playground] = await sql`select id, name, created_by from api_keys where p
 
 t.test('pages', async (t) => {
   t.equal(playground?.created_by, OPERATOR);
-  const keys = [byOperator.id, byOwner.id, playground?.id].map((id) => `${base}/access/${id}`);
+  const keys = [byOperator.id, byOwner.id, playground?.id].map((id) => `${base}/keys/${id}`);
   const lists = ROUTES.filter(
     ({ method, path }) => method === 'GET' && /^\/companies\/:company\/[^:]*(?<!gz)$/.test(path),
   );
@@ -45,16 +45,16 @@ t.test('pages', async (t) => {
     t.ok(status < 500, path);
     t.same(leaks(text), [], path);
   }
-  t.match((await owner.get(`${base}/access`)).text, /By Olga.*operator.*By Owen|By Owen.*By Olga.*operator/s);
-  t.match((await owner.get(`${base}/access`)).text, people.owner, 'colleagues are named');
-  t.match((await operator.get(`${base}/access`)).text, OPERATOR, 'to operators everybody is');
-  t.match((await operator.get(`${base}/access/${playground?.id}`)).text, OPERATOR);
+  t.match((await owner.get(`${base}/keys`)).text, /By Olga.*operator.*By Owen|By Owen.*By Olga.*operator/s);
+  t.match((await owner.get(`${base}/keys`)).text, people.owner, 'colleagues are named');
+  t.match((await operator.get(`${base}/keys`)).text, OPERATOR, 'to operators everybody is');
+  t.match((await operator.get(`${base}/keys/${playground?.id}`)).text, OPERATOR);
   t.match((await operator.get(`${base}/tokens`)).text, OPERATOR);
 });
 
 t.test('the search of keys', async (t) => {
   const found = async (person: typeof owner, text: string) =>
-    (await person.get(`${base}/access?q=${text}`)).text.includes('By Olga');
+    (await person.get(`${base}/keys?q=${text}`)).text.includes('By Olga');
   t.equal(await found(owner, OPERATOR), false);
   t.equal(await found(owner, 'operator'), true);
   t.equal(await found(operator, OPERATOR), true);

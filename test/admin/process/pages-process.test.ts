@@ -61,7 +61,7 @@ t.test('while the pages stand still, the API, health and metrics go on', async (
   t.teardown(() => isRunning(pages) && process.kill(pages, 'SIGCONT'));
   const base = `/companies/${office.customer.company}`;
   const waiting = [
-    owner.get(`${base}/access`).then(({ status }) => done.push(`page ${status}`)),
+    owner.get(`${base}/keys`).then(({ status }) => done.push(`page ${status}`)),
     owner.signIn(office.people.owner, 'wrong').then(({ status }) => done.push(`sign-in ${status}`)),
     post(owner, `${base}/assistants/new`, `csrf=${csrf}${'&a'.repeat(FIELDS)}`).then(({ status }) => {
       done.push(`form ${status}`);

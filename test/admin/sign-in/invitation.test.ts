@@ -1,3 +1,4 @@
+import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { startMailbox } from '../../support/receiver.ts';
 import { until } from '../../support/until.ts';
@@ -7,7 +8,7 @@ import { type Office, PASSWORD, Person, signedIn, startOffice } from '../people.
 
 const office = await startOffice(t);
 const { sql, customer } = office;
-const people = `/companies/${customer.company}/people`;
+const people = `/companies/${customer.company}/users`;
 const owner = await signedIn(office, 'owner');
 
 const linkIn = (text: string) => /id="link"[^>]*>([^<]+)</.exec(text)?.[1] as string;
@@ -43,7 +44,7 @@ t.test('the link shows once, sets a password once, and signs in', async (t) => {
   t.match(short.text, '<title>Error: Invitation');
   t.match(short.text, '>Password must have at least 12 characters');
   const { person, headers } = await join(path, 'a password of her own');
-  t.equal(headers.get('location'), `/companies/${customer.company}/access?done=joined`);
+  t.equal(headers.get('location'), `/companies/${customer.company}/keys?done=joined`);
   const first = await person.get(headers.get('location') as string);
   t.match(first.text, /<details class="card create" id="create" open>.*Create key/s, 'the form of a key is open');
   t.match((await person.get('/account')).text, /nina@customer\.example.*administrator/s);
@@ -148,7 +149,7 @@ t.test('guesses are throttled like wrong passwords, and a good link with them', 
 
 t.test('a company cannot send a flood of invitations', async (t) => {
   const person = await signedIn(guarded, 'owner');
-  const path = `/companies/${guarded.customer.company}/people`;
+  const path = `/companies/${guarded.customer.company}/users`;
   const csrf = await person.csrf();
   for (let i = 0; i < 30; i++) await person.post(path, { csrf, email: `n${i}@customer.example`, role: 'member' });
   const { status, text } = await person.post(path, { csrf, email: 'more@customer.example', role: 'member' });
@@ -170,7 +171,7 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
   });
   await sending.sql`update companies set name = ${'Evil\r\nBcc: all@example.com'} where id = ${sending.customer.company}`;
   const person = await signedIn(sending, 'owner');
-  const path = `/companies/${sending.customer.company}/people`;
+  const path = `/companies/${sending.customer.company}/users`;
   const page = await person.post(path, { email: 'far@customer.example', role: 'owner' });
   t.match(page.text, 'on its way');
   const link = linkIn(page.text);
@@ -216,7 +217,7 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
   t.notMatch(sending.logged.join(''), /gone@customer\.example|\/invitation\//);
 
   const nowhere = await startOffice(t, mail);
-  const asked = await (await signedIn(nowhere, 'owner')).post(`/companies/${nowhere.customer.company}/people`, {
+  const asked = await (await signedIn(nowhere, 'owner')).post(`/companies/${nowhere.customer.company}/users`, {
     email: 'far@customer.example',
     role: 'owner',
   });
@@ -226,13 +227,15 @@ t.test('where e-mails are set up the link is sent, and only below ADMIN_URL', as
 
 t.test('an operator creates a company and invites its owner in one step', async (t) => {
   const operator = await signedIn(office, 'operator');
-  const { text } = await operator.post('/companies', { name: 'Kranich', owner: 'karl@kranich.example' });
+  const form = () => ({ id: randomUUID(), claim: randomBytes(32).toString('base64url') });
+  const asked = { ...form(), name: 'Kranich', owner: 'karl@kranich.example' };
+  const { text } = await operator.post('/companies/new', asked);
   const { headers } = await join(new URL(linkIn(text)).pathname);
-  t.match(headers.get('location'), /^\/companies\/[\w-]+\/access\?done=joined$/);
+  t.match(headers.get('location'), /^\/companies\/[\w-]+\/keys\?done=joined$/);
   const [row] =
     await sql`select c.name, role from users join companies c on c.id = company_id where email = 'karl@kranich.example'`;
   t.same(row, { name: 'Kranich', role: 'owner' });
-  const taken = await operator.post('/companies', { name: 'Other', owner: 'karl@kranich.example' });
+  const taken = await operator.post('/companies/new', { ...asked, ...form(), name: 'Other' });
   t.equal(taken.status, 422);
   t.equal((await sql`select from companies where name = 'Other'`).length, 0, 'and nothing half done');
 });

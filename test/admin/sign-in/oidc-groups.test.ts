@@ -1,6 +1,6 @@
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
-import { createInvitation } from '../../../src/store/people/invitation.ts';
+import { createInvitation } from '../../../src/store/users/invitation.ts';
 import { freePort } from '../../faults/pooler.ts';
 import { until } from '../../support/until.ts';
 import { type Page, Person, signedIn, startOffice, textOf } from '../people.ts';
@@ -92,8 +92,8 @@ t.test('the first sign-in of somebody in a group makes the account, and the scop
   t.match([status, headers.get('location')], [303, '/']);
   t.same(await held('ann@new.example'), { role: 'administrator', company_id: company, oidc_group: '/admins' });
   t.match(textOf(await ann.get('/account')), 'ann@new.example, administrator of Nordlicht Verlag');
-  t.equal((await ann.get(`/companies/${company}/access`)).status, 200);
-  t.equal((await ann.get(`/companies/${other}/access`)).status, 404);
+  t.equal((await ann.get(`/companies/${company}/keys`)).status, 200);
+  t.equal((await ann.get(`/companies/${other}/keys`)).status, 404);
   t.same(await audited('ann@new.example'), [
     {
       actor: 'ann@new.example',
@@ -108,13 +108,13 @@ t.test('the first sign-in of somebody in a group makes the account, and the scop
 t.test('a role rises and falls with the groups, at each sign-in and for every session', async (t) => {
   const email = 'rob@new.example';
   const [first] = await signIn(email, '/staff');
-  t.equal((await first.get(`/companies/${company}/access`)).status, 403, 'a member');
+  t.equal((await first.get(`/companies/${company}/keys`)).status, 403, 'a member');
   await signIn(email, ['/staff', '/owners', '/admins']);
   t.same(await held(email), { role: 'owner', company_id: company, oidc_group: '/owners' });
-  t.equal((await first.get(`/companies/${company}/people`)).status, 200, 'the session before has the new role');
+  t.equal((await first.get(`/companies/${company}/users`)).status, 200, 'the session before has the new role');
   await signIn(email, ['/admins', '/staff']);
-  t.equal((await first.get(`/companies/${company}/people`)).status, 403);
-  t.equal((await first.get(`/companies/${company}/access`)).status, 200);
+  t.equal((await first.get(`/companies/${company}/users`)).status, 403);
+  t.equal((await first.get(`/companies/${company}/keys`)).status, 200);
   await signIn(email, ['/staff', '/admins']);
   t.same(
     (await audited(email)).map(({ role }) => role),
@@ -134,10 +134,10 @@ t.test('groups that are gone take the account away, and its sessions end at thei
     ['gone3@new.example', undefined], // how Keycloak and Entra tell none
   ] as const) {
     const [open] = await signIn(email, ['/owners']);
-    t.equal((await open.get(`/companies/${company}/people`)).status, 200);
+    t.equal((await open.get(`/companies/${company}/users`)).status, 200);
     await refused(await signIn(email, groups), LOST);
     t.equal(await held(email), null);
-    t.equal((await open.get(`/companies/${company}/people`)).status, 303, 'the session has ended');
+    t.equal((await open.get(`/companies/${company}/users`)).status, 303, 'the session has ended');
     t.match((await audited(email)).at(-1), {
       actor: email,
       action: 'delete',
@@ -169,14 +169,14 @@ t.test('two companies', async (t) => {
   const message = 'Your groups “/elsewhere” and “/admins” lead to different companies here';
   await refused(await signIn(email, ['/admins', '/elsewhere']), message);
   t.equal((await held(email))?.role, 'administrator', 'nothing is taken away');
-  t.equal((await open.get(`/companies/${company}/access`)).status, 200);
+  t.equal((await open.get(`/companies/${company}/keys`)).status, 200);
   await refused(await signIn('both@new.example', ['/admins', '/elsewhere']), message);
   t.equal(await held('both@new.example'), null);
 
   const [moved] = await signIn(email, ['/elsewhere']);
   t.same(await held(email), { role: 'owner', company_id: other, oidc_group: '/elsewhere' });
-  t.equal((await open.get(`/companies/${company}/access`)).status, 303, 'the session in the other company has ended');
-  t.equal((await moved.get(`/companies/${company}/access`)).status, 404);
+  t.equal((await open.get(`/companies/${company}/keys`)).status, 303, 'the session in the other company has ended');
+  t.equal((await moved.get(`/companies/${company}/keys`)).status, 404);
   t.same(
     (await audited(email)).map(({ action, company_id }) => [action, company_id]),
     [
@@ -187,7 +187,7 @@ t.test('two companies', async (t) => {
     'each company has its own entry',
   );
   const owner = await signedIn(office, 'owner');
-  for (const page of ['people', 'audit', 'people?q=elsewhere', 'audit?q=elsewhere']) {
+  for (const page of ['users', 'audit', 'users?q=elsewhere', 'audit?q=elsewhere']) {
     const text = (await owner.get(`/companies/${company}/${page}`)).text.replaceAll(/value="[^"]*"/g, '');
     t.notMatch(text, '/elsewhere', `${page} of one company names no group of another`);
   }
@@ -208,7 +208,7 @@ t.test('an account that was made by hand stays as it is', async (t) => {
     const [mila, { status }] = await signIn(office.people.member, groups);
     t.equal(status, 303, JSON.stringify(groups));
     t.same(await held(office.people.member), { role: 'member', company_id: company, oidc_group: null });
-    t.equal((await mila.get(`/companies/${company}/access`)).status, 403);
+    t.equal((await mila.get(`/companies/${company}/keys`)).status, 403);
   }
   const invitation = { company_id: company, email: 'ina@new.example', role: 'owner', created_by: 'test' } as const;
   const { token } = await createInvitation(sql, invitation);
@@ -231,13 +231,13 @@ t.test('a mapping that is changed or removed holds at the next request of open s
   const operator = await signedIn(office, 'operator');
   const [{ id }] = await sql<[{ id: string }]>`select id from oidc_groups where name = '/passing'`;
   const [pia] = await signIn('pia@new.example', ['/passing']);
-  const keys = async () => (await pia.get(`/companies/${company}/access`)).status;
+  const keys = async () => (await pia.get(`/companies/${company}/keys`)).status;
   t.equal(await keys(), 403);
   t.equal((await operator.post(`/groups/${id}`, { role: 'administrator' })).status, 303);
   t.equal(await keys(), 200, 'a higher role');
   t.match(
     textOf(await operator.get(`/groups/${id}/remove`)),
-    '/passing gives the role administrator of Nordlicht Verlag to 1 person.',
+    '/passing gives the role administrator of Nordlicht Verlag to 1 user.',
   );
   t.equal((await operator.post(`/groups/${id}/remove`)).status, 303);
   t.equal(await keys(), 303, 'nobody');
@@ -291,7 +291,7 @@ t.test('groups that nobody can know give nothing and take nothing away', async (
   provider.service.off('beforeTokenSigning', tell);
   await logged('OIDC_GROUPS_CLAIM=roles');
   t.equal((await held(email))?.role, 'owner');
-  t.equal((await open.get(`/companies/${company}/people`)).status, 200);
+  t.equal((await open.get(`/companies/${company}/users`)).status, 200);
 });
 
 t.test('hostile groups give nothing', async (t) => {
@@ -358,7 +358,7 @@ t.test(
     const [{ id }] = await sql<[{ id: string }]>`select id from users where email = ${email}`;
     const owner = await signedIn(office, 'owner');
     const operator = await signedIn(office, 'operator');
-    const people = `/companies/${company}/people`;
+    const people = `/companies/${company}/users`;
     const list = await owner.get(`${people}?q=petra`);
     t.match(textOf(list), 'member by the group /staff');
     t.notMatch(list.text, `href="${people}/${id}"`, 'there is no role to change');
@@ -385,9 +385,9 @@ t.test('in a closed company groups change nothing, and what they take away is no
   const [open] = await signIn('cleo@new.example', ['/closed']);
   await sql`update companies set closed_at = now() where id = ${closed}`;
   const [again] = await signIn('cleo@new.example', ['/closed']);
-  t.equal((await again.get(`/companies/${closed}/people`)).status, 200, 'its people may read');
+  t.equal((await again.get(`/companies/${closed}/users`)).status, 200, 'its people may read');
   await refused(await signIn('cleo@new.example', ['/closed staff']), 'The company was closed on');
-  t.equal((await open.get(`/companies/${closed}/people`)).status, 303, 'the sessions have ended');
+  t.equal((await open.get(`/companies/${closed}/users`)).status, 303, 'the sessions have ended');
   await refused(await signIn('cleo@new.example', []), 'The company was closed on');
   await refused(await signIn('new-here@new.example', ['/closed']), 'The company was closed on');
 });

@@ -1,6 +1,6 @@
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
-import { createInvitation } from '../../../src/store/people/invitation.ts';
+import { createInvitation } from '../../../src/store/users/invitation.ts';
 import { freePort } from '../../faults/pooler.ts';
 import { until } from '../../support/until.ts';
 import { Person, startOffice } from '../people.ts';
@@ -78,7 +78,7 @@ t.test('the provider is the second factor of who signs in by it; with the passwo
 
 t.test('it leads back to the address that was asked for, and to no other site', async (t) => {
   claims = { email: office.people.owner, email_verified: true };
-  const page = `/companies/${office.customer.company}/access?q=a&sort=name`;
+  const page = `/companies/${office.customer.company}/keys?q=a&sort=name`;
   const query = (next: string) => `?${new URLSearchParams({ next })}`;
   t.match((await new Person(office.adminUrl).get(`/sign-in${query(page)}`)).text, `href="/sign-in/oidc${query(page)}"`);
   for (const [next, location] of [
@@ -284,7 +284,7 @@ t.test('an invitation is accepted by whoever the provider knows by its address, 
   t.equal((await office.sql`select from users where email like '%@customer.example'`).length, 3);
   const { status, headers } = await through(person, at);
   t.equal(status, 303);
-  t.equal(headers.get('location'), `/companies/${office.customer.company}/access?done=joined`);
+  t.equal(headers.get('location'), `/companies/${office.customer.company}/keys?done=joined`);
   const account = await person.get('/account');
   t.match(account.text, /new@customer\.example.*owner/s);
   t.match(account.text, 'there is no password to change here');

@@ -86,14 +86,14 @@ t.test('it is set up with the password and a first code, and recovery codes are 
   t.match(entry, { actor: owner, company_id: office.customer.company, after: { recovery_codes: 10 } });
   t.match(textOf(await person.get(`/companies/${office.customer.company}/audit`)), /second factor since/);
   t.match(
-    textOf(await person.get(`/companies/${office.customer.company}/people`)),
+    textOf(await person.get(`/companies/${office.customer.company}/users`)),
     /owen@customer\.example owner[^@]* on /,
   );
 });
 
 t.test('after the password nothing is let in but the code; it is led to what was asked for', async (t) => {
   const { secret } = await setUp(administrator);
-  const page = `/companies/${office.customer.company}/access?sort=name`;
+  const page = `/companies/${office.customer.company}/keys?sort=name`;
   const person = new Person(office.adminUrl);
   const first = await person.post('/sign-in', { email: administrator, password: PASSWORD, next: page });
   t.equal(to(first), page);
@@ -103,7 +103,7 @@ t.test('after the password nothing is let in but the code; it is led to what was
     const answer = await person.get(path);
     t.ok(answer.status === 404 || to(answer)?.startsWith('/sign-in/code'), `${path}: ${answer.status}`);
   }
-  for (const path of [`${PATH}/off`, `${PATH}/codes`, `/companies/${office.customer.company}/access/create`]) {
+  for (const path of [`${PATH}/off`, `${PATH}/codes`, `/companies/${office.customer.company}/keys/create`]) {
     const { status } = await person.post(path, { csrf: '', 'sign-in.code': '' });
     t.equal(status, 303, path);
   }

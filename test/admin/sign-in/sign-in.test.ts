@@ -250,13 +250,13 @@ t.test('odd paths are not found, and nothing breaks', async (t) => {
 t.test('names are text, whatever is in them', async (t) => {
   const person = await signedIn(office, 'owner');
   const name = `"><script>alert(1)</script>&amp;`;
-  await person.post(`${base}/access/create`, {
+  await person.post(`${base}/keys/create`, {
     id: crypto.randomUUID(),
     claim: 's'.repeat(43),
     name,
     scope: ['chat'],
   });
-  const { text } = await person.get(`${base}/access`);
+  const { text } = await person.get(`${base}/keys`);
   t.match(text, '&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;&amp;amp;');
   t.notMatch(text, '<script>alert');
 });

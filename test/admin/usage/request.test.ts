@@ -73,7 +73,7 @@ t.test('an operator sees all of them, those without a company too, and the words
   const one = await operator.get(`/requests/${ours}`, english);
   t.match(one.text, 'internal-words &lt;b&gt;');
   t.match(plain(one.text), /It answered with status 500\./);
-  t.match(one.text, `href="/companies/${company}/access/${key}"`);
+  t.match(one.text, `href="/companies/${company}/keys/${key}"`);
   const unknown = (await operator.get(`/requests/${stranger}`, english)).text;
   t.match(plain(unknown), /no key, or one that is unknown or of a closed company/);
   t.match(unknown, '<a href="/keys">Find it by its text</a>');

@@ -58,7 +58,7 @@ t.test('owners see their statements, and neither internal names nor those of oth
   const month = await owner.get(`${base}/month?month=2026-10`);
   t.match(month.text, /<h1>Statement 2 · October 2026<\/h1>/);
   t.match(month.text, new RegExp(`Correction of September 2026.*${late}`, 's'));
-  t.match(month.text, `<a href="/companies/${company}/access/${key}">`);
+  t.match(month.text, `<a href="/companies/${company}/keys/${key}">`);
   const preview = await owner.get(`${base}/month?month=2026-08`);
   t.match(preview.text, /This month is not closed/);
   t.notMatch(preview.text, '/close');
@@ -102,7 +102,7 @@ t.test('the JSON is the sealed document, and the CSV has all lines', async (t) =
     }
     t.equal((await owner.get(`${base}/month.json?month=2026-10`)).status, 200, 'a statement waits for no export');
     const invited = { email: 'new@customer.example', role: 'member' };
-    t.equal((await owner.post(`/companies/${company}/people`, invited)).status, 200, 'nor does an invitation');
+    t.equal((await owner.post(`/companies/${company}/users`, invited)).status, 200, 'nor does an invitation');
   });
   await Promise.all(exports);
 });

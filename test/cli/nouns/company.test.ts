@@ -122,7 +122,7 @@ t.test('a list of a company that does not exist is refused; it looked like one o
     const unknown = await tollgate(...list, '--company', randomUUID());
     t.match(unknown, { code: 1, out: '', err: /There is no company .* See "tollgate company list"/ }, list.join(' '));
   }
-  t.match((await tollgate('user', 'list', '--company', company.id)).out, /no people; "tollgate user invite"/);
+  t.match((await tollgate('user', 'list', '--company', company.id)).out, /no users; "tollgate user invite"/);
 });
 
 t.test('contract 5: limits are set, shown and lifted', async (t) => {

@@ -26,7 +26,7 @@ t.test('spec 2.7: a key is shown in plaintext once, at creation, and kept as its
   t.same(row?.digest, createHash('sha256').update(json.key).digest());
 
   const human = await create('--scope', 'assistants');
-  t.match(human.out, /^API key created\. It is shown only this once: .*\n\n {2}key +acme_[a-z2-7]{32}\n/);
+  t.match(human.out, /^Key created\. It is shown only this once: .*\n\n {2}key +acme_[a-z2-7]{32}\n/);
   const [, secret] = /key +acme_([a-z2-7]{32})/.exec(human.out) ?? [];
   for (const args of [[], ['--json']]) {
     const list = await tollgate('key', 'list', '--company', company, ...args);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { findToken } from '../../../src/store/people/token.ts';
+import { findToken } from '../../../src/store/users/token.ts';
 import { tollgate as run } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
@@ -7,14 +7,14 @@ const { db, url } = await testDatabase(t);
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } });
 
 t.test('a token is created, listed without its text, and revoked', async (t) => {
-  t.match(await tollgate('token', 'list'), { code: 0, out: 'There are no tokens.\n' });
+  t.match(await tollgate('token', 'list'), { code: 0, out: 'There are no administration tokens.\n' });
   const { json } = await tollgate('token', 'create', '--name', 'Terraform', '--expires', '2099-01-31', '--json');
   t.match(json, { token: /^tga-[a-z2-7]{32}$/, access: 'write', company_id: null, state: 'active' });
   t.match(await db.run(5000, (sql) => findToken(sql, json.token)), { id: json.id });
   const { out } = await tollgate('token', 'list');
   t.match(out, /Terraform +all +write +active +the command line +2099-01-31/);
   t.notOk(out.includes(json.token));
-  t.match(await tollgate('token', 'revoke', json.id), { code: 0, out: 'Token Terraform is revoked.\n' });
+  t.match(await tollgate('token', 'revoke', json.id), { code: 0, out: 'Administration token Terraform is revoked.\n' });
   t.equal(await db.run(5000, (sql) => findToken(sql, json.token)), null);
 });
 

@@ -3,9 +3,9 @@ import { PassThrough, Readable } from 'node:stream';
 import t from 'tap';
 import { runCli } from '../../../src/cli/cli.ts';
 import { verifyPassword } from '../../../src/domain/password.ts';
-import { findInvitation } from '../../../src/store/people/invitation.ts';
-import { createSession } from '../../../src/store/people/session.ts';
-import { findUser } from '../../../src/store/people/user.ts';
+import { findInvitation } from '../../../src/store/users/invitation.ts';
+import { createSession } from '../../../src/store/users/session.ts';
+import { findUser } from '../../../src/store/users/user.ts';
 import { tollgate } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { startMailbox } from '../../support/receiver.ts';
@@ -108,7 +108,7 @@ t.test('an open invitation is listed, renewed and withdrawn', async (t) => {
   t.match(await invite('--renew', '--withdraw'), { code: 64, err: /exclude each other/ });
   t.match(await invite('--withdraw'), { code: 0, err: '', json: { id, role: 'owner' } });
   t.match(await invite('--renew'), { code: 1, err: /no such invitation\. See "tollgate user list --company ID"/ });
-  t.match((await list()).out, /no people; "tollgate user invite"/);
+  t.match((await list()).out, /no users; "tollgate user invite"/);
 });
 
 t.test('list shows all users, or those of a company', async (t) => {

@@ -1,5 +1,12 @@
 import t from 'tap';
-import { CostCenters, OTHERS, readCostCenter } from '../../../src/domain/request/cost-center.ts';
+import {
+  CostCenters,
+  costCenterName,
+  mayHaveBudget,
+  OTHERS,
+  readBudgetedCostCenter,
+  readCostCenter,
+} from '../../../src/domain/request/cost-center.ts';
 
 const MOST = 10_000;
 const OCTOBER = '2026-10-01';
@@ -52,4 +59,17 @@ t.test('a cost centre is the same however its accents and blanks are written', a
   for (const refused of [`${long}x`, 'x'.repeat(10_000), 'a\nb', '=1', '\u00a0=1'])
     t.throws(() => read(refused), { message: /at most 64 printable characters/ });
   t.equal(read('≠'.normalize('NFD')), '≠');
+});
+
+t.test('a budget is for the name that calls book, in whatever spelling it is given', async (t) => {
+  const names = ['Büro Köln', 'Bu\u0308ro\u00a0\u00a0Ko\u0308ln ', '.', '..', 'a/b?c#d%', '4711', 'x'.repeat(64)];
+  for (const name of names) {
+    const booked = readCostCenter(JSON.stringify(name), 'metadata.cost_center');
+    t.equal(readBudgetedCostCenter(name), booked, name);
+    t.equal(costCenterName(name), booked);
+    t.ok(mayHaveBudget(booked));
+  }
+  t.notOk(mayHaveBudget('Bu\u0308ro'), 'not in the spelling of the ledger');
+  for (const refused of ['', ' ', OTHERS, 'x'.repeat(65), '=1', '-1', 'a\nb', 'a\u200bb', 'x'.repeat(10_000)])
+    t.throws(() => readBudgetedCostCenter(refused), { name: 'FieldError' }, refused.slice(0, 70));
 });

@@ -5,7 +5,7 @@ import { createCompany } from '../../../src/store/company/company.ts';
 import { hasDemo, removeDemo } from '../../../src/store/company/demo.ts';
 import { createModel } from '../../../src/store/company/model.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
-import { createUser } from '../../../src/store/people/user.ts';
+import { createUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 

@@ -15,7 +15,7 @@ import { allowPlayground, isPlaygroundRevoked, mintPlaygroundKey } from '../../.
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { countKeys, pageOfKeys, playgroundKeys } from '../../../src/store/lists/page.ts';
-import { removeUser } from '../../../src/store/people/user.ts';
+import { removeUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 /** The key of a person who tries models on the pages. */
@@ -133,7 +133,7 @@ t.test('its name, scopes and end cannot be changed, by whatever face; its limits
   ] as const) {
     await t.rejects(
       behind(acme, (sql) => setKey(sql, id, changes, acme)),
-      { name: 'RefusedChange', reason: 'conflict', message: /of a person's playground/ },
+      { name: 'RefusedChange', reason: 'conflict', message: /of a user's playground/ },
       JSON.stringify(changes),
     );
   }

@@ -5,8 +5,8 @@ import { createCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { snapshot, within } from '../../../src/store/connection/tenant-role.ts';
 import { pageOfAudit } from '../../../src/store/lists/audit.ts';
-import { createUser, removeUser } from '../../../src/store/people/user.ts';
 import { archiveCompany } from '../../../src/store/usage/archive.ts';
+import { createUser, removeUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const MS = 20_000;

@@ -7,13 +7,13 @@ import { createModel } from '../../../src/store/company/model.ts';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { ensureTenantRole, enterCompany, within } from '../../../src/store/connection/tenant-role.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
-import { pageOfPeople } from '../../../src/store/lists/page.ts';
-import { createGroup } from '../../../src/store/people/group.ts';
-import { createInvitation, withdrawInvitation } from '../../../src/store/people/invitation.ts';
-import { createToken } from '../../../src/store/people/token.ts';
-import { createUser, removeUser, setRole } from '../../../src/store/people/user.ts';
+import { pageOfCompanyUsers } from '../../../src/store/lists/page.ts';
 import { migrate } from '../../../src/store/schema/migrate.ts';
 import { readOverview } from '../../../src/store/usage/overview.ts';
+import { createGroup } from '../../../src/store/users/group.ts';
+import { createInvitation, withdrawInvitation } from '../../../src/store/users/invitation.ts';
+import { createToken } from '../../../src/store/users/token.ts';
+import { createUser, removeUser, setRole } from '../../../src/store/users/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../../support/postgres.ts';
 import { addRequests } from '../../support/requests.ts';
 import { addStatementRows } from '../../support/statement.ts';
@@ -47,6 +47,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
       created_by: 'test',
     });
     await sql`insert into alert_receivers (company_id, percents, forecast) values (${id}, '{80}', true)`;
+    await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${id}, ${name}, 5)`;
     await sql`insert into chat_usage (company_id, cost_eur) values (${id}, 1)`;
     await sql`insert into budget_reservations values (${randomUUID()}, ${id}, '2026-11-01', ${randomUUID()}, 1, now())`;
     await sql`
@@ -174,7 +175,7 @@ t.test('with every WHERE forgotten', async (t) => {
 
   await t.test('a company changes its own people and invitations, and its ceilings not at all', async (t) => {
     const query = { search: '', sort: 'role', descending: false, page: 1 } as const;
-    const [theirs] = (await db.run(MS, (sql) => pageOfPeople(sql, two.id, query))).rows;
+    const [theirs] = (await db.run(MS, (sql) => pageOfCompanyUsers(sql, two.id, query))).rows;
     const [invited] = await db.run(
       MS,
       (sql) => sql<{ id: string }[]>`select id from invitations where company_id = ${two.id}`,

@@ -49,21 +49,27 @@ async function key(company: string, budget: string, more: { revoked_at?: string 
 }
 
 /** Books one call, by the ledger's own triggers. */
-async function spend(company: string, eur: number, by: string = randomUUID(), month = '2026-11-01'): Promise<void> {
+async function spend(
+  company: string,
+  eur: number,
+  by: string = randomUUID(),
+  month = '2026-11-01',
+  center = '',
+): Promise<void> {
   await run(
     (sql) => sql`
       insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
-        prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+        prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center)
       values (${month}, gen_random_uuid(), ${company}, ${by}, 'm', 'u', 'embeddings', ${eur * 1000}, 0, ${eur}, 1, 0,
-        'upstream', 'completed', ${month})`,
+        'upstream', 'completed', ${month}, ${center})`,
   );
 }
 
-/** What was written for a company: thresholds, of its keys with a "k", in brackets where a higher one was told. */
+/** What was written for a company: thresholds, of its keys with a "k", of cost centres with their name, in brackets where a higher one was told. */
 async function written(company: string): Promise<string> {
   const rows = await run((sql) => listAlerts(sql, { undelivered: false, company, limit: 100 }));
   const names = rows.map(({ alert, state }) => {
-    const name = `${alert.key === null ? '' : 'k'}${alert.threshold}`;
+    const name = `${alert.key === null ? '' : 'k'}${alert.cost_center ?? ''}${alert.threshold}`;
     return state === 'superseded' ? `(${name})` : name;
   });
   return [...new Set(names)].sort().join(' ');
@@ -319,4 +325,99 @@ t.test('a company whose refunds of in-app chat are more than it spent keeps nobo
   t.same(await run((sql) => listAlerts(sql, { undelivered: false, company: refunded, limit: 9 })), []);
   // workers of a spread ledger would look for the table of the clock, which is on the coordinator
   if (WORKERS.length === 0) t.ok(await readOverview(run), 'the overview is shown');
+});
+
+/** A cost centre with a budget. */
+const center = (company: string, name: string, budget: number) =>
+  run(
+    (sql) => sql`
+    insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, ${name}, ${budget})`,
+  );
+
+t.test('where no cost centre has a budget, no sum is read', async (t) => {
+  t.equal(await store.lookAtCostCenters(null), null);
+  t.equal(await store.lookAtCostCenters('0'), null);
+});
+
+t.test('a cost centre: each threshold once a month, apart from those of its company and of others', async (t) => {
+  await clock('2026-11-01T12:00:00Z');
+  const id = await company('1000');
+  await center(id, 'Marketing', 100);
+  await center(id, 'Sales', 10);
+  const after = async (eur: number, name: string) => {
+    await spend(id, eur, undefined, undefined, name);
+    await store.lookAtCostCenters(null);
+    return written(id);
+  };
+  t.equal(await after(49, 'Marketing'), '', 'of two keys');
+  t.equal(await after(1, 'Marketing'), 'Marketing50');
+  t.equal(await after(500, ''), 'Marketing50', 'calls that name none are of no budget');
+  t.equal(await after(500, 'IT'), 'Marketing50', 'and neither are those of a cost centre without one');
+  t.equal(await after(10, 'Sales'), '(Sales50) (Sales80) Marketing50 Sales100');
+  t.equal(await after(30, 'Marketing'), '(Sales50) (Sales80) Marketing50 Marketing80 Sales100');
+  await run((sql) => sql`update cost_center_budgets set monthly_budget_eur = 1000 where company_id = ${id}`);
+  t.equal(await after(920, 'Marketing'), '(Sales50) (Sales80) Marketing100 Marketing50 Marketing80 Sales100', 'raised');
+  await store.look(null, NOBODY);
+  t.match(await written(id), /(^| )100( |$)/, 'the company has thresholds of its own');
+  t.same(
+    (await run((sql) => readNotices(sql, id, 10))).map(({ key, used }) => [key, used]),
+    [[null, 100]],
+    'of which alone its pages tell',
+  );
+  await clock('2026-12-01T12:00:00Z');
+  await spend(id, 600, undefined, '2026-12-01', 'Marketing');
+  await store.lookAtCostCenters(null);
+  const months = await run(
+    (sql) => sql`select threshold from budget_alerts where cost_center = 'Marketing' and billing_month = '2026-12-01'`,
+  );
+  t.same([...months], [{ threshold: '50' }], 'the next month begins anew');
+  await clock('2026-11-01T12:00:00Z');
+});
+
+t.test(
+  'a cost centre is told at the percentages of its company, by forecast, and not while that is closed',
+  async (t) => {
+    const id = await company(null);
+    await run((sql) => sql`insert into alert_receivers (company_id, percents, forecast) values (${id}, '{25}', true)`);
+    await run((sql) => sql`insert into users (email, company_id, role) values ('own@center.example', ${id}, 'owner')`);
+    await center(id, 'R&D', 100);
+    await spend(id, 30, undefined, undefined, 'R&D');
+    await clock('2026-11-03T23:00:00Z');
+    await store.lookAtCostCenters(null);
+    t.equal(await written(id), '(R&D25) R&Dforecast', 'together with the forecast of 300 EUR, which is told');
+    const { told } = await store.look(null, EVERYBODY);
+    t.ok(told > 0);
+    const rows = await run((sql) => listAlerts(sql, { undelivered: false, company: id, limit: 100 }));
+    t.same(
+      rows.filter(({ channel }) => channel !== null).map(({ channel, recipient }) => `${channel} ${recipient}`),
+      ['email own@center.example', 'webhook '],
+      'operators are told by webhook alone',
+    );
+    await run((sql) => sql`update companies set closed_at = now() where id = ${id}`);
+    await spend(id, 60, undefined, undefined, 'R&D');
+    await store.lookAtCostCenters(null);
+    t.equal(await written(id), '(R&D25) R&Dforecast');
+    const waiting = async () => {
+      await run((sql) => sql`update event_deliveries set next_attempt_at = '2026-10-01'`); // the server's clock is not the test's
+      return (await store.due('webhook', 100, [])).filter(({ event }) => event.company.id === id).length;
+    };
+    t.equal(await waiting(), 0, 'and what was not sent waits');
+    await clock('2026-11-01T12:00:00Z');
+  },
+);
+
+t.test('a look with a cursor sees cost centres of companies that spent since', async (t) => {
+  const [early, late] = [await company(null), await company(null)];
+  for (const id of [early, late]) await center(id, 'IT', 100);
+  await spend(early, 60, undefined, undefined, 'IT');
+  const cursor = await store.lookAtCostCenters(null);
+  t.equal(await written(early), 'IT50');
+  await spend(late, 60, undefined, undefined, 'IT');
+  t.ok(BigInt((await store.lookAtCostCenters(cursor)) as string) >= BigInt(cursor as string));
+  t.equal(await written(late), 'IT50');
+  await run((sql) => sql`update cost_center_budgets set monthly_budget_eur = 70 where company_id = ${early}`);
+  await store.lookAtCostCenters(`${2n ** 62n}`);
+  t.equal(await written(early), 'IT50', 'a lower budget without new spend is seen by a full look');
+  await Promise.all(Array.from({ length: 4 }, () => eventStore(db, db).lookAtCostCenters(null)));
+  t.equal(await written(early), 'IT50 IT80', 'once, by however many at once');
 });

@@ -24,6 +24,7 @@ const ON_COORDINATOR = [
   'changes',
   'chat_usage',
   'companies',
+  'cost_center_budgets',
   'event_deliveries',
   'events',
   'gateways',

@@ -47,6 +47,10 @@ async function settle(name: string): Promise<{ id: string; name: string }> {
   );
   await run(
     (sql) =>
+      sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${id}, ${`${mark} marketing`}, 5)`,
+  );
+  await run(
+    (sql) =>
       sql`insert into admin_tokens (company_id, name, digest, access) values (${id}, ${`${name} token`}, ${randomBytes(32)}, 'read')`,
   );
   // all that a line of JSON could stumble over

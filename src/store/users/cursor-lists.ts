@@ -8,7 +8,7 @@ import type { Sql } from '../connection/pool.ts';
 import { type GroupRow, groupColumns } from './group.ts';
 import { type InvitationRow, invitationColumns } from './invitation.ts';
 import { type TokenRow, tokenColumns } from './token.ts';
-import { type PersonRow, type UserRow, userColumns } from './user.ts';
+import { type CompanyUserRow, type UserRow, userColumns } from './user.ts';
 
 /** Lists for programs: rows behind the last one that was read, so that a list that grows meanwhile skips and repeats none. */
 interface After {
@@ -107,8 +107,8 @@ export function invitationsAfter(sql: Sql, company: string, after: After): Promi
 }
 
 /** The people of a company. */
-export function peopleAfter(sql: Sql, company: string, after: After): PromiseLike<PersonRow[]> {
-  return sql<PersonRow[]>`
+export function companyUsersAfter(sql: Sql, company: string, after: After): PromiseLike<CompanyUserRow[]> {
+  return sql<CompanyUserRow[]>`
     select ${userColumns(sql)}, last_sign_in_at from users
     where company_id = ${company} ${tail(sql, after)}`;
 }

@@ -1,8 +1,8 @@
-import { readUuid } from '../../domain/field.ts';
-import { rowsOf } from '../../store/company/company.ts';
-import { type AlertRow, listAlerts, retryAlerts } from '../../store/events/alert.ts';
-import { type Command, command, flag, optional } from '../frame/command.ts';
-import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
+import { readUuid } from '../../../domain/field.ts';
+import { rowsOf } from '../../../store/company/company.ts';
+import { type AlertRow, listAlerts, retryAlerts } from '../../../store/events/alert.ts';
+import { type Command, command, flag, optional } from '../../frame/command.ts';
+import { listing, MOST_LISTED, minute, newest } from '../../frame/text.ts';
 
 export const alertCommands: readonly Command[] = [
   command({
@@ -32,6 +32,9 @@ Prints at most ${MOST_LISTED} lines.`,
           'AT (UTC)': ({ alert }) => minute(new Date(alert.occurred_at)),
           COMPANY: ({ alert }) => alert.company.name,
           KEY: ({ alert }) => alert.key && `${alert.key.prefix}…`,
+          ...(rows.some(({ alert }) => alert.cost_center != null) && {
+            'COST CENTRE': ({ alert }: AlertRow) => alert.cost_center,
+          }),
           MONTH: ({ alert }) => alert.month,
           THRESHOLD: ({ alert }) => (alert.threshold === 'forecast' ? 'forecast' : `${alert.threshold} %`),
           TO: ({ channel, recipient }) => recipient || channel,

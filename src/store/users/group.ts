@@ -20,8 +20,8 @@ export interface GroupRow extends GivenByGroup {
   readonly created_at: Date;
 }
 
-/** A group with the name of its company, null for operators, and how many people have their role by it. */
-export type ListedGroup = GroupRow & { readonly company_name: string | null; readonly people: number };
+/** A group with the name of its company, null for operators, and how many users have their role by it. */
+export type ListedGroup = GroupRow & { readonly company_name: string | null; readonly users: number };
 
 /** @throws RefusedChange when there is a group of this name, of whatever company, or the company does not exist */
 export async function createGroup(sql: Sql, { name, company_id, role }: GivenByGroup): Promise<GroupRow> {
@@ -68,7 +68,7 @@ export async function setGroupRole(sql: Sql, id: string, role: CompanyRole): Pro
   throwConflict('group', `The group ${name} makes operators. Remove it, and add it to a company.`);
 }
 
-/** Removes a group, and with it the people who have their role by it: they are signed out. @throws RefusedChange not_found */
+/** Removes a group, and with it the users who have their role by it: they are signed out. @throws RefusedChange not_found */
 export async function removeGroup(sql: Sql, id: string): Promise<GroupRow> {
   const [row] = await sql<GroupRow[]>`delete from oidc_groups where id = ${id} returning ${groupColumns(sql)}`;
   return row ?? throwNotFound('group');
@@ -104,7 +104,7 @@ function listed(sql: Sql) {
 /** The columns of a ListedGroup, of a group `g` and its company `c`. */
 export function listedGroupColumns(sql: Sql) {
   return sql`g.id, g.name, g.company_id, g.role, g.created_at, c.name as company_name,
-    (select count(*)::integer from users u where u.oidc_group = g.name) as people`;
+    (select count(*)::integer from users u where u.oidc_group = g.name) as users`;
 }
 
 /** The columns of a GroupRow. */

@@ -12,7 +12,7 @@ import {
   listReceivers,
   removeReceiver,
   setReceiver,
-} from '../../store/people/alert-receiver.ts';
+} from '../../store/users/alert-receiver.ts';
 import {
   get,
   getOne,
@@ -49,7 +49,7 @@ const receiver = schema.object({
   company_id: schema.id,
   email,
   ...choice,
-  is_person: { ...schema.boolean, description: 'of the people of the company, who confirm nothing; true with null' },
+  is_person: { ...schema.boolean, description: 'a user of the company, who confirms nothing; true with null' },
   created_at: schema.instant,
   created_by: schema.createdBy,
   expires_at: schema.orNull({ ...schema.instant, description: 'when the link to confirm ends; null: none was sent' }),
@@ -78,7 +78,7 @@ export const alertOperations: readonly Operation[] = [
   }),
   post<AlertChoice & Pick<AlertReceiverRow, 'email'>>('createAlertReceiver', LIST, {
     summary:
-      'Tell one of the people of a company of its budgets. An address outside the company is added on the pages, which send it a link to agree by',
+      'Tell a user of a company of its budgets. An address outside the company is added on the pages, which send it a link to agree by',
     action: 'alert.write',
     body: schema.object({ email, ...choice }),
     answer: receiver,
@@ -102,8 +102,7 @@ export const alertOperations: readonly Operation[] = [
     },
   }),
   remove('removeAlertReceiver', ONE, {
-    summary:
-      'Remove a line: an address outside the company is told no more, one of its people as all others of that role',
+    summary: 'Remove a line: an address outside the company is told no more, a user of it as all others of that role',
     action: 'alert.write',
     resource: FOUND,
     run: (sql, { params }) => removeReceiver(sql, params.company as string, params.receiver as string),

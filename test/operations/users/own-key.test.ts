@@ -6,14 +6,14 @@ import {
   renameOwnKey,
   revokeOwnKey,
   rotateOwnKey,
-} from '../../../src/operations/people/own-key.ts';
+} from '../../../src/operations/users/own-key.ts';
 import { type CompanyChanges, createCompany, setCompany } from '../../../src/store/company/company.ts';
 import { createKey, findKey, type NewKey } from '../../../src/store/company/key.ts';
 import { type KeyHolder, ownKeyIds, readAllowance } from '../../../src/store/company/own-key.ts';
 import { mintPlaygroundKey } from '../../../src/store/company/playground-key.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
-import { createUser, removeUser, setRole } from '../../../src/store/people/user.ts';
+import { createUser, removeUser, setRole } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 /** Keys of persons: how many, with which budget, whose they are, and when they end. */

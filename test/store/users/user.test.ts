@@ -3,9 +3,9 @@ import t from 'tap';
 import { hashPassword, verifyPassword } from '../../../src/domain/password.ts';
 import { createCompany } from '../../../src/store/company/company.ts';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
-import { pageOfPeople } from '../../../src/store/lists/page.ts';
-import { createSession } from '../../../src/store/people/session.ts';
-import { createUser, keepAnOwner, removeUser, setRole } from '../../../src/store/people/user.ts';
+import { pageOfCompanyUsers } from '../../../src/store/lists/page.ts';
+import { createSession } from '../../../src/store/users/session.ts';
+import { createUser, keepAnOwner, removeUser, setRole } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 
@@ -98,7 +98,7 @@ t.test('of two owners who remove each other at once, one stays', async (t) => {
 
 async function peopleOf(company: string) {
   const query = { search: '', sort: 'role', descending: false, page: 1 } as const;
-  return (await run((sql) => pageOfPeople(sql, company, query))).rows;
+  return (await run((sql) => pageOfCompanyUsers(sql, company, query))).rows;
 }
 
 t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {

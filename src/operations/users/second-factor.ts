@@ -13,12 +13,12 @@ import {
   removeFactor,
   setFactor,
   setPending,
-} from '../../store/people/second-factor.ts';
-import { deleteSessionsOf, type SessionRow } from '../../store/people/session.ts';
+} from '../../store/users/second-factor.ts';
+import { deleteSessionsOf, type SessionRow } from '../../store/users/session.ts';
 
 /**
  * The second factor of people who sign in with a password: codes of an app (TOTP, RFC 6238), and recovery codes. For who
- * signs in by OpenID Connect the identity provider is the second factor. Tokens of programs have none.
+ * signs in by OpenID Connect the identity provider is the second factor. Administration tokens have none.
  */
 
 /** What this deployment says about second factors. */
@@ -209,7 +209,7 @@ export async function turnOff(sql: Sql, { user_id, role }: FactorUser, policy: F
 
 /** An operator takes the second factor of a person away, who is signed out everywhere. @throws RefusedChange */
 export async function resetFactor(sql: Sql, userId: string): Promise<void> {
-  if (!(await removeFactor(sql, userId))) throwConflict('user', 'This person has no second factor.');
+  if (!(await removeFactor(sql, userId))) throwConflict('user', 'This user has no second factor.');
   await deleteSessionsOf(sql, userId);
 }
 

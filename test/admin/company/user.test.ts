@@ -11,7 +11,7 @@ async function newOffice() {
   const base = `/companies/${office.customer.company}`;
   const idOf = async (email: string) =>
     (await office.sql`select id from users where email = ${email}`)[0]?.id as string;
-  return { office, base, people: `${base}/people`, idOf };
+  return { office, base, people: `${base}/users`, idOf };
 }
 
 async function addOwner({ sql, customer, adminUrl }: Office, email: string): Promise<Person> {
@@ -46,8 +46,8 @@ t.test('the page lists the people of the company and nobody else, with their las
 
 t.test('administrators and members do not see the people, nor the links to them', async (t) => {
   const administrator = await signedIn(office, 'administrator');
-  const { text } = await administrator.get(`${base}/access`);
-  t.notMatch(text, `${base}/people`);
+  const { text } = await administrator.get(`${base}/keys`);
+  t.notMatch(text, `${base}/users`);
   t.notMatch(text, `${base}/audit`);
   t.match(text, `${base}/settings`);
   t.equal((await administrator.get(people)).status, 403);
@@ -106,7 +106,7 @@ t.test('what a removed person made works on, and the question before says so', a
   const path = `${people}/${await idOf('leaving@customer.example')}/remove`;
   t.match(
     (await owner.get(path)).text,
-    'Keys of the company, tokens and open invitations that this person made keep working',
+    'Keys of the company, administration tokens and open invitations that this user made keep working',
   );
   t.equal((await owner.post(path)).status, 303);
   const headers = { authorization: `Bearer ${token}` };

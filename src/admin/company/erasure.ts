@@ -1,29 +1,29 @@
 import { erasedMail } from '../../domain/text/person-mail.ts';
-import { erasePersonOf } from '../../operations/people/erasure.ts';
+import { erasePersonOf } from '../../operations/users/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { findPerson, findReader } from '../../store/people/user.ts';
+import { findCompanyUser, findReader } from '../../store/users/user.ts';
 import { changeAsOperator, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
 import { sendMail, wordsFor } from './mail.ts';
-import { refuseOneself } from './people.ts';
+import { refuseOneself } from './user.ts';
 
-const PATH = '/companies/:company/people/:user/erase';
+const PATH = '/companies/:company/users/:user/erase';
 /** The log of changes of a large company takes seconds. */
 const ERASE_MS = 600_000;
 
 /** Erasing one of the people of a company, by an owner or an operator. */
-export const personEraseRoutes: readonly Route[] = [
-  { method: 'GET', path: PATH, action: 'people.write', permits: 'slow', handle: erasePage },
-  { method: 'POST', path: PATH, action: 'people.write', permits: 'slow', handle: erase, page: erasePage },
+export const companyErasureRoutes: readonly Route[] = [
+  { method: 'GET', path: PATH, action: 'company-user.write', permits: 'slow', handle: erasePage },
+  { method: 'POST', path: PATH, action: 'company-user.write', permits: 'slow', handle: erase, page: erasePage },
 ];
 
 async function erasePage(c: PageContext, form: Form): Promise<Response> {
-  const [company, person] = await readOfCompany(c, (sql, id) => findPerson(sql, id, param(c, 'user')));
+  const [company, person] = await readOfCompany(c, (sql, id) => findCompanyUser(sql, id, param(c, 'user')));
   const { rows } = await changeAsOperator(c, (sql) => erased(c, sql, null), ERASE_MS);
-  const base = `/companies/${company.id}/people`;
+  const base = `/companies/${company.id}/users`;
   const path = `${base}/${person.id}/erase`;
   const state = formState(form, path);
   const { format, session } = c.var;
@@ -55,7 +55,7 @@ ${field(state, { name: 'email', label: words.confirm, required: true, hint: word
 }
 
 async function erase(c: PageContext, form: Form): Promise<Response> {
-  const [company, person] = await readOfCompany(c, (sql, id) => findPerson(sql, id, param(c, 'user')));
+  const [company, person] = await readOfCompany(c, (sql, id) => findCompanyUser(sql, id, param(c, 'user')));
   const email = form.required('email', (text) => text);
   refuseOneself(c, form, person.id, form.words.erasure.oneself);
   form.check();
@@ -72,7 +72,7 @@ async function erase(c: PageContext, form: Form): Promise<Response> {
   const by = user.role === 'operator' ? null : user.email;
   const message = erasedMail({ company: company.name, by }, wordsFor(reader), c.var.services.brand);
   void sendMail(c, reader.email, message, 'that somebody was erased');
-  return c.redirect(`/companies/${company.id}/people?done=erased`, 303);
+  return c.redirect(`/companies/${company.id}/users?done=erased`, 303);
 }
 
 function erased(c: PageContext, sql: Sql, email: string | null) {

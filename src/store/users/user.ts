@@ -109,15 +109,15 @@ export function ownersOf(sql: Sql, companies: ReturnType<Sql>) {
 }
 
 /** One of the people of a company. */
-export interface PersonRow extends UserRow {
+export interface CompanyUserRow extends UserRow {
   readonly role: CompanyRole;
   /** null: never, or before it was recorded. */
   readonly last_sign_in_at: Date | null;
 }
 
 /** One of the people of a company. @throws RefusedChange not_found */
-export async function findPerson(sql: Sql, company: string, id: string): Promise<PersonRow> {
-  const [row] = await sql<PersonRow[]>`
+export async function findCompanyUser(sql: Sql, company: string, id: string): Promise<CompanyUserRow> {
+  const [row] = await sql<CompanyUserRow[]>`
     select ${userColumns(sql)}, last_sign_in_at from users where id = ${id} and company_id = ${company}`;
   return row ?? throwNotFound('user');
 }
@@ -173,13 +173,13 @@ export async function setRole(sql: Sql, company: string, id: string, role: Compa
   const { count } = await sql`
     update users set role = ${role} where id = ${id} and company_id = ${company} and oidc_group is null`;
   if (count > 0) return;
-  const { oidc_group } = await findPerson(sql, company, id);
+  const { oidc_group } = await findCompanyUser(sql, company, id);
   throwConflict('user', refusal('roleByGroup', { group: oidc_group as string }));
 }
 
 /** Users of a company, or all of them, by company and address; operators first. */
 export async function listUsers(sql: Sql, company: string | null) {
-  type Listed = UserRow & Pick<PersonRow, 'last_sign_in_at'> & { readonly company_name: string | null };
+  type Listed = UserRow & Pick<CompanyUserRow, 'last_sign_in_at'> & { readonly company_name: string | null };
   return sql<Listed[]>`
     select u.id, email, company_id, role, u.created_at, oidc_group, second_factor_since, erasure_asked_at, last_sign_in_at, c.name as company_name
     from users u left join companies c on c.id = company_id

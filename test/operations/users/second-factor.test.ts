@@ -11,10 +11,10 @@ import {
   resetFactor,
   takeCode,
   turnOff,
-} from '../../../src/operations/people/second-factor.ts';
+} from '../../../src/operations/users/second-factor.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
-import { createSession, findSession } from '../../../src/store/people/session.ts';
-import { createUser } from '../../../src/store/people/user.ts';
+import { createSession, findSession } from '../../../src/store/users/session.ts';
+import { createUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { base32Bytes, totp } from '../../support/totp.ts';
 

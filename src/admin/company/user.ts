@@ -2,15 +2,15 @@ import { oneOf, readEmail } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { COMPANY_ROLES, type CompanyRole } from '../../domain/user.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { type ListedPerson, PAGE_ROWS, type PersonSort, pageOfPeople } from '../../store/lists/page.ts';
+import { type CompanyUserSort, type ListedCompanyUser, PAGE_ROWS, pageOfCompanyUsers } from '../../store/lists/page.ts';
 import {
   createInvitation,
   type InvitationRow,
   listInvitations,
   renewInvitation,
   withdrawInvitation,
-} from '../../store/people/invitation.ts';
-import { findPerson, keepAnOwner, type PersonRow, removeUser, setRole } from '../../store/people/user.ts';
+} from '../../store/users/invitation.ts';
+import { type CompanyUserRow, findCompanyUser, keepAnOwner, removeUser, setRole } from '../../store/users/user.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
 import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -20,14 +20,14 @@ import { list, listQuery } from '../page/list.ts';
 import { countInvitation, invitedRoute, redirectToInvitation } from './invite.ts';
 import { comesBack, roleCell } from './role.ts';
 
-const BASE = '/companies/:company/people';
+const BASE = '/companies/:company/users';
 const PERSON = `${BASE}/:user`;
 const INVITATION = '/companies/:company/invitations/:invitation';
-const WRITE = { action: 'people.write' } as const;
+const WRITE = { action: 'company-user.write' } as const;
 
-/** The people of a company, for its owners: their addresses, roles and invitations. */
-export const peopleRoutes: readonly Route[] = [
-  { method: 'GET', path: BASE, action: 'people.read', handle: listPage },
+/** The users of a company, for its owners: their addresses, roles and invitations. */
+export const companyUserRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action: 'company-user.read', handle: listPage },
   { method: 'POST', path: BASE, ...WRITE, permits: 'mails', handle: invite, page: listPage },
   { method: 'GET', path: PERSON, ...WRITE, handle: rolePage },
   { method: 'POST', path: PERSON, ...WRITE, handle: changeRole, page: rolePage },
@@ -50,24 +50,25 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const { members: words, frame } = c.var.format.words;
   const sorts = { role: words.sorts.role, email: words.sorts.email, '-seen': words.sorts.seen };
-  const query = listQuery<PersonSort>(c, sorts);
+  const query = listQuery<CompanyUserSort>(c, sorts);
   const { company, people, invitations } = await read(c, async (sql) => ({
     company: await findCompany(sql, id),
-    people: await pageOfPeople(sql, id, query),
+    people: await pageOfCompanyUsers(sql, id, query),
     invitations: await listInvitations(sql, id, PAGE_ROWS + 1),
   }));
-  const base = `/companies/${id}/people`;
+  const base = `/companies/${id}/users`;
   const { format, session } = c.var;
   const cells = {
-    [words.email]: ({ email, erasure_asked_at }: PersonRow) =>
+    [words.email]: ({ email, erasure_asked_at }: CompanyUserRow) =>
       html`${email}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
-    [words.role]: (person: PersonRow) => roleCell(person, format.words),
-    [words.ownKeys]: ({ keys }: ListedPerson) => (keys === 0 ? muted(frame.none) : format.count(keys)),
-    [words.lastSignIn]: ({ last_sign_in_at: at }: PersonRow) => (at === null ? muted(words.notKnown) : format.ago(at)),
-    [format.words.secondFactor.title]: ({ second_factor_since: since }: PersonRow) =>
+    [words.role]: (person: CompanyUserRow) => roleCell(person, format.words),
+    [words.ownKeys]: ({ keys }: ListedCompanyUser) => (keys === 0 ? muted(frame.none) : format.count(keys)),
+    [words.lastSignIn]: ({ last_sign_in_at: at }: CompanyUserRow) =>
+      at === null ? muted(words.notKnown) : format.ago(at),
+    [format.words.secondFactor.title]: ({ second_factor_since: since }: CompanyUserRow) =>
       since === null ? muted(frame.none) : format.words.secondFactor.on,
-    [frame.actions]: (person: PersonRow) =>
-      person.id === session.user.user_id || !mayNow(c, 'people.write')
+    [frame.actions]: (person: CompanyUserRow) =>
+      person.id === session.user.user_id || !mayNow(c, 'company-user.write')
         ? muted(person.id === session.user.user_id ? format.words.people.you : frame.none)
         : html`<span class="row-actions">${
             person.oidc_group !== null
@@ -84,7 +85,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
 ${form.path === null || form.path === base ? '' : formState(form, form.path).summary}
 ${list(c, { path: base, caption: words.caption, cells, sorts, empty: words.none }, query, people)}
 ${invitations.length === 0 ? '' : invitationTable(c, invitations)}
-${mayNow(c, 'people.write') ? inviteForm(c, form, base, people.total === 0 && query.search === '') : ''}`;
+${mayNow(c, 'company-user.write') ? inviteForm(c, form, base, people.total === 0 && query.search === '') : ''}`;
   return page(c, words.of(company.name), body);
 }
 
@@ -114,7 +115,7 @@ function invitationTable(c: PageContext, invitations: readonly InvitationRow[]):
       [words.link]: ({ expires_at: at }) =>
         at.getTime() > now ? html`${words.works(format.instant(at))}` : badge('warn', words.ended),
       [frame.actions]: (row) =>
-        mayNow(c, 'people.write')
+        mayNow(c, 'company-user.write')
           ? html`<span class="row-actions">${button(row, 'renew', words.renew)} ${button(row, 'withdraw', words.withdraw)}</span>`
           : muted(frame.none),
     },
@@ -145,19 +146,19 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
 async function withdraw(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   await removal(c, (sql) => withdrawInvitation(sql, company, param(c, 'invitation')));
-  return c.redirect(`/companies/${company}/people?done=withdrawn`, 303);
+  return c.redirect(`/companies/${company}/users?done=withdrawn`, 303);
 }
 
 async function rolePage(c: PageContext, form: Form): Promise<Response> {
   const [company, person] = await find(c);
-  const base = `/companies/${company.id}/people`;
+  const base = `/companies/${company.id}/users`;
   const state = formState(form, `${base}/${person.id}`);
   const { members: words } = state.words;
   const body = html`${companyHeading(c, company)}<h1>${words.roleOf(person.email)}</h1>
 <section class="card">${state.summary}
 ${
   person.oidc_group !== null
-    ? html`<p>${words.byGroup({ email: person.email, role: state.words.roles[person.role], group: html`<strong>${person.oidc_group}</strong>` })}</p><p><a class="button quiet" href="${base}">${words.backToPeople}</a></p></section>`
+    ? html`<p>${words.byGroup({ email: person.email, role: state.words.roles[person.role], group: html`<strong>${person.oidc_group}</strong>` })}</p><p><a class="button quiet" href="${base}">${words.backToUsers}</a></p></section>`
     : html`<form method="post" action="${base}/${person.id}" class="stack">${csrfInput(c)}
 ${select(state, { name: 'role', label: words.role, choices: choicesOf(state.words), value: person.role, hint: words.roleHint })}
 ${rolesOf(state.words)}
@@ -175,12 +176,12 @@ async function changeRole(c: PageContext, form: Form): Promise<Response> {
     if (role !== 'owner' && isOwner(c)) await keepAnOwner(sql, company, user);
     await setRole(sql, company, user, role satisfies CompanyRole);
   });
-  return c.redirect(`/companies/${company}/people?done=saved`, 303);
+  return c.redirect(`/companies/${company}/users?done=saved`, 303);
 }
 
 async function removePage(c: PageContext, form: Form): Promise<Response> {
   const [company, person] = await find(c);
-  const base = `/companies/${company.id}/people`;
+  const base = `/companies/${company.id}/users`;
   const action = `${base}/${person.id}/remove`;
   const { members: words, roles } = form.words;
   const body = html`${companyHeading(c, company)}<h1>${words.removeHeading(person.email)}</h1>
@@ -200,11 +201,11 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   refuseOneself(c, form, user, form.words.members.oneself);
   form.check();
   await removal(c, async (sql) => {
-    await findPerson(sql, company, user);
+    await findCompanyUser(sql, company, user);
     if (isOwner(c)) await keepAnOwner(sql, company, user);
     await removeUser(sql, user);
   });
-  return c.redirect(`/companies/${company}/people?done=removed`, 303);
+  return c.redirect(`/companies/${company}/users?done=removed`, 303);
 }
 
 /** Operators may leave a company without an owner. */
@@ -217,5 +218,5 @@ export function refuseOneself(c: PageContext, form: Form, user: string, text: st
 }
 
 function find(c: PageContext) {
-  return readOfCompany(c, (sql, company) => findPerson(sql, company, param(c, 'user')));
+  return readOfCompany(c, (sql, company) => findCompanyUser(sql, company, param(c, 'user')));
 }

@@ -7,7 +7,7 @@ const ROLES = ['owner', 'administrator'] as const;
 
 /** The figures of the access page by their titles, as text. */
 async function summaryFor(role: (typeof ROLES)[number], of = company): Promise<Record<string, string>> {
-  const { text } = await (await signedIn(office, role)).get(`/companies/${of}/access`);
+  const { text } = await (await signedIn(office, role)).get(`/companies/${of}/keys`);
   const cards = text.matchAll(/<h2>(Spent|Requests|Tokens)<\/h2><p class="big">(.*?)<\/p>/gs);
   return Object.fromEntries([...cards].map(([, title, value]) => [title, (value as string).replace(/<[^>]*>/g, '')]));
 }
@@ -29,8 +29,8 @@ t.test('5.6 owners and administrators see requests, tokens and EUR of the month 
 
 t.test('5.6 nobody else sees the summary', async (t) => {
   const { company: foreign } = await office.newCustomer();
-  t.not((await (await signedIn(office, 'member')).get(`/companies/${company}/access`)).status, 200);
-  t.not((await (await signedIn(office, 'owner')).get(`/companies/${foreign}/access`)).status, 200);
+  t.not((await (await signedIn(office, 'member')).get(`/companies/${company}/keys`)).status, 200);
+  t.not((await (await signedIn(office, 'owner')).get(`/companies/${foreign}/keys`)).status, 200);
 });
 
 t.test('an operator says in the form of a model whether it takes token ids', async (t) => {

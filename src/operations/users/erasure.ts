@@ -4,24 +4,24 @@ import type { Role } from '../../domain/user.ts';
 import { type Erased, erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { leaveCompany } from '../../store/connection/tenant-role.ts';
-import { findPerson, keepAnOwner, setErasureAsked } from '../../store/people/user.ts';
+import { findCompanyUser, keepAnOwner, setErasureAsked } from '../../store/users/user.ts';
 import { type Call, get, type Operation, post } from '../operation.ts';
 import * as schema from '../schemas.ts';
 
 /** The erasure of one of the people of a company. That of all of them, once it is closed, is in company-end.ts. */
 
 export const erasureOperations: readonly Operation[] = [
-  get('countPersonErasure', '/companies/{company}/people/{user}/erasure', {
-    summary: 'What an erasure of one of the people of a company would reach; nothing is changed',
-    action: 'people.write',
+  get('countPersonErasure', '/companies/{company}/users/{user}/erasure', {
+    summary: 'What an erasure of a user of a company would reach; nothing is changed',
+    action: 'company-user.write',
     answer: schema.erased,
     isLong: true,
     run: (sql, call) => erasePersonOf(sql, call, null),
   }),
-  post<{ readonly email: string }>('erasePerson', '/companies/{company}/people/{user}/erase', {
+  post<{ readonly email: string }>('erasePerson', '/companies/{company}/users/{user}/erase', {
     summary:
-      "Erase one of the people of a company: a pseudonym takes the place of the address, and the account goes. The ledger stays. A company's token erases within the company, and leaves it an owner; an operator's erases everywhere. This cannot be undone",
-    action: 'people.write',
+      "Erase a user of a company: a pseudonym takes the place of the address, and the account goes. The ledger stays. A company's token erases within the company, and leaves it an owner; an operator's erases everywhere. This cannot be undone",
+    action: 'company-user.write',
     body: schema.object({ email: { ...schema.email, description: 'the address of the person, as a confirmation' } }),
     answer: schema.erased,
     isLong: true,
@@ -40,7 +40,7 @@ export async function erasePersonOf(
   email: string | null,
 ): Promise<Erased> {
   const company = call.params.company as string;
-  const person = await findPerson(sql, company, call.params.user as string);
+  const person = await findCompanyUser(sql, company, call.params.user as string);
   if (email !== null && email.trim().toLowerCase() !== person.email) {
     throwConflict('user', refusal('eraseOther', { email: person.email }));
   }

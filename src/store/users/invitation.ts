@@ -29,15 +29,18 @@ export type MadeInvitation = InvitationRow & { readonly token: string };
 
 type NamedInvitation = InvitationRow & { readonly company_name: string };
 
-type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'> & { readonly created_by: string };
+type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'> & {
+  readonly created_by: string;
+  /** The random part of its link, at least 128 bits, so that a form sent twice makes one link; random unless given. */
+  readonly token?: string | undefined;
+};
 
 /**
  * Invites an address, in lower case, to a company.
  * @throws RefusedChange when it has an account, of whatever company, or is invited already
  */
 export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<MadeInvitation> {
-  const { company_id, email, role, created_by } = asked;
-  const token = newToken();
+  const { company_id, email, role, created_by, token = newToken() } = asked;
   const [row] = await explaining(
     sql<InvitationRow[]>`
       insert into invitations (company_id, email, role, digest, created_by, expires_at)

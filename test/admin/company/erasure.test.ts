@@ -10,7 +10,7 @@ const mailbox = await startMailbox(t);
 const office = await startOwnOffice(t, { SMTP_URL: mailbox.url, ALERT_FROM: 'tollgate@example.com' });
 const { sql, people } = office;
 const { company } = office.customer;
-const base = `/companies/${company}/people`;
+const base = `/companies/${company}/users`;
 const owner = await signedIn(office, 'owner');
 const idOf = async (email: string) => (await sql`select id from users where email = ${email}`)[0]?.id as string;
 const mailTo = (email: string, subject: RegExp) =>
@@ -51,7 +51,7 @@ t.test('the last owner cannot ask, and the last operator cannot', async (t) => {
 t.test('the page tells what goes and what stays, and wants the address typed', async (t) => {
   const ada = await signedIn(office, 'administrator');
   const key = { name: 'Website', scope: 'chat', id: crypto.randomUUID(), claim: 'A'.repeat(43) };
-  await ada.post(`/companies/${company}/access/create`, key);
+  await ada.post(`/companies/${company}/keys/create`, key);
   await office.customer.chat();
   const path = `${base}/${await idOf(people.administrator)}/erase`;
   const page = textOf(await owner.get(path));
@@ -113,7 +113,7 @@ t.test('programs of the company keep the last owner, too', async (t) => {
   const token = await newToken(office, { company_id: company });
   const [{ id, email }] = await sql<[{ id: string; email: string }]>`
     select id, email from users where company_id = ${company} and role = 'owner'`;
-  const at = `/companies/${company}/people/${id}`;
+  const at = `/companies/${company}/users/${id}`;
   t.match(await send(office, token, ['GET', `${at}/erasure`]), { status: 200, body: { persons: 1 } });
   const refused = await send(office, token, ['POST', `${at}/erase`], { email });
   t.match(refused, { status: 409, body: { detail: /last owner/ } });

@@ -1,0 +1,153 @@
+import { readAboveZero } from '../../domain/field.ts';
+import { costCenterName, mayHaveBudget, OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import { costCenterPage } from '../../domain/text/alert.ts';
+import { wholeMonth } from '../../domain/text/day-range.ts';
+import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
+import { may } from '../../operations/permission.ts';
+import { costCenterBudgetOf } from '../../store/company/cost-center.ts';
+import { NIL_ID } from '../../store/connection/expressions.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { type CompanyUsage, NO_FILTERS, readCompanyUsage } from '../../store/usage/company-usage.ts';
+import { type CostCenterState, readCostCenterState } from '../../store/usage/cost-center.ts';
+import { readQuality } from '../../store/usage/quality.ts';
+import { budgetBar } from '../page/chart.ts';
+import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import { csrfInput, field, formState } from '../page/field.ts';
+import { Form } from '../page/form.ts';
+import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
+import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { askedMonth, monthForm } from './cost-centers.ts';
+import { costChart } from './usage.ts';
+import { figureCard, forecastText } from './usage-cards.ts';
+import { inQuery, queryOf, rangeText, readLabel, type UsageQuery } from './usage-query.ts';
+import { MAX_LINES, modelAndKeyTables } from './usage-tables.ts';
+
+const PATH = '/companies/:company/cost-center';
+
+/** One cost centre: what it cost in a month, by day, model and key, and what it may cost. Its name is in the query. */
+export const costCenterRoutes: readonly Route[] = [
+  { method: 'GET', path: PATH, action: 'usage.read', handle: costCenter },
+  { method: 'POST', path: PATH, action: 'cost-center.write', handle: save, page: costCenter },
+];
+
+/** What the form edits. */
+interface Edited {
+  readonly name: string;
+  readonly monthly_budget_eur: string | null;
+}
+
+async function costCenter(c: PageContext, form: Form): Promise<Response> {
+  const id = param(c, 'company');
+  const asked = form.path === null ? c.req.query('name') : form.values.get('name');
+  if (!asked) return c.redirect(`/companies/${id}/cost-centers`, 303);
+  const label = readLabel(asked);
+  const name = costCenterName(label) ?? label; // another program may have booked what no call can name
+  const { month, isPresent } = askedMonth(c);
+  c.set('pageAddress', costCenterPage(id, name, isPresent ? null : month.slice(0, 7)));
+  const { format } = c.var;
+  const query: UsageQuery = {
+    range: wholeMonth(month),
+    filters: { ...NO_FILTERS, cost_center: name },
+    form: new Form(undefined, null, form.language),
+    page: 'usage',
+  };
+  const { usage, quality, state } = await read(c, async (sql) => ({
+    usage: await readCompanyUsage(sql, id, query.range, query.filters, MAX_LINES),
+    quality: await readQuality(sql, id, query.range, query.filters),
+    state: await readCostCenterState(sql, id, name),
+  }));
+  const title = titleOf(name, format);
+  const { costCenters: words, usage: usageWords } = format.words;
+  const kept = html`<input type="hidden" name="name" value="${inQuery(name)}">`;
+  const body = html`${companyHeading(c, { id, name: usage.company_name })}
+<div class="title-row"><h1>${title}</h1>
+<p class="actions"><a class="button quiet" href="usage${queryOf(query)}">${words.usage}</a> <a class="button quiet" href="usage/change${queryOf(query)}">${words.change}</a> <a class="button quiet" href="cost-centers">${words.all}</a></p></div>
+${name === OTHERS ? html`<p class="lead">${words.othersText}</p>` : ''}
+<div class="usage-bar">${monthForm(c, `/companies/${id}/cost-center`, month, usage.months, kept)}</div>
+${cards(usage, state, format)}
+${mayHaveBudget(name) ? budgetCard(c, form, { name, monthly_budget_eur: state.budget_eur }) : ''}
+<section class="card"><h2>${usageWords.costPer.day}</h2>${
+    usage.by_time.length === 0
+      ? emptyText(usageWords.noCalls({ when: rangeText(query.range, format), isFiltered: false }))
+      : costChart(usage, query, false, format)
+  }</section>
+${modelAndKeyTables(usage, { format, query, quality })}
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
+  return page(c, `${title}: ${usage.company_name}`, body);
+}
+
+function titleOf(name: string, { words: { costCenters: words } }: Format): string {
+  if (name === '') return words.noneTitle;
+  return name === OTHERS ? words.othersTitle : `${words.one} ${name}`;
+}
+
+/** The sums of the month, and the budget of the present one. */
+function cards(usage: CompanyUsage, state: CostCenterState, format: Format): Html {
+  const { usage: words, costCenters } = format.words;
+  const { requests, prompt_tokens, completion_tokens, api_cost_eur } = usage;
+  const inAndOut = words.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
+  return html`<div class="figures">
+${figureCard(words.spent, format.amount(api_cost_eur), costCenters.apiOnly)}
+${figureCard(words.requests, format.count(requests), words.requestsNote)}
+${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}
+<div class="card figure-card wide"><h2>${words.budgetIn(format.month(state.month))}</h2>${budgetOf(state, format)}
+${forecastText(state, format)}</div></div>`;
+}
+
+function budgetOf({ spent_eur, budget_eur, total_percent, forecast_percent }: CostCenterState, format: Format): Html {
+  const { usage: words, costCenters } = format.words;
+  if (budget_eur === null || total_percent === null) {
+    return html`<p class="big">${costCenters.noBudget}</p><p class="muted">${costCenters.noBudgetText(format.amount(spent_eur))}</p>`;
+  }
+  return html`<p class="big">${format.percent(total_percent)} <span class="of">${words.ofBudget(format.amount(budget_eur))}</span>${
+    total_percent >= 100 ? html` ${badge('bad', costCenters.reached)}` : ''
+  }</p>
+${budgetBar(words, null, total_percent, forecast_percent)}`;
+}
+
+function budgetCard(c: PageContext, form: Form, edited: Edited): Html {
+  const { costCenters: words, settings } = c.var.format.words;
+  const company = param(c, 'company');
+  const path = `/companies/${company}/cost-center`;
+  if (!mayNow(c, 'cost-center.write')) return html`<p class="muted">${words.eur}: ${settings.byOwners}</p>`;
+  const state = formState(form, path);
+  const value = edited.monthly_budget_eur;
+  return html`<section class="card"><h2>${words.budget}</h2>${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<Edited>(state, edited, labelsOf(c))}<input type="hidden" name="name" value="${edited.name}">
+${field(state, { name: 'budget', label: words.eur, inputmode: 'decimal', hint: words.editHint, ...(value !== null && { value }) })}
+${may(c.var.session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}
+<div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
+}
+
+function labelsOf(c: PageContext): Labels<Edited> {
+  return { monthly_budget_eur: c.var.format.words.costCenters.eur };
+}
+
+async function save(c: PageContext, form: Form): Promise<Response> {
+  const company = param(c, 'company');
+  const name = form.required('name', readBudgetedCostCenter);
+  const monthly_budget_eur = form.optional('budget', form.numeric(readAboveZero));
+  form.check();
+  const back = costCenterPage(company, name);
+  await change(c, async (sql) => {
+    const present = await costCenterBudgetOf(sql, company, name);
+    await lockEdited<Edited>(c, sql, form, {
+      table: 'cost_center_budgets',
+      id: present?.id ?? NIL_ID,
+      company,
+      labels: labelsOf(c),
+      changes: { monthly_budget_eur },
+      find: () => editedOf(sql, company, name),
+      page: back,
+    });
+    if (monthly_budget_eur === null) await removeCostCenterBudget(sql, company, name);
+    else await setCostCenterBudget(sql, company, { name, monthly_budget_eur });
+  });
+  return c.redirect(`${back}&done=${monthly_budget_eur === null ? 'budget-removed' : 'budget-saved'}`, 303);
+}
+
+async function editedOf(sql: Sql, company: string, name: string): Promise<Edited> {
+  return (await costCenterBudgetOf(sql, company, name)) ?? { name, monthly_budget_eur: null };
+}

@@ -1,0 +1,126 @@
+import { readAboveZero, readMonth } from '../../domain/field.ts';
+import { OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import { costCenterPage } from '../../domain/text/alert.ts';
+import { wholeMonth } from '../../domain/text/day-range.ts';
+import { addCostCenterBudget } from '../../operations/cost-center.ts';
+import { may } from '../../operations/permission.ts';
+import { type CostCenterSort, type ListedCostCenter, pageOfCostCenters } from '../../store/lists/page.ts';
+import { readUsedMonths } from '../../store/usage/cost-center.ts';
+import { budgetPicture, budgetTiles } from '../page/chart.ts';
+import { change, mayNow, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
+import { createCard, field, options } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import type { Format } from '../page/format.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, type Columns, companyHeading, exactSwitch, muted, page } from '../page/layout.ts';
+import { list, listQuery } from '../page/list.ts';
+
+const BASE = '/companies/:company/cost-centers';
+
+/** The cost centres of a company: what each cost in a month, and what it may cost. */
+export const costCentersRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action: 'usage.read', handle: listPage },
+  { method: 'POST', path: BASE, action: 'cost-center.write', handle: add, page: listPage },
+];
+
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const { format } = c.var;
+  const words = format.words.costCenters;
+  const { month, isPresent } = askedMonth(c);
+  const sorts = {
+    '-spent': words.sorts.spent,
+    ...(isPresent && { '-share': words.sorts.share }),
+    name: words.sorts.name,
+  };
+  const query = listQuery<CostCenterSort>(c, sorts);
+  const [company, { found, months }] = await readOfCompany(c, async (sql, id) => ({
+    found: await pageOfCostCenters(sql, id, { month, isPresent }, query),
+    months: await readUsedMonths(sql, id),
+  }));
+  const path = `/companies/${company.id}/cost-centers`;
+  const shown = format.month(month);
+  const body = html`${companyHeading(c, company)}
+<div class="title-row"><h1>${words.title(shown)}</h1>${monthForm(c, path, month, months)}</div>
+<p class="lead">${words.lead}</p>
+${budgetTiles()}
+${list(c, { path, caption: words.caption(shown), ...columnsOf(company.id, month, isPresent, format), sorts, empty: words.empty(shown), kept: { month: month.slice(0, 7) } }, query, found)}
+${mayNow(c, 'cost-center.write') ? addForm(c, form, path) : ''}
+<p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
+  return page(c, words.of(company.name), body);
+}
+
+/** The month of the address, or the present one: its first day. @throws FieldError */
+export function askedMonth(c: PageContext): { readonly month: string; readonly isPresent: boolean } {
+  const { calendar, clock } = c.var.services;
+  const present = wholeMonth(calendar.date(clock())).from;
+  const asked = c.req.query('month') || null;
+  const month = asked === null ? present : readMonth(asked);
+  return { month, isPresent: month === present };
+}
+
+/** The choice of another month. @param more hidden fields */
+export function monthForm(
+  c: PageContext,
+  path: string,
+  month: string,
+  known: readonly string[],
+  more: Html | string = '',
+) {
+  const { format } = c.var;
+  const { usage: words } = format.words;
+  const months = [...new Set([...known, month])].sort().reverse();
+  const choices = months.map((each) => [each.slice(0, 7), format.month(each)] as const);
+  return html`<form method="get" action="${path}" class="months">${more}<label for="month">${words.month}</label>
+<select id="month" name="month">${options(choices, month.slice(0, 7))}</select><button>${words.show}</button></form>`;
+}
+
+/** The name of a cost centre in a list. */
+export function costCenterText(name: string, format: Format): Html | string {
+  return name === '' || name === OTHERS ? muted(name || format.words.costCenters.none) : name;
+}
+
+function columnsOf(company: string, month: string, isPresent: boolean, format: Format): Columns<ListedCostCenter> {
+  const { costCenters: words, usage } = format.words;
+  const hrefOf = (name: string) => costCenterPage(company, name, isPresent ? null : month.slice(0, 7));
+  return {
+    cells: {
+      [words.one]: ({ name }) => html`<a href="${hrefOf(name)}">${costCenterText(name, format)}</a>`,
+      [usage.spent]: ({ spent }) => format.amount(spent),
+      ...(isPresent && { [words.budget]: (row: ListedCostCenter) => budgetCell(row, format) }),
+      [usage.requests]: ({ requests }) => format.count(requests),
+      [usage.tokens]: ({ tokens }) => format.count(tokens),
+    },
+    figures: [usage.spent, usage.requests, usage.tokens],
+  };
+}
+
+function budgetCell({ monthly_budget_eur: eur, percent }: ListedCostCenter, format: Format): Html {
+  const { costCenters: words, usage } = format.words;
+  if (eur === null || percent === null) return muted(words.noBudget);
+  const share = words.share({ percent: format.percent(percent), budget: format.amount(eur) });
+  return html`<span class="budget-cell">${budgetPicture(usage, null, percent, null)}<span>${share}${percent >= 100 ? html` ${badge('bad', words.reached)}` : ''}</span></span>`;
+}
+
+function addForm(c: PageContext, form: Form, path: string): Html {
+  const { format, session } = c.var;
+  const words = format.words.costCenters;
+  const company = param(c, 'company');
+  return createCard(c, form, {
+    path,
+    title: words.add,
+    button: words.addButton,
+    isFirst: false,
+    fields: (state) => html`${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
+${field(state, { name: 'budget', label: words.eur, required: true, inputmode: 'decimal', hint: words.addHint })}
+${may(session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}`,
+  });
+}
+
+async function add(c: PageContext, form: Form): Promise<Response> {
+  const company = param(c, 'company');
+  const name = form.required('name', readBudgetedCostCenter);
+  const monthly_budget_eur = form.required('budget', form.numeric(readAboveZero));
+  form.check();
+  await change(c, (sql) => addCostCenterBudget(sql, company, { name, monthly_budget_eur }));
+  return c.redirect(`${costCenterPage(company, name)}&done=budget-saved`, 303);
+}

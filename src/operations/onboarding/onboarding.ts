@@ -1,0 +1,165 @@
+import { hash } from 'node:crypto';
+import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { type CompanyRow, findCompany } from '../../store/company/company.ts';
+import { createOnce } from '../../store/company/idempotent-form.ts';
+import { createKey, type NewKey } from '../../store/company/key.ts';
+import { type Claim, createKeyOnce, type RevealedKey } from '../../store/company/key-reveal.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { createInvitation, findInvitation, type MadeInvitation } from '../../store/users/invitation.ts';
+import { type CompanySettings, createWithModels } from '../company.ts';
+import { made, withLink } from '../invitation.ts';
+import { checkedKey, type KeySettings } from '../key.ts';
+import { type Operation, post } from '../operation.ts';
+import { type Mistake, Problem, refuse } from '../problem.ts';
+import * as schema from '../schemas.ts';
+import { createOwnPrices, type OwnPrice } from './own-price.ts';
+
+/** How a customer begins: a company with all it needs for its first call, in one transaction. */
+
+/** The company that is wanted, with its settings, limits and the shared models that it may not use. */
+export interface Onboarding extends CompanySettings {
+  /** Prices of its own for shared models. */
+  readonly own_prices?: readonly OwnPrice[] | undefined;
+  /** Who is invited as its owner; absent: nobody. The address may have capital letters. */
+  readonly owner?: { readonly email: string } | undefined;
+  /** Its first key; absent: none. */
+  readonly key?: KeySettings | undefined;
+}
+
+/** What was made. The texts of invitation and key are known only now. */
+export interface Onboarded {
+  readonly company: CompanyRow;
+  /** Null: none was asked for, or its link cannot be shown any more. */
+  readonly invitation: MadeInvitation | null;
+  /** Null: none was asked for. */
+  readonly key: RevealedKey | null;
+  /** The same form made it before. */
+  readonly already: boolean;
+}
+
+/** Who onboards, as the audit log names it, and what new keys begin with (KEY_PREFIX). */
+export interface Maker {
+  readonly actor: string;
+  readonly keyPrefix: string;
+}
+
+/** The ids of company and key, the same in each repetition of a form, and the proof that its sender is the same. */
+export interface Repeatable {
+  readonly id: string;
+  readonly keyId: string;
+  readonly claim: Claim;
+}
+
+/**
+ * Creates all of it or nothing, in a transaction of the caller.
+ * @throws Problem 409 that names each mistake with its member, such as `#/owner/email`
+ */
+export async function onboardCompany(
+  sql: Sql,
+  maker: Maker,
+  { own_prices = [], owner, key, ...settings }: Onboarding,
+  form: Repeatable | null = null,
+): Promise<Onboarded> {
+  const { company, mistakes: ofCompany } = await createWithModels(sql, { ...settings, id: form?.id ?? settings.id });
+  const mistakes = [...ofCompany, ...(await createOwnPrices(sql, company.id, own_prices))];
+  const invitation = owner && (await part(mistakes, 'owner', () => invite(sql, maker, company.id, owner.email, form)));
+  const minted = key && (await part(mistakes, 'key', () => mint(sql, maker, company.id, key, form)));
+  refuse(mistakes);
+  return { company, invitation: invitation ?? null, key: minted ?? null, already: false };
+}
+
+/**
+ * As `onboardCompany`, once, however often the form is sent: a repetition gets what the first one made. It gets the
+ * key's text as `createKeyOnce` says, and the link of an invitation that is still open.
+ */
+export async function onboardOnce(sql: Sql, maker: Maker, asked: Onboarding, form: Repeatable): Promise<Onboarded> {
+  const created = await createOnce(sql, 'companies', form.id, () => onboardCompany(sql, maker, asked, form));
+  if (created !== null) return created;
+  const token = tokenOf(form);
+  const invitation = await findInvitation(sql, token);
+  return {
+    company: await findCompany(sql, form.id),
+    invitation: invitation === null ? null : { ...invitation, token },
+    key: asked.key === undefined ? null : await mint(sql, maker, form.id, asked.key, form),
+    already: true,
+  };
+}
+
+function invite(sql: Sql, { actor }: Maker, company_id: string, email: string, form: Repeatable | null) {
+  const asked = { company_id, email: email.toLowerCase(), role: 'owner', created_by: actor } as const;
+  return createInvitation(sql, form === null ? asked : { ...asked, token: tokenOf(form) });
+}
+
+async function mint(
+  sql: Sql,
+  { actor, keyPrefix }: Maker,
+  company_id: string,
+  settings: KeySettings,
+  form: Repeatable | null,
+): Promise<RevealedKey> {
+  const asked: NewKey = await checkedKey(sql, { company_id, created_by: actor }, settings);
+  if (form === null) return createKey(sql, keyPrefix, asked);
+  return createKeyOnce(sql, keyPrefix, { ...asked, id: form.keyId }, form.claim);
+}
+
+/** The random part of a link: that of the claim, so that only the session that sent the form first gets it again. */
+function tokenOf({ id, claim: { secret, holder } }: Repeatable): string {
+  return hash('sha256', JSON.stringify(['invitation', id, holder, secret]), 'base64url');
+}
+
+/** What the data do not allow of owner and key, by what it is about: the member, and what continues its name. */
+const REFUSED: Readonly<Record<string, readonly [member: string, detail: string]>> = {
+  user: ['email', 'has an account already: choose another address'],
+  key: ['expires_at', 'must be later than now'],
+};
+
+/** Makes a part of the whole; what a rule has against it is noted below its member. */
+async function part<T>(mistakes: Mistake[], member: string, make: () => Promise<T>): Promise<T | null> {
+  try {
+    return await make();
+  } catch (error) {
+    if (error instanceof Problem && error.mistakes.length > 0) {
+      mistakes.push(...error.mistakes.map((each) => ({ ...each, pointer: `#/${member}${each.pointer.slice(1)}` })));
+      return null;
+    }
+    const [name, detail] = (error instanceof RefusedChange && REFUSED[error.noun]) || [];
+    if (name === undefined || detail === undefined) throw error;
+    mistakes.push({ pointer: `#/${member}/${name}`, detail });
+    return null;
+  }
+}
+
+const ownPrice = schema.object({
+  slug: schema.slug,
+  cost_eur_per_1k_input: schema.price,
+  cost_eur_per_1k_output: schema.price,
+});
+
+export const onboardingOperations: readonly Operation[] = [
+  post<Onboarding>('onboardCompany', '/companies/onboard', {
+    summary:
+      'Onboard a customer: a company with its limits, models and own prices, the invitation of its owner, and a first key, all of it or nothing. No e-mail is sent: the program passes link and key on.',
+    action: 'company.create',
+    body: schema.object(
+      {
+        ...schema.newCompany,
+        own_prices: { ...schema.listOf(ownPrice), description: 'of shared models, for this company alone' },
+        owner: schema.object({ email: schema.email }),
+        key: schema.object(schema.keySettings, ['name', 'scopes']),
+      },
+      ['name'],
+    ),
+    answer: schema.object({
+      ...schema.company.properties,
+      invitation: schema.orNull(made),
+      key: schema.orNull(schema.mintedKey),
+    }),
+    status: 201,
+    secret: ['invitation.link', 'key.key'],
+    async run(sql, { services, origin, actor, body }) {
+      const done = await onboardCompany(sql, { actor, keyPrefix: services.keyPrefix }, body);
+      const { company, invitation, key } = done;
+      return { ...company, invitation: invitation && withLink(origin, invitation), key };
+    },
+  }),
+];

@@ -1,0 +1,56 @@
+import type { CostCenterBudgetRow } from '../company/cost-center.ts';
+import type { Sql } from '../connection/pool.ts';
+import { forecast, presentMonth } from '../connection/present-month.ts';
+import type { BudgetState } from './company-usage.ts';
+
+/** What cost centres spent of their budgets. API calls alone: in-app chat names no cost centre. */
+
+/** A budget, and what was spent of it in the present month: exact decimal text. */
+export type SpentBudget = CostCenterBudgetRow & { readonly spent_eur: string };
+
+/** The budgets of a company's cost centres, by name. */
+export async function listSpentBudgets(sql: Sql, company: string): Promise<SpentBudget[]> {
+  // read by itself: the sums may be on another server than the budgets
+  return sql<SpentBudget[]>`
+    with sums as materialized (
+      select cost_center as name, sum(cost_eur) as spent from usage_key_months
+      where company_id = ${company} and billing_month = billing_month(now()) group by 1
+    )
+    select id, company_id, b.name, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, created_at,
+      trim_scale(coalesce(spent, 0))::text as spent_eur
+    from cost_center_budgets b left join sums s on s.name = b.name where company_id = ${company} order by b.name`;
+}
+
+/** What a cost centre spent in the present month, of its budget where it has one, and the forecast. */
+export type CostCenterState = Omit<BudgetState, 'chat_percent'>;
+
+/** @param name empty: of calls that name none */
+export async function readCostCenterState(sql: Sql, company: string, name: string): Promise<CostCenterState> {
+  const [row] = await sql<[CostCenterState]>`
+    with month as materialized (${presentMonth(sql)}),
+    sums as materialized (
+      select coalesce(sum(cost_eur), 0) as spent from usage_key_months
+      where company_id = ${company} and billing_month = (select first from month) and cost_center = ${name}
+    ),
+    state as (
+      select first, spent, ${forecast(sql)} as forecast, (
+        select monthly_budget_eur from cost_center_budgets where company_id = ${company} and name = ${name}) as budget
+      from sums, month
+    )
+    select to_char(first, 'YYYY-MM-DD') as month, trim_scale(spent)::text as spent_eur, trim_scale(budget)::text as budget_eur,
+      forecast::text as forecast_eur, trunc(spent * 100 / budget, 1)::float8 as total_percent,
+      round(forecast * 100 / budget, 1)::float8 as forecast_percent
+    from state`;
+  return row;
+}
+
+/** First days of the months in which a company used anything, and of the present one; newest first. */
+export async function readUsedMonths(sql: Sql, company: string): Promise<string[]> {
+  const rows = await sql<{ month: string }[]>`
+    select to_char(month, 'YYYY-MM-DD') as month from (
+      select billing_month as month from monthly_spend
+      where company_id = ${company} and billing_month between '0001-01-01' and '9999-12-01'
+      union select billing_month(now())) known
+    order by known.month desc`;
+  return rows.map(({ month }) => month);
+}
