@@ -66,7 +66,7 @@ t.test('the owner allows keys with a budget: created, used, seen by both, rotate
   t.match(textOf(await owner.get(`${base}/keys`)), new RegExp(`My notebook svc_.{0,8}… .* ${people.member} personal`));
   t.match(
     textOf(await owner.get(`${base}/keys/${made.id}`)),
-    `It is a key of ${people.member}, and ends with this person.`,
+    `It is a key of ${people.member}, and ends with this user.`,
   );
   t.match(textOf(await owner.get(`${base}/keys?q=${people.member.slice(0, 6)}`)), 'My notebook');
   t.match(textOf(await owner.get(`${base}/users`)), new RegExp(`${people.member} member 1 `));
@@ -173,7 +173,7 @@ t.test('who is removed loses the keys at once', async (t) => {
   const { key } = await create(member, { name: 'Last' });
   t.equal(await statusOf(key), 200);
   const [person] = await sql`select id from users where email = ${people.member}`;
-  t.match(textOf(await owner.get(`${base}/users/${person?.id}/remove`)), 'The person’s own keys are revoked.');
+  t.match(textOf(await owner.get(`${base}/users/${person?.id}/remove`)), 'The user’s own keys are revoked.');
   t.equal((await owner.post(`${base}/users/${person?.id}/remove`)).status, 303);
   t.same(await sql`select from api_keys where user_id = ${person?.id} and revoked_at is null`, []);
   await until(
