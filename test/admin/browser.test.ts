@@ -426,7 +426,7 @@ await t.test('the owner invites, names and removes people, and reads the audit l
   await page.getByLabel('Role').selectOption('member');
   await page.getByRole('button', { name: 'Invite' }).click();
   await page.locator('#link').waitFor();
-  await page.getByRole('link', { name: 'To the people of the company' }).click();
+  await page.getByRole('link', { name: 'To the users of the company' }).click();
   const open = page.getByRole('table', { name: 'Invitations' });
   t.match(await open.innerText(), /nora@customer\.example\s+member\s+works until/);
   await look(t, page, 'users');
@@ -619,7 +619,7 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
       'owen@customer.example', now() - i * interval '1 hour' from generate_series(1, 120) as i`;
   const { page, complaints } = await begin(office.people.owner);
   await section(page, 'Keys').click();
-  const keys = page.getByRole('table', { name: 'API keys' });
+  const keys = page.getByRole('table', { name: 'Keys', exact: true });
   const names = () => keys.getByRole('rowheader').locator('strong').allInnerTexts();
   const pages = page.getByRole('navigation', { name: 'Pages' });
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('sHOP');
