@@ -71,11 +71,15 @@ export async function openApp(config: Config, log: Log, options: EngineOptions =
     // not the database: without it known keys are served, and a balancer would take away all gateways at once
     waitingFor: () => (api.draining ? [STOPPING] : []),
   };
-  const admin = openAdmin(config, health, tls, clock, () => ({ databaseUrl: engine.databaseUrl, apiUrl: apiUrl() }));
+  const admin = openAdmin(config, health, tls, clock, () => ({
+    databaseUrl: engine.databaseUrl,
+    apiUrl: apiUrl(),
+    demoUrl: engine.demoUrl,
+  }));
 
   return appOf(
     config,
-    { db: engine.db, demo: engine.demo, apiUrl, admin },
+    { db: engine.db, demo: engine.demoUrl !== null, apiUrl, admin },
     {
       async listen() {
         await listenTo(config, server);
@@ -149,6 +153,8 @@ export async function openApi(given: Config, log: Log, tls: TlsFiles | null, opt
 interface Addresses {
   readonly databaseUrl: string;
   readonly apiUrl: string;
+  /** Base address of the demo upstream; null: there is a router. */
+  readonly demoUrl: string | null;
 }
 
 /** What /readyz says of a gateway that drains. */
@@ -243,7 +249,7 @@ export function tlsFiles({ tlsCert, tlsKey }: Config, log: Logger, ticketKeys?: 
 }
 
 /** What the pages' process is told. */
-function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLevel: string) {
+function pagesSettings(config: Config, { databaseUrl, apiUrl, demoUrl }: Addresses, logLevel: string) {
   const { oidc, alertMail } = config;
   return {
     databaseUrl,
@@ -251,6 +257,12 @@ function pagesSettings(config: Config, { databaseUrl, apiUrl }: Addresses, logLe
     logLevel,
     apiUrl,
     apiSocket: config.listenSocket,
+    router: {
+      urls: config.upstreamUrls?.map(({ href }) => href) ?? [demoUrl as string],
+      apiKey: config.upstreamApiKey,
+      headers: config.upstreamHeaders,
+      isDemo: demoUrl !== null,
+    },
     publicUrl: config.apiUrl?.href.replace(/\/$/, '') ?? apiUrl,
     adminUrl: config.adminUrl?.href ?? null,
     isSecure: config.adminUrl === null ? config.tlsCert !== null : config.adminUrl.protocol === 'https:',

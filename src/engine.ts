@@ -52,8 +52,8 @@ export interface Engine {
   readonly services: Services;
   readonly db: Database;
   readonly databaseUrl: string;
-  /** The demo upstream answers instead of a real one. */
-  readonly demo: boolean;
+  /** Base address of the demo upstream, which answers instead of a real one; null: there is a real one. */
+  readonly demoUrl: string | null;
   /** Takes over at once what dead gateways left in the spool folder; it happens every few seconds anyway. */
   adopt(): void;
   /**
@@ -139,7 +139,7 @@ export async function openEngine(config: Config, log: Log, options: EngineOption
   return {
     db,
     databaseUrl,
-    demo: demo !== null,
+    demoUrl: demo?.url ?? null,
     adopt: () => ledger.adopt(),
     services: {
       directory,

@@ -182,7 +182,11 @@ t.test('an address that cannot be listened on is refused with the variable to ch
   const api = (env: Record<string, string>) => listenTo(readConfig(env), createServer());
   const admin = (env: Record<string, string>) => {
     const health = { log: silentLog(), metrics: async () => '', waitingFor: () => [] };
-    const listener = openAdmin(readConfig(env), health, null, Date.now, () => ({ databaseUrl: '', apiUrl: '' }));
+    const listener = openAdmin(readConfig(env), health, null, Date.now, () => ({
+      databaseUrl: '',
+      apiUrl: '',
+      demoUrl: null,
+    }));
     return listener?.listen() ?? Promise.resolve();
   };
   for (const [listening, env, told] of [

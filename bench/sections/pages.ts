@@ -114,6 +114,7 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     margin: '/margin',
     'margin of a month with a new cost price': `/margin?month=${lastMonth.slice(0, 7)}`,
     prices: '/models',
+    'models to offer': '/models/new',
     'prices of a model': `/models/${idOf('model 1')}`,
     users: '/users',
     'audit log': '/audit',

@@ -80,8 +80,10 @@ create table request_totals (
   refused          bigint not null,
   failed           bigint not null,
   duration_buckets bigint[] not null,
-  reasons          jsonb not null
+  reasons          jsonb not null,
+  models           jsonb not null
 );
+comment on column request_totals.models is 'what became of the requests for each model; "" is those without one: {"slug": {"requests": 12, "refused": 1, "failed": 0, "upstream_failed": 0, "duration_ms": 3456}}';
 comment on table request_totals is 'request_hours of all companies together, a quarter of an hour later; what comes two days later still is not in it';
 
 -- Sums up the hours of the last two days that have changed since. One gateway at a time does it for all, whenever it takes a
@@ -110,14 +112,20 @@ begin
     group by 1
   ),
   counted as materialized (
-    select hour, sum(requests)::bigint as requests, sum(refused)::bigint as refused, sum(failed)::bigint as failed
-    from request_hours where hour = any(changed) group by 1
+    select hour, sum(requests)::bigint as requests, sum(refused)::bigint as refused, sum(failed)::bigint as failed,
+      jsonb_object_agg(model_slug, jsonb_build_object('requests', requests, 'refused', refused, 'failed', failed,
+        'upstream_failed', upstream_failed, 'duration_ms', duration_ms)) as models
+    from (
+      select hour, model_slug, sum(requests) as requests, sum(refused) as refused, sum(failed) as failed,
+        sum(upstream_failed) as upstream_failed, sum(duration_ms) as duration_ms
+      from request_hours where hour = any(changed) group by 1, 2) each
+    group by 1
   )
-  insert into request_totals as t (hour, requests, refused, failed, duration_buckets, reasons)
-  select hour, requests, refused, failed, duration_buckets, coalesce(reasons, '{}')
+  insert into request_totals as t (hour, requests, refused, failed, duration_buckets, reasons, models)
+  select hour, requests, refused, failed, duration_buckets, coalesce(reasons, '{}'), models
   from counted join buckets using (hour) left join reasoned using (hour)
   on conflict (hour) do update set requests = excluded.requests, refused = excluded.refused, failed = excluded.failed,
-    duration_buckets = excluded.duration_buckets, reasons = excluded.reasons;
+    duration_buckets = excluded.duration_buckets, reasons = excluded.reasons, models = excluded.models;
   delete from request_totals where hour < now() - interval '190 days';
 end $$;
 

@@ -16,6 +16,7 @@ import type { Logger } from '../log.ts';
 import { canSee, isReading, may } from '../operations/permission.ts';
 import { readClosing } from '../store/company/company.ts';
 import { DatabaseUnavailable } from '../store/connection/errors.ts';
+import { RouterModels } from '../upstream/router-models.ts';
 import { serveOperations, UUID_IN_PATH } from './api/serve.ts';
 import { alertRoutes } from './company/alert.ts';
 import { assistantRoutes } from './company/assistant.ts';
@@ -38,10 +39,12 @@ import { auditRoutes } from './operator/audit.ts';
 import { companiesBesideRoutes } from './operator/companies-beside.ts';
 import { demoRoutes } from './operator/demo.ts';
 import { eventRoutes } from './operator/event.ts';
+import { firstStepRoutes as operatorStepRoutes } from './operator/first-steps.ts';
 import { groupRoutes } from './operator/group.ts';
 import { marginRoutes } from './operator/margin.ts';
 import { modelRoutes } from './operator/model.ts';
 import { modelImportRoutes } from './operator/model-import.ts';
+import { modelOfferRoutes } from './operator/model-offer.ts';
 import { onboardingRoutes } from './operator/onboarding.ts';
 import { overviewRoutes } from './operator/overview.ts';
 import { searchRoutes } from './operator/search.ts';
@@ -77,6 +80,7 @@ import { signInRoutes } from './sign-in/sign-in.ts';
 import { submit } from './submission.ts';
 import { costCenterRoutes } from './usage/cost-center.ts';
 import { costCentersRoutes } from './usage/cost-centers.ts';
+import { firstStepRoutes } from './usage/first-steps.ts';
 import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
@@ -87,6 +91,7 @@ import { usageGridRoutes } from './usage/usage-grid.ts';
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
   ...overviewRoutes,
+  ...operatorStepRoutes,
   ...searchRoutes,
   ...accountRoutes,
   ...secondFactorRoutes,
@@ -96,6 +101,7 @@ export const ROUTES: readonly Route[] = [
   ...companyEndRoutes,
   ...keptRoutes,
   ...alertRoutes,
+  ...firstStepRoutes,
   ...usageRoutes,
   ...usageChangeRoutes,
   ...usageGridRoutes,
@@ -114,6 +120,7 @@ export const ROUTES: readonly Route[] = [
   ...ownUsageRoutes,
   ...companyModelRoutes,
   ...modelRoutes,
+  ...modelOfferRoutes,
   ...modelImportRoutes,
   ...marginRoutes,
   ...demoRoutes,
@@ -157,6 +164,7 @@ export function startPages(given: Given): RequestListener {
   const services = {
     ...given,
     sessions,
+    router: new RouterModels(given.router, given.clock),
     assets: brandAssets(given.brand),
     hashing: new Semaphore(HASHING),
     guesses: new Semaphore(HASHING),

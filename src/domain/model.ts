@@ -49,3 +49,22 @@ export function internalNames(upstream: string): string[] {
   }
   return names;
 }
+
+/** A name that clients may use, made of an internal one: "azure/gpt-4o-mini" becomes "gpt-4o-mini". @param taken slugs */
+export function proposedSlug(upstream: string, taken: ReadonlySet<string>): string {
+  const clean = (text: string): string =>
+    text
+      .replaceAll(/[^A-Za-z0-9._:/@+-]+/g, '-')
+      .replace(/^[^A-Za-z0-9]+/, '')
+      .replace(/-+$/, '')
+      .slice(0, 128);
+  const proposals = [upstream.slice(upstream.lastIndexOf('/') + 1), upstream.replaceAll('/', '-')].map(clean);
+  return proposals.find((each) => each !== '' && !taken.has(each)) ?? '';
+}
+
+const EMBEDS = /embed|\bbge\b|\bgte\b|\be5\b|minilm/i;
+
+/** What a model is most likely for, by its name; people decide. */
+export function likelyKind(upstream: string): ModelKind {
+  return EMBEDS.test(upstream) ? 'embedding' : 'chat';
+}

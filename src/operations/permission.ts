@@ -21,6 +21,7 @@ const MEMBERS = ['member'] as const;
 export const PERMISSIONS = {
   'account.use': ROLES,
   'overview.read': OPERATOR,
+  'overview.dismiss': OPERATOR, // the first steps
   'company.list': OPERATOR,
   'company.create': OPERATOR,
   'company.rename': OPERATOR,

@@ -69,7 +69,11 @@ export async function openWorkers(config: Config, log: Logger, count: number, op
     silent: () => supervisor.silent(),
   };
   const apiUrl = (): string => urlOf(config, api);
-  const admin = openAdmin(config, health, tls, Date.now, () => ({ databaseUrl, apiUrl: apiUrl() }));
+  const admin = openAdmin(config, health, tls, Date.now, () => ({
+    databaseUrl,
+    apiUrl: apiUrl(),
+    demoUrl: demo?.url ?? null,
+  }));
 
   return appOf(
     config,

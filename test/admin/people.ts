@@ -57,6 +57,11 @@ async function addPeople(sql: Sql, customer: string): Promise<void> {
   await sql`update companies set name = 'Nordlicht Verlag' where id = ${customer}`;
 }
 
+/** The one person of an installation that is empty; signs in with PASSWORD. */
+export async function addOperator(sql: Sql, email: string): Promise<void> {
+  await sql`insert into users (email, role, password_hash) values (${email}, 'operator', ${cheapHash(PASSWORD)})`;
+}
+
 /** An HTTP client that keeps cookies, follows no redirects and sends forms as a browser does. */
 export class Person {
   readonly base: string;

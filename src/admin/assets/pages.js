@@ -121,23 +121,28 @@ for (const form of document.querySelectorAll('form[data-stream]')) {
 // reading it keeps the session alive.
 const live = document.querySelector('[data-live]');
 if (live) {
-  const button = document.querySelector('[data-pause]');
+  const button = document.querySelector('[data-pause]'); // not where a short part of a page is watched
   let left = 0;
   const resume = (reads) => {
     left = reads;
-    button.textContent = left > 0 ? button.dataset.pause : button.dataset.follow;
+    if (button) button.textContent = left > 0 ? button.dataset.pause : button.dataset.follow;
   };
-  button.hidden = false;
-  button.addEventListener('click', () => resume(left > 0 ? 0 : 450));
+  if (button) {
+    button.hidden = false;
+    button.addEventListener('click', () => resume(left > 0 ? 0 : 450));
+  }
   const refresh = async () => {
     // what somebody is about to follow or copy stays where it is
-    if (left === 0 || document.hidden || live.contains(document.activeElement) || getSelection().toString()) return;
-    const answer = await fetch(location.href);
+    const selection = getSelection();
+    const isMarked = selection.toString() !== '' && selection.containsNode(live, true);
+    if (left === 0 || document.hidden || live.contains(document.activeElement) || isMarked) return;
+    const answer = await fetch(live.dataset.live || location.href);
     if (!answer.ok || answer.redirected) return resume(0);
     const fresh = new DOMParser().parseFromString(await answer.text(), 'text/html').getElementById(live.id);
     if (left === 0 || !fresh) return;
-    live.replaceChildren(...fresh.childNodes);
-    resume(left - 1);
+    // screen readers say what is new, and nothing again
+    if (fresh.innerHTML !== live.innerHTML) live.replaceChildren(...fresh.childNodes);
+    resume('live' in fresh.dataset ? left - 1 : 0);
   };
   const next = () =>
     setTimeout(

@@ -68,7 +68,7 @@ export async function bookedCall(c: PageContext, id: string): Promise<BookedCall
 }
 
 async function send(
-  { apiUrl, apiSocket }: PagesSettings,
+  { apiUrl, apiSocket }: Pick<PagesSettings, 'apiUrl' | 'apiSocket'>,
   path: string,
   key: string,
   body: object | null,

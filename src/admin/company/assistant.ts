@@ -87,7 +87,7 @@ async function listPage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c, company)}
 <div class="title-row"><h1>${words.title}</h1>${mayNow(c, 'assistant.write') ? html`<a class="button primary" href="${base}/new">${words.new}</a>` : ''}</div>
 <p class="lead">${words.lead(html`<code>POST /assistants/{id}/run</code>`)}</p>
-${list(c, { path: base, caption: words.caption, cells, sorts, empty: words.none }, query, assistants)}`;
+${list(c, { path: base, caption: words.caption, cells, sorts, empty: mayNow(c, 'assistant.write') ? html`${words.noneCreate((text) => html`<a href="${base}/new">${text}</a>`)}` : words.none }, query, assistants)}`;
   return page(c, words.of(company.name), body);
 }
 

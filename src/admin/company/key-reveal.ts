@@ -3,7 +3,6 @@ import type { Company } from '../../domain/company.ts';
 import { FieldError, readUuid } from '../../domain/field.ts';
 import { listModels } from '../../domain/gate.ts';
 import type { Parts } from '../../domain/language/words.ts';
-import type { Model } from '../../domain/model.ts';
 import { findOwnKey } from '../../operations/users/own-key.ts';
 import { findKey, type KeyRow, type MintedKey } from '../../store/company/key.ts';
 import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/company/key-reveal.ts';
@@ -16,6 +15,7 @@ import { type Html, html } from '../page/html.ts';
 import { idempotencyInput } from '../page/idempotent-form.ts';
 import { companyHeading, copyable, page } from '../page/layout.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { callSnippets } from '../usage/call-snippet.ts';
 import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 
 /** A key is shown by the page that follows the form that made it: for a minute, also where the same form is sent again. */
@@ -105,7 +105,12 @@ ${keyCard(c, company, key)}
 /** The text of a key, and calls with it that work: for a page that shows it once. */
 export function keyCard(c: PageContext, company: Company, key: MintedKey): Html {
   const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
-  const { curl, sdk } = snippetsFor(c.var.services.publicUrl, key, callable);
+  const { curl, sdk } = callSnippets(
+    c.var.services.publicUrl,
+    `'Authorization: Bearer ${key.key}'`,
+    key.scopes,
+    callable,
+  );
   const { shown: words } = c.var.format.words.key;
   const isOwn = seesOwnAlone(c, key.company_id);
   const models = (text: string) => (isOwn ? text : html`<a href="/companies/${key.company_id}/models">${text}</a>`);
@@ -121,29 +126,4 @@ ${copyable(c, 'sdk', words.sdk, sdk)}
 function endOf(c: PageContext, { expires_at, revoked_at }: KeyRow): Parts | string {
   const { shown: words } = c.var.format.words.key;
   return expires_at === null || revoked_at !== null ? words.stopped : words.works(c.var.format.instant(expires_at));
-}
-
-/** A call with curl and one with the OpenAI SDK that fit the scopes of a key. */
-function snippetsFor(base: string, { key, scopes }: MintedKey, listed: readonly Model[]) {
-  const slugOf = (wanted: Model['kind']) => listed.find(({ kind }) => kind === wanted)?.slug;
-  const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
-  const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;
-  const post = (path: string, body: object) =>
-    `curl ${base}${path} \\\n  -H 'Authorization: Bearer ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
-  if (scopes.includes('chat') && chat !== undefined) {
-    return {
-      curl: post('/chat/completions', { model: chat, messages: [{ role: 'user', content: 'Hello!' }] }),
-      sdk: `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
-    };
-  }
-  if (scopes.includes('embeddings') && embedding !== undefined) {
-    return {
-      curl: post('/embeddings', { model: embedding, input: 'Hello!' }),
-      sdk: `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,
-    };
-  }
-  return {
-    curl: `curl ${base}/models -H 'Authorization: Bearer ${key}'`,
-    sdk: `${client}for await (const model of client.models.list()) console.log(model.id);`,
-  };
 }

@@ -112,7 +112,12 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
     }),
   };
   const shown = { path: base, cells, figures: [words.cost], sorts: sortsOf(words) };
-  if (isActive) return { ...shown, caption: words.caption, empty: words.none };
+  if (isActive)
+    return {
+      ...shown,
+      caption: words.caption,
+      empty: isWritable ? html`${words.noneCreate((text) => html`<a href="#create">${text}</a>`)}` : words.none,
+    };
   return { ...shown, caption: words.deadCaption, empty: words.deadNone, kept: { state: 'dead' } };
 }
 

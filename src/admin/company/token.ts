@@ -81,7 +81,7 @@ ${field(state, { name: 'expires', label: words.lastDay, type: 'date', hint: word
   const body = html`${heading}<h1>${words.title}</h1>
 <p class="lead">${words.lead({ ofCompany: company !== null, link: html`<a href="/api/v1/openapi.json">openapi.json</a>` })}</p>
 ${mayNow(c, action) ? createCard(c, form, { path: base, title: words.create, button: words.createButton, isFirst, fields }) : ''}
-${tokens.length === 0 ? emptyText(words.none) : table(words.title, tokens, { cells }, true)}
+${tokens.length === 0 ? emptyText(mayNow(c, action) ? words.noneCreate : words.none) : table(words.title, tokens, { cells }, true)}
 ${next === null ? '' : toNext(c, `${base}?before=${next}`, words.older)}`;
   return page(c, words.title, body);
 }

@@ -51,7 +51,7 @@ async function usagePage(c: PageContext): Promise<Response> {
 ${usageBar(c, usagePath(c, id), query, usage)}
 ${cards(usage, format)}
 ${refusedText(quality, format)}
-${costsCard(usage, query, quality, format)}
+${costsCard(c, usage, query, quality)}
 ${usageTables(usage, { format, query, quality }, null)}
 ${reasonsTable({ format, query, quality })}
 ${exportCard(c, id, query)}

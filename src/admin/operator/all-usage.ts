@@ -62,7 +62,7 @@ ${daysBar(c, query)}
 <div class="figures">${figureCard('Spent', format.amount(usage.cost_eur), 'API calls, without in-app chat')}
 ${figureCard('Requests', format.count(usage.requests), 'calls with usage in the ledger')}
 ${figureCard('Tokens', format.count(usage.prompt_tokens + usage.completion_tokens), tokens)}</div>
-${usage.requests === 0 ? emptyText(`No API calls ${when}.`) : html`${costCard(usage, query, format)}${modelsTable(usage, format)}${companiesTable(usage, query, format)}`}
+${usage.requests === 0 ? emptyText(html`No API calls ${when}. Choose other days above; <a href="/requests">Requests</a> shows each call as it ends.`) : html`${costCard(usage, query, format)}${modelsTable(usage, format)}${companiesTable(usage, query, format)}`}
 ${requestsSection(days, range, isDrawn, format)}
 <p class="muted foot">Figures are exact sums of the ledger, with the exact amount as a tooltip. Requests are those of the hours that begin on these days; up to ${MOST_DAYS} days at once.</p>`;
   if (query.form.messages.size > 0) c.status(422);

@@ -17,7 +17,7 @@ async function askPage(c: PageContext): Promise<Response> {
         back: '/models',
         text: html`<p>The demo company goes with its keys and its assistant, unless people use it, and so do the demo models that nothing else uses. Its ledger rows and your account stay.</p>`,
       })
-    : emptyText('There is nothing of the demo.');
+    : emptyText(html`There is nothing of the demo. <a href="/models">Back to the models</a>`);
   return page(c, 'Remove the demo', html`<h1>Remove the demo?</h1>${body}`);
 }
 

@@ -72,7 +72,7 @@ async function eventsPage(c: PageContext): Promise<Response> {
 ${filters(form, filter)}
 ${['company', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">In the address, “${name}” ${form.messages.get(name)}</p>`)}
 ${filter.company === null ? '' : html`<p>Only events of <strong>${rows[0]?.event.company.name ?? filter.company}</strong>. <a href="${filteredUrl(form, FILTERS, { company: null })}">All companies</a></p>`}
-${rows.length === 0 ? emptyText(isAll ? 'There are no events yet.' : 'There are no such events.') : table('Events', rows, { cells: cellsOf(c, form) }, true)}
+${rows.length === 0 ? emptyText(isAll ? html`There are no events yet. The first key of a <a href="/companies">company</a> makes one.` : html`There are no such events. <a href="/events">All events</a>`) : table('Events', rows, { cells: cellsOf(c, form) }, true)}
 ${next === null ? '' : toNext(c, filteredUrl(form, FILTERS, { before: next }), 'Older events')}`;
   return page(c, 'Events', body);
 }

@@ -52,7 +52,7 @@ ${await companyPicker(c, state, 'Company', 'Its name or id.')}</div>`;
 <p class="lead">Whoever signs in with the organisation gets the company and the role that a group of the identity provider gives, at each sign-in, and loses them when the group is gone. Accounts that somebody made by hand stay as they are. A group makes operators only by <code>tollgate group create</code> or <code>tollgate apply</code>.</p>
 ${stateOfReading(c)}
 ${createCard(c, form, { path: BASE, title: 'Add a group', button: 'Add group', isFirst, fields })}
-${list(c, { path: BASE, caption: 'Groups that give roles', cells, figures: ['Users'], sorts: SORTS, empty: 'No group gives a role.' }, query, groups)}
+${list(c, { path: BASE, caption: 'Groups that give roles', cells, figures: ['Users'], sorts: SORTS, empty: 'No group gives a role yet. Add one above, by its name at the identity provider.' }, query, groups)}
 <p><a href="/users">All users</a></p>`;
   return page(c, 'Groups', body);
 }

@@ -42,7 +42,9 @@ ${csvLinks(c, `/margin.csv?month=${margin.month.slice(0, 7)}`)}
 <select id="month" name="month">${options(months, margin.month.slice(0, 7))}</select><button>Show</button></form></div>
 ${
   total.requests === 0
-    ? emptyText(`No API calls in ${name}.`)
+    ? emptyText(
+        html`No API calls in ${name}. Choose another month above. The cost prices that a margin needs are set on the pages of the <a href="/models">models</a>.`,
+      )
     : html`${without_cost.length === 0 ? '' : html`<div class="problem">Without a cost price: ${without_cost.slice(0, 50).map((slug, i) => html`${i === 0 ? '' : ', '}${modelLink(slug)}`)}. Their calls are in the revenue alone, and not in cost and margin. Set what you pay on the pages of these models.</div>`}
 <section class="card"><h2>All companies</h2>${table('All companies', [total], { cells: { Total: () => name, ...sums(c, margin) }, figures: FIGURES }, true)}</section>
 ${by('Model', margin.by_model, margin.by_model.length, ({ model }) => modelLink(model))}

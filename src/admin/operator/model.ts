@@ -1,34 +1,23 @@
-import { readKind, readName, readSlug } from '../../domain/field.ts';
+import { readKind, readName } from '../../domain/field.ts';
 import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { type PriceUnit, priceIn, readPriceIn } from '../../domain/price.ts';
 import { hasDemo } from '../../store/company/demo.ts';
-import { createModel, findModelById, type ModelRow, removeModel, setModel } from '../../store/company/model.ts';
+import { findModelById, type ModelRow, removeModel, setModel } from '../../store/company/model.ts';
 import { type ModelSort, pageOfModels } from '../../store/lists/page.ts';
 import { euBadge } from '../company/company-model.ts';
 import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
-import {
-  checkbox,
-  createCard,
-  csrfInput,
-  type Field,
-  type FormState,
-  field,
-  formState,
-  select,
-} from '../page/field.ts';
+import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { companyPicker, readPickedCompany } from '../page/picker.ts';
 import { priceLabels, priceText, sentUnit, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
 
 /** All models and prices, for operators. */
 export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/models', action: 'model.read', handle: listPage },
-  { method: 'POST', path: '/models', action: 'model.write', handle: create, page: listPage },
   { method: 'GET', path: '/models/:model', action: 'model.read', handle: editPage },
   { method: 'POST', path: '/models/:model', action: 'model.write', handle: edit, page: editPage },
   { method: 'POST', path: '/models/:model/prices', action: 'model.write', handle: schedule, page: editPage },
@@ -39,6 +28,11 @@ export const modelRoutes: readonly Route[] = [
   { method: 'GET', path: '/models/:model/remove', action: 'model.write', handle: removePage },
   { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },
 ];
+
+export const KINDS = [
+  ['chat', 'Chat'],
+  ['embedding', 'Embedding'],
+] as const;
 
 const SORTS = { slug: 'Slug', upstream: 'Internal name', company: 'Company' };
 
@@ -67,20 +61,12 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
       price(priceText(c, unit, eur), eur === '0' && kind === 'chat'),
     For: (row: Owned) => companyLink(row, 'models'),
   };
-  const companies =
-    "Name or id of one company; empty for all. A company's own model wins over a shared one of the same slug.";
-  const fields = async (
-    state: FormState,
-  ) => html`${field(state, { name: 'slug', label: 'Slug', required: true, hint: 'The name clients use. It never changes.' })}
-${modelFields(state, null, unit)}
-${await companyPicker(c, state, 'For', companies)}`;
-  const isFirst = models.total === 0 && query.search === '';
+  const offer = html`<a class="button primary" href="/models/new">Offer models</a>`;
   const body = html`<div class="title-row"><h1>Models and prices</h1>
-<a class="button quiet" href="/models/import">Import from CSV</a>${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
+${offer} <a class="button quiet" href="/models/import">Import from CSV</a>${demo ? html`<a class="button quiet" href="/demo/remove">Remove the demo…</a>` : ''}</div>
 <p class="lead">Clients see the slug; the internal name goes upstream and is shown to operators only.</p>
-${createCard(c, form, { path: '/models', title: 'Offer a model', button: 'Offer model', isFirst, fields })}
 ${unitSwitch(c, '/models', unit)}
-${list(c, { path: '/models', caption: 'All models', cells, figures: Object.values(labels), sorts: SORTS, empty: 'There are no models yet.' }, query, models)}`;
+${list(c, { path: '/models', caption: 'All models', cells, figures: Object.values(labels), sorts: SORTS, empty: html`No model is offered yet. <a href="/models/new">Choose one</a> of what the router has.` }, query, models)}`;
   return page(c, 'Models and prices', body);
 }
 
@@ -89,7 +75,7 @@ function price(text: string, isFree: boolean): Html | string {
   return isFree ? html`${badge('warn', 'free')} ${text}` : text;
 }
 
-function modelFields(state: FormState, model: ModelRow | null, unit: PriceUnit): Html {
+export function modelFields(state: FormState, model: ModelRow | null, unit: PriceUnit): Html {
   const labels = priceLabels(state.words, unit);
   const priced = (spec: Field) => field(state, { ...spec, required: true, inputmode: 'decimal' });
   return html`${field(state, {
@@ -102,7 +88,7 @@ function modelFields(state: FormState, model: ModelRow | null, unit: PriceUnit):
 ${select(state, {
   name: 'kind',
   label: 'Kind',
-  choices: Object.entries({ chat: 'Chat', embedding: 'Embedding' }),
+  choices: KINDS,
   value: model?.kind ?? 'chat',
 })}
 ${checkbox(state, { name: 'eu_hosted', label: 'Hosted in the EU', checked: model?.eu_hosted ?? true })}
@@ -111,7 +97,7 @@ ${unitInput(unit)}<div class="pair">${priced({ name: 'input', label: labels.inpu
 ${priced({ name: 'output', label: labels.output, value: model === null ? '' : priceIn(unit, model.cost_eur_per_1k_output), hint: '0 for embeddings.' })}</div>`;
 }
 
-function readModelFields(form: Form) {
+export function readModelFields(form: Form) {
   const readPrice = form.numeric(readPriceIn(sentUnit(form)));
   return {
     upstream_model: form.required('upstream', readName),
@@ -121,15 +107,6 @@ function readModelFields(form: Form) {
     cost_eur_per_1k_input: form.required('input', readPrice),
     cost_eur_per_1k_output: form.required('output', readPrice),
   };
-}
-
-async function create(c: PageContext, form: Form): Promise<Response> {
-  const slug = form.required('slug', readSlug);
-  const company_id = await readPickedCompany(c, form);
-  const fields = readModelFields(form);
-  form.check();
-  await change(c, (sql) => createModel(sql, { slug, company_id, ...fields }));
-  return c.redirect('/models?done=created', 303);
 }
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {

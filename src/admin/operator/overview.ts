@@ -13,12 +13,14 @@ import {
 } from '../../domain/text/overview.ts';
 import { duration } from '../../domain/text/start-notice.ts';
 import { may } from '../../operations/permission.ts';
-import { readBeginnings, readOverview } from '../../store/usage/overview.ts';
+import { readFirstSteps } from '../../store/usage/first-steps.ts';
+import { readOverview } from '../../store/usage/overview.ts';
 import { type PageContext, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
+import { operatorSteps } from './first-steps.ts';
 import { budgetCalls, pictures, refusedNow } from './overview-pictures.ts';
 
 const UNKNOWN = 'No requests are known: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).';
@@ -35,13 +37,13 @@ function start(c: PageContext): Response | Promise<Response> {
 
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
-  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readBeginnings)]);
+  const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readFirstSteps)]);
   const { today, month, models, last_day } = overview;
   const now = c.var.services.clock();
   const since = firstHour(now);
   const body = html`<h1>Overview</h1>
 ${state(problemsOf(overview), last_day, format)}
-${firstSteps(begun)}
+${await operatorSteps(c, begun)}
 ${pictures(overview, today.begins, format)}
 ${refusedNow(overview.refused_now, firstHour(now, 2), format)}
 ${budgetCalls(overview.budgets, overview, format)}
@@ -70,15 +72,6 @@ function state(problems: readonly OverviewProblem[], day: LastDay, format: Forma
 <ul>${problems.map(({ text, remedy, path }) => html`<li><a href="${path}">${text}</a> ${remedy}</li>`)}</ul></section>`;
 }
 
-/** The steps that are missing before anybody can call the API. */
-function firstSteps({ models, companies }: Awaited<ReturnType<typeof readBeginnings>>): Html | string {
-  if (models && companies) return '';
-  return html`<section class="card"><h2>First steps</h2><ol>
-${models ? '' : html`<li><a href="/models">Offer a model</a>: its public name, what it is called upstream, and its price.</li>`}
-${companies ? '' : html`<li><a href="/companies/new">Create a company</a> with its owner and its first key.</li>`}
-<li>Create a key on the Keys page of the company. It shows a call that works.</li></ol></section>`;
-}
-
 /**
  * A day or month so far: its sums beside those of the period before, and the companies with the most spend.
  * @param other the one before
@@ -102,7 +95,7 @@ ${card('Spent', format.amount(sums.cost_eur), format.amount(before.cost_eur), ch
 ${card('Requests', format.count(sums.requests), format.count(before.requests), changed(sums.requests, before.requests, format))}
 ${card('Tokens', format.count(sums.tokens), format.count(before.tokens), changed(sums.tokens, before.tokens, format))}
 </div>
-${spenders.length === 0 ? emptyText('Nobody has spent anything yet.') : topSpenders(caption, spenders, query, format)}
+${spenders.length === 0 ? emptyText(html`Nobody has spent anything yet. <a href="/requests">Requests</a> shows each call as it ends.`) : topSpenders(caption, spenders, query, format)}
 <p class="muted">${note}</p></section>`;
 }
 
@@ -168,7 +161,10 @@ ${day.reasons.length === 0 ? '' : table(title, day.reasons, { cells, figures: ['
 }
 
 function gatewayTable({ gateways, set_aside }: Overview, format: Format): Html {
-  if (gateways.length === 0) return emptyText('No gateway has written that it runs.');
+  if (gateways.length === 0)
+    return emptyText(
+      html`No gateway has written that it runs. Each does so some seconds after its start, by <code>tollgate serve</code>.`,
+    );
   const cells = {
     Gateway: ({ name }: GatewayRow) => name,
     State: ({ gone, spool_failing, limits_alone }: GatewayRow) =>
@@ -191,7 +187,8 @@ function gatewayTable({ gateways, set_aside }: Overview, format: Format): Html {
 }
 
 function changes({ changes: rows }: Overview, format: Format): Html {
-  if (rows.length === 0) return emptyText('Nothing has changed yet.');
+  if (rows.length === 0)
+    return emptyText('Nothing has changed yet. Each change of a company, model, key or user appears here.');
   const cells = {
     When: ({ at }: Overview['changes'][number]) => format.ago(new Date(at)),
     Who: ({ who }: Overview['changes'][number]) => html`<span class="by">${who}</span>`,

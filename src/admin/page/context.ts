@@ -10,6 +10,7 @@ import { findCompany } from '../../store/company/company.ts';
 import { actingAs, auditedBytes } from '../../store/connection/acting-person.ts';
 import type { Database, Sql, Work } from '../../store/connection/pool.ts';
 import { enterCompany, within } from '../../store/connection/tenant-role.ts';
+import type { RouterModels } from '../../upstream/router-models.ts';
 import { CLIENT_HEADER, type PagesSettings } from '../process/settings.ts';
 import type { brandAssets } from './assets.ts';
 import type { Form, FormBindings } from './form.ts';
@@ -21,7 +22,9 @@ import type { Attempts, ChangeThrottle, Throttle } from './throttle.ts';
 const DEADLINE_MS = 5000;
 
 /** The services that pages are made from. */
-export interface PageServices extends PagesSettings {
+export interface PageServices extends Omit<PagesSettings, 'router'> {
+  /** What the model router offers. */
+  readonly router: RouterModels;
   readonly db: Database;
   readonly calendar: Calendar;
   readonly clock: Clock;

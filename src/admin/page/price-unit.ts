@@ -35,12 +35,12 @@ export function unitInput(unit: PriceUnit): Html {
   return html`<input type="hidden" name="unit" value="${unit}">`;
 }
 
-/** Links to the same page with prices in each unit. */
-export function unitSwitch(c: PageContext, path: string, unit: PriceUnit): Html {
+/** Links to the same page with prices in each unit. @param kept further parameters of the address */
+export function unitSwitch(c: PageContext, path: string, unit: PriceUnit, kept: readonly string[][] = []): Html {
   const { models } = c.var.format.words;
   return html`<nav class="tabs units" aria-label="${models.unit}">${UNITS.map(
     (each) =>
-      html`<a href="${path}?unit=${each}"${each === unit ? raw(' aria-current="true"') : ''}>${models.units[each]}</a>`,
+      html`<a href="${path}?${new URLSearchParams([...kept, ['unit', each]])}"${each === unit ? raw(' aria-current="true"') : ''}>${models.units[each]}</a>`,
   )}</nav>`;
 }
 

@@ -1,4 +1,5 @@
 import type { FactorPolicy } from '../../operations/users/second-factor.ts';
+import type { RouterAddress } from '../../upstream/router-models.ts';
 import type { BrandSettings } from './brand.ts';
 
 /** The settings that the gateway sends to the pages' process: plain JSON over their private channel. */
@@ -17,6 +18,8 @@ export interface PagesSettings {
   /** The currency in which the upstream tells its own cost, and the EUR that a unit is worth; null: not known. */
   readonly upstreamCurrency: string;
   readonly upstreamRate: string | null;
+  /** For the pages on which models are chosen from what the router offers: operators' own. */
+  readonly router: RouterAddress;
   /** Base address of the API for clients. */
   readonly publicUrl: string;
   /** Base address of the API within this machine. */

@@ -199,10 +199,14 @@ function rowsOf(c: PageContext, { rows, next }: RequestsPage, path: string, form
     [words.duration]: ({ duration_ms: ms }: RequestRow) => (ms === null ? muted('–') : durationText(ms, format)),
   };
   const isAll = Object.entries(query).every(([name, value]) => name === 'company' || value == null);
-  const none = isAll ? words.noneKept : words.noneSuch;
+  const link = (href: string) => (text: string) => html`<a href="${href}">${text}</a>`;
+  const keys = query.company === null ? '/companies' : `/companies/${query.company}/keys`;
+  const isKept = c.var.services.requestTrailDays > 0;
+  const noneAtAll = isKept ? words.noneCame(link(keys), query.company === null) : words.noneKept;
+  const none = isAll ? noneAtAll : words.noneSuch(link(path));
   const empty = next === null ? none : words.noneYet;
   const more = next === null ? '' : filteredUrl(form, FILTERS, { before: next.id });
-  return html`${rows.length === 0 ? emptyText(empty) : table(words.title, rows, { cells, figures: [words.tokens, words.cost, words.duration] }, true)}
+  return html`${rows.length === 0 ? emptyText(html`${empty}`) : table(words.title, rows, { cells, figures: [words.tokens, words.cost, words.duration] }, true)}
 ${more === '' ? '' : toNext(c, more, words.older)}`;
 }
 

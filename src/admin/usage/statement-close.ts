@@ -140,7 +140,7 @@ async function monthsPage(c: PageContext): Promise<Response> {
   };
   const body = html`<h1>Statements of all companies</h1>
 <p class="lead">A statement closes a month of one company for good. A month is open for the companies that have API calls in it and no statement of it.</p>
-${months.length === 0 ? emptyText('No month with API calls is over yet.') : table('Companies by month', months, { cells, figures: ['Closed', 'Open'] })}`;
+${months.length === 0 ? emptyText('No month with API calls is over yet. Each can be closed here once it is.') : table('Companies by month', months, { cells, figures: ['Closed', 'Open'] })}`;
   return page(c, 'Statements of all companies', body);
 }
 

@@ -63,7 +63,7 @@ async function listPage(c: PageContext): Promise<Response> {
   const figures = [words.requests, words.month, words.corrections, words.total];
   const isCloser = may(c.var.session.user, 'statement.close', company.id);
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>${isCloser ? html`<a class="button quiet" href="/companies/statements">${words.allCompanies}</a>` : ''}</div>
-${statements.length === 0 ? emptyText(words.noMonth) : table(words.title, statements, { cells, figures }, true)}
+${statements.length === 0 ? emptyText(html`${words.noMonth((text) => html`<a href="usage">${text}</a>`)}`) : table(words.title, statements, { cells, figures }, true)}
 ${open.length === 0 ? '' : openCard(c, base, open, isCloser)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, words.of(company.name), body);

@@ -9,11 +9,14 @@ import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
+import { ownerSteps } from './first-steps.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
 import { FILTERS, linkOf, queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
 import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
+
+const NO_FILTERS = { model: null, key: null, endpoint: null, cost_center: null };
 
 /** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
 export const usageRoutes: readonly Route[] = [
@@ -38,10 +41,11 @@ async function usagePage(c: PageContext): Promise<Response> {
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${words.title(when)}</h1>
 <p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="cost-centers${isMonth(range) ? `?month=${range.from.slice(0, 7)}` : ''}">${format.words.costCenters.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
+${await ownerSteps(c, id)}
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
-${costsCard(usage, query, quality, format)}
+${costsCard(c, usage, query, quality)}
 ${usageTables(usage, { format, query, quality }, (name) => costCenterPage(id, name, range.to.slice(0, 7)))}
 ${reasonsTable({ format, query, quality })}
 ${detailsTable(details, format)}
@@ -50,6 +54,15 @@ ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (form.messages.size > 0) c.status(422);
   return page(c, words.of(usage.company_name), body);
+}
+
+/** That there were none, and where to look for them. */
+function noCalls(c: PageContext, query: UsageQuery, isFiltered: boolean): Html {
+  const { usage: words } = c.var.format.words;
+  const when = rangeText(query.range, c.var.format);
+  const link = (href: string) => (text: string) => html`<a href="${href}">${text}</a>`;
+  const next = isFiltered ? words.allFilters(link(queryOf(query, NO_FILTERS))) : words.noCallsNext(link('keys'));
+  return emptyText(html`${words.noCalls({ when, isFiltered })} ${next}`);
 }
 
 /** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */
@@ -65,14 +78,12 @@ export function refusedText({ all: { requests, refused, failed } }: Quality, for
 }
 
 /** The cost by hour, day or month. */
-export function costsCard(usage: CompanyUsage, query: UsageQuery, quality: Quality, format: Format): Html {
+export function costsCard(c: PageContext, usage: CompanyUsage, query: UsageQuery, quality: Quality): Html {
   const { range, filters } = query;
+  const { format } = c.var;
   const isFiltered = FILTERS.some((name) => filters[name] !== null);
-  const words = format.words.usage;
-  return html`<section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
-    usage.by_time.length === 0
-      ? emptyText(words.noCalls({ when: rangeText(range, format), isFiltered }))
-      : costChart(usage, query, quality.hasTrail, format)
+  return html`<section class="card"><h2>${format.words.usage.costPer[intervalOf(range)]}</h2>${
+    usage.by_time.length === 0 ? noCalls(c, query, isFiltered) : costChart(usage, query, quality.hasTrail, format)
   }</section>`;
 }
 

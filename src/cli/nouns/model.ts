@@ -8,13 +8,16 @@ import {
   type ModelRow,
   removeModel,
   setModel,
+  slugsOf,
 } from '../../store/company/model.ts';
 import { datedPrice, schedulePrice } from '../../store/company/price.ts';
+import { askRouter } from '../../upstream/router-models.ts';
 import {
   ArgumentError,
   type Command,
   type Context,
   command,
+  Failure,
   optional,
   required,
   someChange,
@@ -102,6 +105,30 @@ export const modelCommands: readonly Command[] = [
         ['EUR/1K IN', 'EUR/1K OUT'],
       );
       return { json: models, text };
+    },
+  }),
+  command({
+    name: 'model offered',
+    summary: 'list what the model router has, and under which slugs it is offered',
+    options: {},
+    notes: 'Asks UPSTREAM_URL for its own list of models, as the gateway would, for 3 seconds at most.',
+    async run({ config, transact, warn }) {
+      const { upstreamUrls, upstreamApiKey: apiKey, upstreamHeaders: headers } = config;
+      if (upstreamUrls === null)
+        throw new Failure('UPSTREAM_URL is not set, and the demo upstream runs with "tollgate serve" alone: set it');
+      const urls = upstreamUrls.map(({ href }) => href);
+      const answer = await askRouter({ urls, apiKey, headers, isDemo: false });
+      if (answer.reason !== null) throw new Failure(answer.reason);
+      const offered = await transact((sql) => slugsOf(sql, answer.names));
+      const rows = answer.names.map((name) => ({ upstream: name, slugs: offered.get(name) ?? [] }));
+      if (answer.leftOut > 0)
+        warn(`${answer.leftOut} more in the router's list: beyond 500, or with a name that no model can have`);
+      const text = listing(
+        rows,
+        { UPSTREAM: ({ upstream }) => upstream, 'OFFERED AS': ({ slugs }) => slugs.join(', ') || '-' },
+        '',
+      );
+      return { json: rows, text };
     },
   }),
   command({

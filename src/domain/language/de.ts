@@ -840,6 +840,8 @@ export const de: Words = {
     until: (when) => parts`bis ${when}`,
     caption: 'Schlüssel',
     none: 'Derzeit funktioniert kein Schlüssel.',
+    noneCreate: (link) =>
+      parts`Derzeit funktioniert kein Schlüssel. ${link('Erstellen Sie einen')} für jedes Programm, das aufruft.`,
     deadCaption: 'Widerrufene und abgelaufene Schlüssel',
     deadNone: 'Kein Schlüssel wurde widerrufen, und keiner ist abgelaufen.',
     rotate: 'Wechseln',
@@ -955,6 +957,29 @@ export const de: Words = {
     noKey: (link) =>
       parts`Sie haben noch keinen Schlüssel, also wurde nichts verbraucht. Wie Sie einen bekommen, steht unter ${link('Ihre Schlüssel')}.`,
   },
+  firstSteps: {
+    title: 'Erste Schritte',
+    lead: ({ done, all }) => `${done} von ${all} sind erledigt. Die Liste verschwindet, wenn es alle sind.`,
+    done: 'erledigt',
+    open: 'offen',
+    key: 'Ein Schlüssel',
+    keyText: (link) =>
+      parts`${link('Erstellen Sie einen Schlüssel')} für das Programm, das aufrufen soll. Sein Text wird einmal gezeigt.`,
+    call: 'Der erste Aufruf',
+    needsKey: 'Dafür braucht es einen Schlüssel, der funktioniert.',
+    callText: ({ base, variable }) =>
+      parts`Die Basisadresse ist ${base}. Mit dem Schlüssel in der Variablen ${variable} funktioniert dieser Aufruf so, wie er hier steht:`,
+    orTry: (link) => parts`Auch ein Prompt im ${link('Playground')} ist ein erster Aufruf.`,
+    inProgram: 'In einem Programm',
+    came: 'Dieser Schritt ist erledigt.',
+    noCall: 'Noch ist kein Aufruf gekommen. Er erscheint hier kurz nach seinem Ende.',
+    again: 'Erneut nachsehen',
+    toRequest: 'Zu dieser Anfrage',
+    toList: 'Zurück zu den ersten Schritten',
+    colleague: 'Eine zweite Person',
+    colleagueText: (link) =>
+      parts`${link('Laden Sie eine zweite Person ein')}, die helfen kann, wenn Sie nicht da sind.`,
+  },
 
   models: {
     title: 'Modelle',
@@ -1009,6 +1034,8 @@ export const de: Words = {
       parts`Die API führt unter ${path} Assistenten aus, die für das ganze Unternehmen freigegeben sind und zu keinem Projekt gehören.`,
     caption: 'Assistenten dieses Unternehmens',
     none: 'Es gibt noch keine Assistenten.',
+    noneCreate: (link) =>
+      parts`Es gibt noch keine Assistenten. ${link('Erstellen Sie den ersten')}: einen Prompt, den Programme mit seiner ID ausführen.`,
     assistant: 'Assistent',
     inApi: 'In der API',
     defaultModel: 'Standardmodell',
@@ -1165,6 +1192,8 @@ export const de: Words = {
     create: 'Verwaltungstoken anlegen',
     createButton: 'Verwaltungstoken anlegen',
     none: 'Es gibt keine Verwaltungstoken.',
+    noneCreate:
+      'Es gibt noch keine Verwaltungstoken. Erstellen Sie oben eines für jedes Programm, das etwas verwaltet.',
     older: 'Ältere Verwaltungstoken',
     name: 'Name',
     nameHint: 'Wofür es verwendet wird, zum Beispiel „Terraform“.',
@@ -1226,6 +1255,9 @@ export const de: Words = {
     keyOf: (id) => `Schlüssel ${id}`,
     costPer: { hour: 'Kosten pro Stunde', day: 'Kosten pro Tag', month: 'Kosten pro Monat' },
     noCalls: ({ when, isFiltered }) => `Keine API-Aufrufe ${when}${isFiltered ? ' mit diesen Filtern' : ''}.`,
+    allFilters: (link) => parts`${link('Alle Aufrufe')} dieser Tage zeigen.`,
+    noCallsNext: (link) =>
+      parts`Jeder erscheint etwa eine Sekunde nach seinem Ende. Mit ${link('Schlüsseln')} rufen Programme auf.`,
     isTooMuch:
       'Antwortzeiten sowie abgewiesene und fehlgeschlagene Anfragen werden für weniger Tage oder mit einem Filter gezeigt: Hier wären zu viele Werte zu summieren.',
     foot: 'Die Werte sind exakte Summen der Buchungen; Beträge sind auf dieser Seite auf zwei Nachkommastellen gerundet, mit dem exakten Betrag als Tooltip, und in den Exporten exakt. Anfragen, die abgewiesen wurden oder fehlschlugen, bevor eine Nutzung bekannt war, kosten nichts und sind nicht gebucht.',
@@ -1321,7 +1353,7 @@ export const de: Words = {
       to: 'Nachher: letzter Tag',
     },
     compare: 'Vergleichen',
-    none: 'In keinem von beiden gab es API-Aufrufe.',
+    none: 'In keinem von beiden gab es API-Aufrufe. Wählen Sie oben andere Tage.',
     same: 'Beide kosteten gleich viel.',
     than: (name) => (name === null ? 'als vorher' : `als ${name}`),
     more: ({ amount, than, share }) => parts`${amount} mehr ${than}${share}.`,
@@ -1559,7 +1591,9 @@ export const de: Words = {
     cost: 'Kosten',
     duration: 'Dauer',
     noneKept: 'Es sind keine Anfragen aufbewahrt.',
-    noneSuch: 'Es gibt keine solchen Anfragen.',
+    noneCame: (link, ofAll) =>
+      parts`Es sind keine Anfragen aufbewahrt. Jede erscheint etwa eine Sekunde nach ihrem Ende. Programme rufen mit einem der ${link('Schlüssel')}${ofAll ? ' eines Unternehmens' : ''} auf.`,
+    noneSuch: (link) => parts`Es gibt keine solchen Anfragen. ${link('Alle Anfragen')}`,
     noneYet: 'Keine der durchsuchten Anfragen passt. Ältere vielleicht.',
     older: 'Ältere Anfragen',
     booked: 'gebucht',
@@ -1823,7 +1857,8 @@ export const de: Words = {
     cameLater: 'Danach gebucht',
     nothing: 'nichts',
     allCompanies: 'Alle Unternehmen',
-    noMonth: 'Noch ist kein Monat dieses Unternehmens abgeschlossen.',
+    noMonth: (link) =>
+      parts`Noch ist kein Monat dieses Unternehmens abgeschlossen. Der Betreiber schließt jeden nach seinem Ende ab; bis dahin stehen seine Werte unter ${link('Nutzung')}.`,
     foot: 'Eine Abrechnung umfasst API-Aufrufe; Chat in der App ist nicht darin. Was für einen Monat nach seinem Abschluss gebucht wird, erscheint als Korrektur auf der nächsten Abrechnung.',
     open: 'Offene Monate',
     openText: 'Diese Monate sind vorbei, haben Aufrufe und sind nicht abgeschlossen.',

@@ -755,6 +755,7 @@ export const en = {
     until: (when: unknown) => parts`until ${when}`,
     caption: 'Keys',
     none: 'No key works now.',
+    noneCreate: (link: Mark) => parts`No key works now. ${link('Create one')} for each program that calls.`,
     deadCaption: 'Revoked and expired keys',
     deadNone: 'No key was revoked, and none has expired.',
     rotate: 'Rotate',
@@ -869,6 +870,27 @@ export const en = {
     noKey: (link: Mark) =>
       parts`You have no key yet, so nothing was used. See ${link('your keys')} for how to get one.`,
   },
+  firstSteps: {
+    title: 'First steps',
+    lead: ({ done, all }: { done: number; all: number }) => `${done} of ${all} done. The list goes when all are.`,
+    done: 'done',
+    open: 'to do',
+    key: 'A key',
+    keyText: (link: Mark) => parts`${link('Create a key')} for the program that is to call. Its text is shown once.`,
+    call: 'The first call',
+    needsKey: 'It needs a key that works.',
+    callText: ({ base, variable }: { base: unknown; variable: unknown }) =>
+      parts`The base address is ${base}. With the key in the variable ${variable} this call works as it stands:`,
+    orTry: (link: Mark) => parts`A prompt on the ${link('playground')} is a first call too.`,
+    inProgram: 'In a program',
+    came: 'This step is done.',
+    noCall: 'No call has come yet. It is shown here a moment after it ends.',
+    again: 'Look again',
+    toRequest: 'This request',
+    toList: 'Back to the first steps',
+    colleague: 'A colleague',
+    colleagueText: (link: Mark) => parts`${link('Invite somebody')} who can help where you are away.`,
+  },
 
   models: {
     title: 'Models',
@@ -923,6 +945,8 @@ export const en = {
       parts`The API runs assistants that are shared with the whole company and belong to no project, at ${path}.`,
     caption: 'Assistants of this company',
     none: 'There are no assistants yet.',
+    noneCreate: (link: Mark) =>
+      parts`There are no assistants yet. ${link('Create the first one')}: a prompt that programs run by its id.`,
     assistant: 'Assistant',
     inApi: 'In the API',
     defaultModel: 'Default model',
@@ -1082,6 +1106,7 @@ export const en = {
     create: 'Create an administration token',
     createButton: 'Create token',
     none: 'There are no administration tokens.',
+    noneCreate: 'There are no administration tokens yet. Create one above for each program that manages something.',
     older: 'Older administration tokens',
     name: 'Name',
     nameHint: 'What will use it, such as “Terraform”.',
@@ -1144,6 +1169,8 @@ export const en = {
     costPer: { hour: 'Cost per hour', day: 'Cost per day', month: 'Cost per month' },
     noCalls: ({ when, isFiltered }: { when: string; isFiltered: boolean }) =>
       `No API calls ${when}${isFiltered ? ' with these filters' : ''}.`,
+    allFilters: (link: Mark) => parts`${link('Show all calls')} of these days.`,
+    noCallsNext: (link: Mark) => parts`Each appears about a second after it ends. ${link('Keys')} let programs call.`,
     isTooMuch:
       'Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.',
     foot: 'Figures are exact sums of the ledger; amounts are rounded to two decimals on this page, with the exact amount as a tooltip, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.',
@@ -1238,7 +1265,7 @@ export const en = {
       to: 'After: last day',
     },
     compare: 'Compare',
-    none: 'There were no API calls in either.',
+    none: 'There were no API calls in either. Choose other days above.',
     same: 'Both cost the same.',
     than: (name: string | null) => (name === null ? 'than before' : `than ${name}`),
     more: ({ amount, than, share }: { amount: unknown; than: string; share: string }) =>
@@ -1476,7 +1503,9 @@ export const en = {
     cost: 'Cost',
     duration: 'Duration',
     noneKept: 'No requests are kept.',
-    noneSuch: 'There are no such requests.',
+    noneCame: (link: Mark, ofAll: boolean) =>
+      parts`No requests are kept. Each appears about a second after it ended. Programs call with ${ofAll ? 'a key of a ' : 'one of the '}${link(ofAll ? 'company' : 'keys')}.`,
+    noneSuch: (link: Mark) => parts`There are no such requests. ${link('All requests')}`,
     noneYet: 'None of the requests looked at matches. Older ones may.',
     older: 'Older requests',
     booked: 'booked',
@@ -1724,7 +1753,8 @@ export const en = {
     cameLater: 'Came later',
     nothing: 'nothing',
     allCompanies: 'All companies',
-    noMonth: 'No month of this company is closed yet.',
+    noMonth: (link: Mark) =>
+      parts`No month of this company is closed yet. The operator closes each after its end; ${link('Usage')} has its figures until then.`,
     foot: 'A statement covers API calls; in-app chat is not in it. What is booked for a month after it was closed becomes a correction on the next statement.',
     open: 'Open months',
     openText: 'These months are over, have calls and are not closed.',

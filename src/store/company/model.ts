@@ -85,6 +85,14 @@ export async function sharedModels(sql: Sql, slugs: readonly string[] | null = n
   return sql<ModelRow[]>`select ${modelColumns(sql)} from models where company_id is null ${among} order by slug`;
 }
 
+/** The slugs under which internal names are offered, to all companies or to some: names that are not offered are absent. */
+export async function slugsOf(sql: Sql, names: readonly string[]): Promise<ReadonlyMap<string, readonly string[]>> {
+  const rows = await sql<{ upstream_model: string; slugs: string[] }[]>`
+    select upstream_model, array_agg(distinct slug order by slug) as slugs from models
+    where upstream_model in (select unnest(${[...names]}::text[])) group by 1`;
+  return new Map(rows.map(({ upstream_model, slugs }) => [upstream_model, slugs]));
+}
+
 /** @throws RefusedChange not_found */
 export async function findModelById(sql: Sql, id: string): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`select ${modelColumns(sql)} from models where id = ${id}`;

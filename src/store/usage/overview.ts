@@ -6,7 +6,7 @@ import { forecast, presentMonth } from '../connection/present-month.ts';
 import { tenantRoleAdvice } from '../connection/tenant-role.ts';
 import { pageOfAudit } from '../lists/audit.ts';
 import { hasOperator, ownersOf } from '../users/user.ts';
-import { PICTURE_DAYS, type RecentRequests, readRecentRequests } from './request-days.ts';
+import { isLive, isOfLastDay, PICTURE_DAYS, type RecentRequests, readRecentRequests } from './request-days.ts';
 
 const MOST_CHANGES = 10;
 const MOST_MODELS = 30;
@@ -38,25 +38,27 @@ export async function readOverview(read: Read): Promise<Overview> {
   return { ...facts, ...requests, models, tenant_role_advice, has_operator, changes: rows.map(describeChange) };
 }
 
-/** Whether there are any models and companies: without both nobody can call anything. */
-export async function readBeginnings(sql: Sql): Promise<{ readonly models: boolean; readonly companies: boolean }> {
-  const [row] = await sql<[{ models: boolean; companies: boolean }]>`
-    select exists (select from models) as models, exists (select from companies) as companies`;
-  return row;
-}
-
 type Facts = Omit<Overview, keyof RecentRequests | 'models' | 'tenant_role_advice' | 'changes' | 'has_operator'>;
 
-/** From the sums of the request trail, without its histograms: summing those takes 30 times as long. */
+/** Of the last hours as they are now, of those before from `request_totals`: no histogram is read. */
 function readModels(sql: Sql): Promise<ModelHealth[]> {
   return sql<ModelHealth[]>`
-    select model_slug as slug, sum(requests)::bigint as requests, sum(refused)::bigint as refused, sum(failed)::bigint as failed,
-      sum(upstream_failed)::bigint as upstream_failed,
-      coalesce(sum(requests) filter (where hour > now() - interval '2 hours'), 0)::bigint as recent_requests,
-      coalesce(sum(upstream_failed) filter (where hour > now() - interval '2 hours'), 0)::bigint as recent_upstream_failed,
+    with hours as (
+      select model_slug as slug, requests, refused, failed, upstream_failed, duration_ms,
+        case when hour > now() - interval '2 hours' then requests else 0 end as recent_requests,
+        case when hour > now() - interval '2 hours' then upstream_failed else 0 end as recent_upstream_failed
+      from request_hours where ${isLive(sql)}
+      union all
+      select slug, m.requests, m.refused, m.failed, m.upstream_failed, m.duration_ms, 0, 0
+      from request_totals, jsonb_each(models) as each (slug, sums),
+        jsonb_to_record(sums) as m (requests bigint, refused bigint, failed bigint, upstream_failed bigint, duration_ms bigint)
+      where ${isOfLastDay(sql)} and not (${isLive(sql)})
+    )
+    select slug, sum(requests)::bigint as requests, sum(refused)::bigint as refused, sum(failed)::bigint as failed,
+      sum(upstream_failed)::bigint as upstream_failed, sum(recent_requests)::bigint as recent_requests,
+      sum(recent_upstream_failed)::bigint as recent_upstream_failed,
       round(sum(duration_ms) / nullif(sum(requests - refused), 0), 1)::float8 as mean_ms
-    from request_hours where hour > now() - interval '24 hours'
-    group by 1 order by sum(requests) desc, 1 limit ${MOST_MODELS}`;
+    from hours group by 1 order by sum(requests) desc, 1 limit ${MOST_MODELS}`;
 }
 
 /** One statement, so that all figures are of one instant. */

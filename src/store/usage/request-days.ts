@@ -31,7 +31,7 @@ export async function readRequestDays(sql: Sql, { from, to }: DayRange): Promise
       select company_id, hour, requests, refused, failed, reasons from request_hours, clock
       where ${isLive(sql)} and hour < (last + 2)::timestamp at time zone zone
     ),
-    ${errors(sql)},
+    ${errors(sql, sql`hours`)},
     ${days(sql)}
     select ${daysJson(sql)} as days`;
   return row.days.map(withPercentiles);
@@ -53,9 +53,12 @@ export async function readRecentRequests(sql: Sql): Promise<RecentRequests> {
       from (select value as zone, (now() at time zone value)::date as today from settings where name = 'billing_timezone') z
     ),
     hours as materialized (
-      select company_id, hour, requests, refused, failed, reasons from request_hours where hour > now() - interval '24 hours'
+      select company_id, hour, requests, refused, failed from request_hours where ${isLive(sql)}
     ),
-    ${errors(sql)},
+    wrong as materialized (
+      select company_id, hour, reasons from request_hours where ${isOfLastDay(sql)} and reasons <> '{}'
+    ),
+    ${errors(sql, sql`wrong`)},
     ${days(sql)},
     ${refusedNow(sql)},
     reasons as (select code, company_id, sum(requests) as requests from errors group by 1, 2),
@@ -76,7 +79,7 @@ export async function readRecentRequests(sql: Sql): Promise<RecentRequests> {
           'owners', coalesce(emails, '[]')) order by requests desc, code, company_id), '[]')
         from refused left join companies c on c.id = company_id left join owners using (company_id)) as refused_now,
       ${daysJson(sql)} as days
-    from hours`;
+    from counts where ${isOfLastDay(sql)}`;
   return {
     last_day: row.last_day as LastDay,
     refused_now: row.refused_now,
@@ -84,15 +87,20 @@ export async function readRecentRequests(sql: Sql): Promise<RecentRequests> {
   };
 }
 
-/** The table `errors` of a WITH clause: how often a company got an error in an hour. */
-function errors(sql: Sql) {
+/** The table `errors` of a WITH clause: how often a company got an error in an hour. @param hours a table with `reasons` */
+function errors(sql: Sql, hours: ReturnType<Sql>) {
   return sql`errors as materialized (
-      select code, company_id, hour, sum(requests) as requests from (${reasonRows(sql, sql`hours`)}) r group by 1, 2, 3
+      select code, company_id, hour, sum(requests) as requests from (${reasonRows(sql, hours)}) r group by 1, 2, 3
     )`;
 }
 
-function isLive(sql: Sql) {
+/** The hours that are counted as they are now. Of hours before, `request_totals` has the sums. */
+export function isLive(sql: Sql) {
   return sql`hour > now() - make_interval(hours => ${LIVE_HOURS})`;
+}
+
+export function isOfLastDay(sql: Sql) {
+  return sql`hour > now() - interval '24 hours'`;
 }
 
 /** Tables of a WITH clause over `clock`, `hours` and `errors`: `days` with counts, `day_reasons` and `day_buckets`. */
@@ -104,9 +112,9 @@ function days(sql: Sql) {
       where hour > (first - 1)::timestamp at time zone zone and hour < (last + 2)::timestamp at time zone zone
     ),
     counts as materialized (
-      select day, requests, refused, failed from totals where ${isOver}
+      select hour, day, requests, refused, failed from totals where ${isOver}
       union all
-      select (hour at time zone zone)::date, requests, refused, failed
+      select hour, (hour at time zone zone)::date, requests, refused, failed
       from (
         select hour, sum(requests) as requests, sum(refused) as refused, sum(failed) as failed from hours where ${isLive(sql)} group by 1) h, clock
     ),

@@ -153,6 +153,7 @@ function processOfPages(t: Test, restMs?: number): { pages: PagesProcess; logged
     upstreamRate: null,
     keyPrefix: 'svc_',
     ownedBy: 'tollgate',
+    router: { urls: ['http://127.0.0.1:1/v1'], apiKey: null, headers: {}, isDemo: false },
     publicUrl: 'http://127.0.0.1:1/v1',
     apiUrl: 'http://127.0.0.1:1/v1',
     apiSocket: null,

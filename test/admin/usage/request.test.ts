@@ -63,8 +63,8 @@ t.test('an owner sees the requests of the company alone, and never what the upst
 t.test('a list without any filter does not speak of such requests', async (t) => {
   const [{ id }] = await office.sql<[{ id: string }]>`insert into companies (name) values ('Quiet') returning id`;
   const path = `/companies/${id}/requests`;
-  t.match((await operator.get(path)).text, /class="empty">No requests are kept\.</);
-  t.match((await operator.get(`${path}?status=failed`)).text, /class="empty">There are no such requests\.</);
+  t.match((await operator.get(path)).text, /class="empty">No requests are kept\. Each appears .*\/keys">keys</);
+  t.match((await operator.get(`${path}?status=failed`)).text, /class="empty">There are no such requests\. <a href/);
 });
 
 t.test('an operator sees all of them, those without a company too, and the words of the upstream', async (t) => {

@@ -1,6 +1,7 @@
 import t from 'tap';
 import { tollgate as run } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
+import { MASTER_KEY, scriptedUpstream } from '../../support/upstream.ts';
 
 const { url } = await testDatabase(t);
 const env = { DATABASE_URL: url };
@@ -118,4 +119,33 @@ t.test('wrong usage is refused and stores nothing', async (t) => {
   }
   t.match(await tollgate('model', 'set', 'taken', '--slug', 'renamed'), { code: 64, err: /unknown option --slug/ });
   t.same((await tollgate('model', 'list', '--json')).json, before);
+});
+
+t.test('model offered lists what the router has, and what is offered of it', async (t) => {
+  const router = await scriptedUpstream(t);
+  const { url } = await testDatabase(t);
+  const env = { DATABASE_URL: url, UPSTREAM_URL: router.url, UPSTREAM_API_KEY: MASTER_KEY };
+  const tollgate = (...argv: string[]) => run(argv, { env });
+  const price = ['--input-price', '0.1', '--output-price', '0.1'];
+  const create = ['model', 'create', '--kind', 'chat', '--eu-hosted', 'true', ...price];
+  await tollgate(...create, '--slug', 'fast', '--upstream', 'lab/one');
+  await tollgate(...create, '--slug', 'quick', '--upstream', 'lab/one');
+  router.answer((res) => {
+    const data = ['lab/one', 'lab/two', 'lab/one', 'no\u0000name'].map((id) => ({ id }));
+    res.end(JSON.stringify({ data }));
+  });
+  t.match(await tollgate('model', 'offered'), {
+    code: 0,
+    out: 'UPSTREAM  OFFERED AS\nlab/one   fast, quick\nlab/two   -\n',
+    err: /1 more in the router's list/,
+  });
+  t.same((await tollgate('model', 'offered', '--json')).json, [
+    { upstream: 'lab/one', slugs: ['fast', 'quick'] },
+    { upstream: 'lab/two', slugs: [] },
+  ]);
+  router.answer((res) => void res.writeHead(401).end());
+  t.match(await tollgate('model', 'offered'), { code: 1, out: '', err: /The router refuses the key \(401/ });
+  t.notMatch((await tollgate('model', 'offered')).err, MASTER_KEY);
+  const demo = await run(['model', 'offered'], { env: { DATABASE_URL: url } });
+  t.match(demo, { code: 1, err: /UPSTREAM_URL is not set/ });
 });

@@ -10,7 +10,11 @@ import { addRequests } from '../../support/requests.ts';
 const MS = 30_000;
 const NONE = { requests: 0, tokens: 0, cost_eur: '0' };
 
-const overviewOf = (db: Database) => readOverview((query) => db.run(MS, query));
+/** The overview after a gateway has summed up the hours, as one does four times an hour. */
+async function overviewOf(db: Database) {
+  await db.run(MS, (sql) => sql`select sum_request_hours()`);
+  return readOverview((query) => db.run(MS, query));
+}
 
 /** Adds calls at an instant, as SQL, of 1000 tokens in and none out. @param price EUR each */
 async function calls(sql: Sql, company: string, count: number, price: string, at = 'now()', key = randomUUID()) {

@@ -1,0 +1,147 @@
+import { listModels } from '../../domain/gate.ts';
+import { explainRequest } from '../../domain/text/request-explanation.ts';
+import { readCompany } from '../../store/gateway/directory.ts';
+import { type NewestKey, newestKey, readFirstCall, readOwnerSteps } from '../../store/usage/first-steps.ts';
+import type { RequestRow } from '../../store/usage/request.ts';
+import { mayNow, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
+import { type Html, html } from '../page/html.ts';
+import { badge, companyHeading, copyable, page } from '../page/layout.ts';
+import { callSnippets } from './call-snippet.ts';
+import { resultBadge } from './requests.ts';
+
+/** The list of first steps on the first page of a company's people, and the parts that the operators' list shares. */
+export const firstStepRoutes: readonly Route[] = [
+  { method: 'GET', path: '/companies/:company/first-call', action: 'request.read', handle: callPage },
+];
+
+const VARIABLE = 'TOLLGATE_API_KEY';
+
+/** One step, with what there is to do, or what is known of it. */
+export interface Step {
+  readonly title: string;
+  readonly isDone: boolean;
+  readonly text: Html | string;
+}
+
+/** A list of steps, each with its state. @param foot below it */
+export function stepsCard(c: PageContext, steps: readonly Step[], foot: Html | string = ''): Html {
+  const { firstSteps: words } = c.var.format.words;
+  const done = steps.filter(({ isDone }) => isDone).length;
+  return html`<section class="card first-steps" id="first-steps" aria-labelledby="first-steps-title"><h2 id="first-steps-title">${words.title}</h2>
+<p class="muted">${words.lead({ done, all: steps.length })}</p><ol>${steps.map(
+    ({ title, isDone, text }) =>
+      html`<li><div class="step-title"><h3>${title}</h3> ${isDone ? badge('good', words.done) : badge('plain', words.open)}</div>${text === '' ? '' : html`<div>${text}</div>`}</li>`,
+  )}</ol>${foot}</section>`;
+}
+
+/**
+ * The steps of a company on the first page of its people, until all are done or it has been calling since last month;
+ * nothing for operators, who have a list of their own.
+ */
+export async function ownerSteps(c: PageContext, company: string): Promise<Html | string> {
+  if (c.var.session.user.company_id === null || !mayNow(c, 'key.write')) return '';
+  const steps = await read(c, (sql) => readOwnerSteps(sql, company, mayNow(c, 'company-user.write')));
+  const { key, call, colleague, hasBegun } = steps;
+  if (hasBegun || (key && call && colleague !== false)) return '';
+  const { firstSteps: words } = c.var.format.words;
+  const base = `/companies/${company}`;
+  return stepsCard(c, [
+    {
+      title: words.key,
+      isDone: key,
+      text: key ? '' : html`<p>${words.keyText((text) => html`<a href="${base}/keys#create">${text}</a>`)}</p>`,
+    },
+    {
+      title: words.call,
+      isDone: call,
+      text: await callStep(c, {
+        company,
+        key: key ? await read(c, (sql) => newestKey(sql, company)) : null,
+        isBooked: call,
+      }),
+    },
+    ...(colleague === null
+      ? []
+      : [
+          {
+            title: words.colleague,
+            isDone: colleague,
+            text: colleague
+              ? ''
+              : html`<p>${words.colleagueText((text) => html`<a href="${base}/users">${text}</a>`)}</p>`,
+          },
+        ]),
+  ]);
+}
+
+interface CallStep {
+  /** The company that has the key. */
+  readonly company: string;
+  /** null: there is none that works. */
+  readonly key: NewestKey | null;
+  /** There is a call in the ledger. */
+  readonly isBooked: boolean;
+  /** Of all companies: for operators. */
+  readonly ofAll?: boolean;
+}
+
+/** The call that works, and what became of it so far. Where scripts run, the latter changes by itself. */
+export async function callStep(c: PageContext, { company, key, isBooked, ofAll = false }: CallStep): Promise<Html> {
+  const { firstSteps: words } = c.var.format.words;
+  const state = await callState(c, ofAll ? null : company, isBooked);
+  if (isBooked) return state;
+  if (key === null) return html`<p>${words.needsKey}</p>`;
+  return html`${await callable(c, company, key)}
+${state}<p class="actions"><a class="button quiet" href="${c.req.path}">${words.again}</a></p>`;
+}
+
+async function callable(
+  c: PageContext,
+  id: string,
+  { scopes, allowed_model_slugs: allowed }: NewestKey,
+): Promise<Html> {
+  const { firstSteps: words, key: keyWords } = c.var.format.words;
+  const { publicUrl } = c.var.services;
+  const company = await read(c, (sql) => readCompany(sql, id));
+  const models = listModels(company).filter(({ slug }) => allowed?.includes(slug) ?? true);
+  const { curl, sdk } = callSnippets(publicUrl, `"Authorization: Bearer $${VARIABLE}"`, scopes, models);
+  const link = (path: string) => (text: string) => html`<a href="/companies/${id}/${path}">${text}</a>`;
+  const canTry = mayNow(c, 'playground.use') && models.some(({ kind }) => kind === 'chat');
+  return html`<p>${words.callText({ base: html`<code>${publicUrl}</code>`, variable: html`<code>${VARIABLE}</code>` })}</p>
+${models.length > 0 ? '' : html`<p class="notice warn-notice">${keyWords.shown.noModel(link('models'))}</p>`}
+${copyable(c, 'first-curl', keyWords.shown.curl, curl)}
+<details class="fold"><summary>${words.inProgram}</summary>${copyable(c, 'first-sdk', keyWords.shown.sdk, sdk)}</details>
+${canTry ? html`<p>${words.orTry(link('playground'))}</p>` : ''}`;
+}
+
+/** What became of the first call: the part of a page that is read again while it is watched, until a call is booked. */
+async function callState(c: PageContext, company: string | null, isBooked: boolean): Promise<Html> {
+  const request = await read(c, (sql) => readFirstCall(sql, company, isBooked));
+  const base = company === null ? '' : `/companies/${company}`;
+  const live = isBooked ? '' : html` data-live="${base}/first-call"`;
+  return html`<div id="first-call" role="status"${live}>${isBooked && request === null ? '' : fateOf(c, request, `${base}/requests`, isBooked)}</div>`;
+}
+
+function fateOf(c: PageContext, request: RequestRow | null, list: string, isBooked: boolean): Html {
+  const { firstSteps: words, requests, explanations } = c.var.format.words;
+  if (request === null) return html`<p>${words.noCall}</p>`;
+  const { what, advice } = explainRequest(request, explanations);
+  const model = request.model_slug ?? request.asked;
+  return html`<p>${resultBadge(requests, request)}${model === null ? '' : html` <code>${model}</code>`} ${c.var.format.second(request.occurred_at)}</p>
+<p>${isBooked ? html`<strong>${words.came}</strong> ` : ''}${what}${advice === null ? '' : html` <strong>${requests.toDo}</strong> ${advice}`} <a href="${list}/${request.request_id}">${words.toRequest}</a></p>`;
+}
+
+/** The page behind the live line, which shows the same to whoever opens it. */
+export async function callPageBody(c: PageContext, company: string | null, isBooked: boolean): Promise<Html> {
+  const { firstSteps: words } = c.var.format.words;
+  return html`<h1>${words.call}</h1>
+<section class="card">${await callState(c, company, isBooked)}
+<p class="actions"><a class="button quiet" href="${c.req.path}">${words.again}</a> <a class="button quiet" href="/">${words.toList}</a></p></section>`;
+}
+
+async function callPage(c: PageContext): Promise<Response> {
+  const id = param(c, 'company');
+  const [company, { call }] = await readOfCompany(c, (sql) => readOwnerSteps(sql, id, false));
+  const { firstSteps: words } = c.var.format.words;
+  return page(c, words.call, html`${companyHeading(c, company)}${await callPageBody(c, id, call)}`);
+}

@@ -1,0 +1,188 @@
+import type { IncomingMessage } from 'node:http';
+import { readName } from '../domain/field.ts';
+import { clientFor } from '../runtime/node-http.ts';
+
+/** What the model router offers, by its own `GET /models`: for people who set up models, and never for calls. */
+
+const DEADLINE_MS = 3000;
+const MOST_BYTES = 1_048_576;
+const MOST_NAMES = 500;
+/** How long an answer is used again: names, and a failure, which whoever reloads the page may have mended. */
+const KEPT_MS = 30_000;
+const KEPT_FAILURE_MS = 1000;
+
+/** Where the router is, and how it is asked. Plain JSON: the gateway sends it to the pages' process. */
+export interface RouterAddress {
+  /** Base addresses of its replicas, as in UPSTREAM_URL. */
+  readonly urls: readonly string[];
+  readonly apiKey: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+  /** The demo upstream stands in for a router. */
+  readonly isDemo: boolean;
+}
+
+/** What the router answered, for operators: its reason names addresses. */
+export interface RouterAnswer {
+  /** It answers, and takes the key. */
+  readonly isReachable: boolean;
+  /** The internal names that it offers, each once, in its order; 500 at most. */
+  readonly names: readonly string[];
+  /** Entries that are left out: a name that no model can have, or one too many. */
+  readonly leftOut: number;
+  /** Why there are no names: one or two sentences; null where there are some. */
+  readonly reason: string | null;
+}
+
+/** The router gave no list. The message says why, and what to do. */
+class NoList extends Error {
+  readonly isReachable: boolean;
+  constructor(message: string, isReachable = false) {
+    super(message);
+    this.isReachable = isReachable;
+  }
+}
+
+/** Asks the router for its models, at most once at a time, and keeps the answer for a while. */
+export class RouterModels {
+  readonly address: RouterAddress;
+  readonly #clock: () => number;
+  #answer: Promise<RouterAnswer> | null = null;
+  #until = 0;
+
+  /** @param clock milliseconds */
+  constructor(address: RouterAddress, clock: () => number) {
+    this.address = address;
+    this.#clock = clock;
+  }
+
+  /** Resolves within some 3 s, whatever the router does. */
+  ask(): Promise<RouterAnswer> {
+    if (this.#answer !== null && this.#clock() < this.#until) return this.#answer;
+    this.#until = Number.POSITIVE_INFINITY; // until it is answered
+    this.#answer = askRouter(this.address);
+    void this.#answer.then(({ reason }) => {
+      this.#until = this.#clock() + (reason === null ? KEPT_MS : KEPT_FAILURE_MS);
+    });
+    return this.#answer;
+  }
+}
+
+/** Asks all replicas of the router at once; the first list is the answer. */
+export async function askRouter(router: RouterAddress, deadlineMs = DEADLINE_MS): Promise<RouterAnswer> {
+  const done = new AbortController();
+  const deadline = AbortSignal.timeout(deadlineMs);
+  const signal = AbortSignal.any([done.signal, deadline]);
+  const asked = router.urls.map(async (url) => {
+    const address = `${url.replace(/\/+$/, '')}/models`;
+    try {
+      return readModels(await get(router, address, signal), address);
+    } catch (error) {
+      if (error instanceof NoList) throw error;
+      throw new NoList(deadline.aborted ? tooSlow(address, deadlineMs) : failureText(address, error as Error));
+    }
+  });
+  try {
+    return await Promise.any(asked);
+  } catch (error) {
+    const reasons = (error as AggregateError).errors as NoList[];
+    const { message, isReachable } = reasons.find((each) => each.isReachable) ?? (reasons[0] as NoList);
+    return { isReachable, names: [], leftOut: 0, reason: message };
+  } finally {
+    done.abort();
+  }
+}
+
+/** The body of a 200, at most MOST_BYTES. @throws NoList, or what the connection failed with */
+function get({ apiKey, headers }: RouterAddress, address: string, signal: AbortSignal): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const authorization = apiKey === null ? {} : { authorization: `Bearer ${apiKey}` };
+  const sent = clientFor(address).request(address, {
+    headers: { accept: 'application/json', 'accept-encoding': 'identity', ...authorization, ...headers },
+    agent: false,
+    signal,
+  });
+  sent.on('error', reject);
+  sent.on('response', (response: IncomingMessage) => {
+    const refused = statusText(address, response.statusCode as number);
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    const end = (error: Error): void => {
+      reject(error);
+      sent.destroy();
+    };
+    if (refused !== null) return end(refused);
+    response.on('error', reject);
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length;
+      chunks.push(chunk);
+      if (bytes > MOST_BYTES) end(new NoList(`The answer of ${address} is larger than 1 MiB and is not read.`, true));
+    });
+    response.on('end', () => resolve(Buffer.concat(chunks).toString()));
+  });
+  sent.end();
+  return promise;
+}
+
+/** Reads a list in the OpenAI format. Routers name a model once for each of its deployments. @throws NoList */
+function readModels(text: string, address: string): RouterAnswer {
+  let body: unknown;
+  try {
+    body = JSON.parse(text);
+  } catch {
+    throw new NoList(`The answer of ${address} is not JSON. Is UPSTREAM_URL the address of the router's API?`, true);
+  }
+  const entries = Array.isArray(body) ? body : (body as { data?: unknown } | null)?.data;
+  if (!Array.isArray(entries))
+    throw new NoList(`The answer of ${address} is no list of models in the OpenAI format.`, true);
+  const ids = [...new Set(entries.map(idOf))];
+  const names = ids.filter((id) => id !== null);
+  const shown = names.slice(0, MOST_NAMES);
+  const leftOut = names.length - shown.length + entries.filter((entry) => idOf(entry) === null).length;
+  if (shown.length > 0) return { isReachable: true, names: shown, leftOut, reason: null };
+  const none =
+    entries.length === 0 ? 'The router offers no model yet' : 'The router names no model as one can be named';
+  throw new NoList(`${none} (${address}).`, true);
+}
+
+/** The name of an entry; null: a model cannot have it, such as one with control characters. */
+function idOf(entry: unknown): string | null {
+  const id = (entry as { id?: unknown } | null)?.id;
+  if (typeof id !== 'string' || id !== id.trim() || !id.isWellFormed()) return null;
+  try {
+    return readName(id);
+  } catch {
+    return null;
+  }
+}
+
+/** What is wrong with a status that is not 200. */
+function statusText(address: string, status: number): NoList | null {
+  if (status === 200) return null;
+  if (status === 401 || status === 403)
+    return new NoList(
+      `The router refuses the key (${status} of ${address}). Set UPSTREAM_API_KEY to one that it takes.`,
+    );
+  if (status === 404 || status === 405)
+    return new NoList(
+      `The router has no list of models at ${address} (${status}). UPSTREAM_URL has to go up to and including its /v1.`,
+    );
+  if (status >= 300 && status < 400)
+    return new NoList(`${address} leads elsewhere (${status}). Set UPSTREAM_URL to the router's own address.`);
+  return new NoList(`The router answers ${status} at ${address}. Its own log says why.`);
+}
+
+function tooSlow(address: string, deadlineMs: number): string {
+  return `The router did not answer at ${address} within ${deadlineMs / 1000} s.`;
+}
+
+/** Why there is no connection, in plain words. */
+function failureText(address: string, { code, message }: NodeJS.ErrnoException): string {
+  const { host, hostname } = new URL(address);
+  if (code === 'ECONNREFUSED')
+    return `Nothing listens at ${host}. Start the router, or correct UPSTREAM_URL; in a container, localhost is the container.`;
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN')
+    return `The name ${hostname} is not known here. Correct UPSTREAM_URL, or the name server of this machine.`;
+  if (code === 'ECONNRESET' || code === 'EPIPE')
+    return `The router closed the connection to ${host} without an answer. Does it speak ${address.startsWith('https:') ? 'TLS' : 'plain HTTP'} there?`;
+  return `The router cannot be reached at ${host}: ${code ?? message}.`;
+}
