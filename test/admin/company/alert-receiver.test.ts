@@ -188,7 +188,7 @@ t.test('programs add people of the company, and nobody else', async (t) => {
     percents: [50],
     forecast: false,
   });
-  t.match(outside, { status: 409, body: { detail: /none of the company's people/ } });
+  t.match(outside, { status: 409, body: { detail: /none of the company's users/ } });
   t.equal((await rows()).length, 0, 'nothing is left of it');
   const inside = await send(office, token, ['POST', at], { email: people.member, percents: [50], forecast: false });
   t.match(inside, { status: 201, body: { is_person: true } });
