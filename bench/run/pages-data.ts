@@ -70,8 +70,11 @@ async function models(sql: Sql): Promise<void> {
 /** The ledger day by day, as it comes, and with the triggers, which keep all sums of its rows. */
 async function ledger(sql: Sql, { companies, keys, ledgerRows }: PagesData): Promise<void> {
   const days = await sql<{ day: Date; rows: number }[]>`
-    with days as (select generate_series(billing_month(now()) - interval '4 months', now(), '1 day') as day)
-    select day, (${ledgerRows}::int / (select count(*) from days))::int as rows from days`;
+    with days as (
+      select day, extract(epoch from least('1 day', now() - day)) as seconds -- of today only what is over
+      from generate_series(billing_month(now()) - interval '4 months', now(), '1 day') as day
+    )
+    select day, (${ledgerRows} * seconds / sum(seconds) over ())::int as rows from days`;
   await sql.unsafe(`
     select ensure_api_usage_partitions((billing_month(now()) - interval '4 months')::date, 5);
     set session_replication_role = origin`);

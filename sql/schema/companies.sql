@@ -18,6 +18,9 @@ create table companies (
   closed_at            timestamptz,
   erased_at            timestamptz,
   language             text constraint companies_language check (language ~ '^[a-z]{2,3}$'),
+  member_max_keys      integer not null default 0 check (member_max_keys between 0 and 100),
+  member_key_budget_eur numeric check (member_key_budget_eur > 0 and member_key_budget_eur < 1e12 and min_scale(member_key_budget_eur) <= 15),
+  member_playground    boolean not null default false,
   constraint company_stays_closed check (erased_at is null or closed_at is not null)
 );
 comment on column companies.budget_mode is 'strict: what a request can cost at most is reserved before it is sent';
@@ -26,6 +29,9 @@ comment on column companies.eu_locked is 'models outside the EU are refused, wha
 comment on column companies.closed_at is 'since when its keys get 401 and it cannot be changed; null: it is open';
 comment on column companies.erased_at is 'when names and addresses were erased; it is not reopened then';
 comment on column companies.language is 'of pages and e-mails for its people who chose none; null: that of each browser, and English in e-mails';
+comment on column companies.member_max_keys is 'how many active keys of their own each member may have; those that exist stay when it is lowered';
+comment on column companies.member_key_budget_eur is 'the most that the monthly budget of such a key may be when it is made; null: none, the budget of the company holds';
+comment on column companies.member_playground is 'whether members may use the playground';
 
 -- What holds, whatever an owner, or plain SQL, writes into the company's own settings: every place that compares a
 -- budget or asks for the EU gate calls these. Postgres inlines them.

@@ -20,14 +20,17 @@ create table api_keys (
   monthly_budget_eur  numeric check (monthly_budget_eur >= 0 and monthly_budget_eur < 1e12 and min_scale(monthly_budget_eur) <= 15),
   allowed_cidrs       cidr[] check (cardinality(allowed_cidrs) > 0 and array_position(allowed_cidrs, null) is null),
   purpose             text check (purpose = 'playground'),
-  rotated_from        uuid
+  rotated_from        uuid,
+  user_id             uuid -- no foreign key: the trigger below has to find the key of somebody who is removed
 );
 comment on column api_keys.digest is 'SHA-256 of the whole key; the key itself is stored nowhere';
 comment on column api_keys.allowed_model_slugs is 'the only models of the company that the key lists and calls; null: all of them';
 comment on column api_keys.allowed_cidrs is 'networks the key may be used from; null: any';
 comment on column api_keys.purpose is 'null: for programs; playground: of the person in created_by, for trials on the pages';
 comment on column api_keys.rotated_from is 'the key in whose place this one was made; null: none';
+comment on column api_keys.user_id is 'the person whose key it is: it ends with them; null: of the company, or of a playground';
 create index api_keys_company on api_keys (company_id);
+create index api_keys_user on api_keys (user_id) where user_id is not null;
 -- few keys have a budget of their own
 create index api_keys_budget on api_keys (company_id) where monthly_budget_eur > 0;
 -- A person tries models with a key of their own in that company, whose text is minted anew for some minutes and kept
@@ -47,16 +50,21 @@ create table key_reveals (
 );
 comment on table key_reveals is 'texts of keys created within the last minute, encrypted with a secret that is stored nowhere';
 
--- The key of a playground is its person's: it ends when the person is removed, gets another address or goes to another
--- company. Whoever comes back allows it anew. With the rights of the owner: who removes somebody may see no keys, and those
--- of an operator are in all companies.
-create function end_playground_keys() returns trigger language plpgsql security definer set search_path from current as $$
+-- A key that is a person's ends when the person is removed or goes to another company; that of a playground also when the
+-- person gets another address, and whoever comes back allows it anew. With the rights of the owner: who removes somebody
+-- may see no keys, and those of an operator are in all companies.
+create function end_keys_of_person() returns trigger language plpgsql security definer set search_path from current as $$
 begin
   update api_keys k set revoked_at = now() from companies c
   where c.id = k.company_id and c.closed_at is null
     and k.purpose = 'playground' and k.revoked_at is null and k.created_by = old.email
     and not exists (select from users u where u.email = k.created_by and coalesce(u.company_id, k.company_id) = k.company_id);
+  -- of a closed company people are removed by an erasure alone; it may be reopened
+  update api_keys k set revoked_at = now() from companies c
+  where c.id = k.company_id and (c.closed_at is null or is_erasing())
+    and k.user_id = old.id and k.revoked_at is null
+    and not exists (select from users u where u.id = k.user_id and u.company_id = k.company_id);
   return null;
 end $$;
-create trigger end_playground_keys after delete or update of email, company_id on users
-  for each row execute function end_playground_keys();
+create trigger end_keys_of_person after delete or update of email, company_id on users
+  for each row execute function end_keys_of_person();

@@ -90,6 +90,8 @@ insert into tenant_grants (privilege) values
   ('update (revoked_at) on admin_tokens'),
   ('insert on changes, audit_log'), -- what every change leaves behind
   ('update (language) on companies'),
+  ('update (member_max_keys, member_key_budget_eur, member_playground) on companies'),
+  ('select (user_id) on api_keys'),
   ('select (language) on users'),
   ('select, insert, update, delete on assistants'),
   -- not who changed a price

@@ -33,6 +33,8 @@ import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
 import { companyUserRoutes } from './company/user.ts';
 import { compressPages } from './compression.ts';
+import { ownKeyRoutes } from './member/key.ts';
+import { ownUsageRoutes } from './member/usage.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
 import { companiesBesideRoutes } from './operator/companies-beside.ts';
@@ -51,6 +53,7 @@ import { userRoutes } from './operator/user.ts';
 import { brandAssets, ICON, SCRIPT, STYLE } from './page/assets.ts';
 import {
   companyOf,
+  memberOf,
   type PageContext,
   type PageEnv,
   type PageServices,
@@ -114,6 +117,8 @@ export const ROUTES: readonly Route[] = [
   ...keyEditRoutes,
   ...rotateRoutes,
   ...findRoutes,
+  ...ownKeyRoutes,
+  ...ownUsageRoutes,
   ...companyModelRoutes,
   ...modelRoutes,
   ...modelOfferRoutes,
@@ -310,10 +315,11 @@ function guard(route: Route, pages: Semaphore): MiddlewareHandler<PageEnv> {
 /** @throws HTTPException 429 */
 function countChange(c: PageContext): void {
   const { services, session } = c.var;
-  const seconds = services.changes.begin(session.user.company_id, c.env.incoming.rawBody.length);
+  const member = memberOf(c);
+  const seconds = services.changes.begin(session.user.company_id, c.env.incoming.rawBody.length, member);
   if (seconds === 0) return;
   c.header('retry-after', String(seconds));
-  throw new HTTPException(429, { message: tooManyChanges(c.var.format.words, seconds) });
+  throw new HTTPException(429, { message: tooManyChanges(c.var.format.words, seconds, member !== null) });
 }
 
 async function answerError(error: Error, c: PageContext, log: Logger): Promise<Response> {

@@ -37,6 +37,11 @@ export function isAboveLimit({ monthly_budget_eur, credit_limit_eur }: Settings)
   return isAbove(amount(monthly_budget_eur), credit_limit_eur);
 }
 
+/** Why the budget of a key that a member makes is refused; null: it is not. @param most null: any budget is taken */
+export function checkMemberBudget(budget: string | null, most: string | null): Refusal | null {
+  return isAbove(amount(budget), most) ? refusal('aboveMemberBudget', { most: String(most) }) : null;
+}
+
 /** Whether a new budget is spent already: calls would get 402 at once. A page asks then, and a command warns. */
 export function isUsedUp(asked: Asked): boolean {
   const [budget, before] = [amount(asked.budget), amount(asked.before)];

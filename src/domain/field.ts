@@ -215,6 +215,14 @@ export function wholeNumber(most: number): Read<number> {
   };
 }
 
+/** @param most the highest that is taken; the lowest is 0 */
+export function wholeOrZero(most: number): Read<number> {
+  return (text) => {
+    const value = /^\d{1,13}$/.test(text) ? Number(text) : most + 1;
+    return value > most ? refuse(refusal('wholeOrZero', { most }), text) : value;
+  };
+}
+
 function matching(form: RegExp, want: string | Refusal): Read<string> {
   return (text) => (form.test(text) ? text : refuse(want, text));
 }

@@ -53,6 +53,9 @@ const SETTINGS = {
   },
 } satisfies Readonly<Record<string, LimitSetting>>;
 
+/** The most active keys of their own that a company may let each of its members have. */
+export const MOST_MEMBER_KEYS = 100;
+
 export type LimitName = keyof typeof SETTINGS;
 /** Their order in lists, forms and answers. */
 export const LIMIT_NAMES = Object.keys(SETTINGS) as readonly LimitName[];

@@ -8,12 +8,14 @@ import type { UserRow } from '../store/users/user.ts';
  *   operator       everything, of all companies; alone sets limits, ceilings, models and prices
  *   owner          of one company: its people, budgets and alerts, EU gate, statements and audit log, and all of the next line
  *   administrator  of one company: keys, choice of models, assistants, usage; reads its settings
- *   member         the own account; sees what is kept of the company
+ *   member         the own account, and keys of the own, what they used, and the playground as far as the company lets
+ *                  its members; sees what is kept of the company
  */
 
 const OPERATOR = ['operator'] as const;
 const OWNERS = ['operator', 'owner'] as const;
 const MANAGERS = ['operator', 'owner', 'administrator'] as const;
+const MEMBERS = ['member'] as const;
 
 /** The roles that may take an action; owners and administrators for their own company only. */
 export const PERMISSIONS = {
@@ -43,10 +45,13 @@ export const PERMISSIONS = {
   'key.read': MANAGERS,
   'key.write': MANAGERS,
   'key.find': OPERATOR,
+  'own-key.read': MEMBERS, // all others see them among the keys of the company
+  'own-key.write': MEMBERS, // how many: operations/users/own-key.ts
+  'own-usage.read': MEMBERS,
   'assistant.read': MANAGERS,
   'assistant.write': MANAGERS,
   'assistant.run': MANAGERS,
-  'playground.use': MANAGERS,
+  'playground.use': ROLES, // members where the company lets them
   'model.read': OPERATOR,
   'model.write': OPERATOR,
   'cost.read': OPERATOR,
@@ -68,12 +73,16 @@ export const PERMISSIONS = {
 
 export type Action = keyof typeof PERMISSIONS;
 
-/** What decides over permissions: a role, and the company it is held in (null for an operator). */
-type RoleHolder = Pick<UserRow, 'role' | 'company_id'>;
+/**
+ * What decides over permissions: a role, the company it is held in (null for an operator), and whether that lets its
+ * members use the playground (it does not unless told).
+ */
+type RoleHolder = Pick<UserRow, 'role' | 'company_id'> & { readonly member_playground?: boolean };
 
 /** @param company id of the company that the action is about; null when it is about none */
 export function may(holder: RoleHolder, action: Action, company: string | null): boolean {
   const roles: readonly Role[] = PERMISSIONS[action];
+  if (action === 'playground.use' && holder.role === 'member' && holder.member_playground !== true) return false;
   return roles.includes(holder.role) && (company === null || canSee(holder, company));
 }
 

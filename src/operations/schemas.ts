@@ -1,6 +1,6 @@
 import { EUR, MONTH, MOST, MOST_VALUES, PRICE, SLUG, UUID } from '../domain/field.ts';
 import { LANGUAGES } from '../domain/language/language.ts';
-import { eachLimit } from '../domain/limits.ts';
+import { eachLimit, MOST_MEMBER_KEYS } from '../domain/limits.ts';
 import { SCOPES } from '../domain/scope.ts';
 import { ROLES } from '../domain/user.ts';
 import type { ObjectSchema, Schema } from './operation.ts';
@@ -133,6 +133,18 @@ export const companySettings = {
       'of pages and e-mails for its users who chose none; null: that of each browser, English in e-mails',
     ),
   ),
+  member_max_keys: {
+    type: 'integer',
+    minimum: 0,
+    maximum: MOST_MEMBER_KEYS,
+    description:
+      'the most active keys of their own that each member may have; those that exist stay when it is lowered',
+  },
+  member_key_budget_eur: orNull({
+    ...aboveZero,
+    description: `${eur.description}: the most that the monthly budget of such a key may be when it is made, above 0; null: any`,
+  }),
+  member_playground: { ...boolean, description: 'members may use the playground' },
   ...limits,
 };
 /** Ceilings of a company, which operators set. */
@@ -188,6 +200,11 @@ export const key = object({
   created_by: createdBy,
   last_used_at: orNull(instant),
   revoked_at: orNull(instant),
+  user_id: orNull({ ...id, description: 'the user whose key it is; null: of the company, or of a playground' }),
+  person: {
+    ...textOrNull,
+    description: 'the e-mail address of that user; null: nobody, or somebody who is not there any more',
+  },
   purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages')),
   state: oneOf(['active', 'expired', 'revoked']),
 });

@@ -28,7 +28,7 @@ export const usageFilters = {
   endpoint: schema.oneOf(BOOKED_ENDPOINTS),
   cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
 };
-export type AskedFilters = Partial<{ readonly [K in keyof UsageFilters]: string }>;
+export type AskedFilters = Partial<{ readonly [K in Exclude<keyof UsageFilters, 'keys'>]: string }>;
 
 const query = schema.object(
   {
@@ -159,5 +159,6 @@ function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): 
 }
 
 export function filtersOf({ model, key, endpoint, cost_center }: AskedFilters): UsageFilters {
-  return { model: model ?? null, key: key ?? null, endpoint: endpoint ?? null, cost_center: cost_center ?? null };
+  const keys = null;
+  return { model: model ?? null, key: key ?? null, endpoint: endpoint ?? null, cost_center: cost_center ?? null, keys };
 }

@@ -101,12 +101,12 @@ const forms: Record<string, readonly [path: string, fields: Record<string, strin
   '/tokens/:token/shown': ['/tokens', { name: 'Terraform', access: 'write' }],
   '/companies/:company/tokens/:token/shown': [`${base}/tokens`, { name: 'Billing', access: 'read' }],
 };
-/** Pages that a code of an app leads to: second-factor-browser.test.ts judges them. */
-const ELSEWHERE = ['/account/second-factor/shown'];
+/** Pages that a code of an app leads to, and those of members: second-factor-browser.test.ts and member/key-browser.test.ts judge them. */
+const ELSEWHERE = /^\/account\/second-factor\/shown$|^\/companies\/:company\/own\//;
 /** What is no page: files, what leads to another page, and a text that a script asks for. */
 const NO_PAGES =
   /\.(csv|json|tar\.gz)$|^\/companies\/:company$|^\/alerts$|^\/companies\/:company\/playground\/:request$/;
-const ROUTES_TO_GET = ROUTES.filter(({ method, path }) => method === 'GET' && !ELSEWHERE.includes(path)).map(
+const ROUTES_TO_GET = ROUTES.filter(({ method, path }) => method === 'GET' && !ELSEWHERE.test(path)).map(
   ({ path }) => path,
 );
 

@@ -538,13 +538,14 @@ await t.test('the operator: prices per million, one from a date, its history, an
   t.same(complaints, []);
 });
 
-await t.test('the member: signs in, sees nothing of access or usage', async (t) => {
+await t.test('the member: signs in, sees nothing of the company’s keys and usage', async (t) => {
   const tab = await openTab(browser, office.adminUrl);
   const { page } = tab;
   t.teardown(() => page.context().close());
   await signInTab(tab, office.people.member, PASSWORD);
-  await page.waitForURL('**/account');
-  t.equal(await page.getByRole('link', { name: /Keys|Usage|Settings|Companies/ }).count(), 0);
+  await page.waitForURL('**/own/keys');
+  t.equal(await page.getByRole('link', { name: /^Keys|^Usage|Settings|Companies/ }).count(), 0);
+  await page.goto('/account');
   await look(t, page, 'account-member');
   await page.goto(`${base}/usage`);
   await page.getByRole('heading', { name: 'Not permitted' }).waitFor();
@@ -619,7 +620,7 @@ await t.test('the owner searches, sorts and turns the pages of a long list', asy
       'owen@customer.example', now() - i * interval '1 hour' from generate_series(1, 120) as i`;
   const { page, complaints } = await begin(office.people.owner);
   await section(page, 'Keys').click();
-  const keys = page.getByRole('table', { name: 'Keys' });
+  const keys = page.getByRole('table', { name: 'Keys', exact: true });
   const names = () => keys.getByRole('rowheader').locator('strong').allInnerTexts();
   const pages = page.getByRole('navigation', { name: 'Pages' });
   await page.getByRole('searchbox', { name: 'Search', exact: true }).fill('sHOP');

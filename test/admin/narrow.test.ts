@@ -19,9 +19,14 @@ await sql`
 await sql`
   insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
   select company_id, id, billing_month(now()), '100', monthly_budget_eur, 123456789012 from api_keys on conflict do nothing`;
+const MEMBER = `${LONG.toLowerCase()}@${'example'.repeat(9)}.com`;
+await sql`update users set email = ${MEMBER} where role = 'member'`;
+await sql`update companies set member_max_keys = 100, member_key_budget_eur = 123456789012, member_playground = true where id = ${company}`;
+await sql`
+  insert into api_keys (company_id, name, digest, prefix, scopes, user_id, created_by)
+  select company_id, ${LONG}, sha256('own'), 'svc_abcd', '{chat,embeddings,assistants}', id, email from users where role = 'member'`;
 await sql`
   insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${company}, ${'W'.repeat(64)}, 0.000000000000001)`;
-await sql`update users set email = ${`${LONG.toLowerCase()}@${'example'.repeat(9)}.com`} where role = 'member'`;
 await sql`insert into oidc_groups (name, company_id, role) values (${LONG}, ${company}, 'administrator')`;
 await sql`insert into users (email, company_id, role, oidc_group) values ('greta@customer.example', ${company}, 'administrator', ${LONG})`;
 await sql`update models set upstream_model = ${LONG}, cost_eur_per_1k_input = 123456.123456789012 where kind = 'chat'`;
@@ -43,7 +48,12 @@ const WIDTHS = [1280, 1200, 1040, 800, 375, 320];
 const FEW = [1040, 320];
 /** The owner's pages are the operator's with less on them. */
 const ofOwner = process.env.ALL === undefined ? FEW : WIDTHS;
-const widthsOf = { operator: UNCHANGED ? FEW : WIDTHS, owner: ofOwner, 'German owner': [...ofOwner] };
+const widthsOf = {
+  operator: UNCHANGED ? FEW : WIDTHS,
+  owner: ofOwner,
+  'German owner': [...ofOwner],
+  'German member': [...ofOwner],
+};
 
 /** A4 between its margins. */
 const PAPER = 680;
@@ -82,6 +92,7 @@ for (const [role, email, locale] of [
   ['operator', office.people.operator, 'en-DE'],
   ['owner', office.people.owner, 'en-DE'],
   ['German owner', office.people.owner, 'de-DE'],
+  ['German member', MEMBER, 'de-DE'],
 ] as const) {
   t.test(`every page that the ${role} can reach`, async (t) => {
     const { page } = await begin(email, locale);

@@ -15,7 +15,8 @@ const own = office.customer.company;
 
 // written out again, so that a mistake in the table does not confirm itself
 const MAY: Readonly<Record<Role, readonly Action[]>> = {
-  operator: Object.keys(PERMISSIONS) as Action[],
+  // all but what a member has instead of the company's own
+  operator: (Object.keys(PERMISSIONS) as Action[]).filter((action) => !/^own-/.test(action)),
   owner: [
     'account.use',
     'company.read',
@@ -46,7 +47,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
       /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|company-user\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
-  member: ['account.use', 'company.kept'],
+  member: ['account.use', 'company.kept', 'own-key.read', 'own-key.write', 'own-usage.read'],
 };
 
 t.test('the table says what it should', async (t) => {
@@ -55,6 +56,15 @@ t.test('the table says what it should', async (t) => {
     const allowed = (Object.keys(PERMISSIONS) as Action[]).filter((action) => may(person, action, own));
     t.same(allowed.sort(), [...MAY[role]].sort(), role);
     if (role !== 'operator') t.notOk(Object.keys(PERMISSIONS).some((action) => may(person, action as Action, foreign)));
+  }
+});
+
+t.test('members use the playground where the company lets them', async (t) => {
+  for (const role of ROLES.filter((role) => role !== 'operator')) {
+    const uses = (member_playground: boolean) =>
+      may({ role, company_id: own, member_playground }, 'playground.use', own);
+    t.same([uses(false), uses(true)], [role !== 'member', true], role);
+    t.notOk(may({ role, company_id: own, member_playground: true }, 'playground.use', foreign));
   }
 });
 

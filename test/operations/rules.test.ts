@@ -296,3 +296,66 @@ t.test('a group makes operators only by the command and the file, which name tha
   t.equal((await operator.post(`/groups/${id}`, { role: 'owner' })).status, 422);
   t.equal((await operator.post(`/groups/${id}/remove`)).status, 303);
 });
+
+t.test('what members may do: each face sets it, and refuses the same', async (t) => {
+  const stored = async () =>
+    (
+      await sql`select member_max_keys, member_key_budget_eur, member_playground from companies where id = ${company}`
+    )[0];
+  const as = (keys: number, budget: string | null, playground: boolean) => ({
+    member_max_keys: keys,
+    member_key_budget_eur: budget,
+    member_playground: playground,
+  });
+  t.same(await stored(), as(0, null, false));
+  t.equal(
+    (await owner.post(`${base}/members`, { member_keys: '1', member_budget: '10', member_playground: 'true' })).status,
+    303,
+  );
+  t.same(await stored(), as(1, '10', true));
+  const set = await tollgate('company', 'set', company, ...['--member-max-keys', '2', '--member-key-budget', 'none']);
+  t.match(set.out, /keys of each member +at most 2\n/);
+  t.match(set.out, /playground of members +allowed\n/);
+  t.same(await stored(), as(2, null, true));
+  t.equal(
+    (await apply('    member_max_keys: 3\n    member_key_budget_eur: "7.5"\n    member_playground: false\n')).code,
+    0,
+  );
+  t.same(await stored(), as(3, '7.5', false));
+  const changed = await send(office, token, ['PATCH', base], as(4, '8', true));
+  t.match(changed, { status: 200, body: as(4, '8', true) });
+  t.match(await send(office, token, ['GET', base]), { body: as(4, '8', true) });
+
+  for (const [keys, budget] of [
+    ['101', '8'],
+    ['-1', '8'],
+    ['4', '0'],
+  ] as const) {
+    t.equal((await owner.post(`${base}/members`, { member_keys: keys, member_budget: budget })).status, 422);
+    const options = [`--member-max-keys=${keys}`, '--member-key-budget', budget];
+    t.equal((await tollgate('company', 'set', company, ...options)).code, 64, `${keys} ${budget}`);
+    t.equal((await apply(`    member_max_keys: ${keys}\n    member_key_budget_eur: "${budget}"\n`)).code, 1);
+    t.equal((await send(office, token, ['PATCH', base], as(Number(keys), budget, true))).status, 400);
+  }
+  t.same(await stored(), as(4, '8', true));
+  await sql`update companies set member_max_keys = 0, member_key_budget_eur = null, member_playground = false where id = ${company}`;
+});
+
+t.test('a key of a person: listed with its person, and left alone by the file', async (t) => {
+  const [{ id }] = await sql<[{ id: string }]>`select id from users where email = ${office.people.member}`;
+  const own = { name: 'Website', email: office.people.member };
+  const [{ key }] = await sql<[{ key: string }]>`
+    insert into api_keys (company_id, name, digest, prefix, scopes, user_id, created_by)
+    values (${company}, ${own.name}, sha256('own'), 'svc_own1', '{chat}', ${id}, ${own.email}) returning id as key`;
+  const listed = await tollgate('key', 'list', '--company', company);
+  t.match(listed.out, new RegExp(`svc_own1 .* ${own.email} +${own.email} `));
+  t.match(await send(office, token, ['GET', `${base}/keys/${key}`]), { body: { person: own.email, user_id: id } });
+  t.notMatch((await tollgate('export-config')).out, 'svc_own1');
+  const absent = await apply(`    keys: [{ name: ${own.name}, absent: true }]\n`);
+  t.notMatch(absent.err, /own/);
+  t.same(
+    await sql`select revoked_at from api_keys where id = ${key}`,
+    [{ revoked_at: null }],
+    'a name that a member chose is not meant',
+  );
+});

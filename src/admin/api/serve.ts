@@ -135,7 +135,12 @@ async function change(services: PageServices, operation: Operation, call: Call, 
   const ifMatch = c.req.header('if-match');
   const { company } = call.params;
   if (repeatable !== null) await services.db.run(USUAL_MS, pruneAnswers);
-  const maker = { actor: call.actor, company: c.var.token.company_id, bytes: c.env.incoming.rawBody.length };
+  const maker = {
+    actor: call.actor,
+    company: c.var.token.company_id,
+    member: null,
+    bytes: c.env.incoming.rawBody.length,
+  };
   const result = await countedChange(services, maker, deadlineOf(operation), async (sql) => {
     const before = repeatable === null ? null : await claim(sql, repeatable);
     if (before?.isOther === true) throw new Problem(422, 'Use another idempotency key for another request.');

@@ -1,8 +1,9 @@
 import { isLimited } from '../../domain/budget.ts';
 import { checkCeilings, isAboveLimit } from '../../domain/ceiling.ts';
-import { readBudget, readCreditLimit } from '../../domain/field.ts';
+import { readBudget, readCreditLimit, wholeOrZero } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { LANGUAGES, readLanguage, wordsOf } from '../../domain/language/language.ts';
+import { MOST_MEMBER_KEYS } from '../../domain/limits.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
 import { changeAsOperator, mayNow, type PageContext, param, read } from '../page/context.ts';
@@ -13,7 +14,7 @@ import { type Labels, lockInput } from '../page/optimistic-lock.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
 import { saveCompany } from './company-edit.ts';
 
-/** Budget and EU gate of a company, which its owner sets, and the ceilings above them, which operators set. */
+/** Budget, EU gate and what members may do, which the owner of a company sets, and the ceilings, which operators set. */
 
 export function nonEuBox({ words }: FormState, checked = false): Parameters<typeof checkbox>[1] {
   return { name: 'allow_non_eu', label: words.settings.nonEu, hint: words.settings.nonEuHint, checked };
@@ -95,6 +96,43 @@ export async function setSettings(c: PageContext, form: Form): Promise<Response>
     ask: async (sql, { name, monthly_budget_eur: before }) =>
       askIfUsedUp(form, c.var.format, { name, budget, before, spent: await readSpent(sql, id) }),
   });
+}
+
+function memberLabels({ settings: { members } }: Words): Labels<CompanyRow> {
+  return {
+    member_max_keys: members.keys,
+    member_key_budget_eur: members.budget,
+    member_playground: members.playground,
+  };
+}
+
+/** How far members may use the API themselves: a form for those who may change it; the others read it. */
+export function membersCard(c: PageContext, company: CompanyRow, form: Form): Html {
+  const { format } = c.var;
+  const { members: words } = format.words.settings;
+  const { member_max_keys: most, member_key_budget_eur: budget, member_playground: hasPlayground } = company;
+  const path = `/companies/${company.id}/members`;
+  const state = formState(form, path);
+  if (!mayNow(c, 'company.set')) {
+    const amount = budget === null ? '' : format.eurText(budget);
+    return html`<section class="card"><h2>${words.title}</h2><p>${words.read({ most, budget: amount, hasPlayground })}</p></section>`;
+  }
+  return html`<section class="card"><h2>${words.title}</h2>${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, company, memberLabels(format.words))}
+<p class="muted">${words.lead}</p>
+${field(state, { name: 'member_keys', label: words.keys, value: String(most), inputmode: 'numeric', required: true, hint: words.keysHint })}
+${field(state, { name: 'member_budget', label: words.budget, value: budget ?? '', inputmode: 'decimal', hint: words.budgetHint })}
+${checkbox(state, { name: 'member_playground', label: words.playground, hint: words.playgroundHint, checked: hasPlayground })}
+<div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
+}
+
+export async function setMembers(c: PageContext, form: Form): Promise<Response> {
+  const member_max_keys = form.required('member_keys', form.numeric(wholeOrZero(MOST_MEMBER_KEYS)));
+  const member_key_budget_eur = form.optional('member_budget', form.numeric(readCreditLimit));
+  form.check();
+  const member_playground = form.checked('member_playground');
+  const changes = { member_max_keys, member_key_budget_eur, member_playground };
+  return saveCompany(c, form, { labels: memberLabels(form.words), changes });
 }
 
 /** The ceilings, for operators. Owners see them in the form above. */

@@ -10,7 +10,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { type Labels, lockInput } from '../page/optimistic-lock.ts';
-import { ceilingsCard, setCeiling, setSettings, settingsCard } from './ceiling.ts';
+import { ceilingsCard, membersCard, setCeiling, setMembers, setSettings, settingsCard } from './ceiling.ts';
 import { saveCompany } from './company-edit.ts';
 import { endCards } from './company-end.ts';
 import { limitFields, readLimits } from './restriction.ts';
@@ -23,6 +23,7 @@ export const companyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'company.read', handle: open },
   { method: 'GET', path: `${BASE}/settings`, action: 'company.read', handle: settingsPage },
   { method: 'POST', path: `${BASE}/settings`, action: 'company.set', handle: setSettings, page: settingsPage },
+  { method: 'POST', path: `${BASE}/members`, action: 'company.set', handle: setMembers, page: settingsPage },
   { method: 'POST', path: `${BASE}/ceilings`, action: 'company.limit', handle: setCeiling, page: settingsPage },
   { method: 'POST', path: `${BASE}/limits`, action: 'company.limit', handle: limit, page: settingsPage },
   { method: 'POST', path: `${BASE}/name`, action: 'company.rename', handle: rename, page: settingsPage },
@@ -78,6 +79,7 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   }</p>`;
   const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
 ${settingsCard(c, company, form)}
+${membersCard(c, company, form)}
 ${c.var.closedAt === null ? elsewhere : ''}
 ${ceilingsCard(c, company, form)}
 ${limitsCard(c, company, form)}

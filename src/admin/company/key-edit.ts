@@ -1,5 +1,6 @@
 import { readName } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
+import { revokeOwnKey } from '../../operations/users/own-key.ts';
 import { findKey, type KeyRow, revokeKey, setKey } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
@@ -11,9 +12,11 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, confirmation, page } from '../page/layout.ts';
 import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { holderOf, KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
 import { retentionText } from '../usage/requests.ts';
 import { askIfUsedUp } from './budget-confirmation.ts';
 import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
+import { keyInReach } from './key-reveal.ts';
 import { readRestrictions, restrictionFields, restrictionLabels } from './restriction.ts';
 
 const PATH = '/companies/:company/keys/:key';
@@ -22,8 +25,10 @@ const PATH = '/companies/:company/keys/:key';
 export const keyEditRoutes: readonly Route[] = [
   { method: 'GET', path: PATH, action: 'key.read', handle: keyPage },
   { method: 'POST', path: PATH, action: 'key.write', long: true, handle: edit, page: keyPage },
-  { method: 'GET', path: `${PATH}/revoke`, action: 'key.write', handle: revokePage },
-  { method: 'POST', path: `${PATH}/revoke`, action: 'key.write', handle: revoke },
+  ...KEY_LISTS.flatMap(([list, action]): readonly Route[] => [
+    { method: 'GET', path: `${list}/:key/revoke`, action, handle: revokePage },
+    { method: 'POST', path: `${list}/:key/revoke`, action, handle: revoke },
+  ]),
 ];
 
 function labelsOf(words: Words): Labels<KeyRow> {
@@ -44,9 +49,7 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const isEditable = key.state !== 'revoked' && mayNow(c, 'key.write');
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
 ${isEditable ? keyActions(keys, base, key) : ''}</div>
-<p class="lead">${keyState(key, c.var.services.clock(), c.var.format)} ${history(key, c.var.format)}
-<a href="/companies/${id}/requests?key=${key.id}">${words.requests}</a>, <a href="/companies/${id}/usage?key=${key.id}">${words.usage}</a></p>
-${key.state === 'active' ? '' : attempts(c, `/companies/${id}/requests`, key, refused)}
+${keyFacts(c, key, refused)}
 ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
@@ -64,6 +67,15 @@ ${restrictionFields(state, company, key)}
 function ofPlayground(words: Words['key'], { name, scopes }: KeyRow): Html {
   return html`<p>${words.ofPlayground}</p>
 <input type="hidden" name="name" value="${name}">${scopes.map((scope) => html`<input type="hidden" name="scope" value="${scope}">`)}`;
+}
+
+/** What is known of a key, and the ways to its requests and usage. @param refused the last attempt with it that is kept */
+export function keyFacts(c: PageContext, key: KeyRow, refused: LastRefused | null): Html {
+  const { key: words } = c.var.format.words;
+  const requests = requestsPath(c, key.company_id);
+  return html`<p class="lead">${keyState(key, c.var.services.clock(), c.var.format)} ${history(key, c.var.format)}
+${key.person === null || seesOwnAlone(c, key.company_id) ? '' : html`${words.ofPerson(key.person)} `}<a href="${requests}?key=${key.id}">${words.requests}</a>, <a href="${usagePath(c, key.company_id)}?key=${key.id}">${words.usage}</a></p>
+${key.state === 'active' ? '' : attempts(c, requests, key, refused)}`;
 }
 
 /** When a key was made, used and ended. */
@@ -107,8 +119,8 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
-  const [company, key] = await readOfCompany(c, (sql, id) => findKey(sql, param(c, 'key'), id));
-  const base = `/companies/${company.id}/keys`;
+  const [company, key] = await readOfCompany(c, (sql) => keyInReach(c, sql));
+  const base = keysPath(c, company.id);
   const { revoke: words } = c.var.format.words.key;
   const body = html`${companyHeading(c, company)}<h1>${words.heading}</h1>
 ${confirmation(c, {
@@ -126,6 +138,8 @@ ${confirmation(c, {
 async function revoke(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   const key = param(c, 'key');
-  await change(c, (sql) => revokeKey(sql, key, company));
-  return c.redirect(`/companies/${company}/keys?done=revoked&key=${key}`, 303);
+  await change<unknown>(c, (sql) =>
+    seesOwnAlone(c, company) ? revokeOwnKey(sql, holderOf(c), key) : revokeKey(sql, key, company),
+  );
+  return c.redirect(`${keysPath(c, company)}?done=revoked&key=${key}`, 303);
 }

@@ -3,8 +3,10 @@ import type { Company } from '../../domain/company.ts';
 import { FieldError, readUuid } from '../../domain/field.ts';
 import { listModels } from '../../domain/gate.ts';
 import type { Parts } from '../../domain/language/words.ts';
+import { findOwnKey } from '../../operations/users/own-key.ts';
 import { findKey, type KeyRow, type MintedKey } from '../../store/company/key.ts';
 import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/company/key-reveal.ts';
+import type { Sql } from '../../store/connection/pool.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
@@ -14,17 +16,24 @@ import { idempotencyInput } from '../page/idempotent-form.ts';
 import { companyHeading, copyable, page } from '../page/layout.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
 import { callSnippets } from '../usage/call-snippet.ts';
+import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 
 /** A key is shown by the page that follows the form that made it: for a minute, also where the same form is sent again. */
 
 /** Below the page of the key. `?old=` is the key that it replaces. */
-export const revealRoute: Route = {
+export const revealRoutes: readonly Route[] = KEY_LISTS.map(([list, action]) => ({
   method: 'GET',
-  path: '/companies/:company/keys/:key/shown',
-  action: 'key.write',
+  path: `${list}/:key/shown`,
+  action,
   whileClosed: true,
   handle: revealPage,
-};
+}));
+
+/** A key of the path that the reader may see, as one of the company or an own one. @throws RefusedChange not_found */
+export function keyInReach(c: PageContext, sql: Sql, id = param(c, 'key')): Promise<KeyRow> {
+  const company = param(c, 'company');
+  return seesOwnAlone(c, company) ? findOwnKey(sql, holderOf(c), id) : findKey(sql, id, company);
+}
 
 /** Hidden fields of a form that makes a key: the id of the key, and a secret that only the form knows. */
 export function idempotencyInputs(): Html {
@@ -45,7 +54,7 @@ function readSecret(text: string): string {
 
 /** The form that replaces a key at once: the old one stops, the answer shows the new one. */
 export function replaceForm(c: PageContext, key: { readonly id: string; readonly company_id: string }, button: string) {
-  return html`<form method="post" action="/companies/${key.company_id}/keys/${key.id}/rotate" class="inline">${csrfInput(c)}${idempotencyInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
+  return html`<form method="post" action="${keysPath(c, key.company_id)}/${key.id}/rotate" class="inline">${csrfInput(c)}${idempotencyInputs()}<input type="hidden" name="overlap" value="0"><button class="danger">${button}</button></form>`;
 }
 
 /** The answer to a form that made a key. @param old the key that it replaces */
@@ -54,7 +63,7 @@ export function redirectToKey(
   { id, company_id, key, created_at }: RevealedKey,
   old?: string,
 ): Response {
-  const path = `/companies/${company_id}/keys/${id}/shown`;
+  const path = `${keysPath(c, company_id)}/${id}/shown`;
   return redirectToSecret(c, path, key, created_at, old === undefined ? '' : `?old=${old}`);
 }
 
@@ -62,8 +71,8 @@ async function revealPage(c: PageContext): Promise<Response> {
   const old = c.req.query('old');
   const { company, key, replaced } = await read(c, async (sql) => ({
     company: await readCompany(sql, param(c, 'company')),
-    key: await findKey(sql, param(c, 'key'), param(c, 'company')),
-    replaced: old === undefined ? null : await findKey(sql, readUuid(old), param(c, 'company')),
+    key: await keyInReach(c, sql),
+    replaced: old === undefined ? null : await keyInReach(c, sql, readUuid(old)),
   }));
   const text = key.state === 'active' ? secretOf(c) : null;
   return text === null ? gonePage(c, company, key) : shownPage(c, company, { ...key, key: text }, replaced);
@@ -78,7 +87,7 @@ function gonePage(c: PageContext, company: Company, key: KeyRow): Promise<Respon
 <section class="card"><p>${words.goneText({ key: named, at, seconds: REVEAL_SECONDS })}</p>
 <p>${key.state === 'active' ? words.replaceText : words.isDead(key.state)}</p>
 <div class="actions">${key.state === 'active' ? replaceForm(c, key, words.replace) : ''}
-<a class="button quiet" href="/companies/${key.company_id}/keys">${all}</a></div></section>`;
+<a class="button quiet" href="${keysPath(c, company.id)}">${all}</a></div></section>`;
   c.status(410);
   return page(c, words.gone, body);
 }
@@ -89,7 +98,7 @@ function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow
 <div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
 ${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
 ${keyCard(c, company, key)}
-<p><a class="button primary" href="/companies/${key.company_id}/keys">${words.done}</a></p>`;
+<p><a class="button primary" href="${keysPath(c, company.id)}">${words.done}</a></p>`;
   return page(c, words.title, body);
 }
 
@@ -103,7 +112,8 @@ export function keyCard(c: PageContext, company: Company, key: MintedKey): Html 
     callable,
   );
   const { shown: words } = c.var.format.words.key;
-  const models = (text: string) => html`<a href="/companies/${key.company_id}/models">${text}</a>`;
+  const isOwn = seesOwnAlone(c, key.company_id);
+  const models = (text: string) => (isOwn ? text : html`<a href="/companies/${key.company_id}/models">${text}</a>`);
   return html`${callable.length > 0 ? '' : html`<p class="notice warn-notice">${words.noModel(models)}</p>`}
 <section class="card reveal"><h2>${key.name}</h2>
 ${copyable(c, 'key', words.apiKey, key.key)}

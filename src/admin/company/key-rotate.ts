@@ -1,21 +1,20 @@
 import { oneOf } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { findKey } from '../../store/company/key.ts';
+import { rotateOwnKey } from '../../operations/users/own-key.ts';
 import { rotateKeyOnce } from '../../store/company/key-reveal.ts';
 import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { csrfInput, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
-import { idempotencyInputs, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
-
-const PATH = '/companies/:company/keys/:key/rotate';
+import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
+import { idempotencyInputs, keyInReach, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
 
 /** Replacing a key: with an overlap for a planned change, at once when it leaked. */
-export const rotateRoutes: readonly Route[] = [
-  { method: 'GET', path: PATH, action: 'key.write', handle: rotatePage },
-  { method: 'POST', path: PATH, action: 'key.write', handle: rotate, page: rotatePage },
-];
+export const rotateRoutes: readonly Route[] = KEY_LISTS.flatMap(([list, action]): readonly Route[] => [
+  { method: 'GET', path: `${list}/:key/rotate`, action, handle: rotatePage },
+  { method: 'POST', path: `${list}/:key/rotate`, action, handle: rotate, page: rotatePage },
+]);
 
 /** How long an old key works beside the new one: the names of the texts, by seconds. */
 const OVERLAPS = {
@@ -27,7 +26,7 @@ const OVERLAPS = {
 
 async function rotatePage(c: PageContext, form: Form): Promise<Response> {
   const [company, key] = await find(c);
-  const base = `/companies/${company.id}/keys`;
+  const base = keysPath(c, company.id);
   const path = `${base}/${key.id}/rotate`;
   const state = formState(form, path);
   const { rotate: words } = state.words.key;
@@ -52,11 +51,16 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   const { id: new_id, claim } = readIdempotencyInputs(c, form);
   const overlap = Number(form.required('overlap', oneOf('0', ...Object.keys(OVERLAPS))));
   form.check();
-  const asked = { id: param(c, 'key'), company_id, overlap, created_by: session.user.email, new_id };
-  const created = await change(c, (sql) => rotateKeyOnce(sql, services.keyPrefix, asked, claim));
+  const asked = { id: param(c, 'key'), overlap, new_id };
+  const ofCompany = { ...asked, company_id, created_by: session.user.email };
+  const created = await change(c, (sql) =>
+    seesOwnAlone(c, company_id)
+      ? rotateOwnKey(sql, services.keyPrefix, holderOf(c), asked, claim)
+      : rotateKeyOnce(sql, services.keyPrefix, ofCompany, claim),
+  );
   return redirectToKey(c, created, asked.id);
 }
 
 function find(c: PageContext) {
-  return readOfCompany(c, (sql, company) => findKey(sql, param(c, 'key'), company));
+  return readOfCompany(c, (sql) => keyInReach(c, sql));
 }

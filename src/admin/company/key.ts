@@ -16,8 +16,9 @@ import { type Html, html, raw } from '../page/html.ts';
 import { badge, companyHeading, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
+import { seesOwnAlone } from '../usage/reach.ts';
 import { usageCards } from '../usage/usage-cards.ts';
-import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoute } from './key-reveal.ts';
+import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoutes } from './key-reveal.ts';
 import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 
 const BASE = '/companies/:company/keys';
@@ -26,10 +27,10 @@ const BASE = '/companies/:company/keys';
 export const keyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
   { method: 'POST', path: `${BASE}/create`, action: 'key.write', long: true, handle: create, page: accessPage },
-  revealRoute,
+  ...revealRoutes,
 ];
 
-function sortsOf({ sorts }: Words['keys']) {
+export function sortsOf({ sorts }: Words['keys']) {
   return {
     '-created': sorts.newest,
     name: sorts.name,
@@ -55,14 +56,12 @@ async function accessPage(c: PageContext, form: Form): Promise<Response> {
     playgroundRows: await playgroundKeys(sql, id),
     usage: await readPresentSums(sql, id),
   }));
-  const view = (state: KeyLife) =>
-    html`<a href="${state === 'active' ? base : `${base}?state=dead`}"${state === life ? raw(' aria-current="page"') : ''}>${words.view({ isActive: state === 'active', count: format.count(counts[state]) })}</a>`;
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title}</h1>
 ${isWritable ? html`<a class="button quiet" href="${base}/find">${words.find}</a>` : ''}</div>
 <p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>
 ${isWritable ? createForm(c, form, company, isNew || (life === 'active' && counts.active === 0)) : ''}
-<nav class="tabs views" aria-label="${words.views}">${view('active')}${view('dead')}</nav>
-${list(c, keyList(c, life, base), query, keys)}
+${keyViews(format, base, life, counts)}
+${list(c, keyList(c, life, base, isWritable), query, keys)}
 ${playgrounds(c, playgroundRows, base)}<section aria-labelledby="usage"><div class="title-row"><h2 id="usage">${words.usageIn(format.month(usage.budget.month))}</h2>
 <a class="button quiet" href="/companies/${id}/usage">${words.details}</a></div>
 ${usageCards(usage, format)}<p class="muted">${exactSwitch(c)}</p></section>`;
@@ -80,11 +79,19 @@ ${foldedRestrictionFields(state, company)}`;
   return createCard(c, form, { path, title: words.create, button: words.createButton, isFirst, fields });
 }
 
-/** Keys that work, or those that are revoked or expired. */
-function keyList(c: PageContext, life: KeyLife, base: string) {
+/** The way from keys that work to those that do not. @param base the address of the list */
+export function keyViews(format: Format, base: string, life: KeyLife, counts: Readonly<Record<KeyLife, number>>): Html {
+  const { keys: words } = format.words;
+  const view = (state: KeyLife) =>
+    html`<a href="${state === 'active' ? base : `${base}?state=dead`}"${state === life ? raw(' aria-current="page"') : ''}>${words.view({ isActive: state === 'active', count: format.count(counts[state]) })}</a>`;
+  return html`<nav class="tabs views" aria-label="${words.views}">${view('active')}${view('dead')}</nav>`;
+}
+
+/** Keys that work, or those that are revoked or expired. @param base the address of the list */
+export function keyList(c: PageContext, life: KeyLife, base: string, isWritable: boolean) {
   const { format, services } = c.var;
   const now = services.clock();
-  const isWritable = mayNow(c, 'key.write');
+  const isOwn = seesOwnAlone(c, param(c, 'company'));
   const isActive = life === 'active';
   const { keys: words, numbers, frame } = format.words;
   const cells = {
@@ -96,8 +103,8 @@ function keyList(c: PageContext, life: KeyLife, base: string) {
     },
     [words.scopes]: ({ scopes }: KeyRow) =>
       html`<span class="scopes">${scopes.map((scope) => badge('plain', scope))}</span>`,
-    [words.created]: ({ created_at, created_by }: KeyRow) =>
-      html`${format.instant(created_at)}<br><span class="muted by">${format.person(created_by)}</span>`,
+    [words.created]: (key: KeyRow) =>
+      html`${format.instant(key.created_at)}${isOwn ? '' : html`<br><span class="muted by">${format.person(key.created_by)}</span>${personOf(key, words)}`}`,
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
     [words.cost]: ({ spent }: { spent: string }) => format.amount(spent),
     ...(isActive && {
@@ -112,6 +119,14 @@ function keyList(c: PageContext, life: KeyLife, base: string) {
       empty: isWritable ? html`${words.noneCreate((text) => html`<a href="#create">${text}</a>`)}` : words.none,
     };
   return { ...shown, caption: words.deadCaption, empty: words.deadNone, kept: { state: 'dead' } };
+}
+
+/** Marks a key of a person, and says whose it is where somebody else made it. */
+function personOf({ user_id, person, created_by }: KeyRow, words: Words['keys']): Html | string {
+  if (user_id === null) return '';
+  const other =
+    person === null || person === created_by ? '' : html` <span class="muted by">${words.ofPerson(person)}</span>`;
+  return html`<br>${badge('plain', words.personal)}${other}`;
 }
 
 /** Links to what ends a key. */

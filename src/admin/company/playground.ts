@@ -12,6 +12,7 @@ import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
+import { requestsPath, seesOwnAlone } from '../usage/reach.ts';
 import { callApi } from './api-client.ts';
 import { callableSlugs, figuresOf, MODEL_CALL, missingModels, modelPicker, requestIdOf } from './model-call.ts';
 
@@ -62,7 +63,7 @@ async function playgroundPage(
 <p class="answer" data-answer>${answer?.text ?? ''}</p>
 <p class="wrong" role="alert" data-error>${answer?.error ?? ''}</p>
 <p class="muted" role="status" data-figures>${answer?.figures ?? ''}</p>
-<p><a data-request href="/companies/${id}/requests/${answer?.request ?? ''}"${raw(answer === null ? ' hidden' : '')}>${words.became}</a></p></section>`;
+<p><a data-request href="${requestsPath(c, id)}/${answer?.request ?? ''}"${raw(answer === null ? ' hidden' : '')}>${words.became}</a></p></section>`;
   return page(c, words.of(company.name), body);
 }
 
@@ -76,7 +77,9 @@ function promptForm(c: PageContext, form: Form, company: Company, path: string):
   const state = formState(form, path);
   const { playground: words } = state.words;
   if (callableSlugs(company).length === 0)
-    return html`<p>${words.noModel} ${missingModels(words, company)} <a href="/companies/${company.id}/models">${words.itsModels}</a></p>`;
+    return html`<p>${words.noModel} ${missingModels(words, company)}${
+      seesOwnAlone(c, company.id) ? '' : html` <a href="/companies/${company.id}/models">${words.itsModels}</a>`
+    }</p>`;
   return html`${state.summary}<form method="post" action="${path}" class="stack" data-stream="${path}/stream" data-stopped="${words.stopped}" data-broken="${words.brokenBy}" data-nothing="${words.nothing}">${csrfInput(c)}
 ${modelPicker(company, state, { name: 'model', value: c.req.query('model') ?? '' })}
 ${field(state, { name: 'system', label: words.system, type: 'textarea', rows: 2, hint: words.optional })}

@@ -40,8 +40,8 @@ export function readLimits(form: Form): LimitColumns {
   return eachLimit(({ most }, name) => form.optional(name, form.numeric(wholeNumber(most))));
 }
 
-/** @param key null: a new one */
-export function restrictionFields(state: FormState, company: Catalogue, key: KeyRow | null): Html {
+/** @param key null: a new one @param mostBudget the most that its budget may be, in words; empty: any */
+export function restrictionFields(state: FormState, company: Catalogue, key: KeyRow | null, mostBudget = ''): Html {
   const { restrictions } = state.words;
   const { monthly_budget_eur: budget = null, allowed_model_slugs, allowed_cidrs } = key ?? {};
   const networks: Field = {
@@ -54,16 +54,16 @@ export function restrictionFields(state: FormState, company: Catalogue, key: Key
   };
   return html`<p class="muted">${restrictions.lead}</p>
 <div class="pair">${limitFields(state, key)}
-${field(state, { name: 'budget', label: restrictions.budget, inputmode: 'decimal', value: isLimited(budget) ? budget : '', hint: restrictions.budgetHint })}</div>
+${field(state, { name: 'budget', label: restrictions.budget, inputmode: 'decimal', value: isLimited(budget) ? budget : '', hint: mostBudget === '' ? restrictions.budgetHint : restrictions.mostBudgetHint(mostBudget) })}</div>
 ${modelField(state, company, allowed_model_slugs ?? [])}
 ${field(state, networks)}`;
 }
 
 /** The fields of the restrictions, folded until something is in one. */
-export function foldedRestrictionFields(state: FormState, company: Catalogue): Html {
+export function foldedRestrictionFields(state: FormState, company: Catalogue, mostBudget = ''): Html {
   const isOpen = NAMES.some((name) => state.value(name, '') !== '');
   return html`<details class="fold"${isOpen ? raw(' open') : ''}><summary>${state.words.restrictions.title}</summary>
-${restrictionFields(state, company, null)}</details>`;
+${restrictionFields(state, company, null, mostBudget)}</details>`;
 }
 
 /** The models that the company may use now, and those already chosen. */

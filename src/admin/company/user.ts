@@ -2,7 +2,7 @@ import { oneOf, readEmail } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { COMPANY_ROLES, type CompanyRole } from '../../domain/user.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { type CompanyUserSort, PAGE_ROWS, pageOfCompanyUsers } from '../../store/lists/page.ts';
+import { type CompanyUserSort, type ListedCompanyUser, PAGE_ROWS, pageOfCompanyUsers } from '../../store/lists/page.ts';
 import {
   createInvitation,
   type InvitationRow,
@@ -62,6 +62,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     [words.email]: ({ email, erasure_asked_at }: CompanyUserRow) =>
       html`${email}${erasure_asked_at === null ? '' : html` ${badge('warn', format.words.erasure.asks)}`}`,
     [words.role]: (person: CompanyUserRow) => roleCell(person, format.words),
+    [words.ownKeys]: ({ keys }: ListedCompanyUser) => (keys === 0 ? muted(frame.none) : format.count(keys)),
     [words.lastSignIn]: ({ last_sign_in_at: at }: CompanyUserRow) =>
       at === null ? muted(words.notKnown) : format.ago(at),
     [format.words.secondFactor.title]: ({ second_factor_since: since }: CompanyUserRow) =>

@@ -32,7 +32,7 @@ function start(c: PageContext): Response | Promise<Response> {
   const { user } = c.var.session;
   if (may(user, 'overview.read', null)) return overviewPage(c);
   if (may(user, 'usage.read', user.company_id)) return c.redirect(`/companies/${user.company_id}/usage`, 303);
-  return c.redirect('/account', 303);
+  return c.redirect(`/companies/${user.company_id}/own/keys`, 303);
 }
 
 async function overviewPage(c: PageContext): Promise<Response> {

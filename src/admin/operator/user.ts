@@ -163,7 +163,7 @@ async function removePage(c: PageContext, form: Form): Promise<Response> {
   const base = `/users/${user.id}`;
   const whose = user.company_name === null ? user.role : `${user.role} of ${user.company_name}`;
   const text = html`${formState(form, `${base}/remove`).summary}<p><strong>${user.email}</strong>, ${whose}</p>
-<p>This user is signed out at once and ${comesBack(user, c.var.format.words)}. Keys, administration tokens and open invitations that this user made keep working: revoke or withdraw those that should not.</p>`;
+<p>This user is signed out at once and ${comesBack(user, c.var.format.words)}. The user’s own keys are revoked. Keys of companies, administration tokens and open invitations that this user made keep working: revoke or withdraw those that should not.</p>`;
   const body = html`<h1>Remove this user?</h1>
 ${confirmation(c, { action: `${base}/remove`, button: 'Remove user', back: base, text })}`;
   return page(c, 'Remove a user', body);

@@ -1,3 +1,4 @@
+import { may } from '../../operations/permission.ts';
 import { type BudgetNotice, readNotices } from '../../store/events/alert.ts';
 import { mayNow, type PageContext, read } from './context.ts';
 import { type Html, html } from './html.ts';
@@ -6,6 +7,7 @@ const MOST_SHOWN = 20;
 
 /** The budget alerts of a company's present month that are still true, above each of its pages: the first, and a line for the others. */
 export async function budgetNotices(c: PageContext, company: string): Promise<Html> {
+  if (!may(c.var.session.user, 'usage.read', company)) return html``; // a member sees no budget of the company
   const notices = await read(c, (sql) => readNotices(sql, company, MOST_SHOWN));
   const [first, ...others] = notices.map((notice) => budgetNotice(c, company, notice));
   if (first === undefined || others.length === 0) return html`${first ?? ''}`;

@@ -130,28 +130,36 @@ export function changeAsOperator<T>(
   deadlineMs = DEADLINE_MS,
 ): Promise<T> {
   const { email, company_id } = c.var.session.user;
-  const bytes = c.env.incoming.rawBody.length;
-  return countedChange(c.var.services, { actor: email, company: company_id, bytes }, deadlineMs, work);
+  const maker = { actor: email, company: company_id, member: memberOf(c), bytes: c.env.incoming.rawBody.length };
+  return countedChange(c.var.services, maker, deadlineMs, work);
+}
+
+/** The id of the reader, if it is a member; null otherwise. */
+export function memberOf(c: PageContext): string | null {
+  const { role, user_id } = c.var.session.user;
+  return role === 'member' ? user_id : null;
 }
 
 /** The company of the person or program that makes a change, and the bytes of the form or body. */
 interface Maker {
   readonly actor: string;
   readonly company: string | null;
+  /** Id of the member who makes it; null: another role, or a program. */
+  readonly member: string | null;
   readonly bytes: number;
 }
 
-/** One transaction of a change. The bytes that it adds to the audit log count for the company of its maker. */
+/** One transaction of a change. The bytes that it adds to the audit log count for the company of its maker, or for the member. */
 export async function countedChange<T>(
   { db, changes }: PageServices,
-  { actor, company, bytes }: Maker,
+  { actor, company, member, bytes }: Maker,
   deadlineMs: number,
   work: (sql: Sql) => PromiseLike<T>,
 ): Promise<T> {
   const [value, kept] = await actingAs(db, actor, deadlineMs, async (sql) => {
     return [await work(sql), company === null ? 0 : await auditedBytes(sql)] as const;
   });
-  changes.end(company, bytes, kept);
+  changes.end(company, bytes, kept, member);
   return value;
 }
 

@@ -40,6 +40,14 @@ const COMPANY_TABS = {
   audit: 'company-audit.read',
 } as const satisfies Readonly<Record<keyof Words['tabs'], Action>>;
 
+/** Those of a member. */
+const MEMBER_TABS = {
+  'own/keys': 'own-key.read',
+  'own/usage': 'own-usage.read',
+  'own/requests': 'own-usage.read',
+  playground: 'playground.use',
+} as const satisfies Readonly<Record<keyof Words['memberTabs'], Action>>;
+
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   '/': ['usage'],
@@ -191,10 +199,12 @@ function noticeOf(c: PageContext): Html | string | undefined {
 /** The heading of a company's pages, with links to those that the user may open, and the notices of its budgets. */
 export function companyHeading(c: PageContext, company: { readonly id: string; readonly name: string }): Html {
   const { user } = c.var.session;
-  const { tabs, frame } = c.var.format.words;
-  const links = Object.entries(COMPANY_TABS)
+  const { tabs, memberTabs, frame } = c.var.format.words;
+  const isMember = may(user, 'own-key.read', company.id);
+  const texts: Readonly<Record<string, string>> = isMember ? memberTabs : tabs;
+  const links = Object.entries<Action>(isMember ? MEMBER_TABS : COMPANY_TABS)
     .filter(([, action]) => may(user, action, company.id))
-    .map(([name]) => tab(c, `/companies/${company.id}/${name}`, tabs[name as keyof typeof tabs], BELOW[name]));
+    .map(([name]) => tab(c, `/companies/${company.id}/${name}`, texts[name] as string, BELOW[name]));
   return html`<div class="company"><p class="eyebrow">${frame.company}</p><p class="company-name">${company.name}</p>
 <nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
 }

@@ -53,6 +53,8 @@ const WINDOW_MS = 15 * 60_000;
 
 /** Bytes that the changes of a company may have within an hour. A form or body counts CHANGE_BYTES besides its own. */
 const CHANGED_BYTES = 32 << 20;
+/** The same for a member, who is counted alone: nobody else of the company notices. */
+const MEMBER_BYTES = 1 << 20;
 const HOUR_MS = 3_600_000;
 const CHANGE_BYTES = 2048;
 
@@ -95,37 +97,42 @@ export function invitationThrottle(clock: Clock): Throttle {
 
 /**
  * Limits what the users and administration tokens of a company write: each change stays in the audit log, before and after, in a
- * database that all companies share. Operators, whose company is null, are not limited.
+ * database that all companies share. Operators, whose company is null, are not limited. A member is limited alone.
  */
 export interface ChangeThrottle {
   /**
    * Counts a change before it is made.
    * @param bytes of the form or body
-   * @returns seconds until the company may change something again; 0: it may now, and this change was counted
+   * @param member id of the member who makes it; null: another role, or a token
+   * @returns seconds until the company, or the member, may change something again; 0: now, and this change was counted
    */
-  begin(company: string | null, bytes: number): number;
+  begin(company: string | null, bytes: number, member?: string | null): number;
   /** Counts the bytes that the change adds to the audit log, beyond those counted before. @param kept bytes */
-  end(company: string | null, bytes: number, kept: number): void;
+  end(company: string | null, bytes: number, kept: number, member?: string | null): void;
 }
 
 export function changeThrottle(clock: Clock): ChangeThrottle {
-  const throttle = new Throttle({ most: CHANGED_BYTES, windowMs: HOUR_MS }, clock);
+  const ofCompany = new Throttle({ most: CHANGED_BYTES, windowMs: HOUR_MS }, clock);
+  const ofMember = new Throttle({ most: MEMBER_BYTES, windowMs: HOUR_MS }, clock);
   return {
-    begin(company, bytes) {
-      if (company === null) return 0;
-      const seconds = throttle.closedFor(company);
-      if (seconds === 0) throttle.attempt(company, bytes + CHANGE_BYTES);
+    begin(company, bytes, member = null) {
+      const [throttle, subject] = member === null ? [ofCompany, company] : [ofMember, member];
+      if (subject === null) return 0;
+      const seconds = throttle.closedFor(subject);
+      if (seconds === 0) throttle.attempt(subject, bytes + CHANGE_BYTES);
       return seconds;
     },
-    end(company, bytes, kept) {
-      if (company !== null) throttle.attempt(company, Math.max(0, kept - bytes - CHANGE_BYTES));
+    end(company, bytes, kept, member = null) {
+      const [throttle, subject] = member === null ? [ofCompany, company] : [ofMember, member];
+      if (subject !== null) throttle.attempt(subject, Math.max(0, kept - bytes - CHANGE_BYTES));
     },
   };
 }
 
 /** Why a change is refused with 429. */
-export function tooManyChanges(words: Words, seconds: number): string {
-  return words.errors.tooManyChanges({ megabytes: CHANGED_BYTES / (1 << 20), wait: waitText(words, seconds) });
+export function tooManyChanges(words: Words, seconds: number, isMember = false): string {
+  const megabytes = (isMember ? MEMBER_BYTES : CHANGED_BYTES) / (1 << 20);
+  return words.errors.tooManyChanges({ megabytes, isMember, wait: waitText(words, seconds) });
 }
 
 /** When to try again, as a sentence. */

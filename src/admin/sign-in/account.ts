@@ -28,7 +28,7 @@ function accountPage(c: PageContext, form: Form): Promise<Response> {
   const company = user.company_name === null ? '.' : account.of(html`<strong>${user.company_name}</strong>`);
   const body = html`<h1>${account.title}</h1>
 <p class="lead">${account.lead({ email: user.email, role: roles[user.role] })}${company}</p>
-${user.role === 'member' ? html`<p class="empty">${account.member}</p>` : ''}
+${user.role === 'member' ? html`<p>${account.member((text) => html`<a href="/">${text}</a>`)}</p>` : ''}
 ${
   user.has_password
     ? html`<section class="card"><h2>${account.change}</h2>${state.summary}

@@ -7,6 +7,7 @@ import { companyOf, type PageContext, param, type Route, read } from '../page/co
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, companyLink, copyable, emptyText, muted, page } from '../page/layout.ts';
+import { keysInReach, requestsPath, seesOwnAlone } from './reach.ts';
 import { durationText, requestsPage, resultBadge, retentionText } from './requests.ts';
 
 /** Pages of requests: of one company, and for operators of all. */
@@ -18,14 +19,14 @@ export const requestRoutes: readonly Route[] = [
 ];
 
 /** One request. What the upstream said is on the operators' page alone: the company's page is made under the tenant role. */
-async function requestPage(c: PageContext): Promise<Response> {
+export async function requestPage(c: PageContext): Promise<Response> {
   const company = companyOf(c);
   const id = param(c, 'request');
   const { heading, request } = await read(c, async (sql) => ({
     heading: company === null ? null : await findCompany(sql, company),
-    request: await findRequest(sql, id, company),
+    request: within(await findRequest(sql, id, company), await keysInReach(c, sql, company)),
   }));
-  const list = company === null ? '/requests' : `/companies/${company}/requests`;
+  const list = company === null ? '/requests' : requestsPath(c, company);
   if (request === null) c.status(404);
   const { requests: words } = c.var.format.words;
   const body = html`${heading === null ? '' : companyHeading(c, heading)}<h1>${words.request}</h1>
@@ -35,12 +36,17 @@ ${request === null ? emptyText(words.nothingKnown(retentionText(c))) : shown(c, 
   return page(c, words.page(id), body);
 }
 
+/** The request, if it is of one of some keys; null: of any. */
+function within(request: RequestDetail | null, keys: readonly string[] | null): RequestDetail | null {
+  return request !== null && (keys?.includes(request.api_key_id ?? '') ?? true) ? request : null;
+}
+
 function shown(c: PageContext, request: RequestDetail, company: string | null): Html {
   const { requests: words, explanations } = c.var.format.words;
   const { what, advice } = explainRequest(request, explanations);
   return html`<section class="card"><h2>${words.happened}</h2>
 <p>${resultBadge(words, request)}</p><p>${what}</p>
-${advice === null ? '' : html`<p><strong>${words.toDo}</strong> ${advice}${placeOf(c.var.format.words, request)}</p>`}
+${advice === null ? '' : html`<p><strong>${words.toDo}</strong> ${advice}${seesOwnAlone(c, company) ? '' : placeOf(c.var.format.words, request)}</p>`}
 ${request.in_trail ? '' : html`<p class="muted">${words.ledgerAlone}</p>`}</section>
 ${upstreamCard(request)}
 <section class="card"><h2>${words.details}</h2><dl class="facts">${Object.entries(factsOf(c, request, company))
@@ -72,6 +78,7 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
   const { company_id, company_name, api_key_id, key_name, key_prefix, model_slug, usage_source } = request;
   const { added_us: added, duration_ms: ms, first_event_ms: first, prompt_tokens, completion_tokens } = request;
   const base = `/companies/${company_id}`;
+  const isOwn = seesOwnAlone(c, company); // the pages of keys and models are not theirs
   const { requests: words, endpoints } = format.words;
   return {
     [words.time]: format.second(request.occurred_at),
@@ -88,11 +95,13 @@ function factsOf(c: PageContext, request: RequestDetail, company: string | null)
     [words.key]:
       api_key_id === null
         ? muted(words.unknown)
-        : html`${key_name === null ? words.deletedKey : html`<a href="${base}/keys/${api_key_id}">${key_name}</a> <code>${key_prefix}…</code>`} · <a href="${company_name === null ? '' : base}/requests?key=${api_key_id}">${words.itsRequests}</a>`,
+        : html`${key_name === null ? words.deletedKey : html`${isOwn ? key_name : html`<a href="${base}/keys/${api_key_id}">${key_name}</a>`} <code>${key_prefix}…</code>`} · <a href="${company_name === null ? '' : base}${isOwn ? '/own' : ''}/requests?key=${api_key_id}">${words.itsRequests}</a>`,
     [words.endpoint]: endpointText(endpoints, request.endpoint),
     [words.model]:
       model_slug !== null
-        ? html`<a href="${company === null ? '' : base}/models?q=${encodeURIComponent(model_slug)}"><code>${model_slug}</code></a>`
+        ? isOwn
+          ? html`<code>${model_slug}</code>`
+          : html`<a href="${company === null ? '' : base}/models?q=${encodeURIComponent(model_slug)}"><code>${model_slug}</code></a>`
         : request.asked && html`<code>${request.asked}</code>`,
     [words.tokens]:
       prompt_tokens === null

@@ -21,6 +21,7 @@ import { type Html, html, raw } from '../page/html.ts';
 import { badge, companyHeading, companyLink, emptyText, muted, page, table } from '../page/layout.ts';
 import { filteredUrl, toNext } from '../page/list.ts';
 import { localText, readLocal } from '../page/local-time.ts';
+import { keysInReach, keysPath, requestsPath, seesOwnAlone } from './reach.ts';
 
 const TONES = { success: 'good', refused: 'warn', failed: 'bad', left: 'plain' } as const;
 const FILTERS = ['key', 'model', 'endpoint', 'status', 'code', 'from', 'to'];
@@ -40,7 +41,7 @@ const MS_OF_SECONDS = 10_000; // longer times are shown in seconds
  */
 export async function requestsPage(c: PageContext): Promise<Response> {
   const company = companyOf(c);
-  const path = company === null ? '/requests' : `/companies/${company}/requests`;
+  const path = company === null ? '/requests' : requestsPath(c, company);
   const asked = new URL(c.req.url).searchParams;
   const { format } = c.var;
   const words = format.words.requests;
@@ -50,18 +51,24 @@ export async function requestsPage(c: PageContext): Promise<Response> {
   const form = new Form(asked, path, format.language);
   const query = readQuery(form, company, c.var.services.calendar.timeZone);
   const isRight = form.messages.size === 0;
-  const { heading, keys, found } = await read(c, async (sql) => ({
-    heading: company === null ? null : await findCompany(sql, company),
-    keys: query.key === null ? [] : await keysWithCompany(sql, [query.key], company),
-    found: isRight ? await pageOfRequests(sql, query) : NOTHING,
-  }));
+  const { heading, keys, found } = await read(c, async (sql) => {
+    const within = await keysInReach(c, sql, company);
+    const isKnown = query.key !== null && (within === null || within.includes(query.key));
+    return {
+      heading: company === null ? null : await findCompany(sql, company),
+      keys: isKnown ? await keysWithCompany(sql, [query.key as string], company) : [],
+      found: isRight ? await pageOfRequests(sql, { ...query, keys: within }) : NOTHING,
+    };
+  });
+  const isOwn = seesOwnAlone(c, company);
+  const title = isOwn ? format.words.memberTabs['own/requests'] : words.title;
   const isNewest = isRight && query.before === null && query.to === null;
   const body = html`${heading === null ? '' : companyHeading(c, heading)}
-<div class="title-row"><h1>${words.title}</h1>${idForm(formState(search, path), path)}</div>
+<div class="title-row"><h1>${title}</h1>${idForm(formState(search, path), path)}</div>
 <p class="lead">${words.lead(retentionText(c))}</p>
 ${filters(c, form, query, path)}
 ${['key', 'code', 'before'].map((name) => form.messages.has(name) && html`<p class="wrong">${words.inAddress({ name, message: form.messages.get(name) as string })}</p>`)}
-${query.key === null ? '' : html`<p>${words.ofKey(keyLink(keys[0], query.key))} <a href="${filteredUrl(form, FILTERS, { key: null })}">${words.allKeys}</a></p>`}
+${query.key === null ? '' : html`<p>${words.ofKey(keyLink(c, keys[0], query.key))} <a href="${filteredUrl(form, FILTERS, { key: null })}">${words.allKeys}</a></p>`}
 ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query.code, format.words.reasons).text, code: html`<code>${query.code}</code>` })} <a href="${filteredUrl(form, FILTERS, { code: null })}">${words.allErrors}</a></p>`}
 <p class="actions"><a class="button quiet" href="${filteredUrl(form, FILTERS, {})}">${query.before === null ? words.refresh : words.newest}</a>${
     isNewest
@@ -69,13 +76,14 @@ ${query.code == null ? '' : html`<p>${words.withError({ text: reasonOfCode(query
       : ''
   }</p>
 <div id="live-rows"${isNewest ? raw(' data-live') : ''}>${isRight ? rowsOf(c, found, path, form, query) : ''}</div>`;
-  return page(c, heading === null ? words.title : words.of(heading.name), body);
+  return page(c, heading === null || isOwn ? title : words.of(heading.name), body);
 }
 
 /** @param id of a key that may be deleted */
-function keyLink(key: KeyRow | undefined, id: string): Html {
+function keyLink(c: PageContext, key: KeyRow | undefined, id: string): Html {
   if (key === undefined) return html`<code>${id}</code>`;
-  return html`<a href="/companies/${key.company_id}/keys/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
+  if (seesOwnAlone(c, key.company_id) && key.purpose !== null) return html`${key.name}`;
+  return html`<a href="${keysPath(c, key.company_id)}/${id}">${key.name}</a> <code>${key.prefix}…</code>`;
 }
 
 /** How long requests are kept, as a sentence. */

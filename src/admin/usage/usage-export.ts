@@ -12,6 +12,7 @@ import { CSV, download, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
 import { type Html, html } from '../page/html.ts';
 import { spreadsheetOf, spreadsheetSelect } from '../page/spreadsheet.ts';
+import { keysInReach, usagePath } from './reach.ts';
 import { FILTERS, inQuery, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** The data of the usage page as CSV: each of its tables, and the ledger rows behind them. */
@@ -113,17 +114,18 @@ function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: 
 
 /** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
 export function exportCard(c: PageContext, company: string, { range, filters }: UsageQuery): Html {
+  const sums = `${usagePath(c, company)}.csv`;
   const { exports: words } = c.var.format.words;
   const set = FILTERS.filter((name) => filters[name] !== null);
   const kept = { ...range, ...Object.fromEntries(set.map((name) => [name, inQuery(filters[name] as string)])) };
   const choices = TABLE_NAMES.map((name) => [name, words.tables[name]] as const);
   return html`<section class="card" id="export"><h2>${words.title}</h2>
-<form method="get" action="/companies/${company}/usage.csv" class="filters">${Object.entries(kept).map(
+<form method="get" action="${sums}" class="filters">${Object.entries(kept).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
   )}
 <div class="field"><label for="by">${words.sumsBy}</label><select id="by" name="by">${options(choices, 'model')}</select></div>
 ${spreadsheetSelect(c)}
-<button>${words.sums}</button><button formaction="/companies/${company}/ledger.csv">${words.rows}</button></form>
+<button>${words.sums}</button><button formaction="${sums.replace(/usage\.csv$/, 'ledger.csv')}">${words.rows}</button></form>
 <p class="small muted">${words.text}</p></section>`;
 }
 
@@ -133,11 +135,14 @@ export async function downloadSums(c: PageContext): Promise<Response> {
   const { range, filters } = usageQueryOf(c);
   const by = readTable(c.req.query('by') ?? 'model');
   const form = spreadsheetOf(c);
-  const { usage, quality, details } = await read(c, async (sql) => ({
-    usage: await readCompanyUsage(sql, id, range, filters),
-    quality: await readQuality(sql, id, range, filters),
-    details: await readTokenDetails(sql, id, range, filters),
-  }));
+  const { usage, quality, details } = await read(c, async (sql) => {
+    const chosen = { ...filters, keys: await keysInReach(c, sql, id) };
+    return {
+      usage: await readCompanyUsage(sql, id, range, chosen),
+      quality: await readQuality(sql, id, range, chosen),
+      details: await readTokenDetails(sql, id, range, chosen),
+    };
+  });
   const name = `usage-by-${by.replace('_', '-')}-${nameOf(range)}.csv`;
   nameFile(c, { name, company: usage.company_name, type: CSV });
   return c.body(TABLES[by].text({ usage, quality, details, range }, form));
@@ -148,8 +153,11 @@ export async function downloadLedger(c: PageContext): Promise<Response> {
   const companyId = param(c, 'company');
   const { range, filters } = usageQueryOf(c);
   const internal = c.var.session.user.role === 'operator';
-  const asked = { companyId, range, filters, internal, form: spreadsheetOf(c) };
-  const { name: company } = await read(c, (sql) => findCompany(sql, companyId));
+  const [{ name: company }, keys] = await read(
+    c,
+    async (sql) => [await findCompany(sql, companyId), await keysInReach(c, sql, companyId)] as const,
+  );
+  const asked = { companyId, range, filters: { ...filters, keys }, internal, form: spreadsheetOf(c) };
   const file = { name: `ledger-${nameOf(range)}.csv`, company, type: CSV };
   return download(c, c.var.services, sharerOf(c), file, (write) =>
     read(c, (sql) => copyLedger(sql, asked, write), EXPORT_MS),

@@ -60,6 +60,7 @@ export function readUsageQuery(c: PageContext): UsageQuery {
     key: filter('key'),
     endpoint: filter('endpoint'),
     cost_center: filter('cost_center'),
+    keys: null,
   };
   return { range, filters, form };
 }

@@ -31,15 +31,19 @@ interface Surroundings {
   readonly quality: Quality;
 }
 
-/** @param costCenterOf the page of a cost centre */
-export function usageTables(usage: CompanyUsage, around: Surroundings, costCenterOf: (name: string) => string): Html {
+/** @param costCenterOf the page of a cost centre; null: the reader has none */
+export function usageTables(
+  usage: CompanyUsage,
+  around: Surroundings,
+  costCenterOf: ((name: string) => string) | null,
+): Html {
   const { by_endpoint, by_cost_center } = usage;
   const { tables: words, endpoints } = around.format.words;
   const isLabelled = by_cost_center.lines.some(({ name }) => name !== '');
   return html`
 ${modelAndKeyTables(usage, around)}
 ${groups(around, usage, 'endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: endpointText(endpoints, name), plain: endpointText(endpoints, name), measured: around.quality.by_endpoint.get(name) }))}
-${isLabelled ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, href: costCenterOf(name), text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
+${isLabelled ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, ...(costCenterOf && { href: costCenterOf(name) }), text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
 ${endings(usage, around.format)}`;
 }
 

@@ -13,7 +13,7 @@ import { ownerSteps } from './first-steps.ts';
 import { usageBar } from './usage-bar.ts';
 import { usageCards } from './usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
-import { linkOf, queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
+import { FILTERS, linkOf, queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
 import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
 
 const NO_FILTERS = { model: null, key: null, endpoint: null, cost_center: null };
@@ -38,7 +38,6 @@ async function usagePage(c: PageContext): Promise<Response> {
   const base = `/companies/${id}/usage`;
   const when = rangeText(range, format);
   const { usage: words } = format.words;
-  const isFiltered = Object.values(filters).some((filter) => filter !== null);
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${words.title(when)}</h1>
 <p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="cost-centers${isMonth(range) ? `?month=${range.from.slice(0, 7)}` : ''}">${format.words.costCenters.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
@@ -46,9 +45,7 @@ ${await ownerSteps(c, id)}
 ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
-<section class="card"><h2>${words.costPer[intervalOf(range)]}</h2>${
-    usage.by_time.length === 0 ? noCalls(c, query, isFiltered) : costChart(usage, query, quality.hasTrail, format)
-  }</section>
+${costsCard(c, usage, query, quality)}
 ${usageTables(usage, { c, format, query, quality }, (name) => costCenterPage(id, name, range.to.slice(0, 7)))}
 ${reasonsTable({ c, format, query, quality })}
 ${detailsTable(c, details)}
@@ -69,7 +66,7 @@ function noCalls(c: PageContext, query: UsageQuery, isFiltered: boolean): Html {
 }
 
 /** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */
-function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
+export function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
   if (refused + failed === 0) return '';
   const counts = {
     requests: format.count(requests),
@@ -78,6 +75,16 @@ function refusedText({ all: { requests, refused, failed } }: Quality, format: Fo
     failed: format.count(failed),
   };
   return html`<p>${format.words.usage.refusedText(counts, (why) => html`<a href="#reasons">${why}</a>`)}</p>`;
+}
+
+/** The cost by hour, day or month. */
+export function costsCard(c: PageContext, usage: CompanyUsage, query: UsageQuery, quality: Quality): Html {
+  const { range, filters } = query;
+  const { format } = c.var;
+  const isFiltered = FILTERS.some((name) => filters[name] !== null);
+  return html`<section class="card"><h2>${format.words.usage.costPer[intervalOf(range)]}</h2>${
+    usage.by_time.length === 0 ? noCalls(c, query, isFiltered) : costChart(usage, query, quality.hasTrail, format)
+  }</section>`;
 }
 
 /** What the calls cost by time, stacked by model. */

@@ -12,9 +12,10 @@ import {
   readSlug,
   readUuid,
   wholeNumber,
+  wholeOrZero,
 } from '../../domain/field.ts';
 import { LANGUAGES, readLanguage } from '../../domain/language/language.ts';
-import { eachLimit } from '../../domain/limits.ts';
+import { eachLimit, MOST_MEMBER_KEYS } from '../../domain/limits.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
 import { unknownModels } from '../../operations/model.ts';
@@ -58,6 +59,20 @@ const language = optional(
   orNone(readLanguage),
   'language of pages and e-mails for its users who chose none; none: that of each browser, English in e-mails',
 );
+const MEMBER_PLAYGROUND = 'let members use the playground';
+/** How far members may use the API themselves. */
+const memberOptions = {
+  member_max_keys: optional(
+    '--member-max-keys N',
+    wholeOrZero(MOST_MEMBER_KEYS),
+    'the most active keys of their own that each member may have; those that exist stay; default: 0',
+  ),
+  member_key_budget_eur: optional(
+    '--member-key-budget EUR|none',
+    orNone(readCreditLimit),
+    'the most that the monthly budget of such a key may be when it is made',
+  ),
+};
 const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
 
 /** Options for the limits of companies and of keys. */
@@ -72,6 +87,8 @@ const newCompany = {
   budget_mode: mode,
   allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
   language,
+  ...memberOptions,
+  member_playground: flag('--member-playground', MEMBER_PLAYGROUND),
   credit_limit_eur: creditLimit,
   eu_locked: flag('--eu-locked', EU_LOCKED),
   ...limitOptions,
@@ -143,7 +160,7 @@ export const companyCommands: readonly Command[] = [
   }),
   command({
     name: 'company set',
-    summary: 'change name, budget, EU gate, ceilings, limits or models of a company',
+    summary: 'change name, budget, EU gate, ceilings, limits, models of a company, or what its members may do',
     operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
     options: {
       name: optional('--name NAME', readName, 'new name'),
@@ -151,6 +168,8 @@ export const companyCommands: readonly Command[] = [
       budget_mode: mode,
       allow_non_eu_models: optional('--allow-non-eu true|false', readBoolean, 'allow models hosted outside the EU'),
       language,
+      ...memberOptions,
+      member_playground: optional('--member-playground true|false', readBoolean, MEMBER_PLAYGROUND),
       credit_limit_eur: creditLimit,
       eu_locked: optional('--eu-locked true|false', readBoolean, EU_LOCKED),
       ...limitOptions,
@@ -249,6 +268,10 @@ export function warnOfUsedUp({ warn }: Context, asked: Parameters<typeof isUsedU
   if (isUsedUp(asked)) warn(`${spent} EUR of the budget of ${budget} EUR are spent this month: calls get 402`);
 }
 
+function memberKeysText({ member_max_keys: most, member_key_budget_eur: budget }: CompanyRow): string {
+  return `at most ${most}${budget === null ? '' : `, of at most ${budget} EUR per month each`}`;
+}
+
 /** A sentence and a company's settings: the effective ones, as in the list, and those that a ceiling overrides. */
 export function show(sentence: string, company: CompanyRow): string {
   const { allow_non_eu_models: allows, eu_locked: isLocked } = company;
@@ -265,6 +288,8 @@ export function show(sentence: string, company: CompanyRow): string {
       'EU gate': `locked: non-EU models are refused${allows ? ', although the company allows them' : ''}`,
     }),
     ...(company.language !== null && { language: company.language }),
+    ...(company.member_max_keys > 0 && { 'keys of each member': memberKeysText(company) }),
+    ...(company.member_playground && { 'playground of members': 'allowed' }),
     'disabled models': company.disabled_model_slugs.join(', ') || '-',
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     created: instant(company.created_at),

@@ -124,6 +124,7 @@ export const keyCommands: readonly Command[] = [
           SCOPES: ({ scopes }) => scopes.join(', '),
           'CREATED (UTC)': ({ created_at }) => minute(created_at),
           BY: ({ created_by }) => actorName(created_by),
+          ...(keys.some(({ user_id }) => user_id !== null) && { OF: ofText }),
           'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
           'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
           STATE: ({ state }) => state,
@@ -200,6 +201,11 @@ export const keyCommands: readonly Command[] = [
   }),
 ];
 
+/** Whose key it is. */
+function ofText({ user_id, person }: KeyRow): string {
+  return person ?? (user_id === null ? '-' : 'a removed person');
+}
+
 /** What a card shows of a key; of its limits and restrictions only those it has. */
 function members(key: KeyRow): Record<string, string> {
   const { allowed_model_slugs: slugs, monthly_budget_eur: budget, allowed_cidrs: cidrs } = key;
@@ -207,6 +213,7 @@ function members(key: KeyRow): Record<string, string> {
   return {
     id: key.id,
     name: key.name,
+    ...(key.user_id !== null && { of: ofText(key) }),
     scopes: key.scopes.join(', '),
     expires: key.expires_at === null ? 'never' : instant(key.expires_at),
     ...(limits.length > 0 && { limits: limits.join(', ') }),

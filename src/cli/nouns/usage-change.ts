@@ -161,7 +161,7 @@ function beforeOf(from: string | undefined, to: string | undefined, after: DayRa
 
 function filtersOf(asked: Partial<Record<keyof UsageFilters, string | undefined>>): UsageFilters {
   const { model = null, key = null, endpoint = null, cost_center = null } = asked;
-  return { model, key, endpoint, cost_center };
+  return { model, key, endpoint, cost_center, keys: null };
 }
 
 function daysText({ from, to }: DayRange): string {

@@ -208,7 +208,8 @@ export const userCommands: readonly Command[] = [
     name: 'user remove',
     summary: 'remove a user, who is signed out at once',
     options: { email },
-    notes: 'Keys, tokens and open invitations that the user made keep working. The last operator cannot be removed.',
+    notes:
+      'Own keys of the user are revoked. Keys of companies, tokens and open invitations that the user made keep working. The last operator cannot be removed.',
     async run({ transact }, { email }) {
       const user = await transact(async (sql) => removeUser(sql, await idOf(sql, email)));
       const { id, role, company_id } = user;

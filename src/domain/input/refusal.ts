@@ -69,6 +69,14 @@ const ENGLISH = {
   notOfCompany: ({ slug }: { slug: string }) => `must be one of the company’s models, not ${JSON.stringify(slug)}`,
   aboveCredit: ({ limit }: { limit: string }) => `must be at most ${limit}, the credit limit of the company`,
   euLocked: () => 'is locked by the operator of this service',
+  wholeOrZero: ({ most }: { most: number }) => `must be a whole number from 0 to ${most}`,
+  aboveMemberBudget: ({ most }: { most: string }) =>
+    `must be at most ${most}, which the owners of your company let a key of a member spend`,
+  memberKeysOff: () => 'The owners of your company let members have no keys of their own.',
+  memberKeysFull: ({ most }: { most: number }) =>
+    `You have as many active keys as a member may have here (${most}). Revoke one first.`,
+  memberKeysOverlap: ({ most }: { most: number }) =>
+    `With both keys you would have too many: a member may have ${most} active ${most === 1 ? 'key' : 'keys'} here when a rotation with an overlap begins. Replace this one without an overlap.`,
   keyRevoked: () => 'This key is revoked: create a new one instead.',
   keyEnded: ({ state }: { state: 'revoked' | 'expired' }) => `This key is ${state}: create a new one instead.`,
   keyOfPlayground: () => 'The key of a playground is never shown.',

@@ -55,6 +55,12 @@ export const de: Words = {
     settings: 'Einstellungen',
     audit: 'Protokoll',
   },
+  memberTabs: {
+    'own/keys': 'Meine Schlüssel',
+    'own/usage': 'Meine Nutzung',
+    'own/requests': 'Meine Anfragen',
+    playground: 'Playground',
+  },
   notices: {
     saved: 'Gespeichert. Jedes Gateway wendet es innerhalb einer Sekunde an.',
     created: 'Angelegt.',
@@ -173,6 +179,14 @@ export const de: Words = {
     notOfCompany: ({ slug }) => `muss eines der Modelle des Unternehmens sein, nicht „${slug}“`,
     aboveCredit: ({ limit }) => `darf höchstens ${limit} sein, das Kreditlimit des Unternehmens`,
     euLocked: () => 'ist vom Betreiber dieses Dienstes gesperrt',
+    wholeOrZero: ({ most }) => `muss eine ganze Zahl von 0 bis ${most} sein`,
+    aboveMemberBudget: ({ most }) =>
+      `darf höchstens ${most} sein: So viel lassen die Inhaber Ihres Unternehmens einen Schlüssel eines Mitglieds verbrauchen`,
+    memberKeysOff: () => 'Die Inhaber Ihres Unternehmens haben Mitgliedern keine eigenen Schlüssel erlaubt.',
+    memberKeysFull: ({ most }) =>
+      `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie zuerst einen.`,
+    memberKeysOverlap: ({ most }) =>
+      `Mit beiden Schlüsseln hätten Sie zu viele: Zu Beginn eines Wechsels mit Übergangszeit darf ein Mitglied hier höchstens ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben. Ersetzen Sie diesen ohne Übergangszeit.`,
     keyRevoked: () => 'Dieser Schlüssel ist widerrufen: Legen Sie stattdessen einen neuen an.',
     keyEnded: ({ state }) => `Dieser Schlüssel ist ${STATES[state]}: Legen Sie stattdessen einen neuen an.`,
     keyOfPlayground: () => 'Der Schlüssel eines Playgrounds wird nie angezeigt.',
@@ -282,8 +296,8 @@ export const de: Words = {
     toStart: 'Zur Startseite',
     kept: 'Ihre Eingaben sind erhalten.',
     sendAgain: 'Erneut senden',
-    tooManyChanges: ({ megabytes, wait }) =>
-      `Die Benutzer und Verwaltungstoken dieses Unternehmens haben innerhalb einer Stunde Änderungen im Umfang von ${megabytes} MiB vorgenommen. ${wait}`,
+    tooManyChanges: ({ megabytes, isMember, wait }) =>
+      `${isMember ? 'Sie' : 'Die Benutzer und Verwaltungstoken dieses Unternehmens'} haben innerhalb einer Stunde Änderungen im Umfang von ${megabytes} MiB vorgenommen. ${wait}`,
     wait: (minutes) => `Versuchen Sie es in ${minutes} ${plural(minutes, { one: 'Minute', other: 'Minuten' })} erneut.`,
     formType: 'Formulare werden als application/x-www-form-urlencoded gesendet.',
     formTooLarge: 'Das Formular ist zu groß.',
@@ -293,7 +307,7 @@ export const de: Words = {
   roleTexts: {
     owner: 'alles im Unternehmen: Benutzer, Budget, EU-Schranke und Protokoll sowie alles, was Administratoren tun',
     administrator: 'Schlüssel, Modelle, Assistenten und Nutzung',
-    member: 'kann sich anmelden und sieht nichts davon',
+    member: 'eigene Schlüssel, deren Nutzung und der Playground, soweit die Einstellungen des Unternehmens es erlauben',
   },
   people: {
     operator: 'Betreiber',
@@ -341,8 +355,8 @@ export const de: Words = {
     lead: ({ email, role }) => `${email}, ${role}`,
     of: (company) =>
       parts` bei ${company}. Wenn Sie das Unternehmen verlassen, entfernt ein anderer Inhaber oder der Betreiber dieses Dienstes dieses Konto.`,
-    member:
-      'Schlüssel, Nutzung und Einstellungen sind Inhabern und Administratoren Ihres Unternehmens vorbehalten. Wenn Sie Modelle aufrufen möchten, bitten Sie dort um einen Schlüssel.',
+    member: (link) =>
+      parts`${link('Ihre Schlüssel')} und deren Nutzung haben eigene Seiten. Alle Schlüssel, die ganze Nutzung und die Einstellungen des Unternehmens sind seinen Inhabern und Administratoren vorbehalten.`,
     change: 'Passwort ändern',
     current: 'Aktuelles Passwort',
     new: 'Neues Passwort',
@@ -456,13 +470,14 @@ export const de: Words = {
       `Sie bitten, und ${company === null ? 'ein anderer Betreiber' : `ein Inhaber von ${company}`} entscheidet: Das Protokoll der Änderungen darf nicht durch eigene Hand verlieren, wer etwas geändert hat.`,
     goes: 'Was verschwindet',
     stays: 'Was bleibt',
-    yourAccount: 'Ihr Konto: Sie werden sofort abgemeldet und können sich nicht mehr anmelden.',
+    yourAccount:
+      'Ihr Konto und Ihre eigenen Schlüssel: Sie werden sofort abgemeldet und können sich nicht mehr anmelden, und die Schlüssel funktionieren nicht mehr.',
     yourAddress:
       'Ihre Adresse: Ein zufälliger Name tritt in Schlüsseln, Preisen, Hinweisen, Ereignissen und im Protokoll der Änderungen an ihre Stelle.',
     ledger:
       'Das Hauptbuch, seine Summen, Siegel und Abrechnungen, unverändert: Sie enthalten keine Namen und keine Adressen.',
     yourThings:
-      'Schlüssel, Verwaltungstoken und Einladungen, die Sie angelegt haben, ohne Ihre Adresse: Sie funktionieren weiter.',
+      'Schlüssel des Unternehmens, Verwaltungstoken und Einladungen, die Sie angelegt haben, ohne Ihre Adresse: Sie funktionieren weiter.',
     yourName: 'Namen und Texte, in denen Sie beim Namen genannt sind: Nur Menschen können sie finden.',
     ask: 'Um Löschung bitten',
     keep: 'Mein Konto behalten',
@@ -471,11 +486,12 @@ export const de: Words = {
     heading: (email) => `${email} löschen?`,
     of: (email) => `${email} löschen`,
     askedFor: ({ email, when }) => parts`${email} hat darum gebeten: ${when}.`,
-    account: (email) => `Das Konto: ${email} wird sofort abgemeldet und kann sich nicht mehr anmelden.`,
+    account: (email) =>
+      `Das Konto und die eigenen Schlüssel der Person: ${email} wird sofort abgemeldet und kann sich nicht mehr anmelden, und die Schlüssel funktionieren nicht mehr.`,
     address: (values) =>
       parts`Die Adresse: Ein zufälliger Name tritt an ihre Stelle, im Protokoll der Änderungen (Einträge: ${values.changes}) und anderswo (Zeilen: ${values.rows}), ${values.everywhere ? 'bei welchem Unternehmen auch immer' : 'bei diesem Unternehmen'}.`,
     things:
-      'Schlüssel, Verwaltungstoken und offene Einladungen, die diese Person angelegt hat, ohne die Adresse. Sie funktionieren weiter: Widerrufen Sie, was nicht mehr gelten soll.',
+      'Schlüssel des Unternehmens, Verwaltungstoken und offene Einladungen, die diese Person angelegt hat, ohne die Adresse. Sie funktionieren weiter: Widerrufen Sie, was nicht mehr gelten soll.',
     names: 'Namen und Texte, in denen die Person beim Namen genannt ist, wie „Annas Laptop“: Ändern Sie diese vorher.',
     backups: 'Sicherungen, bis sie ablaufen, und was vorher heruntergeladen wurde.',
     final: 'Das lässt sich nicht rückgängig machen.',
@@ -560,7 +576,7 @@ export const de: Words = {
     where: 'Wo',
     whoSees: 'Wer es sieht',
     people:
-      'Inhaber und Administratoren sehen die Schlüssel, Assistenten und die Nutzung des Unternehmens, Inhaber auch seine Benutzer und das Protokoll der Änderungen. Mitglieder sehen ihr eigenes Konto.',
+      'Inhaber und Administratoren sehen die Schlüssel, Assistenten und die Nutzung des Unternehmens, Inhaber auch seine Benutzer und das Protokoll der Änderungen. Mitglieder sehen ihr eigenes Konto, ihre eigenen Schlüssel und deren Nutzung.',
     operator: 'Der Betreiber dieses Dienstes sieht alles davon.',
     router:
       'Der Modelldienst erhält Prompts und die ID einer Anfrage, aber keinen Namen, keine Adresse und keinen Schlüssel.',
@@ -611,7 +627,7 @@ export const de: Words = {
         until: 'bis zur Löschung',
       },
       keys: {
-        what: 'Schlüssel: Name, Prüfsumme, Anfang, Bereiche, E-Mail-Adresse dessen, der ihn angelegt hat, Netze und Modelle, für die er gilt, letzte Nutzung',
+        what: 'Schlüssel: Name, Prüfsumme, Anfang, Bereiche, E-Mail-Adresse dessen, der ihn angelegt hat, das Mitglied, dessen eigener er ist, Netze und Modelle, für die er gilt, letzte Nutzung',
         why: 'um zu wissen, wem ein Schlüssel gehört, und den richtigen zu widerrufen',
         until: 'bis zur Löschung',
       },
@@ -666,7 +682,7 @@ export const de: Words = {
         until: 'auf Dauer; die vergangener Monate dürfen gelöscht werden',
       },
       ledger: {
-        what: 'Das Hauptbuch und seine Summen, nichts unmittelbar über Personen: Zeit, Modell, Anzahl der Token, Kosten, Kostenstelle und ID des Schlüssels jedes Aufrufs. Eine Kostenstelle ist, was der Aufrufer nennt, und lässt sich nicht löschen: Sie ist für Konten da, nicht für Namen von Personen. Wo eine Person allein einen Schlüssel nutzt, zeigen sie, wann sie gearbeitet hat',
+        what: 'Das Hauptbuch und seine Summen, nichts unmittelbar über Personen: Zeit, Modell, Anzahl der Token, Kosten, Kostenstelle und ID des Schlüssels jedes Aufrufs. Eine Kostenstelle ist, was der Aufrufer nennt, und lässt sich nicht löschen: Sie ist für Konten da, nicht für Namen von Personen. Wo eine Person allein einen Schlüssel nutzt, wie ein Mitglied einen eigenen, zeigen sie, wann sie gearbeitet hat',
         why: 'Rechnungen',
         until: 'so lange, wie das Recht der Buchführung es verlangt',
       },
@@ -730,6 +746,25 @@ export const de: Words = {
     languageHint:
       'Für Seiten und E-Mails der Benutzer des Unternehmens, die selbst keine gewählt haben. Ohne sie richten sich Seiten nach dem Browser, und E-Mails sind auf Englisch.',
     ofReader: 'Die des jeweiligen Browsers',
+    members: {
+      title: 'Was Mitglieder dürfen',
+      lead: 'Jedes Mitglied verwaltet nur eigene Schlüssel und sieht, was diese verbraucht haben. Inhaber und Administratoren sehen alle Schlüssel und wem sie gehören. Ein Schlüssel endet mit seinem Benutzer.',
+      keys: 'Aktive Schlüssel je Mitglied',
+      keysHint:
+        '0 bedeutet: keine Schlüssel. Wenn Sie die Zahl senken, funktionieren vorhandene Schlüssel weiter und lassen sich ersetzen; wer mehr hat, kann keinen weiteren anlegen.',
+      budget: 'Höchstes Monatsbudget eines solchen Schlüssels in EUR',
+      budgetHint:
+        'Zum Beispiel 20. Leer: Es gilt nur das Budget des Unternehmens. Es betrifft Schlüssel, die ab jetzt angelegt werden: Vorhandene behalten ihr Budget. Jeder Schlüssel hat ein eigenes, auch einer, der einen anderen ersetzt.',
+      playground: 'Mitglieder dürfen den Playground nutzen',
+      playgroundHint: 'Jeder Aufruf wird dem Unternehmen berechnet, unter einem Schlüssel des Benutzers.',
+      save: 'Für Mitglieder speichern',
+      read: ({ most, budget, hasPlayground }) =>
+        `${
+          most === 0
+            ? 'Mitglieder haben keine eigenen Schlüssel.'
+            : `Jedes Mitglied darf ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben${budget === '' ? '' : `, jeweils mit höchstens ${budget} im Monat`}.`
+        } ${hasPlayground ? 'Den Playground dürfen sie nutzen.' : 'Der Playground ist ihnen nicht zugänglich.'}`,
+    },
     save: 'Einstellungen speichern',
     usedUp: {
       title: 'Dieses Budget ist bereits aufgebraucht',
@@ -759,6 +794,7 @@ export const de: Words = {
     budget: 'Budget im Monat in EUR',
     budgetHint:
       'Zum Beispiel 25 oder 9,50; leer oder 0 bedeutet unbegrenzt. Um einen Schlüssel zu sperren, widerrufen Sie ihn.',
+    mostBudgetHint: (most) => `Höchstens ${most}; das gilt auch, wenn hier nichts oder 0 steht.`,
     models: 'Modelle',
     slugsHint:
       'Die Kurznamen der einzigen Modelle, die er nutzen darf, je einer pro Zeile. Leer: alle Modelle des Unternehmens, auch spätere.',
@@ -813,6 +849,8 @@ export const de: Words = {
     playgrounds: 'Playgrounds der Benutzer',
     playgroundsText:
       'Wer auf diesen Seiten Modelle und Assistenten ausprobiert hat. Diese Schlüssel werden nie angezeigt und funktionieren jeweils nur für Minuten.',
+    personal: 'persönlich',
+    ofPerson: (email) => `von ${email}`,
     restricted: 'eingeschränkt',
     states: { active: 'aktiv', endsSoon: 'läuft bald ab', revoked: 'widerrufen', expired: 'abgelaufen' },
   },
@@ -823,6 +861,7 @@ export const de: Words = {
     usage: 'seine Nutzung',
     all: 'Alle Schlüssel',
     save: 'Schlüssel speichern',
+    ofPerson: (email) => `Er gehört ${email} und endet mit diesem Benutzer.`,
     ofPlayground: 'Name und Berechtigungen sind die des Playgrounds, und er endet mit seinem Benutzer.',
     created: ({ at, by }) => parts`Angelegt ${at} von ${by}, `,
     neverUsed: 'nie verwendet',
@@ -898,6 +937,26 @@ export const de: Words = {
     },
   },
 
+  ownKeys: {
+    title: 'Meine Schlüssel',
+    off: 'Die Inhaber Ihres Unternehmens haben Mitgliedern keine eigenen Schlüssel erlaubt. Bitten Sie einen von ihnen darum, wenn Sie einen brauchen.',
+    offNow:
+      'Die Inhaber Ihres Unternehmens erlauben Mitgliedern keine neuen Schlüssel mehr. Ihre vorhandenen funktionieren weiter und lassen sich ersetzen.',
+    full: (most) =>
+      `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie einen, um einen anderen anzulegen.`,
+    allowed: ({ most, active, budget }) =>
+      `Sie haben ${active} von ${most} aktiven Schlüsseln, die Sie haben dürfen${budget === '' ? '.' : `; jeder darf höchstens ${budget} im Monat verbrauchen.`} Das Unternehmen zahlt, dessen Budget und Grenzen gelten ebenfalls, und seine Inhaber und Administratoren sehen, was jeder Schlüssel verbraucht hat.`,
+    does: ({ scopes, restrictions }) =>
+      `Für: ${scopes}.${restrictions === '' ? '' : ` Begrenzt auf: ${restrictions}.`}`,
+    rename: 'Namen speichern',
+  },
+  ownUsage: {
+    name: 'Meine Nutzung',
+    title: (when) => `Meine Nutzung ${when}`,
+    ofOwnKeys: 'mit Ihren Schlüsseln und im Playground',
+    noKey: (link) =>
+      parts`Sie haben noch keinen Schlüssel, also wurde nichts verbraucht. Wie Sie einen bekommen, steht unter ${link('Ihre Schlüssel')}.`,
+  },
   firstSteps: {
     title: 'Erste Schritte',
     lead: ({ done, all }) => `${done} von ${all} sind erledigt. Die Liste verschwindet, wenn es alle sind.`,
@@ -1077,6 +1136,7 @@ export const de: Words = {
     role: 'Rolle',
     lastSignIn: 'Letzte Anmeldung',
     notKnown: 'nicht bekannt',
+    ownKeys: 'Eigene Schlüssel',
     changeRole: 'Rolle ändern',
     changeRoleOf: (email) => ` von ${email}`,
     remove: 'Entfernen',
@@ -1107,7 +1167,7 @@ export const de: Words = {
     returns: (group) =>
       `kommt bei der nächsten Anmeldung zurück, wenn der Identitätsanbieter nicht vorher die Gruppe ${group} entzieht`,
     removeText: ({ email, role, company, comesBack }) =>
-      `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und ${comesBack}. Schlüssel, Verwaltungstoken und offene Einladungen, die dieser Benutzer angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
+      `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und ${comesBack}. Die eigenen Schlüssel des Benutzers werden widerrufen. Schlüssel des Unternehmens, Verwaltungstoken und offene Einladungen, die dieser Benutzer angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
     oneself: 'Sich selbst können Sie nicht entfernen. Bitten Sie einen anderen Inhaber.',
     many: (wait) => `Dieses Unternehmen hat in kurzer Zeit viele Einladungen gesendet. ${wait}`,
     to: 'Zu den Benutzern des Unternehmens',
@@ -1964,6 +2024,10 @@ export const de: Words = {
       tokens_per_minute: LIMITS.tokens_per_minute,
       max_concurrent: LIMITS.max_concurrent,
       rotated_from: 'ersetzt den Schlüssel',
+      user_id: 'Person',
+      member_max_keys: 'Schlüssel je Mitglied',
+      member_key_budget_eur: 'Budget der Schlüssel von Mitgliedern',
+      member_playground: 'Playground für Mitglieder',
       purpose: 'Zweck',
       slug: 'Modellname',
       kind: 'Art',

@@ -72,6 +72,13 @@ export const en = {
     settings: 'Settings',
     audit: 'Audit',
   },
+  /** Those of a member. */
+  memberTabs: {
+    'own/keys': 'My keys',
+    'own/usage': 'My usage',
+    'own/requests': 'My requests',
+    playground: 'Playground',
+  },
   /** The notice of a page after a change. */
   notices: {
     saved: 'Saved. Every gateway applies it within a second.',
@@ -205,8 +212,8 @@ export const en = {
     toStart: 'Back to the start',
     kept: 'What you typed is kept.',
     sendAgain: 'Send it again',
-    tooManyChanges: ({ megabytes, wait }: { megabytes: number; wait: string }) =>
-      `The users and administration tokens of this company have made changes of ${megabytes} MiB within an hour. ${wait}`,
+    tooManyChanges: ({ megabytes, isMember, wait }: { megabytes: number; isMember: boolean; wait: string }) =>
+      `${isMember ? 'You' : 'The users and administration tokens of this company'} have made changes of ${megabytes} MiB within an hour. ${wait}`,
     wait: (minutes: number) => `Try again in ${minutes} ${plural(minutes, { one: 'minute', other: 'minutes' })}.`,
     formType: 'Forms are sent as application/x-www-form-urlencoded.',
     formTooLarge: 'The form is too large.',
@@ -221,7 +228,7 @@ export const en = {
   roleTexts: {
     owner: 'everything of the company: its users, budget, EU gate and audit log, and all that administrators do',
     administrator: 'keys, models, assistants and usage',
-    member: 'can sign in, and sees none of that',
+    member: 'own keys, what they used, and the playground, as far as the settings of the company allow',
   } satisfies Record<CompanyRole, string>,
   people: {
     operator: 'operator',
@@ -269,8 +276,8 @@ export const en = {
     lead: ({ email, role }: { email: string; role: string }) => `${email}, ${role}`,
     of: (company: unknown) =>
       parts` of ${company}. When you leave it, another of its owners, or the operator of this service, removes this account.`,
-    member:
-      'Keys, usage and settings are for owners and administrators of your company. Ask one of them for a key, if you want to call models.',
+    member: (link: Mark) =>
+      parts`${link('Your keys')} and what they used have pages of their own. All keys, usage and settings of the company are for its owners and administrators.`,
     change: 'Change your password',
     current: 'Current password',
     new: 'New password',
@@ -383,10 +390,12 @@ export const en = {
       `You ask, and ${company === null ? 'another operator' : `an owner of ${company}`} decides: the log of changes must not lose who changed something by that person’s own hand.`,
     goes: 'What goes',
     stays: 'What stays',
-    yourAccount: 'Your account: you are signed out at once and cannot sign in again.',
+    yourAccount:
+      'Your account and your own keys: you are signed out at once and cannot sign in again, and the keys stop working.',
     yourAddress: 'Your address: a random name takes its place in keys, prices, alerts, events and the log of changes.',
     ledger: 'The ledger, its sums, seals and statements, unchanged: they hold no names and no addresses.',
-    yourThings: 'Keys, administration tokens and invitations that you made, without your address: they keep working.',
+    yourThings:
+      'Keys of the company, administration tokens and invitations that you made, without your address: they keep working.',
     yourName: 'Names and texts in which you are called by name: nobody but people can find them.',
     ask: 'Ask to be erased',
     keep: 'Keep my account',
@@ -395,11 +404,12 @@ export const en = {
     heading: (email: string) => `Erase ${email}?`,
     of: (email: string) => `Erase ${email}`,
     askedFor: ({ email, when }: { email: string; when: unknown }) => parts`${email} asked for it on ${when}.`,
-    account: (email: string) => `The account: ${email} is signed out at once and cannot sign in again.`,
+    account: (email: string) =>
+      `The account and the person’s own keys: ${email} is signed out at once and cannot sign in again, and the keys stop working.`,
     address: (values: { changes: unknown; rows: unknown; everywhere: boolean }) =>
       parts`The address: a random name takes its place in the log of changes (entries: ${values.changes}) and elsewhere (rows: ${values.rows}), ${values.everywhere ? 'of whatever company' : 'of this company'}.`,
     things:
-      'Keys, administration tokens and open invitations that this person made, without the address. They keep working: revoke or withdraw those that should not.',
+      'Keys of the company, administration tokens and open invitations that this person made, without the address. They keep working: revoke or withdraw those that should not.',
     names: 'Names and texts in which the person is called by name, such as “Ann’s laptop”: change them first.',
     backups: 'Backups until they expire, and what was downloaded before.',
     final: 'This cannot be undone.',
@@ -488,7 +498,7 @@ export const en = {
     where: 'Where',
     whoSees: 'Who sees it',
     people:
-      'Owners and administrators see the keys, assistants and usage of the company, owners its users and the log of changes too. Members see their own account.',
+      'Owners and administrators see the keys, assistants and usage of the company, owners its users and the log of changes too. Members see their own account, keys and usage.',
     operator: 'The operator of this service sees all of it.',
     router: 'The model router gets prompts and the id of a request, and no name, address or key.',
     backups: 'Backups hold what was removed until they expire: ask the operator how long that is.',
@@ -538,7 +548,7 @@ export const en = {
         until: 'until erasure',
       },
       keys: {
-        what: 'Keys: name, digest, beginning, scopes, e-mail address of the maker, networks and models it may be used with, time of last use',
+        what: 'Keys: name, digest, beginning, scopes, e-mail address of the maker, the member whose own key it is, networks and models it may be used with, time of last use',
         why: 'to know whose key it is, and to revoke the right one',
         until: 'until erasure',
       },
@@ -593,7 +603,7 @@ export const en = {
         until: 'for good; those of past months may be deleted',
       },
       ledger: {
-        what: 'The ledger and its sums, nothing of persons directly: time, model, token counts, cost, cost centre and id of the key of each call. A cost centre is what the caller named and cannot be erased: it is for accounts, not for names of persons. Where one person alone uses a key, they tell when that person worked',
+        what: 'The ledger and its sums, nothing of persons directly: time, model, token counts, cost, cost centre and id of the key of each call. A cost centre is what the caller named and cannot be erased: it is for accounts, not for names of persons. Where one person alone uses a key, such as an own key of a member, they tell when that person worked',
         why: 'invoices',
         until: 'as long as bookkeeping law wants it',
       },
@@ -654,6 +664,25 @@ export const en = {
     languageHint:
       'Of pages and e-mails for users of the company who chose none themselves. Without it pages follow each browser, and e-mails are in English.',
     ofReader: 'That of each browser',
+    members: {
+      title: 'What members may do',
+      lead: 'Each member manages own keys alone, and sees what these used. Owners and administrators see all keys, and whose they are. A key ends with its user.',
+      keys: 'Active keys of each member',
+      keysHint:
+        '0 means no keys. When you lower it, keys that exist keep working and can be replaced; nobody with more can create another one.',
+      budget: 'Highest budget a month of such a key in EUR',
+      budgetHint:
+        'Such as 20. Empty: the budget of the company alone holds. It counts for keys that are created from now on: those that exist keep their budgets. Each key has its own, also one that takes the place of another.',
+      playground: 'Members may use the playground',
+      playgroundHint: 'Each call is charged to the company, under a key of the user.',
+      save: 'Save for members',
+      read: ({ most, budget, hasPlayground }: { most: number; budget: string; hasPlayground: boolean }) =>
+        `${
+          most === 0
+            ? 'Members have no keys of their own.'
+            : `Each member may have ${most} active ${plural(most, { one: 'key', other: 'keys' })}${budget === '' ? '' : `, of at most ${budget} a month each`}.`
+        } ${hasPlayground ? 'They may use the playground.' : 'The playground is not for them.'}`,
+    },
     save: 'Save settings',
     usedUp: {
       title: 'This budget is used up already',
@@ -682,6 +711,7 @@ export const en = {
     lead: 'A key can only be narrower than its company: the company’s own limits and budget hold as well. An empty field limits nothing.',
     budget: 'Budget a month in EUR',
     budgetHint: 'Such as 25 or 9.50; empty or 0 for unlimited. To stop a key, revoke it.',
+    mostBudgetHint: (most: string) => `At most ${most}, which also holds when this is empty or 0.`,
     models: 'Models',
     slugsHint: 'The only slugs it may use, one on each line. Empty: every model of the company, later ones too.',
     checkedHint: 'None checked: every model of the company, later ones too.',
@@ -733,6 +763,8 @@ export const en = {
     playgrounds: 'Playgrounds',
     playgroundsText:
       'Who tried models and assistants on these pages. These keys are never shown, and work for minutes at a time.',
+    personal: 'personal',
+    ofPerson: (email: string) => `of ${email}`,
     restricted: 'restricted',
     states: { active: 'active', endsSoon: 'ends soon', revoked: 'revoked', expired: 'expired' },
   },
@@ -743,6 +775,7 @@ export const en = {
     usage: 'its usage',
     all: 'All keys',
     save: 'Save key',
+    ofPerson: (email: string) => `It is a key of ${email}, and ends with this user.`,
     ofPlayground: 'Its name and scopes are those of the playground, and it ends with its user.',
     created: ({ at, by }: { at: unknown; by: string }) => parts`Created ${at} by ${by}, `,
     neverUsed: 'never used',
@@ -816,6 +849,27 @@ export const en = {
     },
   },
 
+  /** A member's own keys. */
+  ownKeys: {
+    title: 'My keys',
+    off: 'The owners of your company let members have no keys of their own. Ask one of them, if you need a key.',
+    offNow:
+      'The owners of your company let members create no keys any more. Those that you have keep working, and can be replaced.',
+    full: (most: number) =>
+      `You have as many active keys as a member may have here (${most}). Revoke one to create another.`,
+    allowed: ({ most, active, budget }: { most: number; active: number; budget: string }) =>
+      `You have ${active} of ${most} active ${plural(most, { one: 'key', other: 'keys' })} that you may have${budget === '' ? '.' : `; each may spend at most ${budget} a month.`} The company pays, its own budget and limits hold as well, and its owners and administrators see what each key used.`,
+    does: ({ scopes, restrictions }: { scopes: string; restrictions: string }) =>
+      `For: ${scopes}.${restrictions === '' ? '' : ` Limited to: ${restrictions}.`}`,
+    rename: 'Save name',
+  },
+  ownUsage: {
+    name: 'My usage',
+    title: (when: string) => `My usage ${when}`,
+    ofOwnKeys: 'by your keys and in the playground',
+    noKey: (link: Mark) =>
+      parts`You have no key yet, so nothing was used. See ${link('your keys')} for how to get one.`,
+  },
   firstSteps: {
     title: 'First steps',
     lead: ({ done, all }: { done: number; all: number }) => `${done} of ${all} done. The list goes when all are.`,
@@ -997,6 +1051,7 @@ export const en = {
     role: 'Role',
     lastSignIn: 'Last sign-in',
     notKnown: 'not known',
+    ownKeys: 'Own keys',
     changeRole: 'Change role',
     changeRoleOf: (email: string) => ` of ${email}`,
     remove: 'Remove',
@@ -1027,7 +1082,7 @@ export const en = {
     returns: (group: string) =>
       `comes back at the next sign-in, unless the identity provider takes the group ${group} away first`,
     removeText: ({ email, role, company, comesBack }: Record<'email' | 'role' | 'company' | 'comesBack', string>) =>
-      `${email} is ${role} of ${company}, is signed out at once and ${comesBack}. Keys, administration tokens and open invitations that this user made keep working: revoke or withdraw those that should not.`,
+      `${email} is ${role} of ${company}, is signed out at once and ${comesBack}. The user’s own keys are revoked. Keys of the company, administration tokens and open invitations that this user made keep working: revoke or withdraw those that should not.`,
     oneself: 'You cannot remove yourself. Ask another owner.',
     many: (wait: string) => `This company has sent many invitations in a short time. ${wait}`,
     to: 'To the users of the company',
@@ -1868,6 +1923,10 @@ export const en = {
       tokens_per_minute: 'tokens per minute',
       max_concurrent: 'max concurrent',
       rotated_from: 'rotated from',
+      user_id: 'person',
+      member_max_keys: 'keys of each member',
+      member_key_budget_eur: 'budget of members’ keys',
+      member_playground: 'playground for members',
       purpose: 'purpose',
       slug: 'slug',
       kind: 'kind',

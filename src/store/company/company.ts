@@ -20,6 +20,12 @@ export interface CompanyRow extends LimitColumns {
   readonly effective_budget_eur: string | null;
   /** In which its people read pages and e-mails unless they chose another one; null: none is set. */
   readonly language: string | null;
+  /** How many active keys of their own each member may have; 0: none. */
+  readonly member_max_keys: number;
+  /** The most that the monthly budget of such a key may be: exact decimal text in EUR; null: any. */
+  readonly member_key_budget_eur: string | null;
+  /** Whether members may use the playground. */
+  readonly member_playground: boolean;
   /** strict: each request reserves what it can cost at most before it is sent. */
   readonly budget_mode: 'standard' | 'strict';
   readonly created_at: Date;
@@ -48,6 +54,9 @@ const SETTINGS: readonly (keyof Settings)[] = [
   'credit_limit_eur',
   'eu_locked',
   'language',
+  'member_max_keys',
+  'member_key_budget_eur',
+  'member_playground',
   ...LIMIT_NAMES,
 ];
 
@@ -163,5 +172,6 @@ export function companyColumns(sql: Sql) {
   return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
     trim_scale(credit_limit_eur)::text as credit_limit_eur, eu_locked,
     trim_scale(company_budget(companies))::text as effective_budget_eur,
-    budget_mode, language, ${limitColumns(sql)}, created_at, closed_at, erased_at`;
+    budget_mode, language, member_max_keys, trim_scale(member_key_budget_eur)::text as member_key_budget_eur,
+    member_playground, ${limitColumns(sql)}, created_at, closed_at, erased_at`;
 }

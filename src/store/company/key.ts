@@ -25,6 +25,10 @@ export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly revoked_at: Date | null;
   /** Null for a program's key; playground: the playground key of the person in `created_by`. */
   readonly purpose: 'playground' | null;
+  /** The person whose key it is; null: the company's, or of a playground. */
+  readonly user_id: string | null;
+  /** The e-mail address of that person; null: nobody, or somebody who is not there any more. */
+  readonly person: string | null;
   /** By the clock of the database. */
   readonly state: 'active' | 'expired' | 'revoked';
 }
@@ -46,6 +50,8 @@ export type NewKey = KeyChanges &
     readonly key?: string | undefined;
     /** Id of the key in whose place it is made. */
     readonly rotated_from?: string | undefined;
+    /** Id of the person whose key it is; the company's unless given. */
+    readonly user_id?: string | null | undefined;
   };
 
 /** A key's row with the key in plaintext. */
@@ -62,12 +68,12 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
   const [row] = await explaining(
     sql<KeyRow[]>`
       insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, ${limitColumns(sql)},
-        monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from)
+        monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from, user_id)
       select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${digestBytes(key)}, ${key.slice(0, 8)},
              ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz,
              ${limitValues(sql, asked)} ${asked.monthly_budget_eur ?? null}::numeric,
              ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[],
-             ${asked.rotated_from ?? null}::uuid
+             ${asked.rotated_from ?? null}::uuid, ${asked.user_id ?? null}::uuid
       where coalesce(${expires}::timestamptz > now(), true)
       returning ${keyColumns(sql)}`,
     {
@@ -124,17 +130,18 @@ export async function setKeyText(sql: Sql, id: string, key: string): Promise<boo
   return count > 0;
 }
 
-/** Keys of all companies that work, but those of playgrounds. */
+/** Keys of all companies that work, but those of persons. */
 export async function listActiveKeys(sql: Sql): Promise<KeyRow[]> {
   return sql<KeyRow[]>`
-    select ${keyColumns(sql)} from api_keys where purpose is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`;
+    select ${keyColumns(sql)} from api_keys
+    where purpose is null and user_id is null and ${sql.unsafe(IS_ACTIVE)} order by name, id`;
 }
 
-/** Keys of these companies that work, and those of these ids, but none of playgrounds. */
+/** Keys of these companies that work, and those of these ids, but none of persons. */
 export async function keysOf(sql: Sql, companies: readonly string[], ids: readonly string[]): Promise<KeyRow[]> {
   return sql<KeyRow[]>`
     select ${keyColumns(sql)} from api_keys
-    where company_id in (select unnest(${[...companies]}::uuid[])) and purpose is null
+    where company_id in (select unnest(${[...companies]}::uuid[])) and purpose is null and user_id is null
       and (${sql.unsafe(IS_ACTIVE)} or id in (select unnest(${[...ids]}::uuid[])))`;
 }
 
@@ -281,6 +288,6 @@ export function listBytes(sql: Sql) {
 export function keyColumns(sql: Sql) {
   return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, nullif(expires_at, 'infinity') as expires_at, last_used_at, revoked_at,
     ${limitColumns(sql)}, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
-    allowed_cidrs::text[] as allowed_cidrs, purpose,
+    allowed_cidrs::text[] as allowed_cidrs, purpose, user_id, (select email from users where users.id = api_keys.user_id) as person,
     ${sql.unsafe(STATE)}`;
 }

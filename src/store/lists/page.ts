@@ -4,6 +4,7 @@ import { type CompanyRow, companyColumns } from '../company/company.ts';
 import { type KeyRow, keyColumns } from '../company/key.ts';
 import { type ModelRow, modelColumns } from '../company/model.ts';
 import { CREATED_BY } from '../connection/actor.ts';
+import { matching } from '../connection/columns.ts';
 import { IS_ACTIVE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { toClose } from '../statement/close.ts';
@@ -83,12 +84,16 @@ function ofPeopleAndKeys(sql: Sql, query: ListQuery): Fragment {
 /** Keys of a company that work, or those that are revoked or expired. */
 export type KeyLife = 'active' | 'dead';
 
-/** Keys of a company, but those of playgrounds, with what each cost in the present month. To be run in a transaction. */
+/**
+ * Keys of a company, but those of playgrounds, with what each cost in the present month. To be run in a transaction.
+ * @param person id of the person whose keys they are; null: of all, and of the company
+ */
 export async function pageOfKeys(
   sql: Sql,
   company: string,
   life: KeyLife,
   query: ListQuery<KeySort>,
+  person: string | null = null,
 ): Promise<ListPage<Spent<KeyRow>>> {
   const by = {
     created: sql`created_at`,
@@ -97,8 +102,8 @@ export async function pageOfKeys(
     expires: sql`coalesce(expires_at, 'infinity')`, // keys that never expire come last
     cost: sql`coalesce(d.cost, 0)`,
   }[query.sort];
-  const chosen = sql`company_id = ${company} and purpose is null and ${sql.unsafe(IS_ACTIVE)} = ${life === 'active'}
-    and ${contains(sql, query, sql`name, prefix, ${sql.unsafe(CREATED_BY)}, id`)}`;
+  const chosen = sql`company_id = ${company} ${matching(sql, { user_id: person })} and purpose is null and ${sql.unsafe(IS_ACTIVE)} = ${life === 'active'}
+    and ${contains(sql, query, sql`name, prefix, ${sql.unsafe(CREATED_BY)}, id, (select email from users where users.id = api_keys.user_id)`)}`;
   if (query.sort !== 'cost') {
     return paged(sql, query, by, sql`id`, (tail) => {
       const keys = sql`select ${keyColumns(sql)}, count(*) over ()::integer as total from api_keys where ${chosen} ${tail}`;
@@ -134,11 +139,15 @@ function withCosts<T extends KeyRow>(sql: Sql, company: string, keys: Fragment):
 }
 
 /** How many keys of a company work now, and how many are revoked or expired; without those of playgrounds. */
-export async function countKeys(sql: Sql, company: string): Promise<Readonly<Record<KeyLife, number>>> {
+export async function countKeys(
+  sql: Sql,
+  company: string,
+  person: string | null = null,
+): Promise<Readonly<Record<KeyLife, number>>> {
   const [row] = await sql<[Record<KeyLife, number>]>`
     select count(*) filter (where ${sql.unsafe(IS_ACTIVE)})::integer as active,
       count(*) filter (where not ${sql.unsafe(IS_ACTIVE)})::integer as dead
-    from api_keys where company_id = ${company} and purpose is null`;
+    from api_keys where company_id = ${company} ${matching(sql, { user_id: person })} and purpose is null`;
   return row;
 }
 
@@ -199,20 +208,24 @@ export function pageOfGroups(sql: Sql, query: ListQuery<GroupSort>): Promise<Lis
   });
 }
 
-/** The people of a company. Sorted by role: owners first, then administrators. */
+/** A user of a company, with how many active keys are the user's own. */
+export type ListedCompanyUser = CompanyUserRow & { readonly keys: number };
+
+/** The users of a company. Sorted by role: owners first, then administrators. */
 export function pageOfCompanyUsers(
   sql: Sql,
   company: string,
   query: ListQuery<CompanyUserSort>,
-): Promise<ListPage<CompanyUserRow>> {
+): Promise<ListPage<ListedCompanyUser>> {
   const by = {
     email: sql`email`,
     seen: sql`last_sign_in_at`,
     role: sql`array_position(array['owner', 'administrator', 'member'], role)`,
   }[query.sort];
   return paged(sql, query, by, sql`email`, (tail) => {
-    return sql<Counted<CompanyUserRow>[]>`
-      select ${userColumns(sql)}, last_sign_in_at, count(*) over ()::integer as total
+    return sql<Counted<ListedCompanyUser>[]>`
+      select ${userColumns(sql)}, last_sign_in_at, count(*) over ()::integer as total,
+        (select count(*)::integer from api_keys where user_id = users.id and ${sql.unsafe(IS_ACTIVE)}) as keys
       from users where company_id = ${company} and ${contains(sql, query, sql`email, role, oidc_group`)} ${tail}`;
   });
 }

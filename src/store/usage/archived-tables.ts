@@ -29,7 +29,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'companies',
     what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
     columns: words(
-      `id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode ${LIMITS} credit_limit_eur eu_locked language created_at closed_at erased_at`,
+      `id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode ${LIMITS} credit_limit_eur eu_locked language member_max_keys member_key_budget_eur member_playground created_at closed_at erased_at`,
     ),
     company: 'id',
     order: 'id',
@@ -73,7 +73,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_keys',
     what: 'keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
-      `id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at ${LIMITS} allowed_model_slugs monthly_budget_eur allowed_cidrs purpose rotated_from`,
+      `id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at ${LIMITS} allowed_model_slugs monthly_budget_eur allowed_cidrs purpose rotated_from user_id`,
     ),
     without: { digest: 'a secret: it identifies the key' },
     order: 'created_at, id',

@@ -12,7 +12,7 @@ import {
 import type { UsageSums } from '../../domain/usage.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { chosenRows, dailyRows, keyCosts, type UsageFilters } from './company-usage.ts';
+import { chosenRows, dailyRows, isOfAllKeys, keyCosts, type UsageFilters } from './company-usage.ts';
 
 /** Two times that are compared, in the billing time zone. They may overlap. */
 export interface Times {
@@ -77,7 +77,7 @@ export async function readUsageChange(
   filters: UsageFilters,
   most = MOST_MOVERS,
 ): Promise<UsageChange> {
-  const table = filters.key === null ? sql`usage_company_days` : sql`usage_daily`;
+  const table = isOfAllKeys(filters) ? sql`usage_company_days` : sql`usage_daily`;
   const at = atOf(sql, { before, after });
   const query = sql`select ${at} as at, model_slug, cost_center, requests, prompt_tokens, completion_tokens, cost_eur from ${table}
     where ${chosenRows(sql, companyId, filters)}`;

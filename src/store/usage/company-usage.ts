@@ -22,11 +22,13 @@ export interface UsageFilters {
   readonly key: string | null;
   readonly endpoint: string | null;
   readonly cost_center: string | null;
+  /** Calls of these keys alone, such as those of a person; null: of all. */
+  readonly keys: readonly string[] | null;
 }
 
 type Fragment = ReturnType<typeof chosenRows>;
 
-export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null };
+export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null, keys: null };
 
 /** The sums of the shown calls, and the budget. EUR is exact decimal text. */
 export interface UsageTotals extends Omit<UsageSums, 'cost_eur'> {
@@ -181,10 +183,17 @@ export async function readCompanyUsage(
           'cost_eur', trim_scale(cost)::text) order by at, model_slug) from drawn), '[]'),
       'hours', ${intervalOf(range) === 'hour' ? hoursOf(sql, range.from) : sql`'[]'::jsonb`},
       'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
-        select billing_month as month from months where billing_month between '0001-01-01' and '9999-12-01'
-        union select b.month) as known)) as page
+        ${knownMonths(sql, filters)} union select b.month) as known)) as page
     from budget b, total t`;
   return row?.page ?? unknownCompany(companyId);
+}
+
+/** Months with any usage of the company; of some keys those since the first was made, which tell nothing of others. */
+function knownMonths(sql: Sql, { keys }: UsageFilters) {
+  if (keys === null)
+    return sql`select billing_month as month from months where billing_month between '0001-01-01' and '9999-12-01'`;
+  return sql`select generate_series(min(billing_month(created_at)), billing_month(now()), interval '1 month')::date as month
+    from api_keys where id = any(${[...keys]}::uuid[])`;
 }
 
 /**
@@ -228,13 +237,23 @@ export async function readPresentSums(sql: Sql, companyId: string): Promise<Usag
   return row?.sums ?? unknownCompany(companyId);
 }
 
-/** The columns of the filters, with their values. */
+/** Whether the calls of all keys are meant, whose sums are in smaller tables. */
+export function isOfAllKeys({ key, keys }: UsageFilters): boolean {
+  return key === null && keys === null;
+}
+
+/** " and …" for calls of some keys alone. */
+export function ofKeys(sql: Sql, { keys }: Pick<UsageFilters, 'keys'>) {
+  return keys === null ? sql`` : sql`and api_key_id = any(${[...keys]}::uuid[])`;
+}
+
+/** The columns of the filters that are one value, with their values. */
 export function filteredColumns({ model, key, endpoint, cost_center }: UsageFilters) {
   return { model_slug: model, api_key_id: key, endpoint, cost_center };
 }
 
 export function chosenRows(sql: Sql, companyId: string, filters: UsageFilters) {
-  return sql`company_id = ${companyId} ${matching(sql, filteredColumns(filters))}`;
+  return sql`company_id = ${companyId} ${ofKeys(sql, filters)} ${matching(sql, filteredColumns(filters))}`;
 }
 
 /** Sums by month, model, endpoint, cost centre and how calls ended. */
@@ -243,7 +262,7 @@ function cellRows(sql: Sql, companyId: string, range: DayRange, filters: UsageFi
   const dimensions = sql`billing_month, model_slug, endpoint, cost_center, outcome, usage_source`;
   const columns = sql`${dimensions}, requests, prompt_tokens, completion_tokens, cost_eur`;
   // of one key, its days: a year of them is some thousand rows
-  const table = filters.key === null ? sql`usage_company_days` : sql`usage_daily`;
+  const table = isOfAllKeys(filters) ? sql`usage_company_days` : sql`usage_daily`;
   const rows = dailyRows(sql, range, sql`select ${columns} from ${table} where ${chosen}`);
   return sql`select ${dimensions}, sum(requests) as requests, sum(prompt_tokens) as prompt_tokens,
       sum(completion_tokens) as completion_tokens, sum(cost_eur) as cost_eur
@@ -339,7 +358,7 @@ function drawnRows(sql: Sql, companyId: string, range: DayRange, filters: UsageF
       select date_trunc('hour', quarter, zone) as at, model_slug, ${sums} from quarters, asked group by 1, 2`;
   }
   const months = sql`billing_month between date_trunc('month', ${range.from}::date)::date and ${range.to}::date`;
-  return sql`select day as at, model_slug, ${sums} from ${filters.key === null ? sql`usage_company_days` : sql`usage_daily`}
+  return sql`select day as at, model_slug, ${sums} from ${isOfAllKeys(filters) ? sql`usage_company_days` : sql`usage_daily`}
     where ${chosen} and ${months} and day between ${range.from}::date and ${range.to}::date group by day, model_slug`;
 }
 

@@ -2,7 +2,7 @@ import { type DayRange, monthsIn } from '../../domain/text/day-range.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
-import { filteredColumns, isOf, type UsageFilters } from './company-usage.ts';
+import { filteredColumns, isOf, isOfAllKeys, type UsageFilters } from './company-usage.ts';
 
 /** Sums of the token details that upstreams told for some calls. */
 export type DetailSums = Readonly<Record<(typeof TOKEN_DETAILS)[number], number>> & {
@@ -20,7 +20,7 @@ export interface TokenDetails {
 
 /**
  * The token details of a company, in the range and with the filters of `readCompanyUsage`.
- * @returns null where no upstream told, and for a single key: the sums are of all keys together
+ * @returns null where no upstream told, and for single keys: the sums are of all keys together
  */
 export async function readTokenDetails(
   sql: Sql,
@@ -28,7 +28,7 @@ export async function readTokenDetails(
   range: DayRange,
   filters: UsageFilters,
 ): Promise<TokenDetails | null> {
-  if (filters.key !== null) return null;
+  if (!isOfAllKeys(filters)) return null;
   const { whole, parts } = monthsIn(range);
   const details = TOKEN_DETAILS.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
   const rows = await sql<(DetailSums & { readonly model: string | null })[]>`

@@ -139,7 +139,8 @@ function conditionOf({ companyId, range, filters }: LedgerSelection): string {
   const chosen = Object.entries(filteredColumns(filters))
     .filter(([, value]) => value !== null)
     .map(([column, value]) => ` and ${column} = ${constant(value as string)}`);
-  return `company_id = ${constant(companyId)} and (${months.join(' or ')})${chosen.join('')}`;
+  const keys = filters.keys === null ? '' : ` and api_key_id = any('{${filters.keys.join()}}'::uuid[])`;
+  return `company_id = ${constant(companyId)} and (${months.join(' or ')})${keys}${chosen.join('')}`;
 }
 
 /** A constant of SQL. @throws TypeError for a text that Postgres cannot hold */

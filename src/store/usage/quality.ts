@@ -4,7 +4,7 @@ import type { ReasonCount } from '../../domain/text/request-explanation.ts';
 import { matching } from '../connection/columns.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import type { UsageFilters } from './company-usage.ts';
+import { ofKeys, type UsageFilters } from './company-usage.ts';
 import { bucketSums, reasonRows } from './request-hours.ts';
 
 /** How fast and how well calls were answered; see `request_hours` in sql/schema/requests.sql. */
@@ -58,7 +58,7 @@ export async function readQuality(
   sql: Sql,
   companyId: string,
   { from, to }: DayRange,
-  { model, key, endpoint, cost_center }: UsageFilters,
+  { model, key, endpoint, cost_center, keys }: UsageFilters,
 ): Promise<Quality> {
   const [row] = await sql<[QualityRow]>`
     with asked as materialized (
@@ -68,7 +68,7 @@ export async function readQuality(
     hours as materialized (
       select * from request_hours
       where company_id = ${companyId} and hour >= (select date_trunc('hour', begins, 'UTC') from asked) and hour < (select ends from asked)
-        ${matching(sql, { model_slug: model, api_key_id: key, endpoint })}
+        ${ofKeys(sql, { keys })} ${matching(sql, { model_slug: model, api_key_id: key, endpoint })}
       limit ${cost_center === null ? MAX_HOURS + 1 : 0}
     ),
     counted as (select count(*)::integer as rows from hours),
@@ -84,7 +84,7 @@ export async function readQuality(
         select code, sum(requests) as requests from (${reasonRows(sql, sql`hours`)}) r
         where (select rows from counted) <= ${MAX_HOURS} group by 1) reasons) as reasons,
       exists (
-      select 1 from request_trail, asked where company_id = ${companyId} and occurred_at >= begins and occurred_at < ends) as trail
+      select 1 from request_trail, asked where ${keys === null ? sql`company_id = ${companyId}` : sql`true ${ofKeys(sql, { keys })}`} and occurred_at >= begins and occurred_at < ends) as trail
     from counted`;
   const by = (name: 'model_slug' | 'api_key_id' | 'endpoint') =>
     new Map(

@@ -5,11 +5,13 @@ import { matching } from '../connection/columns.ts';
 import { NIL_ID } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { PAGE_ROWS } from '../lists/page.ts';
+import { ofKeys } from './company-usage.ts';
 
 /** Requests as pages and the command line show them (sql/schema/requests.sql). */
 
 /** Rows of the trail, and of the sums by hour, that a filtered list looks at in one statement. */
 const WINDOW = 10_000;
+const WINDOW_OF_KEYS = 200; // it is read of each of them
 const HOURS_WINDOW = 10_000;
 const ENOUGH_MS = 50;
 const HOUR_MS = 3_600_000;
@@ -52,6 +54,8 @@ export interface RequestsQuery {
   /** null: all companies and requests without one; for operators. */
   readonly company: string | null;
   readonly key: string | null;
+  /** Requests of these keys alone, such as those of a person; nothing: of all. */
+  readonly keys?: readonly string[] | null;
   readonly model: string | null;
   readonly endpoint: string | null;
   /** A kind of result, or one status. */
@@ -87,12 +91,16 @@ export async function pageOfRequests(sql: Sql, query: RequestsQuery): Promise<Re
   let next = query.before;
   do {
     const from = { ...query, before: next };
-    rows.push(...(await readRows(sql, from, WINDOW)));
+    rows.push(...(await readRows(sql, from, windowOf(query))));
     if (rows.length > limit) break;
     next = await endOfWindow(sql, from);
     if (next !== null) next = await skipHours(sql, query, next);
   } while (next !== null && performance.now() < end);
   return cut(rows, limit, next);
+}
+
+function windowOf({ keys = null }: RequestsQuery): number {
+  return keys === null ? WINDOW : WINDOW_OF_KEYS;
 }
 
 /** @param next where to go on if all rows are shown */
@@ -105,11 +113,11 @@ function cut(rows: readonly RequestRow[], limit: number, next: RequestCursor | n
 
 /** The place, or the end of the newest hour before it that has any by the sums of hours; null when there is none. */
 async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): Promise<RequestCursor | null> {
-  const { company, key, model, endpoint, status, from } = query;
+  const { company, key, keys = null, model, endpoint, status, from } = query;
   const isRefused = status === 'refused' || (typeof status === 'number' && status >= 400 && status < 500);
   const isFailed = status === 'failed' || (typeof status === 'number' && status >= 500);
   const [found] = await sql<[{ hour: Date | null; oldest: Date | null; rows: number }]>`
-    select max(hour) filter (where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint })}
+    select max(hour) filter (where true ${ofKeys(sql, { keys })} ${matching(sql, { api_key_id: key, model_slug: model, endpoint })}
         ${isRefused ? sql`and refused > 0` : sql``} ${isFailed ? sql`and failed > 0` : sql``}) as hour,
       min(hour) as oldest, count(*)::integer as rows
     from (
@@ -125,17 +133,29 @@ async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): 
 }
 
 /** The rows of the trail that an index finds, from a place on; no others are read. Failures of a key within a company have no index. */
-function trailFrom(sql: Sql, query: RequestsQuery) {
-  const { company, key, from, to, before } = query;
+function trailFrom(sql: Sql, query: RequestsQuery, window: number) {
+  const { company, key, keys = null } = query;
+  const order = sql`order by t.occurred_at desc, t.request_id desc`;
+  if (keys !== null) {
+    // the newest of each key by its index: no request of another key is read, and none is where the next page begins
+    const ids = key === null ? keys : keys.filter((id) => id === key);
+    const ofKey = sql`select ${sql.unsafe(TRAIL)} from request_trail t
+      where t.api_key_id = k.id ${matching(sql, { company_id: company })} ${behind(sql, query)} ${order} limit ${window}`;
+    return sql`from unnest(${[...ids]}::uuid[]) as k (id), lateral (${ofKey}) t ${order}`;
+  }
   const api_key_id = company !== null && isFailure(query) ? null : key;
   return sql`
     from request_trail t
     where true ${matching(sql, { company_id: company, api_key_id })}
-      ${isFailure(query) ? sql`and (t.status >= 400 or t.code is not null)` : sql``}
+      ${isFailure(query) ? sql`and (t.status >= 400 or t.code is not null)` : sql``} ${behind(sql, query)} ${order}`;
+}
+
+/** " and …" for the rows behind the place of a query, within its times. */
+function behind(sql: Sql, { from, to, before }: RequestsQuery) {
+  return sql`
       ${from === null ? sql`` : sql`and t.occurred_at >= ${from}`}
       ${to === null ? sql`` : sql`and t.occurred_at < ${to}`}
-      ${before === null ? sql`` : sql`and t.occurred_at <= ${before.at} and (t.occurred_at, t.request_id) < (${before.at}, ${before.id})`}
-    order by t.occurred_at desc, t.request_id desc`;
+      ${before === null ? sql`` : sql`and t.occurred_at <= ${before.at} and (t.occurred_at, t.request_id) < (${before.at}, ${before.id})`}`;
 }
 
 /** The first rows of `trailFrom` that match, one more than a page has. @param window how many are looked at */
@@ -143,7 +163,7 @@ function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<R
   const { key, model, endpoint, status, code = null, limit = PAGE_ROWS } = query;
   return sql<RequestRow[]>`
     select ${columns(sql)} from (
-      select * from (select ${sql.unsafe(TRAIL)} ${trailFrom(sql, query)} limit ${window}) t
+      select * from (select ${sql.unsafe(TRAIL)} ${trailFrom(sql, query, window)} limit ${window}) t
       where true ${matching(sql, { api_key_id: key, model_slug: model, endpoint, code })} ${statusIs(sql, status)}
       order by t.occurred_at desc, t.request_id desc limit ${limit + 1}) t
     ${names(sql)} order by t.occurred_at desc, t.request_id desc`;
@@ -151,8 +171,9 @@ function readRows(sql: Sql, query: RequestsQuery, window: number): PromiseLike<R
 
 /** The last row of a window; null when the rows ended before it. */
 async function endOfWindow(sql: Sql, query: RequestsQuery): Promise<RequestCursor | null> {
+  const window = windowOf(query);
   const [last] = await sql<RequestCursor[]>`
-    select t.occurred_at as at, t.request_id as id ${trailFrom(sql, query)} offset ${WINDOW - 1} limit 1`;
+    select t.occurred_at as at, t.request_id as id ${trailFrom(sql, query, window)} offset ${window - 1} limit 1`;
   return last ?? null;
 }
 

@@ -5,7 +5,7 @@ import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
 import type { Sql } from '../connection/pool.ts';
 import { companyCosts, upToNow } from './all-usage.ts';
-import { chosenRows, dailyRows, keyCosts, monthlyRows, type UsageFilters } from './company-usage.ts';
+import { chosenRows, dailyRows, isOfAllKeys, keyCosts, monthlyRows, type UsageFilters } from './company-usage.ts';
 
 /** One figure by two groups of one's choice, such as cost by model and key. Exact sums of the ledger. */
 
@@ -82,8 +82,8 @@ export async function readUsageTable(
   const chosen = chosenRows(sql, companyId, filters);
   const select = (r: Group, c: Group, table: string, sign = '') =>
     sql`select ${sql.unsafe(`${EXPRESSIONS[r]} as r, ${EXPRESSIONS[c]} as c, ${sign}${metric} as n, ${sign}cost_eur as cost from ${table}`)} where ${chosen}`;
-  if ((rows !== 'key' && columns !== 'key') || filters.key !== null) {
-    const table = filters.key === null && rows !== 'key' && columns !== 'key' ? 'usage_company_days' : 'usage_daily';
+  if ((rows !== 'key' && columns !== 'key') || !isOfAllKeys(filters)) {
+    const table = isOfAllKeys(filters) && rows !== 'key' && columns !== 'key' ? 'usage_company_days' : 'usage_daily';
     const source = { cells: dailyRows(sql, range, select(rows, columns, table)), long: null };
     return { company_name: company.name, ...(await readTable(sql, query, source)) };
   }

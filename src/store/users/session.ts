@@ -8,6 +8,8 @@ export interface SessionRow {
   readonly role: Role;
   readonly company_id: string | null;
   readonly company_name: string | null;
+  /** Whether the company lets its members use the playground. */
+  readonly member_playground: boolean;
   readonly has_password: boolean;
   /** That the person chose, and that of the company; null: none. */
   readonly language: string | null;
@@ -89,7 +91,7 @@ export async function endSession(sql: Sql, userId: string, id: string): Promise<
 export async function findSession(sql: Sql, digest: Buffer): Promise<SessionRow | null> {
   const [row] = await sql<(SessionRow & { stale: boolean })[]>`
     select u.id as user_id, u.email, u.role, u.company_id, c.name as company_name,
-      u.password_hash is not null as has_password, u.language, c.language as company_language,
+      coalesce(c.member_playground, false) as member_playground, u.password_hash is not null as has_password, u.language, c.language as company_language,
       u.second_factor_since, s.second_factor,
       s.last_seen_at < now() - interval '1 minute' as stale
     from (select * from sessions where digest = ${digest} and ${sql.unsafe(IS_LIVE)}) s

@@ -115,7 +115,8 @@ t.test('pages of a closed company can be read, and refuse every change', async (
   const log = async () => (await sql`select count(*)::integer as n from audit_log`)[0]?.n;
   const before = await log();
   const csrf = { operator: await operator.csrf(), owner: await owner.csrf() };
-  const routes = ROUTES.filter(({ path }) => path.includes(':company'));
+  // those of members are for members alone, and read the key of somebody else as none
+  const routes = ROUTES.filter(({ path }) => path.includes(':company') && !path.includes('/own/'));
   t.ok(routes.filter(({ method }) => method === 'POST').length > 10);
   for (const { method, path, action, whileClosed } of routes) {
     if (whileClosed || /\.(csv|json|gz)$/.test(path) || path === '/companies/:company') continue;
@@ -137,6 +138,10 @@ t.test('pages of a closed company can be read, and refuse every change', async (
       t.match(found.text, /This company is closed: its pages can be read/);
     }
   }
+  const member = await signedIn(office, 'member');
+  for (const place of ['keys', 'usage', 'requests'])
+    t.match(await member.get(`${base}/own/${place}`), { status: 200, text: /This company was closed on/ }, place);
+  t.equal((await member.post(`${base}/own/keys/create`, { name: 'Changed' })).status, 409);
   t.equal((await owner.get(`${base}/settings`)).status, 200);
   t.equal((await owner.post(`${base}/settings`, { csrf: csrf.owner, budget: '5' })).status, 409);
   t.equal((await owner.post(`${base}/reopen`, { csrf: csrf.owner })).status, 403, 'reopening is for operators');

@@ -106,7 +106,7 @@ t.test('what a removed person made works on, and the question before says so', a
   const path = `${people}/${await idOf('leaving@customer.example')}/remove`;
   t.match(
     (await owner.get(path)).text,
-    'Keys, administration tokens and open invitations that this user made keep working',
+    'Keys of the company, administration tokens and open invitations that this user made keep working',
   );
   t.equal((await owner.post(path)).status, 303);
   const headers = { authorization: `Bearer ${token}` };

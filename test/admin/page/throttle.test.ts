@@ -73,6 +73,17 @@ t.test('small changes count too, for an hour, and what is kept of them', async (
   t.equal(limit.begin('a', 0), 0);
 });
 
+t.test('a member is limited alone, to less, and takes nothing from the company', async (t) => {
+  const limit = changeThrottle(() => 0);
+  let changes = 0;
+  for (; limit.begin('a', 100, 'mila') === 0; changes++) limit.end('a', 100, 2148, 'mila');
+  t.equal(changes, Math.ceil(2 ** 20 / 2148));
+  t.equal(limit.begin('a', 2 ** 25 - 4096), 0, 'its owners have all of theirs');
+  t.equal(limit.begin('a', 0, 'mona'), 0);
+  limit.end('a', 0, 2 ** 20, 'mona');
+  t.equal(limit.begin('a', 0, 'mona'), 3600);
+});
+
 t.test('a semaphore runs so many tasks, queues so many more in order, and refuses the rest', async (t) => {
   const semaphore = new Semaphore({ permits: 1, queue: 2 });
   const gates = [0, 1, 2].map(() => Promise.withResolvers<void>());

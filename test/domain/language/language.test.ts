@@ -21,6 +21,7 @@ const OWN_WORDS = [
 /** Letters that fit into their place: the longest text that a phone of 320 pixels shows whole, or on two lines. */
 const ROOM: readonly (readonly [place: RegExp, letters: number])[] = [
   [/^tabs\./, 14],
+  [/^memberTabs\./, 16],
   [/^frame\.(signOut|support|imprint|privacy|copy|copied)$/, 14],
   [/^list\.(search|show|previous|next)$/, 12],
   [/^usage\.(show|apply|export)$|^requests\.(show|find|refresh|newest|pause)$/, 16],

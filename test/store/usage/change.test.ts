@@ -42,6 +42,7 @@ const randomFilters = (): UsageFilters => ({
   key: filterOf(oneOf(...keys)),
   endpoint: filterOf('chat.completions'),
   cost_center: filterOf(oneOf('', 'Einkauf')),
+  keys: null,
 });
 
 /** The sums of ledger rows of some companies. */

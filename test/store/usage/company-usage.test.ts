@@ -50,6 +50,7 @@ function randomFilters(): UsageFilters {
     key: none || random(3) > 0 ? null : oneOf(...keys),
     endpoint: none || random(3) > 0 ? null : oneOf('chat.completions', 'embeddings'),
     cost_center: none || random(2) === 0 ? null : oneOf('', 'Einkauf', 'R&D', "IT's", "x' or true --", '\\'),
+    keys: none || random(3) > 0 ? null : keys.filter(() => random(2) === 0),
   };
 }
 
@@ -66,10 +67,11 @@ async function linesOf(range: DayRange, filters: UsageFilters, column: string) {
   );
 }
 
-const chosenOf = (sql: Sql, { from, to }: DayRange, { model, key, endpoint, cost_center }: UsageFilters) => sql`
+const chosenOf = (sql: Sql, { from, to }: DayRange, { model, key, endpoint, cost_center, keys }: UsageFilters) => sql`
   company_id = ${company} and (occurred_at at time zone ${ZONE})::date between ${from}::date and ${to}::date
   and model_slug = coalesce(${model}, model_slug) and api_key_id = coalesce(${key}::uuid, api_key_id)
-  and endpoint = coalesce(${endpoint}, endpoint) and cost_center = coalesce(${cost_center}, cost_center)`;
+  and endpoint = coalesce(${endpoint}, endpoint) and cost_center = coalesce(${cost_center}, cost_center)
+  and (${keys === null} or api_key_id = any(${[...(keys ?? [])]}::uuid[]))`;
 
 /** The sums of the ledger rows themselves. */
 async function ledgerOf(range: DayRange, filters: UsageFilters) {

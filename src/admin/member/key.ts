@@ -1,0 +1,148 @@
+import { checkMemberBudget } from '../../domain/ceiling.ts';
+import type { Company } from '../../domain/company.ts';
+import { readName } from '../../domain/field.ts';
+import { SCOPES } from '../../domain/scope.ts';
+import { restrictionTexts } from '../../domain/text/limit-text.ts';
+import { createOwnKey, findOwnKey, renameOwnKey } from '../../operations/users/own-key.ts';
+import type { KeyRow } from '../../store/company/key.ts';
+import { type OwnKeyAllowance, readAllowance } from '../../store/company/own-key.ts';
+import { readCompany } from '../../store/gateway/directory.ts';
+import { countKeys, type KeyLife, type KeySort, pageOfKeys } from '../../store/lists/page.ts';
+import { lastRefused } from '../../store/usage/request.ts';
+import { keyActions, keyList, keyViews, readScopes, scopeFields, sortsOf } from '../company/key.ts';
+import { keyFacts } from '../company/key-edit.ts';
+import { idempotencyInputs, readIdempotencyInputs, redirectToKey } from '../company/key-reveal.ts';
+import { foldedRestrictionFields, readRestrictions } from '../company/restriction.ts';
+import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import { createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
+import { type Html, html } from '../page/html.ts';
+import { companyHeading, emptyText, page } from '../page/layout.ts';
+import { list, listQuery } from '../page/list.ts';
+import { readLastDay } from '../page/local-time.ts';
+import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { holderOf, keysPath } from '../usage/reach.ts';
+
+const BASE = '/companies/:company/own/keys';
+
+/** A member's own keys. Their rotation and revocation are with those of the company's keys. */
+export const ownKeyRoutes: readonly Route[] = [
+  { method: 'GET', path: BASE, action: 'own-key.read', handle: listPage },
+  { method: 'POST', path: `${BASE}/create`, action: 'own-key.write', long: true, handle: create, page: listPage },
+  { method: 'GET', path: `${BASE}/:key`, action: 'own-key.read', handle: keyPage },
+  { method: 'POST', path: `${BASE}/:key`, action: 'own-key.write', handle: rename, page: keyPage },
+];
+
+async function listPage(c: PageContext, form: Form): Promise<Response> {
+  const { format, services } = c.var;
+  const { keys: words, ownKeys } = format.words;
+  const id = param(c, 'company');
+  const holder = holderOf(c);
+  const base = keysPath(c, id);
+  const life: KeyLife = c.req.query('state') === 'dead' ? 'dead' : 'active';
+  const query = listQuery<KeySort>(c, sortsOf(words));
+  const { company, keys, counts, allowance } = await read(c, async (sql) => ({
+    company: await readCompany(sql, id),
+    keys: await pageOfKeys(sql, id, life, query, holder.user_id),
+    counts: await countKeys(sql, id, holder.user_id),
+    allowance: await readAllowance(sql, holder),
+  }));
+  const isWritable = mayNow(c, 'own-key.write');
+  const hasAny = counts.active + counts.dead > 0;
+  const body = html`${companyHeading(c, company)}<h1>${ownKeys.title}</h1>
+${hasAny || allowance.most > 0 ? html`<p class="lead">${words.lead(html`<code>${services.publicUrl}</code>`)}</p>` : ''}
+${isWritable ? creation(c, form, company, allowance, counts.active === 0) : ''}
+${
+  hasAny
+    ? html`${keyViews(format, base, life, counts)}
+${list(c, keyList(c, life, base, isWritable), query, keys)}`
+    : ''
+}`;
+  return page(c, ownKeys.title, body);
+}
+
+/** The form of a new key; or why there is none. */
+function creation(c: PageContext, form: Form, company: Company, allowance: OwnKeyAllowance, isFirst: boolean): Html {
+  const { most, budget, active } = allowance;
+  const { keys: words, ownKeys } = form.words;
+  const path = `${keysPath(c, company.id)}/create`;
+  if (most === 0) return emptyText(active === 0 ? ownKeys.off : ownKeys.offNow);
+  if (active >= most) return html`${formState(form, path).summary}<p>${ownKeys.full(most)}</p>`;
+  const mostBudget = budget === null ? '' : c.var.format.eurText(budget);
+  const fields = (state: FormState) => html`${idempotencyInputs()}
+<p class="muted">${ownKeys.allowed({ most, active, budget: mostBudget })}</p>
+${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
+${scopeFields(state, SCOPES)}
+${field(state, { name: 'expires', label: words.lastDay, type: 'date', hint: words.lastDayHint })}
+${foldedRestrictionFields(state, company, mostBudget)}`;
+  return createCard(c, form, { path, title: words.create, button: words.createButton, isFirst, fields });
+}
+
+async function create(c: PageContext, form: Form): Promise<Response> {
+  const { services } = c.var;
+  const holder = holderOf(c);
+  const { id, claim } = readIdempotencyInputs(c, form);
+  const name = form.required('name', readName);
+  const scopes = readScopes(form);
+  const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
+  const restrictions = await readRestrictions(c, form);
+  const { budget } = await read(c, (sql) => readAllowance(sql, holder));
+  const tooHigh = checkMemberBudget(restrictions.monthly_budget_eur, budget);
+  if (tooHigh !== null) form.refuse('budget', `${tooHigh.in(form.words.refusals)}.`);
+  form.check();
+  const asked = { id, name, scopes, expires_at, ...restrictions };
+  return redirectToKey(c, await change(c, (sql) => createOwnKey(sql, services.keyPrefix, holder, asked, claim)));
+}
+
+async function keyPage(c: PageContext, form: Form): Promise<Response> {
+  const { company, key, refused } = await read(c, async (sql) => ({
+    company: await readCompany(sql, param(c, 'company')),
+    key: await findOwnKey(sql, holderOf(c), param(c, 'key')),
+    refused: await lastRefused(sql, param(c, 'key')),
+  }));
+  const base = keysPath(c, company.id);
+  const path = `${base}/${key.id}`;
+  const state = formState(form, path);
+  const { key: words, keys, ownKeys, form: forms } = state.words;
+  const isEditable = key.state !== 'revoked' && mayNow(c, 'own-key.write');
+  const { format } = c.var;
+  const restrictions = restrictionTexts(key, format, format.words.limitTexts).join(', ');
+  const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
+${isEditable ? keyActions(keys, base, key) : ''}</div>
+${keyFacts(c, key, refused)}
+<p>${ownKeys.does({ scopes: key.scopes.map((scope) => keys.scopeTexts[scope]).join(', '), restrictions })}</p>
+${
+  isEditable
+    ? html`<section class="card">${state.summary}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, labelsOf(keys.name))}
+${field(state, { name: 'name', label: keys.name, value: key.name, required: true })}
+<div class="actions"><button class="primary">${ownKeys.rename}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
+    : html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
+}`;
+  return page(c, words.page(key.name), body);
+}
+
+function labelsOf(name: string): Labels<KeyRow> {
+  return { name };
+}
+
+async function rename(c: PageContext, form: Form): Promise<Response> {
+  const [company, id, holder] = [param(c, 'company'), param(c, 'key'), holderOf(c)];
+  const name = form.required('name', readName);
+  form.check();
+  const base = keysPath(c, company);
+  await change(c, async (sql) => {
+    const find = () => findOwnKey(sql, holder, id);
+    const rowChange = {
+      table: 'api_keys',
+      id,
+      company,
+      labels: labelsOf(form.words.keys.name),
+      changes: { name },
+      find,
+    } as const;
+    await lockEdited<KeyRow>(c, sql, form, { ...rowChange, page: `${base}/${id}` });
+    await renameOwnKey(sql, holder, id, name);
+  });
+  return c.redirect(`${base}?done=saved`, 303);
+}
