@@ -159,7 +159,7 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     'its keys': `${company}/keys`,
     'its keys by cost': `${company}/keys?sort=-cost`,
     'one of its keys': `${company}/keys/${key}`,
-    'its people': `${company}/users`,
+    'its users': `${company}/users`,
     'its requests': `${company}/requests`,
     'its models': `${company}/models`,
     'its audit log': `${company}/audit`,
