@@ -121,8 +121,8 @@ async function requests(sql: Sql): Promise<void> {
   await sql`select sum_request_hours(interval '8 days')`;
   // the three weeks before, whose rows a real database has too, though no page reads them
   await sql`
-    insert into request_totals (hour, requests, refused, failed, duration_buckets, reasons)
-    select hour - make_interval(days => back), requests, refused, failed, duration_buckets, reasons
+    insert into request_totals (hour, requests, refused, failed, duration_buckets, reasons, models)
+    select hour - make_interval(days => back), requests, refused, failed, duration_buckets, reasons, models
     from request_totals, unnest(array[7, 14, 21, 28]) as back on conflict do nothing`;
 }
 

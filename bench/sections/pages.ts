@@ -1,4 +1,6 @@
 import { hash, randomBytes } from 'node:crypto';
+import { get } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { createSession } from '../../src/store/users/session.ts';
@@ -60,6 +62,7 @@ export const pages: Section = {
         'median ms': medians('ms'),
         'CPU ms of Postgres, best': best('postgres'),
         KB: medians('kb'),
+        'KB compressed': medians('gzip'),
       }),
     ];
   },
@@ -72,7 +75,21 @@ async function fetchPage({ server }: Bench, { baseUrl, headers }: Target, path: 
   const body = await response.arrayBuffer();
   const ms = performance.now() - began;
   if (response.status !== 200) throw new Error(`${path} answers ${response.status}`);
-  return { ms, postgres: (server.cpuMicros() - before) / 1000, kb: body.byteLength / 1000 };
+  return {
+    ms,
+    postgres: (server.cpuMicros() - before) / 1000,
+    kb: body.byteLength / 1000,
+    gzip: (await sentBytes(baseUrl + path, headers)) / 1000,
+  };
+}
+
+/** Bytes of the body of an answer as it is sent to a browser, which takes it compressed. */
+function sentBytes(url: string, headers: Target['headers']): Promise<number> {
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const asked = get(url, { headers: { ...headers, 'accept-encoding': 'gzip' } });
+  asked.on('error', reject);
+  asked.on('response', (answer) => buffer(answer).then(({ length }) => resolve(length), reject));
+  return promise;
 }
 
 /** Signs an operator in without a password. @returns the cookie */
@@ -142,7 +159,7 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     'its keys': `${company}/keys`,
     'its keys by cost': `${company}/keys?sort=-cost`,
     'one of its keys': `${company}/keys/${key}`,
-    'its people': `${company}/users`,
+    'its users': `${company}/users`,
     'its requests': `${company}/requests`,
     'its models': `${company}/models`,
     'its audit log': `${company}/audit`,

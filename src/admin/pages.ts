@@ -32,6 +32,7 @@ import { rotateRoutes } from './company/key-rotate.ts';
 import { playgroundRoutes } from './company/playground.ts';
 import { tokenRoutes } from './company/token.ts';
 import { companyUserRoutes } from './company/user.ts';
+import { compressPages } from './compression.ts';
 import { ownKeyRoutes } from './member/key.ts';
 import { ownUsageRoutes } from './member/usage.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
@@ -190,6 +191,7 @@ export function startPages(given: Given): RequestListener {
   app.onError((error, c) => answerError(error, c, services.log));
   app.notFound((c) => errorPage(c, 404));
   for (const path of [INVITATION_PATH, CONFIRM_PATH, STOP_PATH]) app.use(`${path}*`, noReferrer);
+  app.use(compressPages);
   app.use(protect(given.adminUrl?.startsWith('https:') === true));
   app.use(async (c, next) => {
     c.header('cache-control', 'no-store');

@@ -4,7 +4,7 @@ import { RefusedChange } from '../domain/text/refused-change.ts';
 import { ConfirmationNeeded, confirmationPage } from './page/confirmation.ts';
 import type { PageContext, Route } from './page/context.ts';
 import { type Form, FormRefused } from './page/form.ts';
-import { isSameSecret } from './page/session.ts';
+import { isOfSession } from './page/session.ts';
 
 /**
  * Handles a form that was sent. It is executed only with the token of the present session. A form of the same user's
@@ -14,7 +14,7 @@ import { isSameSecret } from './page/session.ts';
  */
 export async function submit(route: Route, c: PageContext, form: Form, page: string): Promise<Response> {
   const { session } = c.var;
-  const isCurrent = isSameSecret(session.csrf, form.values.get('csrf') ?? '');
+  const isCurrent = isOfSession(session, form.values.get('csrf') ?? '');
   if (!isCurrent && form.values.get('user') !== session.user.user_id) {
     throw new HTTPException(403, { message: c.var.format.words.errors.oldForm });
   }

@@ -14,6 +14,13 @@ for (const button of buttons) {
   });
 }
 
+// where a navigation scrolls, the present page is in sight
+for (const link of document.querySelectorAll('.scrolling [aria-current]')) {
+  const row = link.closest('.scrolling');
+  const [all, its] = [row.getBoundingClientRect(), link.getBoundingClientRect()];
+  row.scrollLeft += its.left - all.left - (all.width - its.width) / 2;
+}
+
 const find = document.getElementById('find');
 if (find) {
   document.addEventListener('keydown', (event) => {

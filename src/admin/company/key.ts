@@ -23,7 +23,7 @@ import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
 
 const BASE = '/companies/:company/keys';
 
-/** The access section (spec sections 2.7 and 5): API keys of a company, and a summary of its month. */
+/** The keys of a company, which the specification calls its access section (sections 2.7 and 5), and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'key.read', handle: accessPage },
   { method: 'POST', path: `${BASE}/create`, action: 'key.write', long: true, handle: create, page: accessPage },

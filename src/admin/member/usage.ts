@@ -52,8 +52,8 @@ ${usageBar(c, usagePath(c, id), query, usage)}
 ${cards(usage, format)}
 ${refusedText(quality, format)}
 ${costsCard(c, usage, query, quality)}
-${usageTables(usage, { format, query, quality }, null)}
-${reasonsTable({ format, query, quality })}
+${usageTables(usage, { c, format, query, quality }, null)}
+${reasonsTable({ c, format, query, quality })}
 ${exportCard(c, id, query)}
 ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;

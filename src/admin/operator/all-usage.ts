@@ -12,6 +12,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { companyLink, emptyText, page, table } from '../page/layout.ts';
 import { reasonCells } from '../page/reason.ts';
+import { firstLines, withAllLines } from '../usage/first-lines.ts';
 import { figureCard } from '../usage/usage-cards.ts';
 import {
   explanation,
@@ -41,7 +42,7 @@ export const allUsageRoutes: readonly Route[] = [
   { method: 'GET', path: '/usage/table', action: 'overview.read', handle: gridPage },
 ];
 
-const MOST_COMPANIES = 50;
+const MOST_LINES = 50;
 /** Whose requests are drawn: three more pictures of longer times would make the page too large. */
 const MOST_DAYS = 31;
 
@@ -51,7 +52,7 @@ async function usagePage(c: PageContext): Promise<Response> {
   const { range } = query;
   const isDrawn = daysIn(range) <= MOST_DAYS;
   const [usage, days] = await Promise.all([
-    read(c, (sql) => readAllUsage(sql, range, MOST_COMPANIES)),
+    read(c, (sql) => readAllUsage(sql, range, MOST_LINES)),
     isDrawn ? read(c, (sql) => readRequestDays(sql, range)) : [],
   ]);
   const when = rangeText(range, format);
@@ -62,7 +63,7 @@ ${daysBar(c, query)}
 <div class="figures">${figureCard('Spent', format.amount(usage.cost_eur), 'API calls, without in-app chat')}
 ${figureCard('Requests', format.count(usage.requests), 'calls with usage in the ledger')}
 ${figureCard('Tokens', format.count(usage.prompt_tokens + usage.completion_tokens), tokens)}</div>
-${usage.requests === 0 ? emptyText(html`No API calls ${when}. Choose other days above; <a href="/requests">Requests</a> shows each call as it ends.`) : html`${costCard(usage, query, format)}${modelsTable(usage, format)}${companiesTable(usage, query, format)}`}
+${usage.requests === 0 ? emptyText(html`No API calls ${when}. Choose other days above; <a href="/requests">Requests</a> shows each call as it ends.`) : html`${costCard(usage, query, format)}${modelsTable(c, usage)}${companiesTable(c, usage, query)}`}
 ${requestsSection(days, range, isDrawn, format)}
 <p class="muted foot">Figures are exact sums of the ledger, with the exact amount as a tooltip. Requests are those of the hours that begin on these days; up to ${MOST_DAYS} days at once.</p>`;
   if (query.form.messages.size > 0) c.status(422);
@@ -116,7 +117,8 @@ function costCard({ by_time, by_model }: AllUsage, query: UsageQuery, format: Fo
   )}</section>`;
 }
 
-function modelsTable({ by_model, cost_eur }: AllUsage, format: Format): Html {
+function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage): Html {
+  const { format } = c.var;
   type Line = AllUsage['by_model'][number];
   const cells = {
     Model: ({ model }: Line) => html`<code>${model}</code>`,
@@ -126,10 +128,19 @@ function modelsTable({ by_model, cost_eur }: AllUsage, format: Format): Html {
     Cost: (line: Line) => format.amount(line.cost_eur),
     Share: (line: Line) => shareText(line.cost_eur, cost_eur, format),
   };
-  return table('By model', by_model.slice(0, MOST_COMPANIES), { cells, figures: Object.keys(cells).slice(1) });
+  const most = by_model.slice(0, MOST_LINES);
+  const shown = table(
+    'By model',
+    firstLines(c, 'model', most),
+    { cells, figures: Object.keys(cells).slice(1) },
+    false,
+    'sums',
+  );
+  return withAllLines(c, 'model', { count: by_model.length, most: most.length }, shown);
 }
 
-function companiesTable({ by_company, cost_eur }: AllUsage, query: UsageQuery, format: Format): Html {
+function companiesTable(c: PageContext, { by_company, cost_eur }: AllUsage, query: UsageQuery): Html {
+  const { format } = c.var;
   const cells = {
     Company: ({ id, name }: CompanyCost) =>
       companyLink({ company_id: id, company_name: name }, `usage${queryOf(query)}`),
@@ -137,11 +148,14 @@ function companiesTable({ by_company, cost_eur }: AllUsage, query: UsageQuery, f
     Share: (line: CompanyCost) => shareText(line.cost_eur, cost_eur, format),
   };
   const { count, lines } = by_company;
-  const rest =
-    count > lines.length
-      ? html`<p class="muted">The first ${format.count(lines.length)} of ${format.count(count)}.</p>`
-      : '';
-  return html`${table('By company', lines, { cells, figures: ['Cost', 'Share'] })}${rest}`;
+  const shown = table(
+    'By company',
+    firstLines(c, 'company', lines),
+    { cells, figures: ['Cost', 'Share'] },
+    false,
+    'sums',
+  );
+  return withAllLines(c, 'company', { count, most: lines.length }, shown);
 }
 
 /** A comparison, so a float is exact enough. */
@@ -215,7 +229,7 @@ ${
         format,
       )
 }
-${modelTable(change.by_model, (slug) => `${queryOf(query, { model: slug })}${beside}`, format)}`
+${modelTable(change.by_model, (slug) => `${queryOf(query, { model: slug })}${beside}`, c)}`
 }
 ${method(format)}`;
   if (query.form.messages.size > 0) c.status(422);
@@ -224,7 +238,7 @@ ${method(format)}`;
 
 async function gridPage(c: PageContext): Promise<Response> {
   const query = readUsageQuery(c);
-  const asked = readGridQuery(query, ALL_GROUPS, { rows: 'company', columns: 'model' });
+  const asked = readGridQuery(c, query, ALL_GROUPS, { rows: 'company', columns: 'model' });
   const table = await read(c, (sql) => readAllTable(sql, asked));
   return showGrid(c, { query, asked, table, groups: ALL_GROUPS, heading: '', of: 'all companies', ofCompany: false });
 }

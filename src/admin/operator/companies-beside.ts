@@ -61,7 +61,7 @@ ${
   isNothing(both.total)
     ? ''
     : html`${timesChart(both.by_time, times, format, names)}
-${modelTable(both.by_model, () => null, format)}
+${modelTable(both.by_model, () => null, c)}
 <p class="muted">Before is ${names[0]}, after is ${names[1]}. Prices are compared with those of ${names[0]} at the end of these days.</p>`
 }
 ${method(format)}`;

@@ -16,7 +16,7 @@ export const marginRoutes: readonly Route[] = [
 ];
 
 const READ_MS = 30_000;
-const MOST_SHOWN = 200;
+const MOST_SHOWN = 50;
 // biome-ignore format: a table
 const FIGURES = [
   'Requests', 'Revenue', 'Cost', 'Margin', 'Percent', 'Without cost price',

@@ -58,7 +58,7 @@ function summaryOf(
  */
 export function csrfInput(c: PageContext): Html {
   const { session, format } = c.var;
-  return html`<input type="hidden" name="csrf" value="${session.csrf}"><input type="hidden" name="user" value="${session.user.user_id}"><input type="hidden" name="language" value="${format.language}">`;
+  return html`<input type="hidden" name="csrf" value="${session.formToken}"><input type="hidden" name="user" value="${session.user.user_id}"><input type="hidden" name="language" value="${format.language}">`;
 }
 
 /** Hidden fields with the same values as those that were sent, but for passwords and keys. */

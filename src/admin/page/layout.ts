@@ -14,17 +14,17 @@ import { pageLanguage } from './locale.ts';
 
 /** The document around every page, and parts that pages share. */
 
+/** The navigation of operators by groups. The first one needs no name. */
 const OPERATOR_LINKS = {
-  '/': 'Overview',
-  '/companies': 'Companies',
-  '/models': 'Models',
-  '/margin': 'Margin',
-  '/keys': 'Keys',
-  '/users': 'Users',
-  '/requests': 'Requests',
-  '/audit': 'Audit log',
-  '/events': 'Events',
-  '/tokens': 'Administration tokens',
+  '': { '/': 'Overview' },
+  Customers: { '/companies': 'Companies', '/users': 'Users', '/keys': 'Keys' },
+  Service: { '/models': 'Models', '/margin': 'Margin' },
+  Records: {
+    '/requests': 'Requests',
+    '/audit': 'Audit log',
+    '/events': 'Events',
+    '/tokens': 'Administration tokens',
+  },
 };
 
 /** The pages of a company, and the permission that each needs. */
@@ -69,7 +69,7 @@ const GATE = raw(
 export function brandMark(c: PageContext): Html {
   const { brand, assets } = c.var.services;
   // the name beside it says the same
-  return html`${assets.logo === null ? GATE : html`<img class="logo" src="${assets.logo.path}" alt="">`} ${brand.name}`;
+  return html`${assets.logo === null ? GATE : html`<img class="logo" src="${assets.logo.path}" alt="">`} <span class="brand-name">${brand.name}</span>`;
 }
 
 const LENS = raw(
@@ -83,15 +83,26 @@ const LENS = raw(
 export async function page(c: PageContext, title: string, body: Html, searched = ''): Promise<Response> {
   const { user } = c.var.session;
   const { words } = c.var.format;
-  const links = may(user, 'company.list', null) ? Object.entries(OPERATOR_LINKS) : [];
   const header = html`
 <a class="brand" href="/">${brandMark(c)}</a>
 ${searchable(user).length === 0 ? '' : searchForm(words.search, searched)}
-${links.length === 0 ? '' : html`<nav aria-label="Administration">${links.map(([href, text]) => tab(c, href, text, BELOW[href]))}</nav>`}
+${may(user, 'company.list', null) ? operatorLinks(c) : ''}
 <div class="who">${tab(c, '/account', user.email)}
 <form method="post" action="/sign-out">${csrfInput(c)}<button class="quiet">${words.frame.signOut}</button></form></div>
 `;
   return c.html(document(c, title, header, body, words.frame.zone(c.var.services.calendar.timeZone)));
+}
+
+/** On a phone it is one row that scrolls: each page is one click away, and each group says what it is of. */
+function operatorLinks(c: PageContext): Html {
+  return html`<nav class="scrolling" aria-label="Administration">${Object.entries(OPERATOR_LINKS).map(
+    ([name, links], at) => {
+      const tabs = Object.entries(links).map(([href, text]) => tab(c, href, text, BELOW[href]));
+      return name === ''
+        ? tabs
+        : html`<div class="group" role="group" aria-labelledby="links-${at}"><span class="group-name" id="links-${at}">${name}</span>${tabs}</div>`;
+    },
+  )}</nav>`;
 }
 
 /** The search for everything. The key "/" leads to it where JavaScript runs. */
@@ -195,7 +206,7 @@ export function companyHeading(c: PageContext, company: { readonly id: string; r
     .filter(([, action]) => may(user, action, company.id))
     .map(([name]) => tab(c, `/companies/${company.id}/${name}`, texts[name] as string, BELOW[name]));
   return html`<div class="company"><p class="eyebrow">${frame.company}</p><p class="company-name">${company.name}</p>
-<nav class="tabs" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
+<nav class="tabs scrolling" aria-label="${frame.company}">${links}</nav></div>${closedNotice(c)}${budgetNotices(c, company.id)}`;
 }
 
 function closedNotice(c: PageContext): Html | string {
@@ -235,12 +246,19 @@ export interface Columns<T> {
  * A table of at least one row. On a phone each row is shown as a card; explicit roles keep it a table for
  * screen readers.
  * @param isTitled a heading of the page names the table: its caption is for screen readers only
+ * @param look `sums`: it stays a table on a phone, and scrolls there
  */
-export function table<T>(caption: string, rows: readonly T[], columns: Columns<T>, isTitled = false): Html {
+export function table<T>(
+  caption: string,
+  rows: readonly T[],
+  columns: Columns<T>,
+  isTitled = false,
+  look: 'sums' | null = null,
+): Html {
   const { cells, figures = [] } = columns;
   const style = (title: string) =>
     figures.includes(title) ? raw(' class="figure"') : ACTIONS.has(title) ? raw(' class="actions-cell"') : '';
-  return html`<table role="table"><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
+  const whole = html`<table role="table"${look === null ? '' : raw(` class="${look}"`)}><caption${isTitled ? raw(' class="sr"') : ''}>${caption}</caption><thead role="rowgroup"><tr role="row">${Object.keys(
     cells,
   ).map(
     (title) => html`<th role="columnheader" scope="col"${style(title)}>${title}</th>`,
@@ -252,6 +270,9 @@ export function table<T>(caption: string, rows: readonly T[], columns: Columns<T
           : html`<td role="cell" data-label="${title}"${style(title)}><span>${cell(row)}</span></td>`,
       )}</tr>`,
   )}</tbody></table>`;
+  return look === null
+    ? whole
+    : html`<div class="scroll" role="region" aria-label="${caption}" tabindex="0">${whole}</div>`;
 }
 
 /** Says that there is nothing to show. */

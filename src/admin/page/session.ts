@@ -24,8 +24,10 @@ export interface Session {
   readonly user: SessionRow;
   /** SHA-256 of the token; the key of the table. */
   readonly digest: Buffer;
-  /** The token that every form of this session must send. */
+  /** What proves that a form is of this session, and what the session's secrets are encrypted with. On no page. */
   readonly csrf: string;
+  /** The same as the forms of one answer send it, masked: an answer that is compressed must not repeat a secret. */
+  readonly formToken: string;
 }
 
 /**
@@ -77,7 +79,7 @@ export class Sessions {
     if (user === null) return null;
     c.header(SESSION_HEADER, token);
     setCookie(c, COOKIE, token, { ...this.#options, maxAge: SESSION_LIMITS.absolute });
-    return { user, digest, csrf: csrfOf(token) };
+    return { user, digest, ...proofsOf(token) };
   }
 
   /** The session of a request; null when there is none or it has ended. */
@@ -88,7 +90,7 @@ export class Sessions {
     const user = await this.#db.run(READ_MS, (sql) => findSession(sql, digest));
     if (user === null) return null;
     c.header(SESSION_HEADER, token);
-    return { user, digest, csrf: csrfOf(token) };
+    return { user, digest, ...proofsOf(token) };
   }
 
   /** Whether the browser has the token of a session, which may have ended. */
@@ -121,7 +123,25 @@ export function isSameSecret(expected: string, given: string): boolean {
   return one.length === other.length && timingSafeEqual(one, other);
 }
 
+const PROOF_BYTES = 32;
+
 /** Derived from the token, so only the session's own pages know it and nothing is stored. */
-function csrfOf(token: string): string {
-  return hash('sha256', `csrf ${token}`, 'base64url');
+function proofsOf(token: string): Pick<Session, 'csrf' | 'formToken'> {
+  const proof = hash('sha256', `csrf ${token}`, 'buffer');
+  const mask = randomBytes(PROOF_BYTES);
+  return {
+    csrf: proof.toString('base64url'),
+    formToken: Buffer.concat([mask, xor(mask, proof)]).toString('base64url'),
+  };
+}
+
+/** Whether a form was sent with the token of a page of this session. */
+export function isOfSession({ csrf }: Pick<Session, 'csrf'>, formToken: string): boolean {
+  const bytes = Buffer.from(formToken, 'base64url');
+  const [mask, masked] = [bytes.subarray(0, PROOF_BYTES), bytes.subarray(PROOF_BYTES)];
+  return masked.length === PROOF_BYTES && isSameSecret(csrf, xor(mask, masked).toString('base64url'));
+}
+
+function xor(one: Buffer, other: Buffer): Buffer {
+  return Buffer.from(one.map((byte, at) => byte ^ (other[at] as number)));
 }

@@ -42,5 +42,12 @@ export function secretOf(c: PageContext): string | null {
   const bytes = Buffer.from(getCookie(c, COOKIE, optionsOf(c).prefix) ?? '', 'base64url');
   const text = decryptText(bytes, c.var.session.csrf, c.req.path);
   const at = text?.indexOf(' ') ?? -1;
-  return text === null || Number(text.slice(0, at)) < c.var.services.clock() ? null : text.slice(at + 1);
+  if (text === null || Number(text.slice(0, at)) < c.var.services.clock()) return null;
+  neverCompressed(c);
+  return text.slice(at + 1);
+}
+
+/** For a page that shows a secret, whose length must tell nothing of it. */
+export function neverCompressed(c: PageContext): void {
+  c.header('cache-control', 'no-store, no-transform');
 }

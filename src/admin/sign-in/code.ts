@@ -133,6 +133,6 @@ ${signOutForm(session, words)}
 }
 
 /** For pages that a session is led to which is not let in. */
-export function signOutForm({ csrf }: Pick<Session, 'csrf'>, words: Words['secondFactor']): Html {
-  return html`<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="${csrf}"><button class="quiet">${words.somebodyElse}</button></form>`;
+export function signOutForm({ formToken }: Pick<Session, 'formToken'>, words: Words['secondFactor']): Html {
+  return html`<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="${formToken}"><button class="quiet">${words.somebodyElse}</button></form>`;
 }

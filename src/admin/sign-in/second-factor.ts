@@ -17,7 +17,7 @@ import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { copyable, page } from '../page/layout.ts';
-import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { neverCompressed, redirectToSecret, secretOf } from '../page/shown-once.ts';
 import { checkPassword } from './account.ts';
 import { checkCode, codeField, codeFields } from './code.ts';
 
@@ -81,6 +81,7 @@ function passwordField(c: PageContext, state: FormState): Html {
 function setupCard(c: PageContext, form: Form, { secret, uri }: Setup): Html {
   const words = c.var.format.words.secondFactor;
   const state = formState(form, `${PATH}/confirm`);
+  neverCompressed(c);
   const picture = renderSVG(uri, { border: 4, pixelSize: 4 }).replace(
     '<svg',
     `<svg role="img" aria-label="${words.qr}"`,

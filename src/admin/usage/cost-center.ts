@@ -73,7 +73,7 @@ ${mayHaveBudget(name) ? budgetCard(c, form, { name, monthly_budget_eur: state.bu
       ? emptyText(usageWords.noCalls({ when: rangeText(query.range, format), isFiltered: false }))
       : costChart(usage, query, false, format)
   }</section>
-${modelAndKeyTables(usage, { format, query, quality })}
+${modelAndKeyTables(usage, { c, format, query, quality })}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, `${title}: ${usage.company_name}`, body);
 }

@@ -30,6 +30,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { type Columns, companyHeading, emptyText, exactSwitch, muted, page, table } from '../page/layout.ts';
+import { firstLines, withAllLines } from './first-lines.ts';
 import {
   FILTERS,
   type FilterName,
@@ -68,7 +69,7 @@ ${
   isNothing(change.total)
     ? ''
     : html`${timesChart(change.by_time, times, format)}
-${modelTable(change.by_model, (model) => to({ model }), format)}
+${modelTable(change.by_model, (model) => to({ model }), c)}
 ${moversTable(words.keys, words.key, change.by_key, ({ id: key, name, prefix }) => html`<a href="${to({ key })}">${name ?? muted(format.words.tables.deletedKey)}</a>${prefix === null ? '' : html` <code>${prefix}…</code>`}`, format)}
 ${isLabelled(change.by_cost_center.lines) ? moversTable(words.costCenters, words.costCenter, change.by_cost_center, ({ cost_center }) => html`<a href="${to({ cost_center })}">${cost_center || muted(format.words.usage.noCostCenter)}</a>`, format) : ''}`
 }
@@ -273,8 +274,9 @@ export function timesChart(
 export function modelTable(
   lines: readonly ModelChange[],
   hrefOf: (model: string) => string | null,
-  format: Format,
+  c: PageContext,
 ): Html {
+  const { format } = c.var;
   const { change: words } = format.words;
   const cells: Columns<ModelChange>['cells'] = {
     [words.model]: ({ model }) => {
@@ -289,7 +291,9 @@ export function modelTable(
     ),
   };
   const figures = Object.keys(cells).slice(1);
-  return table(words.byModel, lines.slice(0, MOST_MODELS), { cells, figures });
+  const most = lines.slice(0, MOST_MODELS);
+  const shown = table(words.byModel, firstLines(c, 'model', most), { cells, figures }, false, 'sums');
+  return withAllLines(c, 'model', { count: lines.length, most: most.length }, shown);
 }
 
 const MOST_MODELS = 50;
@@ -312,7 +316,7 @@ export function moversTable<T>(
   };
   const shown = { shown: format.count(lines.length), all: format.count(count) };
   const rest = count > lines.length ? html`<p class="muted">${words.first(shown)}</p>` : '';
-  return html`${table(title, lines, { cells, figures: [words.before, words.after, words.difference] })}${rest}`;
+  return html`${table(title, lines, { cells, figures: [words.before, words.after, words.difference] }, false, 'sums')}${rest}`;
 }
 
 /** The definition of the parts. */

@@ -20,6 +20,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, muted, page } from '../page/layout.ts';
+import { FIRST_LINES, isWhole, withAllLines } from './first-lines.ts';
 import { FILTERS, filterChips, inQuery, queryOf, rangeText, readUsageQuery, type UsageQuery } from './usage-query.ts';
 
 /** One figure by two groups of one's choice, all of it in the address: `?rows=model&columns=key&metric=cost_eur`. */
@@ -27,13 +28,13 @@ export const usageGridRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: gridPage },
 ];
 
-/** Lines and columns of a page; more are one. A column for each day leaves room for fewer lines. */
+/** Lines and columns of a table that is asked for whole; more are one. A column for each day leaves room for fewer lines. */
 const MOST = { rows: 50, columns: 12, cells: 800 };
 
 async function gridPage(c: PageContext): Promise<Response> {
   const id = param(c, 'company');
   const query = readUsageQuery(c);
-  const asked = readGridQuery(query, COMPANY_GROUPS, { rows: 'model', columns: 'key' });
+  const asked = readGridQuery(c, query, COMPANY_GROUPS, { rows: 'model', columns: 'key' });
   const table = await read(c, (sql) => readUsageTable(sql, id, query.filters, asked));
   const heading = companyHeading(c, { id, name: table.company_name });
   return showGrid(c, { query, asked, table, groups: COMPANY_GROUPS, heading, of: table.company_name, ofCompany: true });
@@ -41,6 +42,7 @@ async function gridPage(c: PageContext): Promise<Response> {
 
 /** The groups and the figure in the address; a mistake is noted in the form, and the defaults hold. */
 export function readGridQuery(
+  c: PageContext,
   { range, form }: UsageQuery,
   groups: readonly Group[],
   fallback: Pick<TableQuery, 'rows' | 'columns'>,
@@ -53,7 +55,7 @@ export function readGridQuery(
     columns: columns ?? (rows === fallback.columns ? fallback.rows : fallback.columns),
     metric: metric ?? 'cost_eur',
     range,
-    most: mostOf(range, columns ?? fallback.columns),
+    most: mostOf(range, columns ?? fallback.columns, isWhole(c, 'rows')),
   };
   try {
     checkGroups(query);
@@ -65,9 +67,14 @@ export function readGridQuery(
   return query;
 }
 
-function mostOf(range: DayRange, columns: Group): TableQuery['most'] {
+function mostOf(range: DayRange, columns: Group, isAll: boolean): TableQuery['most'] {
+  return { rows: isAll ? mostRows(range, columns) : FIRST_LINES, columns: MOST.columns };
+}
+
+/** Lines of a table that is asked for whole. */
+function mostRows(range: DayRange, columns: Group): number {
   const count = columns === 'day' ? daysIn(range) : MOST.columns;
-  return { rows: Math.max(10, Math.min(MOST.rows, Math.floor(MOST.cells / count))), columns: MOST.columns };
+  return Math.max(FIRST_LINES, Math.min(MOST.rows, Math.floor(MOST.cells / count)));
 }
 
 interface Shown {
@@ -97,7 +104,7 @@ export async function showGrid(c: PageContext, shown: Shown): Promise<Response> 
   });
   const body = html`${heading}<div class="title-row"><h1>${name}</h1><a class="button quiet" href="../usage${queryOf(query)}">${change.usage}</a></div>
 ${choices(c, shown)}
-${table.rows.length === 0 ? emptyText(usage.noCalls({ when, isFiltered: FILTERS.some((each) => query.filters[each] !== null) })) : grid(name, shown, format)}
+${table.rows.length === 0 ? emptyText(usage.noCalls({ when, isFiltered: FILTERS.some((each) => query.filters[each] !== null) })) : wholeGrid(c, grid(name, shown, format), shown)}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, `${name}: ${of}`, body);
@@ -126,6 +133,12 @@ function gridAddress(
   more: Parameters<typeof queryOf>[1],
 ): string {
   return `${queryOf(query, more)}&${new URLSearchParams({ rows, columns, metric })}`;
+}
+
+/** The table with the way to all of its lines. */
+function wholeGrid(c: PageContext, table: Html, { asked, table: { rows, other_rows } }: Shown): Html {
+  const count = rows.length + other_rows;
+  return withAllLines(c, 'rows', { count, most: Math.min(count, mostRows(asked.range, asked.columns)) }, table);
 }
 
 /** Steps of the shade of a field. */

@@ -6,15 +6,17 @@ import type { UsageSums } from '../../domain/usage.ts';
 import type { CompanyUsage, Groups, UsageFilters, UsageGroup } from '../../store/usage/company-usage.ts';
 import type { DetailSums, TokenDetails } from '../../store/usage/details.ts';
 import type { Quality, QualityGroup } from '../../store/usage/quality.ts';
+import type { PageContext } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { badge, type Columns, muted, table } from '../page/layout.ts';
 import { reasonCells, shareOf } from '../page/reason.ts';
+import { firstLines, withAllLines } from './first-lines.ts';
 import { type FilterName, linkOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
 
 /** The tables of a usage page: calls by model, key, endpoint, cost centre and outcome, and the token details. */
 
-/** Lines of each table; the rest is one line. */
+/** Most lines of a table that is asked for whole; the rest is one line. */
 export const MAX_LINES = 50;
 
 function figuresOf({ requests, promptTokens, completionTokens, cost, refused, failed }: Words['tables']): string[] {
@@ -23,6 +25,7 @@ function figuresOf({ requests, promptTokens, completionTokens, cost, refused, fa
 
 /** The query for the links of figures, and the measured values. */
 interface Surroundings {
+  readonly c: PageContext;
   readonly format: Format;
   readonly query: UsageQuery;
   readonly quality: Quality;
@@ -75,13 +78,14 @@ interface Line extends UsageSums {
 
 /** One table of sums; nothing when there were no calls. */
 function groups<T extends Omit<UsageGroup, 'name'>>(
-  { format, query, quality }: Surroundings,
+  { c, format, query, quality }: Surroundings,
   usage: CompanyUsage,
   by: FilterName,
-  { count, lines }: Groups<T>,
+  { count, lines: all }: Groups<T>,
   subjectOf: (line: T) => Subject,
 ): Html {
-  if (lines.length === 0) return html``;
+  if (all.length === 0) return html``;
+  const lines = firstLines(c, by, all);
   const { tables: words, usage: names } = format.words;
   const rows = lines.map((line): Line => {
     const { filter, href, text, plain, measured } = subjectOf(line);
@@ -104,11 +108,13 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   const isMeasured = rows.some(({ measured }) => measured !== undefined);
   const cells: Columns<Line>['cells'] = {
     [names.filterNames[by]]: ({ first }) => first,
+    [words.cost]: ({ cost_eur }) => format.amount(cost_eur), // what they are ordered by
     ...sumCells(format),
     [words.requests]: ({ calls }) => calls,
     ...(isMeasured ? measurements(format) : {}),
   };
-  return table(words.by[by], rows, { cells, figures: figuresOf(words) });
+  const shown = table(words.by[by], rows, { cells, figures: figuresOf(words) }, false, 'sums');
+  return withAllLines(c, by, { count, most: all.length }, shown);
 }
 
 /** The name of the lines that a table does not show. */
@@ -169,7 +175,7 @@ function endings({ by_ending }: CompanyUsage, format: Format): Html | string {
       usage_source === 'estimated' ? badge('plain', words.estimatedBy(format.brand)) : words.reported,
     ...sumCells(format),
   };
-  return table(words.endings, by_ending, { cells, figures: figuresOf(words) });
+  return table(words.endings, by_ending, { cells, figures: figuresOf(words) }, false, 'sums');
 }
 
 /** Why requests were refused or failed; nothing where none is known. They cost nothing, and are not in the ledger. */
@@ -187,16 +193,18 @@ export function reasonsTable({ format, query, quality }: Surroundings): Html | s
   const known = quality.reasons.length > 0;
   return html`<section id="reasons"><h2>${words.reasons}</h2>
 <p>${words.reasonsText(counts)}</p>
-${known ? table(words.reasons, quality.reasons, { cells, figures: [words.requests, words.share] }, true) : ''}</section>`;
+${known ? table(words.reasons, quality.reasons, { cells, figures: [words.requests, words.share] }, true, 'sums') : ''}</section>`;
 }
 
 type DetailLine = DetailSums & { readonly model: string | null };
 
 /** The token details by model; nothing where no upstream told any. */
-export function detailsTable(details: TokenDetails | null, format: Format): Html | string {
+export function detailsTable(c: PageContext, details: TokenDetails | null): Html | string {
   if (details === null) return '';
-  const { total, by_model } = details;
-  const lines: DetailLine[] = by_model.length === 1 ? [...by_model] : [...by_model, { ...total, model: null }];
+  const { format } = c.var;
+  const { total, by_model: all } = details;
+  const by_model = firstLines(c, 'details', all);
+  const lines: DetailLine[] = all.length === 1 ? [...by_model] : [...by_model, { ...total, model: null }];
   const { tables: words } = format.words;
   const count = (of: number) => (of === 0 ? muted('0') : format.count(of));
   const cells: Columns<DetailLine>['cells'] = {
@@ -210,6 +218,7 @@ export function detailsTable(details: TokenDetails | null, format: Format): Html
     [words.audioOut]: ({ audio_completion_tokens }) => count(audio_completion_tokens),
   };
   const figures = Object.keys(cells).slice(1);
-  return html`${table(words.details, lines, { cells, figures })}
+  const counts = { count: all.length, most: all.length };
+  return html`${withAllLines(c, 'details', counts, table(words.details, lines, { cells, figures }, false, 'sums'))}
 <p class="muted">${words.detailsText}</p>`;
 }

@@ -46,9 +46,9 @@ ${usageBar(c, base, query, usage)}
 ${usageCards(usage, format)}
 ${refusedText(quality, format)}
 ${costsCard(c, usage, query, quality)}
-${usageTables(usage, { format, query, quality }, (name) => costCenterPage(id, name, range.to.slice(0, 7)))}
-${reasonsTable({ format, query, quality })}
-${detailsTable(details, format)}
+${usageTables(usage, { c, format, query, quality }, (name) => costCenterPage(id, name, range.to.slice(0, 7)))}
+${reasonsTable({ c, format, query, quality })}
+${detailsTable(c, details)}
 ${exportCard(c, id, query)}
 ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;

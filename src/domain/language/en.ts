@@ -1381,6 +1381,20 @@ export const en = {
     requestsOf: (what: string) => ` requests of ${what}`,
     requestsWith: (reason: string) => ` requests: ${reason}`,
     others: (count: number, shown: string) => (count === 1 ? '1 other' : `${shown} others`),
+    /** What the lines of a table are, in the plural. */
+    things: {
+      model: 'models',
+      key: 'keys',
+      endpoint: 'endpoints',
+      cost_center: 'cost centres',
+      company: 'companies',
+      rows: 'lines',
+      details: 'models',
+    },
+    whole: ({ things, count }: { things: string; count: string }) => `All ${count} ${things}`,
+    firstOf: ({ things, count, most }: { things: string; count: string; most: string }) =>
+      `The first ${most} of ${count} ${things}`,
+    firstOnly: (count: string) => `Only the first ${count}`,
     estimated: (count: string) => `${count} estimated`,
     unfinished: (count: string) => `${count} unfinished`,
     endings: 'How calls ended',

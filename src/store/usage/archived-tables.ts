@@ -71,7 +71,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   },
   {
     table: 'api_keys',
-    what: 'API keys with their scopes, limits and restrictions, revoked ones included',
+    what: 'keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
       `id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at ${LIMITS} allowed_model_slugs monthly_budget_eur allowed_cidrs purpose rotated_from user_id`,
     ),

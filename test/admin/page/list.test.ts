@@ -53,7 +53,8 @@ t.test('no page is large, and each list has 50 rows', async (t) => {
   const [row] = await sql<[{ month: string }]>`select billing_month(now())::text as month`;
   await insertUsage(sql, { companies: [company], keys: ids, rows: 2000, seed: 1, month: row.month });
   const usage = await get(operator, `${base}/usage`);
-  t.match(usage, /1,950 others/);
+  t.match(usage, /1,990 others.*The first 50 of 2,000 keys/s);
+  t.match(await get(operator, `${base}/usage?all=key`), /1,950 others.*Only the first 10</s);
   await sql`insert into usage_company_days
     select ${company}, ${row.month}::date, ${row.month}::date + day, 'model-' || i, 'embeddings', 'upstream', 'completed', '', 1, 1, 0, i
     from generate_series(1, 300) as i, generate_series(0, 27) as day`;

@@ -54,7 +54,7 @@ for (const javaScriptEnabled of [true, false]) {
     // axe-core waits by timers, which a page without scripts has none of
     const seen = async (name: string) => javaScriptEnabled && t.same(await glance(page, `cost-center-${name}`), []);
     await page.goto(`${path}/usage`);
-    await follow(page, page.getByRole('link', { name: 'Cost centres' }));
+    await follow(page, page.getByRole('link', { name: 'Cost centres', exact: true }));
     const rows = page.getByRole('table').getByRole('row');
     t.match(await rows.nth(1).innerText(), /calls that name none/, 'the dearest first');
     t.match(await rows.nth(2).innerText(), /Marketing/);

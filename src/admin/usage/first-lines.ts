@@ -1,0 +1,43 @@
+import type { PageContext } from '../page/context.ts';
+import { type Html, html } from '../page/html.ts';
+
+/** Tables of a usage page show the first of their lines; the address asks for one of them whole: `?all=key`. */
+
+/** Lines that a table shows unless it is asked for whole. */
+export const FIRST_LINES = 10;
+const WHOLE = 'all';
+
+/** Tables by what their lines are. */
+export type TableName = 'model' | 'key' | 'endpoint' | 'cost_center' | 'company' | 'rows' | 'details';
+
+/** Whether the address asks for all lines of a table. */
+export function isWhole(c: PageContext, name: TableName): boolean {
+  return c.req.query(WHOLE) === name;
+}
+
+/** The lines of a table that are shown, dearest first. */
+export function firstLines<T>(c: PageContext, name: TableName, lines: readonly T[]): readonly T[] {
+  return isWhole(c, name) ? lines : lines.slice(0, FIRST_LINES);
+}
+
+/**
+ * A table with the way to all of its lines, or back to the first ones; the table alone where there are no more.
+ * @param most lines that the whole table has, of `count`
+ */
+export function withAllLines(
+  c: PageContext,
+  name: TableName,
+  { count, most }: { count: number; most: number },
+  shown: Html,
+): Html {
+  if (most <= FIRST_LINES) return shown;
+  const { format } = c.var;
+  const { things, whole, firstOf, firstOnly } = format.words.tables;
+  const query = new URL(c.req.url).searchParams;
+  const isAll = isWhole(c, name);
+  if (isAll) query.delete(WHOLE);
+  else query.set(WHOLE, name);
+  const counts = { things: things[name], count: format.count(count), most: format.count(most) };
+  const text = isAll ? firstOnly(format.count(FIRST_LINES)) : count > most ? firstOf(counts) : whole(counts);
+  return html`<div id="by-${name}">${shown}<p class="more"><a href="${c.req.path}${query.size === 0 ? '' : html`?${query}`}#by-${name}">${text}</a></p></div>`;
+}

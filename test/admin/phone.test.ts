@@ -1,0 +1,133 @@
+import type { Page } from 'playwright-core';
+import t from 'tap';
+import { examine, signedInTab } from './browser.ts';
+import { startOffice } from './people.ts';
+
+/** Navigation and tables of usage on a phone of 390 × 844 pixels, and the header of an ordinary window. */
+
+const PHONE = { width: 390, height: 844 };
+/** A quarter of the first screen. */
+const MOST_ABOVE = PHONE.height / 4;
+const MOST_SCREENS = 6;
+const KEYS = 45;
+
+const office = await startOffice(t);
+const { company } = office.customer;
+const usage = `/companies/${company}/usage`;
+await office.sql`
+  insert into api_keys (company_id, name, digest, prefix, scopes)
+  select ${company}, 'Application ' || n, sha256(('phone ' || n)::bytea), 'svc_' || n, '{chat}' from generate_series(2, ${KEYS}) n`;
+await office.sql`
+  insert into models (slug, upstream_model, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output)
+  select 'model-' || n, 'internal-' || n, 'chat', true, 0.001, 0.002 from generate_series(1, 12) n`;
+await office.sql`
+  insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
+    prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center)
+  select billing_month(now()), gen_random_uuid(), ${company}, id, 'model-' || (1 + n % 12), 'internal', 'chat.completions',
+    n * 12345, n * 2345, (n * 12345 * 0.001 + n * 2345 * 0.002) * 0.001, 0.001, 0.002, 'upstream', 'completed', now(), 'Department ' || (n % 15)
+  from (select id, row_number() over (order by name) as n from api_keys where company_id = ${company}) k`;
+
+const { operator, owner } = office.people;
+
+/** Pixels above the heading of the page. */
+function above(page: Page): Promise<number> {
+  return page.evaluate("document.querySelector('h1').getBoundingClientRect().top");
+}
+
+for (const [who, email, locale] of [
+  ['an operator', operator, 'en-DE'],
+  ['an owner', owner, 'en-DE'],
+  ['a German owner', owner, 'de-DE'],
+] as const) {
+  t.test(`both navigations take a quarter of the first screen of ${who}'s phone, without script`, async (t) => {
+    const { page } = await signedInTab(t, office, email, { locale, viewport: PHONE, javaScriptEnabled: false });
+    for (const path of ['usage', 'keys', 'settings', 'audit']) {
+      await page.goto(`/companies/${company}/${path}`);
+      const height = await above(page);
+      t.ok(height <= MOST_ABOVE, `${path}: ${height} of ${MOST_ABOVE} pixels`);
+      t.equal(await page.locator('.company .tabs [aria-current="page"]').count(), 1, 'the present page is marked');
+    }
+  });
+}
+
+t.test('the keyboard reaches each link of a navigation, which scrolls it into sight', async (t) => {
+  const { page } = await signedInTab(t, office, operator, { viewport: PHONE, javaScriptEnabled: false });
+  await page.goto('/companies');
+  const links = page.getByRole('navigation', { name: 'Administration' }).getByRole('link');
+  t.equal(await links.count(), 10);
+  t.match(await page.getByRole('group').evaluateAll((groups) => groups.map((group) => group.textContent)), [
+    'CustomersCompaniesUsersKeys',
+    'ServiceModelsMargin',
+    'RecordsRequestsAudit logEventsAdministration tokens',
+  ]);
+  await links.first().focus();
+  for (let n = 1; n < 10; n++) await page.keyboard.press('Tab');
+  const last = links.last();
+  t.ok(await last.evaluate((link) => link === link.ownerDocument.activeElement), 'nothing else is between the links');
+  const { x = -1, width = 0 } = (await last.boundingBox()) ?? {};
+  t.ok(x >= 0 && x + width <= PHONE.width, `in sight: ${x} to ${x + width}`);
+});
+
+t.test('where script runs, the present page is in sight', async (t) => {
+  const { page } = await signedInTab(t, office, operator, { viewport: PHONE });
+  await page.goto('/tokens');
+  const { x = -1, width = 0 } = (await page.locator('.top nav [aria-current]').boundingBox()) ?? {};
+  t.ok(x >= 0 && x + width <= PHONE.width, `${x} to ${x + width}`);
+  await page.goto(`/companies/${company}/audit`);
+  const tab = (await page.locator('.company .tabs [aria-current]').boundingBox()) ?? { x: -1, width: 0 };
+  t.ok(tab.x >= 0 && tab.x + tab.width <= PHONE.width, `${tab.x} to ${tab.x + tab.width}`);
+});
+
+t.test('at 1200 pixels the header takes one line', async (t) => {
+  const { page } = await signedInTab(t, office, operator, { viewport: { width: 1200, height: 800 } });
+  await page.goto('/companies');
+  const tops = await page
+    .locator('.top nav a')
+    .evaluateAll((links) => links.map((link) => Math.round(link.getBoundingClientRect().bottom)));
+  t.equal(new Set(tops).size, 1, `the links stand in one line: ${tops}`);
+  const rows = await page
+    .locator('.top > *')
+    .evaluateAll((parts) =>
+      parts.map((part) => part.getBoundingClientRect()).map(({ top, bottom }) => [top, bottom] as const),
+    );
+  const [highest, lowest] = [Math.max(...rows.map(([top]) => top)), Math.min(...rows.map(([, bottom]) => bottom))];
+  t.ok(highest < lowest, `its parts stand beside each other: ${JSON.stringify(rows)}`);
+});
+
+for (const locale of ['en-DE', 'de-DE']) {
+  t.test(`usage of ${KEYS} keys takes ${MOST_SCREENS} screens of a phone: ${locale}`, async (t) => {
+    const { page } = await signedInTab(t, office, owner, { locale, viewport: PHONE, javaScriptEnabled: false });
+    await page.goto(usage);
+    const height: number = await page.evaluate('document.documentElement.scrollHeight');
+    t.ok(height <= MOST_SCREENS * PHONE.height, `${height} pixels, ${(height / PHONE.height).toFixed(1)} screens`);
+    const rows = page.locator('#by-key tbody tr');
+    t.equal(await rows.count(), 11, 'the ten dearest, and the others as one line');
+    await page.locator('#by-key .more a').click();
+    await page.waitForURL(/all=key#by-key$/);
+    t.equal(await rows.count(), KEYS, 'all of them');
+    t.equal(await page.locator('#by-model tbody tr').count(), 11, 'other tables stay short');
+    await page.locator('#by-key .more a').click();
+    await page.waitForURL(/\/usage#by-key$/);
+    t.equal(await rows.count(), 11);
+  });
+}
+
+t.test('a figure by two groups shows ten lines, and all of them by a link', async (t) => {
+  const { page } = await signedInTab(t, office, owner, { viewport: PHONE, javaScriptEnabled: false });
+  await page.goto(`${usage}/table?rows=key&columns=model`);
+  t.equal(await page.locator('.grid tbody tr').count(), 12, 'all together, ten, and the others');
+  await page.getByRole('link', { name: `All ${KEYS} lines` }).click();
+  await page.waitForURL(/all=rows/);
+  t.equal(await page.locator('.grid tbody tr').count(), KEYS + 1);
+});
+
+for (const [name, email, locale] of [
+  ['phone-usage', operator, 'en-DE'],
+  ['phone-usage-german', owner, 'de-DE'],
+] as const) {
+  t.test(`looked at on a desk and a phone, in light and dark: ${name}`, async (t) => {
+    const { page } = await signedInTab(t, office, email, { locale });
+    await page.goto(usage);
+    t.same(await examine(page, name), []);
+  });
+}
