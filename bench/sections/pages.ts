@@ -130,6 +130,7 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     'a new company': '/companies/new',
     margin: '/margin',
     'margin of a month with a new cost price': `/margin?month=${lastMonth.slice(0, 7)}`,
+    'searched for everywhere': '/search?q=Company+77',
     prices: '/models',
     'models to offer': '/models/new',
     'prices of a model': `/models/${idOf('model 1')}`,

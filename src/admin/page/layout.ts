@@ -51,7 +51,7 @@ const MEMBER_TABS = {
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
   '/': ['usage'],
-  '/companies': ['companies/statements'],
+  '/companies': ['companies/statements', 'companies/new'],
   '/users': ['groups'],
   usage: ['cost-centers', 'cost-center'],
   models: ['playground'],
