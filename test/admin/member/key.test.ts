@@ -162,6 +162,7 @@ t.test('the playground, once it is allowed: with the key of the person, and unti
   t.match(textOf(text), /completed: \d+ tokens in/);
   const [, id = ''] = /x-request-id ([\da-f-]{36})/.exec(text) ?? [];
   t.match(text, `href="${base}/own/requests/${id}"`);
+  await until(async () => (await sql`select from request_trail where request_id = ${id}`).length > 0, 'its row');
   t.match(textOf(await member.get(`${base}/own/requests/${id}`)), `Playground of ${people.member}`);
   t.match(textOf(await member.get(`${base}/own/requests`)), `Playground of ${people.member}`);
   t.equal(await allow({}), 303);
