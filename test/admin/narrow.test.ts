@@ -120,6 +120,7 @@ t.test('refused forms, questions and the page of an ended session', async (t) =>
   await page.goto(settings);
   await page.getByLabel('Monthly budget in EUR').fill(LONG);
   await page.getByRole('button', { name: 'Save settings' }).click();
+  await page.locator('.wrong').first().waitFor();
   t.same(await overflow(page), [], 'a refused form');
   await page.getByLabel('Company name').fill(`${LONG}${LONG}`.slice(0, 199));
   await sql`update companies set name = ${LONG.toUpperCase()} where id = ${company}`;
