@@ -22,7 +22,7 @@ t.test('the first page of others is what is theirs', async (t) => {
     (await (await signedIn(office, role)).get('/')).headers.get('location');
   t.equal(await of('owner'), `/companies/${company}/usage`);
   t.equal(await of('administrator'), `/companies/${company}/usage`);
-  t.equal(await of('member'), '/account');
+  t.equal(await of('member'), `/companies/${company}/own/keys`);
 });
 
 t.test('an operator sees that all is well, and who spends most', async (t) => {
