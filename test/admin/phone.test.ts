@@ -78,6 +78,16 @@ t.test('where script runs, the present page is in sight', async (t) => {
   t.ok(tab.x >= 0 && tab.x + tab.width <= PHONE.width, `${tab.x} to ${tab.x + tab.width}`);
 });
 
+t.test('a row that becomes a little too long still begins at its beginning', async (t) => {
+  const { page } = await signedInTab(t, office, office.people.member, { viewport: { width: 560, height: 280 } });
+  await page.goto(`/companies/${company}/own/keys`);
+  await page.setViewportSize({ width: 280, height: 560 }); // the phone is turned
+  const tabs = page.locator('.company .tabs');
+  const hidden: number = await tabs.evaluate((row) => row.scrollWidth - row.clientWidth);
+  t.ok(hidden > 0 && hidden < 100, `${hidden} pixels are beyond the end`);
+  t.equal(await tabs.evaluate((row) => row.scrollLeft), 0);
+});
+
 t.test('at 1200 pixels the header takes one line', async (t) => {
   const { page } = await signedInTab(t, office, operator, { viewport: { width: 1200, height: 800 } });
   await page.goto('/companies');
