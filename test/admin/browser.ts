@@ -111,6 +111,8 @@ export async function signInTab({ page }: Tab, email: string, password: string):
 
 /** Follows a link until the page it leads to is there: a click alone does not wait for that. */
 export async function follow(page: Page, link: Locator): Promise<void> {
+  await link.waitFor();
+  await page.waitForLoadState('domcontentloaded'); // of the page with the link, which a form may just have brought
   await Promise.all([page.waitForEvent('domcontentloaded'), link.click()]);
 }
 
