@@ -53,7 +53,10 @@ export const many: Section = {
         if (target.name === 'gateway') await target.probe('gc');
         const collected = perStream();
         const events = last.reduce((sum, each, k) => sum + each.events - (first[k]?.events ?? 0), 0);
-        await Promise.all([endStreams(rig, rig.load), endStreams(rig, rig.hold)]);
+        // both begin nothing more before the router ends what is open: a second end would cut what began meanwhile
+        await Promise.all([rig.load('drain'), rig.hold('drain')]);
+        await endStreams(rig, rig.load);
+        await endStreams(rig, rig.hold);
         const { gap } = last[0] as (typeof last)[number];
         return {
           streams: { cpu: used / events, rate: events / took, memory, collected, gap99: gap.p99, gapMost: gap.max },

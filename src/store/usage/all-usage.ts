@@ -1,9 +1,7 @@
-import { type DayRange, intervalOf, type MonthDays, monthsIn, wholeMonth } from '../../domain/text/day-range.ts';
+import { type DayRange, intervalOf, type MonthDays, monthsIn } from '../../domain/text/day-range.ts';
 import type { ExplainedChange } from '../../domain/text/usage-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
-import { TODAY } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { costColumns } from '../statement/key-days.ts';
 import {
   atOf,
   compared,
@@ -17,7 +15,7 @@ import {
   textSums,
   timesJson,
 } from './change.ts';
-import { dailyRows, type Groups } from './company-usage.ts';
+import { costOf, dailyRows, type Groups, hasCalls, upToNow } from './company-usage.ts';
 
 /** Usage of all companies together, in a range of days of the billing time zone. API calls alone; EUR is exact decimal text. */
 
@@ -82,29 +80,6 @@ export function companyCosts(sql: Sql, range: DayRange) {
     sql`select company_id, api_cost_eur as cost from monthly_spend where billing_month = any(${whole}::date[]) and requests > 0`,
   );
   return sql`select company_id, sum(cost) as cost from (${rows}) r group by 1`;
-}
-
-/** What a row of `usage_key_months` cost in some days of its month; 0 where there are none. */
-function costOf(sql: Sql, days: MonthDays | undefined) {
-  if (days === undefined) return sql`0`;
-  return sql.unsafe(
-    costColumns(days)
-      .map((name) => `coalesce(${name}, 0)`)
-      .join(' + '),
-  );
-}
-
-function hasCalls(sql: Sql, days: readonly MonthDays[]) {
-  return sql`coalesce(${sql.unsafe([...new Set(days.flatMap(costColumns))].join())}) is not null`;
-}
-
-/**
- * A range that ends today as one that ends with the month: no calls are of days to come, and the sums of a whole month are
- * found sooner than those of its days.
- */
-export async function upToNow(sql: Sql, range: DayRange): Promise<DayRange> {
-  const [row] = await sql<[{ today: string }]>`select to_char(${sql.unsafe(TODAY)}, 'YYYY-MM-DD') as today`;
-  return range.to === row.today ? { from: range.from, to: wholeMonth(range.to).to } : range;
 }
 
 export interface AllChange {

@@ -12,7 +12,7 @@ import {
 import type { UsageSums } from '../../domain/usage.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { chosenRows, dailyRows, isOfAllKeys, keyCosts, type UsageFilters } from './company-usage.ts';
+import { chosenRows, dailyRows, isOfAllKeys, keyCosts, keyMoves, type UsageFilters } from './company-usage.ts';
 
 /** Two times that are compared, in the billing time zone. They may overlap. */
 export interface Times {
@@ -83,6 +83,12 @@ export async function readUsageChange(
     where ${chosenRows(sql, companyId, filters)}`;
   const rows = (time: 0 | 1, range: DayRange) =>
     sql`select ${time}::integer as time, r.* from (${dailyRows(sql, range, query)}) r`;
+  const costs = (time: 0 | 1, range: DayRange) =>
+    sql`select ${time}::integer as time, * from (${keyCosts(sql, companyId, range, filters)}) k`;
+  const keysMoved =
+    filters.model === null
+      ? keyMoves(sql, companyId, { before, after }, filters)
+      : moved(sql, sql`api_key_id`, sql`(${costs(0, before)} union all ${costs(1, after)}) c`);
   type Row = Omit<UsageChange, 'total' | 'by_model'> & { models: readonly ModelSums[] };
   await sql`select set_config('work_mem', '32MB', true)`;
   const [row] = await sql<Row[]>`
@@ -91,11 +97,7 @@ export async function readUsageChange(
       from (${rows(0, before)} union all ${rows(1, after)}) c
       group by grouping sets ((time, model_slug), (time, cost_center), (time, at))
     ),
-    key_costs as (
-      select 0 as time, * from (${keyCosts(sql, companyId, before, filters)}) b
-      union all select 1, * from (${keyCosts(sql, companyId, after, filters)}) a
-    ),
-    keys as materialized (${moved(sql, sql`api_key_id`, sql`key_costs`)}),
+    keys as materialized (${keysMoved}),
     centers as materialized (${moved(sql, sql`cost_center`, sql`(select time, cost_center, cost_eur as cost from cells where of = 5) c`)})
     select name as company_name,
       (select coalesce(jsonb_agg(m), '[]') from (

@@ -11,7 +11,7 @@ import { unknownCompany } from '../../domain/text/refused-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { REMOVED } from '../company/company.ts';
 import { matching } from '../connection/columns.ts';
-import { dayBegins, utcSecond } from '../connection/expressions.ts';
+import { dayBegins, TODAY, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
 import { costColumns } from '../statement/key-days.ts';
@@ -132,7 +132,7 @@ export async function readCompanyUsage(
     with ${budgetTables(sql, companyId, withRemoved)},
     cells as materialized (${cellRows(sql, companyId, range, filters)}),
     drawn as materialized (${drawnRows(sql, companyId, range, filters)}),
-    keys as materialized (${keyCosts(sql, companyId, range, filters)}),
+    keys as materialized (${keyCosts(sql, companyId, await upToNow(sql, range), filters)}),
     shown as materialized (select api_key_id from keys order by cost desc, api_key_id limit ${most}),
     groups as (
       select grouping(model_slug, endpoint, cost_center, outcome) as of, model_slug, null::uuid as api_key_id, endpoint,
@@ -282,11 +282,58 @@ export function keyCosts(sql: Sql, companyId: string, range: DayRange, filters: 
   }
   const { whole, parts } = monthsIn(range);
   const rows = parts.reduce((before, part) => {
-    const columns = costColumns(part);
-    return sql`${before} union all select api_key_id, ${sql.unsafe(columns.map((name) => `coalesce(${name}, 0)`).join(' + '))}
-        from usage_key_months where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(columns.join())}) is not null`;
+    return sql`${before} union all select api_key_id, ${costOf(sql, part)}
+        from usage_key_months where ${chosen} and billing_month = ${part.month}::date and ${hasCalls(sql, [part])}`;
   }, sql`select api_key_id, cost_eur from usage_key_months where ${chosen} and billing_month = any(${whole}::date[])`);
   return sql`select api_key_id, sum(cost_eur) as cost from (${rows}) r group by api_key_id`;
+}
+
+/**
+ * `api_key_id` of each key whose cost differs, and its cost `before` and `after`. Rows of a month are read once for both.
+ * @param filters without a model, which the sums by key do not have
+ */
+export function keyMoves(
+  sql: Sql,
+  companyId: string,
+  times: { readonly before: DayRange; readonly after: DayRange },
+  filters: UsageFilters,
+) {
+  const [before, after] = [monthsIn(times.before), monthsIn(times.after)];
+  const cost = ({ whole, parts }: typeof before) =>
+    parts.reduce(
+      (rest, part) => sql`case when billing_month = ${part.month}::date then ${costOf(sql, part)} else ${rest} end`,
+      sql`case when billing_month = any(${whole}::date[]) then cost_eur else 0 end`,
+    );
+  const months = [before, after].flatMap(({ whole, parts }) => [...whole, ...parts.map(({ month }) => month)]);
+  return sql`
+    select api_key_id, sum(before) as before, sum(after) as after from (
+      select api_key_id, ${cost(before)} as before, ${cost(after)} as after from usage_key_months
+      where ${chosenRows(sql, companyId, filters)} and billing_month = any(${[...new Set(months)]}::date[])) r
+    group by 1 having sum(before) <> sum(after)`;
+}
+
+/** What a row of `usage_key_months` cost in some days of its month; 0 where there are none. */
+export function costOf(sql: Sql, days: MonthDays | undefined) {
+  if (days === undefined) return sql`0`;
+  return sql.unsafe(
+    costColumns(days)
+      .map((name) => `coalesce(${name}, 0)`)
+      .join(' + '),
+  );
+}
+
+/** Whether a row of `usage_key_months` has calls in some days of its month. */
+export function hasCalls(sql: Sql, days: readonly MonthDays[]) {
+  return sql`coalesce(${sql.unsafe([...new Set(days.flatMap(costColumns))].join())}) is not null`;
+}
+
+/**
+ * A range that ends today as one that ends with the month: no calls are of days to come, and the sums of a whole month are
+ * found sooner than those of its days.
+ */
+export async function upToNow(sql: Sql, range: DayRange): Promise<DayRange> {
+  const [row] = await sql<[{ today: string }]>`select to_char(${sql.unsafe(TODAY)}, 'YYYY-MM-DD') as today`;
+  return range.to === row.today ? { from: range.from, to: wholeMonth(range.to).to } : range;
 }
 
 /** The sums of each key, or of those of the table `shown`, with the columns of `groups`. */
