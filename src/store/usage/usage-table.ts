@@ -5,7 +5,15 @@ import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
 import type { Sql } from '../connection/pool.ts';
 import { companyCosts } from './all-usage.ts';
-import { chosenRows, dailyRows, isOfAllKeys, keyCosts, monthlyRows, type UsageFilters, upToNow } from './company-usage.ts';
+import {
+  chosenRows,
+  dailyRows,
+  isOfAllKeys,
+  keyCosts,
+  monthlyRows,
+  type UsageFilters,
+  upToNow,
+} from './company-usage.ts';
 
 /** One figure by two groups of one's choice, such as cost by model and key. Exact sums of the ledger. */
 
