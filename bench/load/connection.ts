@@ -11,6 +11,7 @@ type State = 'idle' | 'head' | 'line' | 'trailer' | 'body' | 'untilClose';
 
 const DATA = '\ndata:';
 const SLICE_MS = 5; // of a request that is sent at a pace
+const MOMENT_MS = 10; // for which one that reads now and then reads
 const TAIL_CHARS = 50; // longer than what is looked for in a stream
 const ERROR_EVENT = /\n(?:data: ?\{"error"|(?:event: ?|data: ?\{"type": ?")(?:error|response\.failed))/;
 
@@ -119,9 +120,15 @@ export class Connection {
     socket.setNoDelay(true);
     socket.on('data', (data: Buffer) => this.#read(data));
     if (this.#readEveryMs > 0) {
+      let reads = false;
       socket.on('data', () => {
-        socket.pause();
-        setTimeout(() => socket.resume(), this.#readEveryMs);
+        if (reads) return;
+        reads = true; // all that has come, which a pause at once would leave in the socket but for its first piece
+        setTimeout(() => socket.pause(), MOMENT_MS);
+        setTimeout(() => {
+          reads = false;
+          socket.resume();
+        }, this.#readEveryMs);
       });
     }
     socket.on('error', (error: NodeJS.ErrnoException) => this.#fail(error.code ?? error.message));
