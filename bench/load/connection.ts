@@ -124,11 +124,14 @@ export class Connection {
       socket.on('data', () => {
         if (reads) return;
         reads = true; // all that has come, which a pause at once would leave in the socket but for its first piece
-        setTimeout(() => socket.pause(), MOMENT_MS);
         setTimeout(() => {
-          reads = false;
-          socket.resume();
-        }, this.#readEveryMs);
+          socket.pause();
+          // begun here: of two timers that are both late the longer one may run first
+          setTimeout(() => {
+            reads = false;
+            socket.resume();
+          }, this.#readEveryMs);
+        }, MOMENT_MS);
       });
     }
     socket.on('error', (error: NodeJS.ErrnoException) => this.#fail(error.code ?? error.message));
