@@ -73,6 +73,7 @@ export async function openTab(browser: Browser, base: string, options: BrowserCo
   const context = await browser.newContext({ baseURL: base, locale: 'en-DE', ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(30_000);
+  waitForWholePages(page);
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
   page.on('console', (message) => {
@@ -80,6 +81,29 @@ export async function openTab(browser: Browser, base: string, options: BrowserCo
     if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) complaints.push(message.text());
   });
   return { page, complaints };
+}
+
+/** Locators of all tabs share one prototype, which is changed once. */
+let locatorsWait = false;
+
+/**
+ * Makes a click or a key wait for the whole page that it leads to. By itself it waits until that page begins, and
+ * `allInnerTexts` would then read a page that is still arriving.
+ */
+function waitForWholePages(page: Page): void {
+  const wait = (target: object, names: readonly string[], pageOf: (target: Locator) => Page): void => {
+    for (const name of names) {
+      const act = Reflect.get(target, name);
+      Reflect.set(target, name, async function (this: Locator, ...options: unknown[]) {
+        await act.apply(this, options);
+        await pageOf(this).waitForLoadState('domcontentloaded');
+      });
+    }
+  };
+  wait(page.keyboard, ['press'], () => page);
+  if (!locatorsWait)
+    wait(Object.getPrototypeOf(page.locator('html')), ['click', 'dblclick', 'press'], (at) => at.page());
+  locatorsWait = true;
 }
 
 /**
@@ -107,13 +131,6 @@ export async function signInTab({ page }: Tab, email: string, password: string):
   await page.getByLabel('E-mail address').fill(email);
   await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Sign in' }).click();
-}
-
-/** Follows a link until the page it leads to is there: a click alone does not wait for that. */
-export async function follow(page: Page, link: Locator): Promise<void> {
-  await link.waitFor();
-  await page.waitForLoadState('domcontentloaded'); // of the page with the link, which a form may just have brought
-  await Promise.all([page.waitForEvent('domcontentloaded'), link.click()]);
 }
 
 /** Violations in words need no selectors, and no list of what is right, which take axe-core long to make. */

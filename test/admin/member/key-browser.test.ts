@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
 import { CHAT } from '../../support/world.ts';
-import { examine, follow, openTab, signedInTab, signInTab, startBrowser } from '../browser.ts';
+import { examine, openTab, signedInTab, signInTab, startBrowser } from '../browser.ts';
 import { PASSWORD, startOffice } from '../people.ts';
 
 /** A member in a real browser: from the first sign-in to a key, its usage and the playground, with and without script. */
@@ -38,7 +38,7 @@ await t.test('before anything is allowed, the pages say whom to ask', async (t) 
     'My requests',
   ]);
   await look(t, page, 'keys-off');
-  await follow(page, page.getByRole('link', { name: 'My usage' }));
+  await page.getByRole('link', { name: 'My usage' }).click();
   await look(t, page, 'usage-none');
   t.same(tab.complaints, []);
 });
@@ -73,20 +73,20 @@ for (const javaScriptEnabled of [true, false]) {
     t.equal(await statusOf(key), 200);
     const id = (await call(key)).headers.get('x-request-id') as string;
     await until(async () => (await sql`select from request_trail where request_id = ${id}`).length > 0, 'its row');
-    await follow(page, page.getByRole('link', { name: 'I have stored the key' }));
+    await page.getByRole('link', { name: 'I have stored the key' }).click();
     await see('keys');
-    await follow(page, page.getByRole('link', { name, exact: true }));
+    await page.getByRole('link', { name, exact: true }).click();
     await see('key');
-    await follow(page, page.getByRole('link', { name: 'My usage' }));
+    await page.getByRole('link', { name: 'My usage' }).click();
     await page.getByRole('table', { name: 'By key' }).getByText(name).first().waitFor();
     await see('usage');
-    await follow(page, page.getByRole('link', { name: 'My requests' }));
+    await page.getByRole('link', { name: 'My requests' }).click();
     await see('requests');
     await page.goto(`${base}/own/requests/${id}`);
     await page.getByText('x-request-id').first().waitFor();
     await see('request');
-    await follow(page, page.getByRole('link', { name: 'My keys' }));
-    await follow(page, page.getByRole('link', { name: `Rotate ${name}` }));
+    await page.getByRole('link', { name: 'My keys' }).click();
+    await page.getByRole('link', { name: `Rotate ${name}` }).click();
     await see('key-rotate');
     await page.getByRole('button', { name: 'Stop the old key and create a new one' }).click();
     const next = await page.locator('#key').innerText();
@@ -96,8 +96,8 @@ for (const javaScriptEnabled of [true, false]) {
       'the old key stops',
       (status) => status === 401,
     );
-    await follow(page, page.getByRole('link', { name: 'I have stored the key' }));
-    await follow(page, page.getByRole('link', { name: `Revoke ${name}` }));
+    await page.getByRole('link', { name: 'I have stored the key' }).click();
+    await page.getByRole('link', { name: `Revoke ${name}` }).click();
     await see('key-revoke');
     await page.getByRole('button', { name: 'Revoke key' }).click();
     await page.getByText('The key is revoked.').waitFor();
@@ -113,12 +113,12 @@ for (const javaScriptEnabled of [true, false]) {
 await t.test('the playground', async (t) => {
   const { page, complaints } = await signedInTab(t, office, people.member);
   await page.goto(base.concat('/own/keys'));
-  await follow(page, page.getByRole('link', { name: 'Playground' }));
+  await page.getByRole('link', { name: 'Playground' }).click();
   await page.getByLabel('Prompt', { exact: true }).fill('Hello there');
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByText(/completed: \d+ tokens in/).waitFor();
   await look(t, page, 'playground');
-  await follow(page, page.getByRole('link', { name: 'What became of the request' }));
+  await page.getByRole('link', { name: 'What became of the request' }).click();
   await page.getByText(`Playground of ${people.member}`).waitFor();
   t.same(complaints, []);
 });
@@ -139,7 +139,7 @@ await t.test('the same in German', async (t) => {
   t.match(await page.locator('#key').innerText(), /^svc_/);
   await page.goto(`${base}/own/keys`);
   await look(t, page, 'german-keys');
-  await follow(page, page.getByRole('link', { name: 'Meine Nutzung' }));
+  await page.getByRole('link', { name: 'Meine Nutzung' }).click();
   await page.getByRole('heading', { name: /^Meine Nutzung im / }).waitFor();
   await look(t, page, 'german-usage');
   await page.goto('/account');

@@ -4,7 +4,7 @@ import { ask } from '../../support/client.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 import { demoUpstream, scriptedUpstream } from '../../support/upstream.ts';
-import { examine, follow, signedInTab } from '../browser.ts';
+import { examine, signedInTab } from '../browser.ts';
 import { addOperator } from '../people.ts';
 
 /** The first hour of an operator in a real browser: from an empty database to the first call, by the list of first steps. */
@@ -36,7 +36,7 @@ t.test('from an empty database to the first call, which shows without a click', 
   let clicks = 0;
   const click = async (name: string, role: 'link' | 'button' = 'link', where = page.getByRole('main')) => {
     clicks++;
-    await follow(page, where.getByRole(role, { name, exact: true }).first());
+    await where.getByRole(role, { name, exact: true }).first().click();
   };
   await page.goto('/');
   t.match(await steps(page).innerText(), /1 of 6 done/);
@@ -116,7 +116,7 @@ t.test('without scripts, when the router comes late, and until the list is put a
   await page.getByLabel('Internal name').fill('internal-typed');
   await page.getByLabel('EUR per 1000 prompt tokens').fill('0.1');
   await page.getByLabel('EUR per 1000 completion tokens').fill('0.1');
-  await follow(page, page.getByRole('button', { name: 'Offer model' }));
+  await page.getByRole('button', { name: 'Offer model' }).click();
   await page.getByText('Created.').waitFor();
 
   router.answer((res) => {
@@ -132,12 +132,12 @@ t.test('without scripts, when the router comes late, and until the list is put a
   t.equal(await page.getByLabel('<b>odd</b>').count(), 1);
   t.match(await page.getByRole('main').innerText(), /One more entry of its list cannot be shown/);
   await page.getByLabel('lab/other').check();
-  await follow(page, page.getByRole('button', { name: 'Set names and prices' }));
+  await page.getByRole('button', { name: 'Set names and prices' }).click();
   t.equal(await page.getByLabel('Slug').inputValue(), 'other');
-  await follow(page, page.getByRole('link', { name: 'per 1,000,000' }));
+  await page.getByRole('link', { name: 'per 1,000,000' }).click();
   await page.getByLabel('EUR per 1,000,000 prompt tokens').fill('2.5');
   await page.getByLabel('EUR per 1,000,000 completion tokens').fill('10');
-  await follow(page, page.getByRole('button', { name: 'Offer a model' }));
+  await page.getByRole('button', { name: 'Offer a model' }).click();
   t.match(await gateway.sql`select cost_eur_per_1k_input::text as input from models where slug = 'other'`, [
     { input: /^0\.00250*$/ },
   ]);
@@ -161,10 +161,10 @@ t.test('without scripts, when the router comes late, and until the list is put a
   });
   t.equal((await callAsShown(page, key)).status, 200);
   await gateway.ledger(company, 1);
-  await follow(page, steps(page).getByRole('link', { name: 'Look again' }));
+  await steps(page).getByRole('link', { name: 'Look again' }).click();
   t.match(await page.locator('#first-call').innerText(), /200|booked/);
   t.match(await steps(page).innerText(), /5 of 6 done/, 'its owner is missing');
-  await follow(page, steps(page).getByRole('button', { name: 'Put this list away' }));
+  await steps(page).getByRole('button', { name: 'Put this list away' }).click();
   t.equal(await steps(page).count(), 0);
   await gateway.sql`delete from models`;
   await page.goto('/');

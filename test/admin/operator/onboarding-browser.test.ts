@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { startMailbox } from '../../support/receiver.ts';
 import { until } from '../../support/until.ts';
 import { CHAT, OVERSEAS } from '../../support/world.ts';
-import { examine, follow, openTab, signedInTab, startBrowser } from '../browser.ts';
+import { examine, openTab, signedInTab, startBrowser } from '../browser.ts';
 import { PASSWORD, signedIn, startOffice } from '../people.ts';
 
 /** A customer is onboarded in a real browser, with and without script. */
@@ -19,7 +19,7 @@ async function look(t: Test, page: Page, name: string): Promise<void> {
 /** From the list of companies to the form. */
 async function openForm(page: Page): Promise<void> {
   await page.goto('/companies');
-  await follow(page, page.getByRole('link', { name: 'New company' }));
+  await page.getByRole('link', { name: 'New company' }).click();
 }
 
 async function fill(page: Page, name: string, owner: string): Promise<void> {
@@ -105,7 +105,7 @@ t.test('a company without owner and key is told what comes next', async (t) => {
   t.equal(await page.getByRole('status').count(), 0, 'there is nothing that is shown once');
   await page.getByRole('link', { name: 'Invite its owner' }).waitFor();
   await look(t, page, 'onboarding-bare');
-  await follow(page, page.getByRole('link', { name: 'Make a key' }));
+  await page.getByRole('link', { name: 'Make a key' }).click();
   await page.getByText('Create a key', { exact: true }).waitFor();
 });
 

@@ -5,7 +5,7 @@ import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { addRequests } from '../../support/requests.ts';
 import { until } from '../../support/until.ts';
 import { addUsage } from '../../support/usage.ts';
-import { accessibility, follow, glance, signedInTab } from '../browser.ts';
+import { accessibility, glance, signedInTab } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** The pictures of the first page in a browser: what a bar shows is what it leads to; and two companies beside each other. */
@@ -68,7 +68,7 @@ for (const javaScriptEnabled of [true, false]) {
       await Promise.all([page.waitForURL(`**/usage?from=${day}&to=${day}#requests`), page.keyboard.press('Enter')]);
       const requests = page.locator('#requests');
       t.match(await requests.innerText(), `7 of ${all} requests were refused, and 1 failed.`);
-      await follow(page, requests.getByRole('link', { name: /7 requests: Budget reached/ }));
+      await requests.getByRole('link', { name: /7 requests: Budget reached/ }).click();
       t.equal(
         await page.getByRole('table', { name: 'Requests' }).getByRole('row').count(),
         8,
@@ -100,7 +100,7 @@ t.test('who is refused now, and whose budget ends, with the owner to write to', 
   t.match(await row.innerText(), /Erste\s+Budget reached insufficient_quota\s+3\s+requests/);
   const mail = (await row.getByRole('link', { name: office.people.owner }).getAttribute('href')) as string;
   t.match(mail, `mailto:${office.people.owner}?subject=Requests%20are%20refused%3A%20Budget%20reached`);
-  await follow(page, row.getByRole('link', { name: /3 requests/ }));
+  await row.getByRole('link', { name: /3 requests/ }).click();
   t.equal(await page.getByRole('table', { name: 'Requests' }).getByRole('row').count(), 4);
   await page.goto('/');
   const budget = page
@@ -118,7 +118,7 @@ t.test('who is refused now, and whose budget ends, with the owner to write to', 
 t.test('two companies side by side, chosen by name or id', async (t) => {
   const { page, complaints } = await signedInTab(t, office, office.people.operator, { locale: 'en-IE' });
   await page.goto(`/usage?from=${day}&to=${day}`);
-  await follow(page, page.getByRole('link', { name: 'Two companies' }));
+  await page.getByRole('link', { name: 'Two companies' }).click();
   await page.getByLabel('First company').fill('Erste');
   await page.getByLabel('Second company').fill(other);
   await Promise.all([page.waitForURL(/company=Erste/), page.getByRole('button', { name: 'Show' }).click()]);

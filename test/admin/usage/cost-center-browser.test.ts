@@ -1,6 +1,6 @@
 import t from 'tap';
 import { addUsage } from '../../support/usage.ts';
-import { follow, glance, signedInTab } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { paint } from '../paint.ts';
 import { sendsNothing, startOffice } from '../people.ts';
 
@@ -54,7 +54,7 @@ for (const javaScriptEnabled of [true, false]) {
     // axe-core waits by timers, which a page without scripts has none of
     const seen = async (name: string) => javaScriptEnabled && t.same(await glance(page, `cost-center-${name}`), []);
     await page.goto(`${path}/usage`);
-    await follow(page, page.getByRole('link', { name: 'Cost centres', exact: true }));
+    await page.getByRole('link', { name: 'Cost centres', exact: true }).click();
     const rows = page.getByRole('table').getByRole('row');
     t.match(await rows.nth(1).innerText(), /calls that name none/, 'the dearest first');
     t.match(await rows.nth(2).innerText(), /Marketing/);
@@ -76,7 +76,7 @@ for (const javaScriptEnabled of [true, false]) {
     t.equal(await page.getByLabel('Monthly budget in EUR').inputValue(), '5000');
     await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur)
       values (${company}, 'Redaktion', 0.3), (${company}, 'Vertrieb', 0.1), (${company}, 'Volontariat', 20)`;
-    await follow(page, page.getByRole('link', { name: 'All cost centres' }));
+    await page.getByRole('link', { name: 'All cost centres' }).click();
     t.match(await rows.filter({ hasText: 'Redaktion' }).innerText(), /% of €0\.30/);
     await seen('list');
     await page
@@ -89,13 +89,13 @@ for (const javaScriptEnabled of [true, false]) {
     ]);
     t.match(await rows.nth(1).innerText(), /used up/);
 
-    await follow(page, page.getByRole('link', { name: 'Marketing' }));
+    await page.getByRole('link', { name: 'Marketing' }).click();
     const models = page.getByRole('table', { name: 'By model' });
     t.equal(await models.getByRole('link').count(), 3, 'of its calls alone');
-    await follow(page, models.getByRole('link').first());
+    await models.getByRole('link').first().click();
     t.match(page.url(), /\/usage\?.*model=.*cost_center=Marketing/, 'a model leads to its usage');
     await page.goBack();
-    await follow(page, page.getByRole('link', { name: 'Why it changed' }));
+    await page.getByRole('link', { name: 'Why it changed' }).click();
     t.equal(await page.getByRole('link', { name: 'Remove the filter Cost centre: Marketing' }).count(), 1);
     await page.goBack();
     await page.getByLabel('Monthly budget in EUR').fill('');
@@ -112,7 +112,7 @@ t.test('in German, as an administrator reads it', async (t) => {
   await page.goto(`${path}/cost-centers`);
   t.match(await page.getByRole('heading', { level: 1 }).innerText(), /^Kostenstellen im /);
   t.equal(await page.getByText('Ein Budget festlegen').count(), 0, 'owners set them');
-  await follow(page, page.getByRole('link', { name: 'Büro Köln' }));
+  await page.getByRole('link', { name: 'Büro Köln' }).click();
   t.match(await page.locator('main').innerText(), /von 1\.234,50\s€/);
   t.equal(await page.getByRole('button', { name: 'Budget speichern' }).count(), 0);
   t.same(await glance(page, 'cost-center-german'), []);

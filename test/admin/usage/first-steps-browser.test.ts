@@ -1,6 +1,6 @@
 import t from 'tap';
 import { ask } from '../../support/client.ts';
-import { examine, follow, signedInTab } from '../browser.ts';
+import { examine, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** The first steps of a company's people in a real browser, in both languages. */
@@ -19,9 +19,9 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   await page.waitForURL(`**${base}/usage`);
   t.match(await steps.innerText(), /0 of 3 done.*A key.*The first call.*It needs a key.*A colleague/s);
   t.same(await examine(page, 'owner-steps'), []);
-  await follow(page, steps.getByRole('link', { name: 'Create a key' }));
+  await steps.getByRole('link', { name: 'Create a key' }).click();
   await page.getByLabel('Name').fill('First');
-  await follow(page, page.getByRole('button', { name: 'Create key' }));
+  await page.getByRole('button', { name: 'Create key' }).click();
   const key = await page.locator('#key').innerText();
   await page.goto('/');
   const live = page.locator('#first-call');
@@ -42,9 +42,9 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   t.same(await examine(page, 'owner-steps-called'), []);
   await page.goto('/');
   t.match(await steps.innerText(), /2 of 3 done/);
-  await follow(page, steps.getByRole('link', { name: 'Invite somebody' }));
+  await steps.getByRole('link', { name: 'Invite somebody' }).click();
   await page.getByLabel('E-mail address').fill('nora@customer.example');
-  await follow(page, page.getByRole('button', { name: 'Invite', exact: true }));
+  await page.getByRole('button', { name: 'Invite', exact: true }).click();
   await page.goto('/');
   await page.getByRole('heading', { name: /^Usage/ }).waitFor();
   t.equal(await steps.count(), 0);

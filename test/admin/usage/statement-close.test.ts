@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { addUsage } from '../../support/usage.ts';
-import { follow, glance, signedInTab } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** Months are closed on the pages: of one company, and of all. */
@@ -35,7 +35,7 @@ t.test('an operator closes the months of a company in their order, and gets thei
   const tab = await signedInTab(t, office, office.people.operator);
   const { page } = tab;
   await page.goto(base);
-  await follow(page, page.getByRole('link', { name: 'Close… March 2026' }));
+  await page.getByRole('link', { name: 'Close… March 2026' }).click();
   await page.getByRole('heading', { name: 'Close March 2026?' }).waitFor();
   const main = page.getByRole('main');
   t.match(await main.innerText(), /Still open before it: January 2026, February 2026\. .*these are closed first/);
@@ -56,11 +56,11 @@ t.test('an operator closes the months of a company in their order, and gets thei
   for (const [at, month] of ['January', 'February', 'March'].entries()) {
     if (at > 0) await page.goto(`${base}/close?month=2026-03`);
     const first = page.getByRole('link', { name: `Close ${month} 2026…` });
-    if (month !== 'March') await follow(page, first);
+    if (month !== 'March') await first.click();
     await page.getByRole('heading', { name: `Close ${month} 2026?` }).waitFor();
     t.match(await main.innerText(), /This cannot be undone/);
     if (at === 0) t.same(await glance(page, 'statement-close'), []);
-    await follow(page, page.getByRole('button', { name: `Close ${month} 2026` }));
+    await page.getByRole('button', { name: `Close ${month} 2026` }).click();
     await page.getByText('The month is closed. This is its statement.').waitFor();
     await page.getByRole('heading', { name: `Statement ${at + 1} · ${month} 2026` }).waitFor();
     t.equal(await main.getByRole('link', { name: /^Close/ }).count(), 0);
@@ -123,13 +123,13 @@ t.test(
 
     const { page, complaints } = await signedInTab(t, office, office.people.operator);
     await page.goto('/companies');
-    await follow(page, page.getByRole('link', { name: 'Statements of all companies' }));
-    await follow(page, page.getByRole('link', { name: 'July 2026' }));
+    await page.getByRole('link', { name: 'Statements of all companies' }).click();
+    await page.getByRole('link', { name: 'July 2026' }).click();
     const open = page.getByRole('table', { name: 'Companies to close July 2026 for' });
     t.equal(await open.getByRole('row').count(), 6);
     t.match(await open.innerText(), /a removed company.*Nordlicht Verlag\s+0\s.*\s1\s.*Shut/s);
     t.same(await glance(page, 'statements-all'), []);
-    await follow(page, page.getByRole('button', { name: 'Close July 2026 for 5 companies' }));
+    await page.getByRole('button', { name: 'Close July 2026 for 5 companies' }).click();
     t.match(await page.getByRole('status').innerText(), '4 companies are closed for July 2026.');
     t.same(await glance(page, 'statements-all-refused'), []);
     const refused = page.getByRole('table', { name: 'Not closed for July 2026' });
@@ -143,8 +143,8 @@ t.test(
       undefined,
     ]);
     await office.sql`update monthly_spend set requests = 1 where company_id = ${lacking as string}`;
-    await follow(page, page.getByRole('link', { name: 'What is still open of July 2026' }));
-    await follow(page, page.getByRole('button', { name: 'Close July 2026 for one company' }));
+    await page.getByRole('link', { name: 'What is still open of July 2026' }).click();
+    await page.getByRole('button', { name: 'Close July 2026 for one company' }).click();
     t.match(
       await page.getByRole('main').innerText(),
       /One company is closed.*No company waits for a statement of July 2026/s,

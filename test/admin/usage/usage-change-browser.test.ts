@@ -3,7 +3,7 @@ import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { addDays } from '../../../src/domain/text/day-range.ts';
 import { addUsage } from '../../support/usage.ts';
-import { follow, glance, signedInTab } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { startOffice } from '../people.ts';
 
 /** Why a company spent more, and its usage by two groups, in a browser with and without a script. */
@@ -57,7 +57,7 @@ for (const javaScriptEnabled of [true, false]) {
         javaScriptEnabled,
       });
       await page.goto(path);
-      await follow(page, page.getByRole('link', { name: 'What changed' }));
+      await page.getByRole('link', { name: 'What changed' }).click();
       await page.getByLabel('Before: first day').fill(addDays(today, -14));
       await page.getByLabel('Before: last day').fill(addDays(today, -8));
       await page.getByLabel('After: first day').fill(addDays(today, -7));
@@ -77,24 +77,21 @@ for (const javaScriptEnabled of [true, false]) {
       );
       t.same(await glance(page, `usage-change-${javaScriptEnabled}`), []);
 
-      await follow(
-        page,
-        page.getByRole('table', { name: 'Cost centres that changed most' }).getByRole('link', { name: 'Marketing' }),
-      );
+      await page
+        .getByRole('table', { name: 'Cost centres that changed most' })
+        .getByRole('link', { name: 'Marketing' })
+        .click();
       t.match(
         await page.getByRole('heading', { level: 2 }).first().innerText(),
         /€1\.599\s+more than before\.$/,
         'of the cost centre alone',
       );
-      await follow(page, page.getByRole('link', { name: 'Remove the filter Cost centre: Marketing' }));
-      await follow(page, page.getByRole('table', { name: 'By model' }).getByRole('link', { name: 'swift' }));
+      await page.getByRole('link', { name: 'Remove the filter Cost centre: Marketing' }).click();
+      await page.getByRole('table', { name: 'By model' }).getByRole('link', { name: 'swift' }).click();
       t.equal(await exactOf(lastCell(row(page, 'Choice of models'))), '0.00', 'one model has no other');
       t.match(page.url(), /model=swift.*before_from=/);
-      await follow(page, page.getByRole('link', { name: 'Remove the filter Model: swift' }));
-      await follow(
-        page,
-        page.getByRole('table', { name: 'Keys that changed most' }).getByRole('link', { name: 'Website' }),
-      );
+      await page.getByRole('link', { name: 'Remove the filter Model: swift' }).click();
+      await page.getByRole('table', { name: 'Keys that changed most' }).getByRole('link', { name: 'Website' }).click();
       t.equal(await page.getByRole('link', { name: /^Remove the filter Key: Website/ }).count(), 1, 'by its name');
       t.same(complaints, []);
     },
@@ -120,7 +117,7 @@ for (const javaScriptEnabled of [true, false]) {
         javaScriptEnabled,
       });
       await page.goto(`${path}?from=${addDays(today, -14)}&to=${addDays(today, -1)}`);
-      await follow(page, page.getByRole('link', { name: 'By two groups' }));
+      await page.getByRole('link', { name: 'By two groups' }).click();
       t.match(await page.getByRole('heading', { level: 1 }).innerText(), /^Cost by model and key from /);
       await page.getByLabel('Figure').selectOption('Requests');
       await page.getByLabel('Rows').selectOption('cost centre');
@@ -136,7 +133,7 @@ for (const javaScriptEnabled of [true, false]) {
         ['cost centre All swift solid', 'All 8 7 1', 'Marketing 5 4 1', 'none 3 3 –'],
       );
       t.same(await glance(page, `usage-grid-${javaScriptEnabled}`), []);
-      await follow(page, grid.getByRole('link', { name: 'Marketing' }));
+      await grid.getByRole('link', { name: 'Marketing' }).click();
       t.match(
         await page.locator('.figure-card .big').nth(1).innerText(),
         '5',
