@@ -16,10 +16,13 @@ const LESSONS = 12;
 /** Broken answers, which cost nothing. */
 const NOT_JSON = ['nan', 'infinite'];
 const STRICT_BUDGET = '20';
-/** How models think, and the worst error of an estimate: of one whose thoughts differ in length, none can be near. */
+/**
+ * How models think, and the worst error of an estimate. Of one whose thoughts differ in length, none can be near: what
+ * was learned is no more than the longest, which are three times the shortest.
+ */
 const KINDS = [
   ['steady', '!hidden-4000', 0.05],
-  ['varying', '!hidden-4000!vary', 1],
+  ['varying', '!hidden-4000!vary', 2],
   ['unthinking', '', 0.1],
 ] as const;
 /** What a prompt may be told to have beyond its bytes: templates and routers add to it. */
