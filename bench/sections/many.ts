@@ -4,7 +4,7 @@ import { reading } from '../results.ts';
 import { cpuMicros, residentBytes } from '../run/process.ts';
 import { endStreams, loadOf, refuseErrors } from '../run/rig.ts';
 import { type Bench, type Section, startTargets } from '../run/rounds.ts';
-import { startGateway, type Target } from '../run/targets.ts';
+import { PATIENT, startGateway, type Target } from '../run/targets.ts';
 import { goal, medians, spreads, targetTables } from '../tables.ts';
 
 /** A stream takes two of a process's 20,000 open files, which is what many systems allow; some are for the rest. */
@@ -23,7 +23,7 @@ export const many: Section = {
     return [
       ...others,
       // as many connections as leave it files for its calls; one company takes seven eighths of MAX_REQUESTS
-      await startGateway(bench, { env: { FAST_HTTP: 'on', MAX_CONNECTIONS: '9200', MAX_DELAY_MS: '60000' } }),
+      await startGateway(bench, { env: { FAST_HTTP: 'on', MAX_CONNECTIONS: '9200', ...PATIENT } }),
     ];
   },
   steps: ({ rig }) => [

@@ -4,7 +4,7 @@ import { compared, reading } from '../results.ts';
 import { residentBytes } from '../run/process.ts';
 import { endStreams, loadOf, refuseErrors, underLoad } from '../run/rig.ts';
 import { type Bench, type Section, startTargets, WARM_SECONDS } from '../run/rounds.ts';
-import type { Target } from '../run/targets.ts';
+import { PATIENT, startGateway, type Target } from '../run/targets.ts';
 import { type Column, figures, goal, LABELS, medians, spread, spreads, targetsOf } from '../tables.ts';
 
 const CONNECTIONS = 64;
@@ -13,7 +13,10 @@ const STREAMS = 2000;
 /** The same requests with nothing else open, and beside streams that are open and silent. */
 export const open: Section = {
   heading: 'Requests beside 2,000 open streams',
-  start: (bench) => startTargets(bench, ['proxy', 'gateway', 'nginx']),
+  start: async (bench) => [
+    ...(await startTargets(bench, ['proxy', 'nginx'])),
+    await startGateway(bench, { env: { FAST_HTTP: 'on', ...PATIENT } }),
+  ],
   steps: ({ rig }) => [
     {
       name: 'requests',
