@@ -1,7 +1,8 @@
 import { existsSync, mkdtempSync, openSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { freePort, installed } from '../../test/faults/pooler.ts';
+import { installed } from '../../test/faults/pooler.ts';
+import { freePort } from '../../test/support/port.ts';
 import type { ProbeOrder } from '../programs/probe.ts';
 import type { Figures } from '../results.ts';
 import { ask, printedBy, startPinned, stop, TEST_CORES, untilListening } from './process.ts';

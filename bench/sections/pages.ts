@@ -5,7 +5,7 @@ import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { createSession } from '../../src/store/users/session.ts';
 import { createUser } from '../../src/store/users/user.ts';
-import { freePort } from '../../test/faults/pooler.ts';
+import { freePort } from '../../test/support/port.ts';
 import { until } from '../../test/support/until.ts';
 import { type Figures, reading } from '../results.ts';
 import { fillPages, idOf } from '../run/pages-data.ts';

@@ -5,6 +5,7 @@ import { Connection, parseAddress, requestBytes } from '../../bench/load/connect
 import type { Endpoint } from '../../bench/load/endpoints.ts';
 import { newTally, type Tally } from '../../bench/load/tally.ts';
 import { answerBytes, BURST_EVENTS, burstPackets } from '../../bench/programs/answers.ts';
+import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 
 /** A server that answers every request with these pieces, each in a packet of its own, and then closes or stays. */
@@ -180,8 +181,7 @@ t.test('connects again when the server has closed an idle connection', async (t)
 });
 
 t.test('names the error when nobody listens, also behind TLS', async (t) => {
-  const { server, url } = await answering([]);
-  await new Promise((resolve) => server.close(resolve));
+  const url = `http://127.0.0.1:${await freePort()}/v1`;
   for (const address of [parseAddress(url), parseAddress(url.replace('http', 'https'))]) {
     const tally = newTally();
     await new Promise((resolve) => new Connection(address, tally).send(Buffer.from(''), resolve));

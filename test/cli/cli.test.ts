@@ -16,6 +16,7 @@ import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { findEmbedded } from '../../src/store/schema/embedded.ts';
 import { MigrationRefused } from '../../src/store/schema/migrate.ts';
 import { ROOT, tollgate } from '../support/cli.ts';
+import { freePort } from '../support/port.ts';
 import { emptyDatabase, inDatabase, testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 
@@ -130,12 +131,7 @@ t.test('commands take a secret from a file, and say which file cannot be read', 
 });
 
 t.test('an unreachable database gives one line and exit code 1', async (t) => {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  const env = { DATABASE_URL: `postgres://u:hunter2@127.0.0.1:${port}/d` };
+  const env = { DATABASE_URL: `postgres://u:hunter2@127.0.0.1:${await freePort()}/d` };
   for (const argv of [['company', 'list'], ['status']]) {
     const { code, out, err } = await tollgate(argv, { env });
     t.match(

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import t from 'tap';
 import { parse } from 'yaml';
 import { Person } from '../admin/people.ts';
-import { freePort } from '../faults/pooler.ts';
 import { CHILD_ENV } from '../support/child.ts';
 import { ROOT } from '../support/cli.ts';
 import { ask } from '../support/client.ts';
+import { freePort } from '../support/port.ts';
 import { emptyDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
 

@@ -4,8 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
-import { freePort, installed } from '../faults/pooler.ts';
+import { installed } from '../faults/pooler.ts';
 import { ask } from '../support/client.ts';
+import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 
 /** A reverse proxy that stands before gateways. */

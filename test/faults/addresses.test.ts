@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { CHILD_ENV, newFolder } from '../support/child.ts';
+import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 import { metric } from './gateway.ts';
 import { unbooked } from './judge.ts';
@@ -23,7 +24,7 @@ const WORKERS = 16;
 /** A process that stands for one address. Its journal outlives it. */
 class Router {
   readonly #journal: string;
-  #port = '0';
+  #port = '';
   #child: ChildProcess | null = null;
   /** From when to when it closed connections, in milliseconds since the epoch: it was killed, or closed its listener. */
   readonly closings: { readonly from: number; readonly to: number }[] = [];
@@ -44,13 +45,14 @@ class Router {
 
   /** Resolves once it listens. */
   async start(t: Test): Promise<void> {
+    this.#port ||= `${await freePort()}`;
     const child = spawn(process.execPath, [PROGRAM, this.#journal, this.#port], {
       env: CHILD_ENV,
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     t.teardown(() => child.kill('SIGKILL'));
     this.#child = child;
-    this.#port = await this.#line();
+    await this.#line();
   }
 
   async kill(): Promise<void> {
@@ -75,9 +77,8 @@ class Router {
     this.closings.push({ from, to: Date.now() });
   }
 
-  async #line(): Promise<string> {
-    const [line] = await once(this.#child?.stdout as NonNullable<ChildProcess['stdout']>, 'data');
-    return String(line).trim();
+  async #line(): Promise<void> {
+    await once(this.#child?.stdout as NonNullable<ChildProcess['stdout']>, 'data');
   }
 }
 

@@ -1,13 +1,12 @@
 import { appendFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * A router as a process of its own, to be killed and frozen: `node router-program.ts JOURNAL PORT`. It writes the id of
  * each request into its journal as soon as it reads the head. SIGUSR2 lets it refuse connections until the next one.
  */
-const [journal = '', port = '0'] = process.argv.slice(2);
+const [journal = '', port] = process.argv.slice(2);
 const PAUSE_MS = 5;
 
 const server = createServer(async (req, res) => {
@@ -45,7 +44,7 @@ async function streamed(res: ServerResponse): Promise<void> {
   res.end('data: [DONE]\n\n');
 }
 
-const tell = (): void => console.log((server.address() as AddressInfo).port);
+const tell = (): void => console.log('listens');
 server.listen(Number(port), '127.0.0.1', tell);
 setInterval(() => {}, 60_000); // it lives on while it refuses
 process.on('SIGUSR2', () => {

@@ -1,6 +1,7 @@
 import type { GatewayProcess } from '../faults/gateway.ts';
-import { configFile, freePort, installed, startService } from '../faults/pooler.ts';
+import { configFile, installed, startService } from '../faults/pooler.ts';
 import type { Life } from '../faults/world.ts';
+import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 
 export const haproxy = installed('haproxy');

@@ -15,9 +15,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Sql } from 'postgres';
 import { type Binaries, findBinaries, type Identity, identityFor, launch } from '../../src/store/schema/launch.ts';
-import { freePort } from '../faults/pooler.ts';
 import { childrenOf } from '../faults/server.ts';
 import { connect, type Life } from '../faults/world.ts';
+import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 
 /** A Postgres server with a folder and a TCP port of its own, to kill, copy and promote. */

@@ -3,10 +3,11 @@ import { chmodSync, chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync,
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { configFile, freePort, installed, startService } from '../faults/pooler.ts';
+import { configFile, installed, startService } from '../faults/pooler.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
 import { childrenOf } from '../faults/server.ts';
 import { connect, type Life } from '../faults/world.ts';
+import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 
 /** Two Postgres servers under Patroni, with etcd, HAProxy and PgBouncer, as sql/fleet.md configures them. */

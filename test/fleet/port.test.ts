@@ -1,9 +1,9 @@
 import t from 'tap';
 import { judge } from '../faults/judge.ts';
 import { startLoad } from '../faults/load.ts';
-import { freePort } from '../faults/pooler.ts';
 import { faultWorld } from '../faults/world.ts';
 import { WAYS } from '../support/gateway.ts';
+import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 
 for (const FAST_HTTP of WAYS) {

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { parseDatabaseUrl, type Target } from '../../src/store/connection/address.ts';
+import { freePort } from './port.ts';
 
 /** A proxy in front of a database, to interrupt the connection. */
 export interface Passage {
@@ -42,9 +43,9 @@ export async function startProxy(t: { teardown(after: () => unknown): unknown },
       if (frozen) from.pause(); // listening for data sets it flowing
     }
   });
-  server.listen(0, '127.0.0.1');
+  const port = await freePort();
+  server.listen(port, '127.0.0.1');
   await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
 
   async function cut(): Promise<void> {
     const closed = server.listening ? once(server, 'close') : undefined;

@@ -1,7 +1,7 @@
 import dns from 'node:dns';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -12,6 +12,7 @@ import { FastPool } from '../../src/upstream/fast-pool.ts';
 import { UndiciPool } from '../../src/upstream/undici-pool.ts';
 import { Stopped, type Upstream, type UpstreamOptions } from '../../src/upstream/upstream.ts';
 import { blackHole } from '../support/black-hole.ts';
+import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 import { Call, post, send } from './calls.ts';
 
@@ -44,9 +45,9 @@ class Router {
       this.sockets.add(socket);
       socket.on('close', () => this.sockets.delete(socket));
     });
-    server.listen(port, host);
+    this.port = port || (await freePort());
+    server.listen(this.port, host);
     await once(server, 'listening');
-    this.port = (server.address() as AddressInfo).port;
     this.#server = server;
     t.teardown(() => this.stop());
     return this;
@@ -61,13 +62,6 @@ class Router {
   at(host = '127.0.0.1'): string {
     return `http://${host}:${this.port}/v1`;
   }
-}
-
-/** A port of this machine at which nothing listens. */
-async function closedPort(t: Test): Promise<number> {
-  const router = await new Router().start(t);
-  router.stop();
-  return router.port;
 }
 
 /** Lets a name stand for these IPs; null: it has none. */
@@ -336,7 +330,7 @@ for (const [way, open] of WAYS) {
 
     t.test('an IPv6 address', async (t) => {
       const router = await new Router().start(t, '::1');
-      const { upstream } = serve(t, router.at('[::1]'), `http://127.0.0.1:${await closedPort(t)}/v1`);
+      const { upstream } = serve(t, router.at('[::1]'), `http://127.0.0.1:${await freePort()}/v1`);
       t.equal(await answers(upstream, 5), 5);
       t.equal(router.requests[0], `[::1]:${router.port}`);
     });

@@ -1,7 +1,6 @@
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import t from 'tap';
 import { askRouter, RouterModels } from '../../src/upstream/router-models.ts';
+import { freePort } from '../support/port.ts';
 import { demoUpstream, MASTER_KEY, type Script, scriptedUpstream } from '../support/upstream.ts';
 
 const router = await scriptedUpstream(t);
@@ -80,11 +79,7 @@ t.test('a router that is slow, or never ends, is left after the deadline', async
 });
 
 t.test('where nothing listens, and where the name is unknown', async (t) => {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  await new Promise((closed) => server.close(closed));
-  const none = `http://127.0.0.1:${port}/v1`;
+  const none = `http://127.0.0.1:${await freePort()}/v1`;
   t.match(await askRouter({ ...where, urls: [none] }), {
     isReachable: false,
     reason: /Nothing listens at 127\.0\.0\.1:/,

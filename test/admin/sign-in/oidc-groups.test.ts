@@ -1,7 +1,7 @@
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
 import { createInvitation } from '../../../src/store/users/invitation.ts';
-import { freePort } from '../../faults/pooler.ts';
+import { freePort } from '../../support/port.ts';
 import { until } from '../../support/until.ts';
 import { type Page, Person, signedIn, startOffice, textOf } from '../people.ts';
 

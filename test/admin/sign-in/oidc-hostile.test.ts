@@ -1,6 +1,6 @@
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
-import { freePort } from '../../faults/pooler.ts';
+import { freePort } from '../../support/port.ts';
 import { Person, startOffice } from '../people.ts';
 
 /** OpenID Connect against an issuer, or somebody in between, that lies. Nobody is signed in. */
