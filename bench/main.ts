@@ -62,7 +62,7 @@ const FOLDER = fileURLToPath(new URL('.', import.meta.url));
 
 type Options = ReturnType<typeof readOptions>;
 
-/** Runs sections one after the other; each is written down as soon as it is over. */
+/** Runs sections one after the other; each is written down as soon as it is over. One that fails does not end the rest. */
 async function measure(options: Options, results: Results): Promise<void> {
   pinSelf();
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
@@ -81,7 +81,11 @@ async function measure(options: Options, results: Results): Promise<void> {
       const section = ALL[name];
       if (section === undefined) continue;
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
-      const series = await runSection(section, bench);
+      const series = await runSection(section, bench).catch((error) => void console.error(`${name} failed:`, error));
+      if (series === undefined) {
+        process.exitCode = 1;
+        continue;
+      }
       const where = name in SECTIONS ? [] : [`On ${results.machine}, ${server.version}.`];
       const notes = [section.note(bench), ...where];
       results.sections[name] = { taken: new Date().toISOString().slice(0, 10), rounds, seconds, notes, series };
