@@ -9,7 +9,7 @@ import { describeRatios, exceeded, writeReport } from './report.ts';
 import type { Results } from './results.ts';
 import { acceptedCommit, checkoutOf } from './run/base.ts';
 import { startDatabase } from './run/database.ts';
-import { pinSelf } from './run/process.ts';
+import { killStarted, pinSelf } from './run/process.ts';
 import { startRig } from './run/rig.ts';
 import { runSection } from './run/rounds.ts';
 import { CHECKOUT, TARGETS, type TargetName } from './run/targets.ts';
@@ -67,23 +67,25 @@ async function measure(options: Options, results: Results): Promise<void> {
   pinSelf();
   const folder = mkdtempSync(join(tmpdir(), 'tollgate-bench-'));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
-  const rig = await startRig();
+  let rig = await startRig();
   const server = await startDatabase(folder);
   try {
     results.machine = machine();
     results.versions = versions(server.version);
     say(`${results.machine}\n${results.versions}`);
     const databaseUrl = await server.seeded();
-    const bench = { ...options, folder, rig, routerPort: rig.routerPort, server, databaseUrl, say };
     const { rounds, seconds } = options;
     const began = performance.now();
     for (const name of options.only) {
       const section = ALL[name];
       if (section === undefined) continue;
+      const bench = { ...options, folder, rig, routerPort: rig.routerPort, server, databaseUrl, say };
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
       const series = await runSection(section, bench).catch((error) => void console.error(`${name} failed:`, error));
       if (series === undefined) {
         process.exitCode = 1;
+        killStarted(); // its load would go on beside the next one
+        rig = await startRig();
         continue;
       }
       const where = name in SECTIONS ? [] : [`On ${results.machine}, ${server.version}.`];
@@ -186,7 +188,6 @@ function readOptions() {
   };
 }
 
-process.setMaxListeners(64); // each program started listens for the end of this one
 process.on('SIGINT', () => process.exit(130));
 process.on('SIGTERM', () => process.exit(143));
 let options: Options | undefined;

@@ -13,6 +13,8 @@ export const LOAD_CORES = availableParallelism() > 2 ? `1-${availableParallelism
 const TICK_US = 10_000;
 export const ALL_CORES = `0-${availableParallelism() - 1}`;
 
+const started = new Set<ChildProcess>();
+
 /** Starts a program on the given cores; it ends with this process at the latest. */
 export function startPinned(
   cores: string,
@@ -22,10 +24,16 @@ export function startPinned(
 ): ChildProcess {
   // taskset replaces itself with the program, so the process started is the one to measure
   const child = spawn('taskset', ['-c', cores, command, ...args], options);
-  const kill = (): unknown => child.kill('SIGKILL');
-  process.once('exit', kill);
-  child.once('exit', () => process.off('exit', kill));
+  started.add(child);
+  child.once('exit', () => started.delete(child));
   return child;
+}
+
+process.once('exit', killStarted);
+
+/** Kills what still runs of all that this process started: where a measurement failed nobody stopped it. */
+export function killStarted(): void {
+  for (const child of started) child.kill('SIGKILL');
 }
 
 /** Moves this process, and so what it starts unpinned, to the load cores. @throws where processes cannot be pinned */
