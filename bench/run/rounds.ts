@@ -84,7 +84,9 @@ export async function runSection({ start = async () => [NOTHING], steps }: Secti
           const target = targets[(i + round) % targets.length] as Target;
           const measured = await step
             .measure(target, round === 0 ? warmSeconds : bench.seconds, round === 0)
-            .catch((cause) => Promise.reject(new Error(`${step.name} through ${target.name} failed`, { cause })));
+            .catch((cause) => {
+              throw new Error(`${step.name} through ${target.name} failed`, { cause });
+            });
           for (const [name, figures] of Object.entries(measured)) {
             if (round > 0) record(series, name, target.name, figures);
             const [[kind, figure] = ['', 0]] = Object.entries(figures);

@@ -2,7 +2,7 @@ import { createSocket } from 'node:dgram';
 import { type EventEmitter, once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Lower than any port that Linux, macOS or Windows chooses by itself. */
+/** Lower than any port that Linux, macOS or Windows chooses by itself, unless it was set otherwise. */
 const FIRST = 10_000;
 const COUNT = 22_000;
 
