@@ -98,7 +98,7 @@ begin
   if tg_op = 'UPDATE' and to_jsonb(new) - 'applied' = to_jsonb(old) - 'applied' and new.applied and old.valid_from <= clock_timestamp() then
     return new;
   end if;
-  -- an erasure of persons (0036_company_end.sql) takes a name and nothing else
+  -- an erasure of persons takes a name and nothing else
   if tg_op = 'UPDATE' and to_jsonb(new) - 'changed_by' = to_jsonb(old) - 'changed_by' then
     if is_erasing() then return new; end if;
   end if;
@@ -128,7 +128,7 @@ create trigger append_only before truncate on model_prices for each statement ex
 
 -- Nothing is changed of a closed company; what has come meanwhile holds when it is opened again.
 create function is_of_closed(company uuid) returns boolean language sql stable set search_path from current as $$
-  select exists (select from companies c where c.id = company and to_jsonb(c) ->> 'closed_at' is not null)
+  select exists (select from companies c where c.id = company and c.closed_at is not null)
 $$;
 
 -- Brings the columns of `models` up to date: two seconds after the date, so that a gateway whose clock is behind

@@ -61,48 +61,28 @@ create table tenant_grants (
 comment on table tenant_grants is 'what tollgate_tenant may do: each row is the middle of "grant … to tollgate_tenant"';
 
 insert into tenant_grants (privilege) values
-  ('select on settings, models, chat_usage, api_usage, monthly_spend, usage_daily, audit_log, budget_reservations, budget_alerts'),
+  ('select on settings, models, chat_usage, api_usage, monthly_spend, usage_daily, usage_monthly, usage_company_days, usage_key_months, usage_details, budget_reservations, budget_alerts, statements, statement_rows, late_usage, request_hours, oidc_groups'),
+  ('select, insert, update, delete on assistants, cost_center_budgets'),
+  ('execute on function has_account(text)'),
+  -- what every change leaves behind
+  ('insert on changes'),
+  ('select, insert on audit_log'),
   -- every column but those of operators
-  ('select, update (name, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent) on companies'),
-  -- all but the digest, and the password's hash
-  ('select (id, company_id, name, prefix, scopes, created_at, created_by, expires_at, last_used_at, revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, allowed_cidrs) on api_keys'),
-  ('insert on api_keys'),
-  ('update (name, scopes, expires_at, revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, allowed_cidrs) on api_keys'),
-  -- the digest may be replaced behind the wall, but still not be read
-  ('select (purpose), update (digest, prefix) on api_keys'),
-  ('select (rotated_from) on api_keys'),
+  ('select, update (name, language, disabled_model_slugs, allow_non_eu_models, monthly_budget_eur, budget_mode, requests_per_minute, tokens_per_minute, max_concurrent, member_max_keys, member_key_budget_eur, member_playground) on companies'),
+  -- the digest may be written, as where a key is created or replaced, but not read
+  ('select (id, company_id, user_id, name, prefix, scopes, purpose, rotated_from, created_at, created_by, expires_at, last_used_at, revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, allowed_cidrs), insert, update (name, digest, prefix, scopes, expires_at, revoked_at, requests_per_minute, tokens_per_minute, max_concurrent, allowed_model_slugs, monthly_budget_eur, allowed_cidrs) on api_keys'),
   -- keys are created and shown again behind the wall
   ('select, insert, delete on key_reveals'),
-  ('select (id, email, company_id, role, created_at) on users'),
-  ('select (last_sign_in_at), update (role), delete on users'),
-  ('select (oidc_group) on users'),
-  ('select on oidc_groups'),
-  ('select (id, company_id, email, role, created_at, created_by, expires_at), insert, delete on invitations'),
-  ('update (digest, created_by, created_at, expires_at) on invitations'),
-  ('select (second_factor_since, recovery_codes, erasure_asked_at) on users'),
-  -- all but the digest of a link
-  ('select (id, company_id, email, percents, forecast, created_at, created_by, expires_at, confirmed_at), insert, delete on alert_receivers'),
-  ('update (percents, forecast, digest, expires_at) on alert_receivers'),
-  ('select, insert, update, delete on cost_center_budgets'),
-  ('execute on function has_account(text)'),
-  ('select (id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at) on admin_tokens'),
-  ('insert on admin_tokens'),
-  ('update (revoked_at) on admin_tokens'),
-  ('insert on changes, audit_log'), -- what every change leaves behind
-  ('update (language) on companies'),
-  ('update (member_max_keys, member_key_budget_eur, member_playground) on companies'),
-  ('select (user_id) on api_keys'),
-  ('select (language) on users'),
-  ('select, insert, update, delete on assistants'),
+  -- not the hash of the password
+  ('select (id, email, company_id, role, language, oidc_group, created_at, last_sign_in_at, second_factor_since, recovery_codes, erasure_asked_at), update (role), delete on users'),
+  -- not the digests of links and tokens
+  ('select (id, company_id, email, role, created_at, created_by, expires_at), insert, update (digest, created_by, created_at, expires_at), delete on invitations'),
+  ('select (id, company_id, email, percents, forecast, created_at, created_by, expires_at, confirmed_at), insert, update (percents, forecast, digest, expires_at), delete on alert_receivers'),
+  ('select (id, name, company_id, access, created_at, created_by, expires_at, last_used_at, revoked_at), insert, update (revoked_at) on admin_tokens'),
   -- not who changed a price
   ('select (id, slug, company_id, valid_from, input, output, applied) on model_prices'),
-  ('select on usage_monthly'),
-  ('select on usage_company_days, usage_key_months'),
-  ('select on usage_details'),
-  ('select on statements, statement_rows, late_usage'),
   ('select (id, at, company_id, kind, subject, body) on events'),
-  ('select on request_hours'),
-  -- all but what the upstream said
+  -- not what the upstream said
   ('select (company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, first_event_ms, endpoint, model_slug, asked, code, param, outcome, prompt_tokens, completion_tokens, cost_eur) on request_trail');
 
 -- Whether entering a company changes the role: there is one that row-level security holds
@@ -114,7 +94,7 @@ begin
   select * into tenant from pg_roles where rolname = 'tollgate_tenant';
   return found and not tenant.rolsuper and not tenant.rolbypassrls
     and pg_has_role(session_user, tenant.oid, case when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end)
-    and has_table_privilege(tenant.oid, 'assistants', 'SELECT') -- the last grant of raise_tenant_wall
+    and has_table_privilege(tenant.oid, 'assistants', 'SELECT') -- raise_tenant_wall makes all grants or none
     and has_schema_privilege(tenant.oid, (select relnamespace from pg_class where oid = 'assistants'::regclass), 'USAGE');
 end $$;
 

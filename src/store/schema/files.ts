@@ -22,11 +22,6 @@ const SUBJECTS = [
 ];
 /** The name under which a database keeps that it has the baseline; files of sql/migrations begin after it. */
 export const BASELINE = '0100_baseline.sql';
-/** The last of the numbered files by which checkouts made the schema, and a digest of all of them. */
-const NUMBERED = {
-  last: '0053_spend_polls.sql',
-  digest: 'a2304104f2ecad7e8ba0b1e1d85eaf506f6bec5f27bc491494ab2c0fd89c9fe3',
-};
 
 /** The baseline and the files after it. @param directory with the folders "schema" and "migrations", of which one may be missing */
 export function readMigrations(directory: string): Migration[] {
@@ -34,21 +29,7 @@ export function readMigrations(directory: string): Migration[] {
   return [...(hasBaseline ? [baseline(directory)] : []), ...readFiles(directory, 'migrations')];
 }
 
-/**
- * What is applied to a database that has the numbered files in place of the baseline: the files between the two.
- * It counts as having the baseline then.
- */
-export function readFormer(directory: string): Migration[] {
-  return readFiles(directory, 'former');
-}
-
-/** Whether a database has the numbered files, all as they were at last. @param applied in the order of their names */
-export function hasNumbered(applied: readonly { readonly name: string; readonly sha256: string }[]): boolean {
-  const numbered = applied.filter(({ name }) => name <= NUMBERED.last);
-  return hashOf(numbered.map(({ name, sha256 }) => `${name} ${sha256}\n`).join('')) === NUMBERED.digest;
-}
-
-/** Programs from before it may not run with it: they would apply their own files. */
+/** The schema as one file. A program that does not know it may not run with it. */
 function baseline(directory: string): Migration {
   const text = SUBJECTS.map((name) => read(directory, 'schema', `${name}.sql`)).join('\n');
   return { name: BASELINE, text, hash: hashOf(text), needs: numberOf(BASELINE) };

@@ -3,7 +3,7 @@ import { duration } from '../../domain/text/start-notice.ts';
 import { DatabaseUnavailable, SchemaRefused } from '../connection/errors.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { changeTables } from './distribution.ts';
-import { BASELINE, hasNumbered, type Migration, numberOf, readFormer, readMigrations, SQL_DIRECTORY } from './files.ts';
+import { type Migration, numberOf, readMigrations, SQL_DIRECTORY } from './files.ts';
 
 /** This program cannot use the database; the message is for the operator. Nothing was changed. */
 export class MigrationRefused extends SchemaRefused {}
@@ -47,16 +47,14 @@ const CLOCKS = ['2026-01-31T22:30:00Z', '2026-07-31T22:30:00Z'];
  */
 export async function migrate(
   db: Database,
-  { billingTimezone, directory, upTo, limitMs = LIMIT_MS, onProgress = () => {} }: MigrateOptions,
+  { billingTimezone, directory = SQL_DIRECTORY, upTo, limitMs = LIMIT_MS, onProgress = () => {} }: MigrateOptions,
 ): Promise<string[]> {
-  const from = directory ?? SQL_DIRECTORY;
-  const files = readMigrations(from).filter(({ name }) => upTo === undefined || name <= upTo);
-  const former = readFormer(from);
+  const files = readMigrations(directory).filter(({ name }) => upTo === undefined || name <= upTo);
   const done: string[] = [];
   const end = performance.now() + limitMs;
   let pending = await db.run(CHECK_MS, async (sql) => {
     await requireUsable(sql);
-    return pendingOf(sql, files, former);
+    return pendingOf(sql, files);
   });
   const progress = startProgress(onProgress);
   let lockedSince: number | undefined;
@@ -67,7 +65,7 @@ export async function migrate(
         pending = await db.transaction(Math.max(1, end - performance.now()), async (sql) => {
           progress.now('waiting for another program that changes the tables of this database');
           await sql`select pg_advisory_xact_lock(hashtext('tollgate migrations'))`;
-          pending = await pendingOf(sql, files, former);
+          pending = await pendingOf(sql, files);
           const [next, ...later] = pending;
           if (next === undefined) return [];
           progress.now(`${next.name} is running`);
@@ -212,7 +210,7 @@ async function untilOver(db: Database, holders: readonly { id: string }[], at: n
  */
 export async function pendingMigrations(db: Database, directory = SQL_DIRECTORY): Promise<string[]> {
   const files = readMigrations(directory);
-  const pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, files, readFormer(directory)));
+  const pending = await db.run(CHECK_MS, (sql) => pendingOf(sql, files));
   return pending.map(({ name }) => name);
 }
 
@@ -221,19 +219,10 @@ export function isKnownMigration(name: string): boolean {
   return readMigrations(SQL_DIRECTORY).some((migration) => migration.name === name);
 }
 
-/**
- * The files that a database has, in their order, and those of them that this program does not know. Numbered files from
- * before the baseline count as the baseline.
- * @throws MigrationRefused where some of those are missing
- */
+/** The files that a database has, in their order, and those of them that this program does not know. */
 export async function appliedMigrations(sql: Sql): Promise<{ applied: string[]; unknown: string[] }> {
   const known = readMigrations(SQL_DIRECTORY).map(({ name }) => name);
-  const rows = await readApplied(sql);
-  const names = rows.map(({ name }) => name);
-  if (isNumbered(rows) && missingOf(rows, readFormer(SQL_DIRECTORY)).length > 0) {
-    throw new MigrationRefused('the database has tables of a checkout from before 0.1.0: run "tollgate migrate" first');
-  }
-  const applied = isNumbered(rows) ? [BASELINE, ...names.filter((name) => name > BASELINE)] : names;
+  const applied = (await readApplied(sql)).map(({ name }) => name);
   return { applied, unknown: applied.filter((name) => !known.includes(name)) };
 }
 
@@ -250,20 +239,6 @@ async function readApplied(sql: Sql): Promise<Applied[]> {
     select from pg_class where relname = 'schema_migrations' and pg_table_is_visible(oid)) as exists`;
   if (!table.exists) return [];
   return sql<Applied[]>`select name, sha256, needs from schema_migrations order by name`;
-}
-
-/** Whether numbered files made the tables. @throws MigrationRefused where they are not all there, as they were at last */
-function isNumbered(rows: readonly Applied[]): boolean {
-  const former = rows.filter(({ name }) => name < BASELINE);
-  if (former.length === 0) return false;
-  if (hasNumbered(former)) return true;
-  throw new MigrationRefused(
-    `an older checkout made these tables, up to ${former.at(-1)?.name}: run "tollgate migrate" of the last checkout that has sql/0053_spend_polls.sql, then this one`,
-  );
-}
-
-function missingOf(rows: readonly Applied[], files: readonly Migration[]): Migration[] {
-  return files.filter(({ name }) => !rows.some((row) => row.name === name));
 }
 
 /**
@@ -297,10 +272,9 @@ async function ensurePartitions(db: Database): Promise<void> {
   }
 }
 
-/** @param known files of this program @param former those for a database of numbered files @throws MigrationRefused */
-async function pendingOf(sql: Sql, known: readonly Migration[], former: readonly Migration[]): Promise<Migration[]> {
+/** @param migrations files of this program @throws MigrationRefused */
+async function pendingOf(sql: Sql, migrations: readonly Migration[]): Promise<Migration[]> {
   const rows = await readApplied(sql);
-  const migrations = isNumbered(rows) ? [...former, ...known.filter(({ name }) => name > BASELINE)] : known;
   const applied = new Map(rows.map((row) => [row.name, row.sha256]));
   const newest = numberOf(migrations.at(-1)?.name ?? '');
   const tooNew = rows.findLast(
@@ -319,7 +293,7 @@ async function pendingOf(sql: Sql, known: readonly Migration[], former: readonly
       );
     }
   }
-  return missingOf(rows, migrations);
+  return migrations.filter(({ name }) => !applied.has(name));
 }
 
 /**

@@ -304,3 +304,13 @@ t.test('the partitions of the coming months are made in time', async (t) => {
   await make();
   t.equal(await ahead(), 14);
 });
+
+t.test('the baseline is one transaction, and is applied once', async (t) => {
+  const { db } = await emptyDatabase(t);
+  await db.run(MS, (sql) => sql`create table upstream_costs (n integer)`); // the schema has one too
+  await t.rejects(migrate(db, { billingTimezone: 'UTC' }), { message: /relation "upstream_costs" already exists/ });
+  const tables = await db.run(MS, (sql) => sql`select from pg_class where relname in ('settings', 'companies')`);
+  t.equal(tables.length, 0, 'what came before the failure is not there');
+  await db.run(MS, (sql) => sql`drop table upstream_costs`);
+  t.same(await migrate(db, { billingTimezone: 'UTC' }), [BASELINE]);
+});
