@@ -46,8 +46,13 @@ export function addressWithoutPath(text: string): URL {
 /** An https:// address; http:// only within this machine. */
 export function encryptedAddress(text: string): URL {
   const url = address(text);
-  must(url.protocol === 'https:' || /^(localhost|127\.0\.0\.1|\[::1\])$/.test(url.hostname), 'an https:// address');
+  must(url.protocol === 'https:' || isLoopback(url.hostname), 'an https:// address');
   return url;
+}
+
+/** @param hostname of a URL */
+export function isLoopback(hostname: string): boolean {
+  return /^(localhost|127\.0\.0\.1|\[::1\])$/.test(hostname);
 }
 
 /** Path and query may hold a token of the receiver's. */

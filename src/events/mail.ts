@@ -1,7 +1,8 @@
 import { createTransport } from 'nodemailer';
+import { isLoopback } from '../config-addresses.ts';
 
 export interface MailSettings {
-  /** `smtp://` or `smtps://`, with user and password. */
+  /** `smtp://` or `smtps://`, with user and password. With one, or to another machine, TLS is required: `needsTls`. */
   readonly url: string;
   /** The sender's address. */
   readonly from: string;
@@ -23,6 +24,7 @@ export function mailer({ url, from }: MailSettings, timeoutMs: number): SendMail
   const each = timeoutMs / 2; // of connecting and the greeting
   const transport = createTransport({
     url,
+    ...(needsTls(new URL(url)) && { requireTLS: true }),
     connectionTimeout: each,
     greetingTimeout: each,
     dnsTimeout: each,
@@ -46,8 +48,15 @@ export function mailer({ url, from }: MailSettings, timeoutMs: number): SendMail
   };
 }
 
+/** RFC 8314, section 3: no password, and no secret link over a network, without TLS. `?requireTLS=false` is the way out. */
+function needsTls({ username, password, hostname, searchParams }: URL): boolean {
+  const isAtRisk = username !== '' || password !== '' || !isLoopback(hostname);
+  return isAtRisk && searchParams.get('requireTLS') !== 'false';
+}
+
 /** Without the server's own words, which may repeat addresses. */
 function shortReason({ code, responseCode, message }: Error & { code?: string; responseCode?: number }): string {
   if (code === undefined) return message;
+  if (code === 'ETLS') return 'ETLS: the server takes no TLS';
   return responseCode === undefined ? code : `${code} ${responseCode}`;
 }

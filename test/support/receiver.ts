@@ -120,7 +120,7 @@ export async function startMailbox(life: Life): Promise<Mailbox> {
   life.teardown(() => new Promise<void>((resolve) => void server.close(() => resolve())));
   const { port } = server.server.address() as AddressInfo;
   return {
-    url: `smtp://tollgate:pa%3Ass@127.0.0.1:${port}`,
+    url: `smtp://tollgate:pa%3Ass@127.0.0.1:${port}?requireTLS=false`,
     mails,
     refuse: (...addresses) => {
       refused = addresses;
