@@ -54,7 +54,7 @@ function describe(operation: Operation): object {
     operationId: id,
     summary: [summary, ...once].join(''),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: requestBody(method, body) } }),
     responses: {
       [status]: { description: 'Done', ...tagOf(operation), ...contentOf(operation) },
       ...(hasTag(operation) && method === 'get' ? { 304: { description: 'It has the ETag of If-None-Match' } } : {}),
@@ -79,6 +79,10 @@ export function paramsOf(path: string): string[] {
 
 function header(name: string, description: string): object {
   return { name, in: 'header', schema: { type: 'string', description } };
+}
+
+function requestBody(method: Operation['method'], schema: Schema): object {
+  return { ...json(schema), ...(method === 'patch' && { 'application/merge-patch+json': { schema } }) };
 }
 
 function json(schema: Schema): object {

@@ -226,8 +226,9 @@ function repeatableOf({ method }: Operation, c: ApiContext): Repeatable | null {
 
 /** @throws Problem 415, 400 */
 function readJson(c: ApiContext): unknown {
-  if (!/^application\/(\w+\+)?json\b/i.test(c.req.header('content-type') ?? '')) {
-    throw new Problem(415, 'Send the body as application/json.');
+  // a PATCH is a merge patch, RFC 7396; a JSON patch, RFC 6902, is something else
+  if (!/^application\/(?!json-patch\+)([\w.-]+\+)?json\s*(;|$)/i.test(c.req.header('content-type') ?? '')) {
+    throw new Problem(415, 'Send the body as application/json, or a PATCH as application/merge-patch+json.');
   }
   const { rawBody } = c.env.incoming;
   if (!isUtf8(rawBody)) throw new Problem(400, 'The body is not in UTF-8.'); // names would lose their umlauts

@@ -1,5 +1,5 @@
 import type { Context } from 'hono';
-import { deleteCookie, setCookie } from 'hono/cookie';
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie';
 import type { CookieOptions } from 'hono/utils/cookie';
 import * as client from 'openid-client';
 import { reasonOf } from '../../log.ts';
@@ -9,8 +9,10 @@ import type { OidcSettings } from '../process/settings.ts';
 import { readGroups, tellsGroups } from './group-claim.ts';
 
 const CALLBACK = '/sign-in/oidc/callback';
-const COOKIE = 'tollgate-oidc';
+/** Of a cookie for each attempt: another tab may have begun one, too. The attempt's state follows. */
+const COOKIE = 'tollgate-oidc-';
 const ATTEMPT_SECONDS = 600;
+const MOST_ATTEMPTS = 4096; // bytes of their cookies, which a browser sends with each request
 const PROVIDER_SECONDS = 10;
 const MOST_WORDS = 500; // characters of the provider's that are logged
 const MOST_BODY = 65_536;
@@ -34,6 +36,18 @@ interface FinishedAttempt {
   readonly invitation: string;
 }
 
+/** A callback of no attempt that is under way: none of this browser, or one that it has ended, by Reload or Back. */
+export class NoAttempt extends Error {
+  override readonly name = 'NoAttempt';
+  /** Where the attempt led; '': not known. */
+  readonly next: string;
+
+  constructor(next: string) {
+    super('this browser has no such attempt under way');
+    this.next = next;
+  }
+}
+
 /**
  * Sign-in with OpenID Connect: authorization code flow with PKCE, state and nonce, which a cookie
  * keeps until the browser comes back. Users are found by their verified e-mail address.
@@ -42,7 +56,7 @@ export class Oidc {
   readonly #settings: OidcSettings;
   readonly #origin: URL;
   readonly #options: CookieOptions;
-  #discovery: Promise<client.Configuration> | null = null;
+  #provider: client.Configuration | null = null;
 
   /** @param origin where people reach the pages */
   constructor(settings: OidcSettings, origin: URL) {
@@ -58,7 +72,7 @@ export class Oidc {
    * @returns the provider's address to redirect to
    */
   async begin(c: Context, next: string, invitation: string): Promise<string> {
-    const provider = await this.#provider();
+    const provider = await this.#lookUp();
     const verifier = client.randomPKCECodeVerifier();
     const state = client.randomState();
     const nonce = client.randomNonce();
@@ -70,22 +84,28 @@ export class Oidc {
       state,
       nonce,
     });
-    const attempt = [state, nonce, verifier, Buffer.from(next).toString('base64url'), invitation].join('.');
-    setCookie(c, COOKIE, attempt, { ...this.#options, maxAge: ATTEMPT_SECONDS });
+    this.#forgetOldest(c);
+    const attempt = [nonce, verifier, Buffer.from(next).toString('base64url'), invitation].join('.');
+    setCookie(c, COOKIE + state, attempt, { ...this.#options, maxAge: ATTEMPT_SECONDS });
     return to.href;
   }
 
   /**
-   * Ends an attempt and removes its cookie.
+   * Ends an attempt: its cookie keeps only where it leads.
    * @returns the address that the provider confirms, the groups, and the values given to `begin`
-   * @throws Error when this browser began no such attempt, or the provider refuses
+   * @throws NoAttempt
+   * @throws Error when the provider refuses
    */
   async finish(c: Context): Promise<FinishedAttempt> {
-    const attempt = deleteCookie(c, COOKIE, this.#options) ?? '';
-    const [state, nonce, verifier, next = '', invitation = ''] = attempt.split('.');
-    if (!state || !nonce || !verifier) throw new Error('this browser began no attempt');
+    const state = c.req.query('state') ?? '';
+    const name = /^[\w-]{43}$/.test(state) ? COOKIE + state : COOKIE;
+    const attempt = getCookie(c, name, this.#options.prefix) ?? '';
+    const [nonce, verifier, encoded = '', invitation = ''] = attempt.split('.');
+    const next = Buffer.from(encoded, 'base64url').toString();
+    if (!nonce || !verifier) throw new NoAttempt(next);
+    setCookie(c, name, `..${encoded}.`, { ...this.#options, maxAge: ATTEMPT_SECONDS });
     const callback = new URL(CALLBACK + new URL(c.req.url).search, this.#origin);
-    const provider = await this.#provider();
+    const provider = this.#provider ?? (await this.#lookUp());
     const tokens = await client.authorizationCodeGrant(provider, callback, {
       pkceCodeVerifier: verifier,
       expectedState: state,
@@ -106,11 +126,21 @@ export class Oidc {
     // the sign of kelvin becomes a k, which would be somebody else's address
     const email = lack === '' ? (address.email as string).replaceAll('\u212a', '\ufffd').toLowerCase() : null;
     const groups = groupsClaim === null ? null : readGroups(hasGroups ? token : (userinfo ?? token), groupsClaim);
-    return { email, lack, groups, next: Buffer.from(next, 'base64url').toString(), invitation };
+    return { email, lack, groups, next, invitation };
   }
 
-  /** The provider's configuration: fetched once, and again after a failure. */
-  #provider(): Promise<client.Configuration> {
+  /** Removes the oldest attempts; browsers send the oldest cookie first. */
+  #forgetOldest(c: Context): void {
+    let bytes = 0;
+    for (const [sent, value] of Object.entries(getCookie(c)).reverse()) {
+      const at = sent.indexOf(COOKIE);
+      if (at !== -1) bytes += sent.length + value.length;
+      if (at !== -1 && bytes > MOST_ATTEMPTS) deleteCookie(c, sent.slice(at), this.#options);
+    }
+  }
+
+  /** The provider's configuration, fetched for each attempt that begins, because its endpoints may move. */
+  async #lookUp(): Promise<client.Configuration> {
     const { clientId, clientSecret } = this.#settings;
     const issuer = new URL(this.#settings.issuer);
     const authentication = clientSecret === null ? client.None() : authenticationBy(clientSecret);
@@ -118,11 +148,8 @@ export class Oidc {
     const execute = [client.enableNonRepudiationChecks];
     if (issuer.protocol === 'http:') execute.push(client.allowInsecureRequests); // config.ts accepts it for this machine only
     const options = { execute, timeout: PROVIDER_SECONDS };
-    this.#discovery ??= client.discovery(issuer, clientId, undefined, authentication, options).catch((error) => {
-      this.#discovery = null;
-      throw error;
-    });
-    return this.#discovery;
+    this.#provider = await client.discovery(issuer, clientId, undefined, authentication, options);
+    return this.#provider;
   }
 }
 

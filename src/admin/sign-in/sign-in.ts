@@ -19,7 +19,7 @@ import { plainPage } from '../page/layout.ts';
 import { codeSent, openCode } from './code.ts';
 import { joined } from './invitation.ts';
 import { localAddress } from './local-address.ts';
-import { failureOf, Oidc } from './oidc.ts';
+import { failureOf, NoAttempt, Oidc } from './oidc.ts';
 import { passwordSignIn } from './sign-in-attempt.ts';
 
 const MAX_FORM_BYTES = 8192;
@@ -73,6 +73,8 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   try {
     found = await oidc.finish(c);
   } catch (error) {
+    if (error instanceof NoAttempt && (await sessions.find(c)) !== null)
+      return c.redirect(localAddress(error.next), 303);
     log.warn({ reason: await failureOf(error) }, 'admin: single sign-on failed');
     return refuse(c, 401, signIn.failed, form);
   }

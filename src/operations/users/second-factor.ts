@@ -155,8 +155,9 @@ export async function pendingSetup(
   if (secret === null) return null;
   const { TOTP } = await import('otpauth');
   const totp = new TOTP({
-    issuer,
-    label: user.email,
+    // a colon ends the issuer in the form of the address, and apps refuse one within it
+    issuer: issuer.replaceAll(/[\s:]+/g, ' ').trim(),
+    label: user.email.replaceAll(':', ' '),
     secret: secret.toUpperCase(),
     digits: DIGITS,
     period: PERIOD,

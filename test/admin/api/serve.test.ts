@@ -185,6 +185,19 @@ t.test('all mistakes of a body and a query are told at once, with pointers', asy
   t.match(await ask(companies, { key: token, body: 'name=x', headers: { 'content-type': 'text/plain' } }), {
     status: 415,
   });
+  const changed = `${companies}/${company}`;
+  for (const [type, status] of [
+    ['application/merge-patch+json', 200],
+    ['Application/Merge-Patch+JSON; charset=utf-8', 200],
+    ['application/json', 200],
+    ['application/json-patch+json', 415],
+    ['application/jsonl', 415],
+    ['text/json', 415],
+  ] as const) {
+    const body = '{"requests_per_minute":600,"monthly_budget_eur":null}';
+    const asked = { method: 'PATCH', key: token, body, headers: { 'content-type': type } };
+    t.equal((await ask(changed, asked)).status, status, type);
+  }
   const json = { 'content-type': 'application/json', authorization: `Bearer ${token}` };
   const latin = { method: 'POST', headers: json, body: Buffer.from('{"name":"Müller"}', 'latin1') };
   t.match(await (await fetch(companies, latin)).json(), { status: 400, detail: 'The body is not in UTF-8.' });

@@ -24,13 +24,18 @@ const office = await startOffice(t, {
 let claims: Record<string, unknown> = {};
 provider.service.on('beforeTokenSigning', (token) => Object.assign(token.payload, claims));
 
-/** Follows the redirect to the provider, and the one back to the pages. */
-async function through(person: Person, at = '/sign-in/oidc'): Promise<Awaited<ReturnType<Person['get']>>> {
+/** Follows the redirect to the provider. @returns the way back to the pages */
+async function callback(person: Person, at = '/sign-in/oidc'): Promise<string> {
   const start = await person.get(at);
   const asked = new URL(start.headers.get('location') as string);
   const back = await fetch(asked, { redirect: 'manual' });
   const { pathname, search } = new URL(back.headers.get('location') as string);
-  return person.get(pathname + search);
+  return pathname + search;
+}
+
+/** Follows the redirect to the provider, and the one back to the pages. */
+async function through(person: Person, at = '/sign-in/oidc'): Promise<Awaited<ReturnType<Person['get']>>> {
+  return person.get(await callback(person, at));
 }
 
 t.test('the provider is asked with PKCE, state and nonce', async (t) => {
@@ -46,7 +51,7 @@ t.test('the provider is asked with PKCE, state and nonce', async (t) => {
     scope: 'openid email',
   });
   for (const name of ['code_challenge', 'state', 'nonce']) t.ok((searchParams.get(name) ?? '').length > 20, name);
-  t.match(setCookies[0], /^tollgate-oidc=[^;]+; Max-Age=600; Path=\/; HttpOnly; SameSite=Lax$/);
+  t.match(setCookies[0], /^tollgate-oidc-[\w-]+=[^;]+; Max-Age=600; Path=\/; HttpOnly; SameSite=Lax$/);
 });
 
 t.test('a verified address that is known signs in', async (t) => {
@@ -56,7 +61,81 @@ t.test('a verified address that is known signs in', async (t) => {
   t.equal(status, 303);
   t.equal(headers.get('location'), '/');
   t.match((await person.get('/account')).text, office.people.owner);
-  t.notOk(person.cookies.has('tollgate-oidc'), 'the attempt is over');
+  for (const [name, value] of person.cookies) {
+    if (name.startsWith('tollgate-oidc')) t.match(value, /^\.\.\w+\.$/, 'no secret is left of the attempt');
+  }
+});
+
+t.test('each tab ends the sign-in that it began, in any order, and reloads where it ended', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const [first, second] = ['/account/sessions', '/account'] as const;
+  for (const order of [
+    [0, 1],
+    [1, 0],
+  ]) {
+    const person = new Person(office.adminUrl);
+    const tabs = [
+      { next: first, at: await callback(person, `/sign-in/oidc?next=${first}`) },
+      { next: second, at: await callback(person, `/sign-in/oidc?next=${second}`) },
+    ];
+    for (const n of order) {
+      const { next, at } = tabs[n] as (typeof tabs)[0];
+      for (const which of ['at first', 'Reload', 'Back']) {
+        const { status, headers } = await person.get(at);
+        t.same([status, headers.get('location')], [303, next], `${next} ${which}`);
+      }
+    }
+    t.match((await person.get('/account')).text, office.people.owner);
+    const at = (tabs[0] as (typeof tabs)[0]).at;
+    const stranger = new Person(office.adminUrl);
+    t.equal((await stranger.get(at)).status, 401, 'the address of a callback signs nobody in');
+    for (const name of person.cookies.keys()) if (!name.startsWith('tollgate-oidc')) person.cookies.delete(name);
+    t.equal((await person.get(at)).status, 401, 'nor does it who has signed out');
+  }
+});
+
+t.test('a callback whose attempt has ended leads a signed-in browser on', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const person = new Person(office.adminUrl);
+  const at = await callback(person, '/sign-in/oidc?next=/account');
+  await person.get(at);
+  for (const name of person.cookies.keys()) if (name.startsWith('tollgate-oidc')) person.cookies.delete(name);
+  const { status, headers } = await person.get(at);
+  t.same([status, headers.get('location')], [303, '/']);
+});
+
+t.test('who begins to sign in again and again sends no more cookies than pages take', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  const person = new Person(office.adminUrl);
+  const next = `/audit?q=${'x'.repeat(1900)}`;
+  for (let n = 0; n < 12; n++) await person.get(`/sign-in/oidc?next=${next}`);
+  t.ok([...person.cookies].join().length < 12_000);
+  t.equal((await through(person, `/sign-in/oidc?next=${next}`)).headers.get('location'), next);
+});
+
+t.test('endpoints of the provider that moved are found', async (t) => {
+  claims = { email: office.people.owner, email_verified: true };
+  await through(new Person(office.adminUrl));
+  const moved = await new OAuth2Server();
+  const [key] = provider.issuer.keys.toJSON(true);
+  await moved.issuer.keys.add(key as Parameters<typeof moved.issuer.keys.add>[0]);
+  await moved.start(0, '127.0.0.1');
+  moved.issuer.url = issuer;
+  moved.service.on('beforeTokenSigning', (token) => Object.assign(token.payload, claims));
+  t.teardown(() => moved.stop());
+  const at = `http://127.0.0.1:${moved.address().port}`;
+  const move = ({ body }: { body: unknown }) => {
+    const document = body as Record<string, string>;
+    for (const name of ['authorization_endpoint', 'token_endpoint', 'jwks_uri', 'userinfo_endpoint']) {
+      document[name] = (document[name] as string).replace(issuer, at);
+    }
+  };
+  provider.service.on('beforeWellKnownOpenIdConfiguration', move);
+  t.teardown(() => provider.service.off('beforeWellKnownOpenIdConfiguration', move));
+  const person = new Person(office.adminUrl);
+  const { headers } = await person.get('/sign-in/oidc');
+  t.equal(new URL(headers.get('location') as string).origin, at);
+  t.equal((await through(person)).status, 303);
 });
 
 t.test('the provider is the second factor of who signs in by it; with the password there is another', async (t) => {

@@ -9,6 +9,7 @@ import {
   pendingSetup,
   renewRecoveryCodes,
   resetFactor,
+  type Setup,
   takeCode,
   turnOff,
 } from '../../../src/operations/users/second-factor.ts';
@@ -96,6 +97,23 @@ t.test('what apps read names service and person, with a random secret of 160 bit
   t.same(base32Bytes(searchParams.get('secret') as string), secret);
   t.equal(secret.length, 20);
   t.not((await withFactor(t)).uri.split('secret=')[1], uri.split('secret=')[1]);
+});
+
+t.test('apps can read the code of a service whose name has colons', async (t) => {
+  const { URI } = await import('otpauth');
+  for (const [name, issuer] of [
+    ['Acme: AI', 'Acme AI'],
+    ['AI:Gate', 'AI Gate'],
+    ['Gate 10:30 :', 'Gate 10 30'],
+    ['Gate & Söhne', 'Gate & Söhne'],
+    ['::', ''],
+  ] as const) {
+    const user = await person();
+    await change((sql) => beginSetup(sql, user, POLICY));
+    const { uri } = (await change((sql) => pendingSetup(sql, user, POLICY, name))) as Setup;
+    t.match(URI.parse(uri), { issuer, label: user.email }, name);
+    t.notMatch(new URL(uri).searchParams.get('issuer') ?? '', /:/, name);
+  }
 });
 
 t.test('a wrong first code sets nothing up, and recovery codes are there only after a right one', async (t) => {
