@@ -44,3 +44,19 @@ end $$;
 -- Whether this database is spread over several servers. "tollgate database distribute" replaces it, with spend_horizon,
 -- has_spent_since and end_reservations.
 create function is_distributed() returns boolean language sql immutable as 'select false';
+
+-- Functions that set their search_path set also by what they read and print texts, constants and names: whoever calls them,
+-- or changes a row that they watch, may have set a session to something else. A file that makes functions ends with it.
+create function pin_settings() returns void language plpgsql set search_path from current as $$
+declare
+  pinned regprocedure;
+begin
+  for pinned in
+    select oid from pg_proc where pronamespace = current_schema()::regnamespace and pg_has_role(current_user, proowner, 'MEMBER')
+      and proconfig @> array['search_path=' || current_setting('search_path')] and not proconfig::text like '%bytea_output%'
+  loop
+    execute format('alter function %s set standard_conforming_strings = on set transform_null_equals = off set array_nulls = on
+      set bytea_output = hex set datestyle = ''ISO'' set intervalstyle = postgres set timezone = ''UTC''
+      set extra_float_digits = 1 set quote_all_identifiers = off', pinned);
+  end loop;
+end $$;

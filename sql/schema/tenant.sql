@@ -132,3 +132,5 @@ begin
 end $$;
 
 select raise_tenant_wall();
+
+select pin_settings();
