@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 
 const CONCURRENT_READS = 2;
@@ -17,6 +18,8 @@ interface CacheOptions<T> {
   readonly weigh?: (value: T) => number;
   /** Milliseconds for which an absence is remembered: below one second, so that a new thing works within one second. */
   readonly absenceMs?: number;
+  /** What two values of a subject are compared by. Default: all of them. */
+  readonly facts?: (value: T) => unknown;
 }
 
 interface Entry<T> {
@@ -47,6 +50,7 @@ export class Cache<T extends object> {
   readonly #read: ReadMany<T>;
   readonly #entries: LRUCache<string, Entry<T>>;
   readonly #absent: LRUCache<string, true>;
+  readonly #facts: (value: T) => unknown;
   readonly #loads = new Map<string, Load<T>>();
   #waiting: Load<T>[] = [];
   #running = 0;
@@ -55,8 +59,9 @@ export class Cache<T extends object> {
   #retryAt = 0;
 
   constructor(read: ReadMany<T>, options: CacheOptions<T>) {
-    const { max, maxWeight, weigh, absenceMs = 500 } = options;
+    const { max, maxWeight, weigh, absenceMs = 500, facts = (value) => value } = options;
     this.#read = read;
+    this.#facts = facts;
     const weighed = maxWeight !== undefined && weigh !== undefined;
     // with `max` alone the library would allocate a full cache at once
     this.#entries = new LRUCache(
@@ -109,6 +114,29 @@ export class Cache<T extends object> {
     this.#entries.clear();
     this.doubt();
     for (const load of this.#loads.values()) this.#outdate(load);
+  }
+
+  /** The subjects in memory, the one used last first. */
+  get ids(): string[] {
+    return [...this.#entries.keys()];
+  }
+
+  /**
+   * Forgets those of these subjects that are not in memory as they are in the database.
+   * @returns how many @throws as the read does
+   */
+  async check(ids: readonly string[]): Promise<number> {
+    const before = new Map(ids.map((id) => [id, this.#entries.peek(id)]));
+    const found = await this.#read(ids);
+    let outdated = 0;
+    for (const [id, entry] of before) {
+      if (entry === undefined || this.#entries.peek(id) !== entry) continue; // it was forgotten, or read again, meanwhile
+      const value = found.get(id);
+      if (value !== undefined && isDeepStrictEqual(this.#facts(value), this.#facts(entry.value))) continue;
+      this.drop(id);
+      outdated++;
+    }
+    return outdated;
   }
 
   /**

@@ -1,4 +1,5 @@
 import { BlockList } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { type Assistant, isEligible, promptPieces } from '../../domain/assistant.ts';
 import type { Company } from '../../domain/company.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -17,16 +18,22 @@ import { Cache } from './cache.ts';
 import type { Follower } from './change-feed.ts';
 
 /** Most entries kept of each; the least recently used go first. */
-export type DirectoryOptions = { readonly [most in 'maxKeys' | 'maxCompanies' | 'maxAssistants']?: number };
+export type DirectoryOptions = { readonly [most in 'maxKeys' | 'maxCompanies' | 'maxAssistants']?: number } & {
+  /** Milliseconds from one comparison of all with the database to the next. Default one minute. */
+  readonly checkMs?: number;
+};
 
 const READ_MS = 2000;
+/** How much of each is compared with the database at one poll: a large memory takes longer than a minute. */
+const CHECKED_AT_ONCE = 200;
 const MAX_PROMPT_BYTES = 64 * 1024 * 1024; // of all cached assistants together
 const NONE: ReadonlySet<string> = new Set();
 const NO_MODELS: ReadonlyMap<string, Model> = new Map();
 
 /**
- * Keys, companies, models and assistants in memory. Nothing expires: the change feed tells of changes. The
- * shared models are one map for all companies; a company gets the newest map when it is next asked for.
+ * Keys, companies, models and assistants in memory. Nothing expires: the change feed tells of changes. Beside it, all is
+ * compared with the database now and then, so that a change that nobody announced comes late, and not never. The shared
+ * models are one map for all companies; a company gets the newest map when it is next asked for.
  */
 export class CachedDirectory implements Directory, Follower {
   readonly keys: Cache<ApiKey>;
@@ -42,13 +49,26 @@ export class CachedDirectory implements Directory, Follower {
   /** Models without a price, of which the log was told. */
   readonly #free = new Set<string>();
   #failing = false;
+  readonly #checkMs: number;
+  #checkedAt = performance.now();
+  #checking = false;
+  /** What is left to compare. */
+  #unchecked: [cache: Cache<ApiKey> | Cache<Company> | Cache<Assistant>, ids: string[]][] = [];
 
   constructor(db: Database, log: Logger, options: DirectoryOptions = {}) {
-    const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000 } = options;
+    const { maxKeys = 131_072, maxCompanies = 131_072, maxAssistants = 10_000, checkMs = 60_000 } = options;
     this.#db = db;
     this.#log = log;
-    this.keys = new Cache((digests) => this.#read((sql) => readKeys(sql, digests)), { max: maxKeys });
-    this.companies = new Cache((ids) => this.#readCompanies(ids), { max: maxCompanies });
+    this.#checkMs = checkMs;
+    this.keys = new Cache((digests) => this.#read((sql) => readKeys(sql, digests)), {
+      max: maxKeys,
+      // a BlockList shows its content by `rules` alone
+      facts: (key) => [key, key.restriction?.networks instanceof BlockList && key.restriction.networks.rules],
+    });
+    this.companies = new Cache((ids) => this.#readCompanies(ids), {
+      max: maxCompanies,
+      facts: ({ sharedModels: _, ...company }) => company,
+    });
     this.assistants = new Cache((ids) => this.#read((sql) => readAssistants(sql, ids)), {
       max: maxAssistants,
       maxWeight: MAX_PROMPT_BYTES,
@@ -101,6 +121,30 @@ export class CachedDirectory implements Directory, Follower {
 
   polled(): void {
     if (this.#sharedOutdated) this.#readSharedModels().catch(() => {});
+    void this.#check();
+  }
+
+  /** Compares a part of what is in memory with the database. A part that cannot be read waits for the next time. */
+  async #check(): Promise<void> {
+    if (this.#checking) return;
+    const now = performance.now();
+    if (this.#unchecked.length === 0) {
+      if (now - this.#checkedAt < this.#checkMs) return;
+      this.#checkedAt = now;
+      this.#unchecked = [this.keys, this.companies, this.assistants].map((cache) => [cache, cache.ids]);
+      this.#renewSharedModels();
+    }
+    this.#checking = true;
+    try {
+      let outdated = 0;
+      for (const [cache, ids] of this.#unchecked) {
+        const part = ids.splice(-CHECKED_AT_ONCE);
+        if (part.length > 0) outdated += await cache.check(part);
+      }
+      if (outdated > 0) this.#log.warn({ outdated }, UNANNOUNCED);
+    } catch {} // it was logged
+    this.#unchecked = this.#unchecked.filter(([, ids]) => ids.length > 0);
+    this.#checking = false;
   }
 
   /** The old map serves until the new one is read: dropped just before an outage, all companies would be refused. */
@@ -116,7 +160,7 @@ export class CachedDirectory implements Directory, Follower {
       try {
         const models = await this.#read((sql) => readSharedModels(sql));
         this.#warnOfFree('', models);
-        this.#sharedModels = models;
+        if (!isDeepStrictEqual(models, this.#sharedModels)) this.#sharedModels = models;
       } catch (error) {
         this.#sharedReading = null;
         this.#sharedOutdated = true;
@@ -166,6 +210,9 @@ export class CachedDirectory implements Directory, Follower {
     }
   }
 }
+
+const UNANNOUNCED =
+  'directory: the database had changes of which it told nothing; do other programs turn off triggers (session_replication_role)?';
 
 interface KeyColumns extends Limits {
   readonly digest: string;

@@ -736,3 +736,91 @@ t.test('a model without a price is warned about once, without its internal name'
   );
   t.notMatch(logged.join(''), 'internal-name');
 });
+
+/** Runs a change that no trigger announces. */
+async function unannounced(sql: Scene['sql'], change: (sql: Sql) => PromiseLike<unknown>): Promise<void> {
+  await sql(async (sql) => {
+    await sql`set session_replication_role = replica`;
+    await change(sql);
+    await sql`reset session_replication_role`;
+  });
+}
+
+t.test('a change that was not announced is found by a comparison with the database', async (t) => {
+  const { directory, sql, logged } = await setScene(t, { checkMs: 0 });
+  const company = await sql((sql) => addCompany(sql));
+  const digest = await sql((sql) => addKey(sql, company, 'one'));
+  const assistant = await sql((sql) => addAssistant(sql, company));
+  await sql((sql) => addModel(sql, 'shared'));
+  await sql((sql) => addModel(sql, 'own', company));
+  const key = async () => (await directory.key(digest)) as NonNullable<Awaited<ReturnType<typeof directory.key>>>;
+  const found = async () => (await directory.company(company)) as Company;
+  const changes: [change: (sql: Sql) => PromiseLike<unknown>, isSeen: () => Promise<boolean>][] = [
+    [(sql) => sql`update api_keys set scopes = '{embeddings}'`, async () => (await key()).scopes === 2],
+    [(sql) => sql`update api_keys set max_concurrent = 7`, async () => (await key()).limits?.maxConcurrent === 7],
+    [
+      (sql) => sql`update api_keys set allowed_cidrs = '{10.0.0.0/8}'`,
+      async () => (await key()).restriction?.networks?.check('10.1.1.1', 'ipv4') === true,
+    ],
+    [
+      (sql) => sql`update api_keys set allowed_cidrs = '{192.168.0.0/16}'`,
+      async () => (await key()).restriction?.networks?.check('10.1.1.1', 'ipv4') === false,
+    ],
+    [
+      (sql) => sql`update api_keys set allowed_model_slugs = '{fast}'`,
+      async () => (await key()).restriction?.models?.has('fast') === true,
+    ],
+    [
+      (sql) => sql`update api_keys set expires_at = '2030-01-01'`,
+      async () => (await key()).expiresAt < Number.POSITIVE_INFINITY,
+    ],
+    [(sql) => sql`update api_keys set revoked_at = now()`, async () => (await key()).expiresAt === REVOKED],
+    [(sql) => sql`update companies set monthly_budget_eur = 5`, async () => (await found()).budget !== null],
+    [
+      (sql) => sql`update companies set disabled_model_slugs = '{fast}'`,
+      async () => (await found()).disabledSlugs.has('fast'),
+    ],
+    [
+      (sql) => sql`update models set eu_hosted = false where slug = 'own'`,
+      async () => (await found()).ownModels.get('own')?.euHosted === false,
+    ],
+    [
+      (sql) => sql`update models set upstream_model = 'other' where slug = 'shared'`,
+      async () => (await found()).sharedModels.get('shared')?.upstream === 'other',
+    ],
+    [
+      (sql) => sql`update assistants set system_prompt = 'Be long.'`,
+      async () =>
+        Buffer.concat((await directory.assistant(assistant, company))?.prompt as Buffer[])
+          .toString()
+          .includes('long'),
+    ],
+    [(sql) => sql`delete from assistants`, async () => (await directory.assistant(assistant, company)) === null],
+    [(sql) => sql`delete from api_keys`, async () => (await directory.key(digest)) === null],
+  ];
+  for (const [change, isSeen] of changes) {
+    t.equal(await isSeen(), false);
+    await unannounced(sql, change);
+    await until(isSeen, 'it is found');
+  }
+  t.match(logged.join(''), 'changes of which it told nothing');
+  t.notMatch(logged.join(''), digest, 'no log has a digest');
+});
+
+t.test('a comparison forgets nothing that is as it was, and reaches all of a large memory', async (t) => {
+  const { directory, sql, changes } = await setScene(t, { checkMs: 0 });
+  const company = await sql((sql) => addCompany(sql));
+  const names = Array.from({ length: 450 }, (_, n) => `key ${n}`);
+  const digests = await sql((sql) => Promise.all(names.map((name) => addKey(sql, company, name))));
+  await Promise.all([...digests.map((digest) => directory.key(digest)), directory.company(company)]);
+  const [keys, companies] = [directory.keys.misses, directory.companies.misses];
+  const last = digests.at(-1) as string;
+  await unannounced(sql, (sql) => sql`update api_keys set revoked_at = now() where digest = decode(${last}, 'hex')`);
+  await until(() => directory.keyInMemory(last) === null, 'the changed one is forgotten');
+  const { polls } = changes;
+  await until(() => changes.polls > polls + 8, 'all is compared again');
+  t.equal(directory.keys.size, 449);
+  await Promise.all([...digests.map((digest) => directory.key(digest)), directory.company(company)]);
+  t.equal(directory.keys.misses, keys + 1, 'one was read again');
+  t.equal(directory.companies.misses, companies, 'the company was not');
+});

@@ -40,10 +40,17 @@ t.test('every function has its own settings, or is known to need none', async (t
       select proname as name, proconfig as config from pg_proc where pronamespace = 'public'::regnamespace order by 1`,
   );
   t.ok(functions.length > 60, 'there are many');
-  const names = [...new Set(OTHERS.map(([name]) => name))].filter((name) => !['backslash_quote', 'xmlbinary'].includes(name));
+  const names = [...new Set(OTHERS.map(([name]) => name))].filter(
+    (name) => !['backslash_quote', 'xmlbinary'].includes(name),
+  );
   for (const { name, config } of functions) {
     const set = (config ?? []).map((each) => each.split('=')[0]?.toLowerCase());
-    if (!FREE.includes(name)) t.strictSame(names.filter((each) => !set.includes(each)), [], name);
+    if (!FREE.includes(name))
+      t.strictSame(
+        names.filter((each) => !set.includes(each)),
+        [],
+        name,
+      );
   }
   t.strictSame(
     FREE.filter((name) => !functions.some((each) => each.name === name)),
@@ -131,7 +138,9 @@ const STATEMENTS = [
 /** What the changes left: everything but the instants at which they were made, and ids and pseudonyms that are random. */
 async function traces(db: Database) {
   const list = async (text: string) => {
-    const rows = await db.run(MS, (sql: Sql) => sql.unsafe<{ row: unknown }[]>(`select to_json(t) as row from (${text}) t`));
+    const rows = await db.run(MS, (sql: Sql) =>
+      sql.unsafe<{ row: unknown }[]>(`select to_json(t) as row from (${text}) t`),
+    );
     return rows.map(({ row }) => row);
   };
   const changes = (await list('select kind, subject from changes order by id')) as { kind: string; subject: string }[];
@@ -142,10 +151,14 @@ async function traces(db: Database) {
   return {
     changes: changes.map(({ kind, subject }) => [kind, assistants.has(subject) ? 'the assistant' : subject]),
     log: log.map((entry) => withoutChance(entry)),
-    events: (await list('select kind, body from events order by kind, body::text')).map((event) => withoutChance(event)),
+    events: (await list('select kind, body from events order by kind, body::text')).map((event) =>
+      withoutChance(event),
+    ),
     seals: await list(`select number, billing_month, row_count, encode(row_digests, 'hex') as rows,
       encode(digest, 'hex') as digest from ledger_seals order by number`),
-    spend: await list('select company_id, billing_month, requests, api_cost_eur, chat_cost_eur from monthly_spend order by 2'),
+    spend: await list(
+      'select company_id, billing_month, requests, api_cost_eur, chat_cost_eur from monthly_spend order by 2',
+    ),
     days: await list('select day, model_slug, requests from usage_model_days order by day'),
     parts: await list(`select c.relname, pg_get_expr(c.relpartbound, c.oid) as bound from pg_inherits i
       join pg_class c on c.oid = i.inhrelid where i.inhparent = 'api_usage'::regclass order by 1`),
