@@ -121,7 +121,8 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
     passed: 'top_p_min early_stopping prompt_ignore_length detokenize injected_chat_template_kwargs',
   },
   'TGI, LMDeploy': {
-    refused: 'adapter_id image_data input_ids min_new_tokens return_logprob session_id ignore_eos',
+    refused: `adapter_id image_data input_ids min_new_tokens return_logprob session_id ignore_eos migration_request
+      with_cache preserve_cache`,
     passed: 'tool_prompt do_preprocess repetition_ngram_size repetition_ngram_threshold',
   },
   TabbyAPI: {
@@ -141,8 +142,9 @@ export const READ_MEMBERS: Readonly<Record<string, ReadMembers>> = {
   },
   'text-generation-webui': {
     refused: `preset ban_eos_token custom_token_bans negative_prompt guidance_scale grammar_string instruction_template
-      instruction_template_str chat_template_str character`,
-    passed: 'penalty_alpha do_sample epsilon_cutoff mode greeting user_bio',
+      instruction_template_str chat_template_str character auto_max_new_tokens max_tokens_second`,
+    passed:
+      'penalty_alpha do_sample epsilon_cutoff mode greeting user_bio truncation_length prompt_lookup_num_tokens static_cache',
   },
   OpenRouter: {
     refused: 'models provider route preset plugins transforms debug trace session_id fallbacks web_search_options',

@@ -73,7 +73,11 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'SGLang, TensorRT-LLM, Dynamo',
     'choose the host or worker that runs the prefill',
   ],
-  ['*_transfer_params *_xargs', 'vLLM, Aphrodite', 'fetch the cache of a prompt from another host'],
+  [
+    '*_transfer_params *_xargs migration_request',
+    'vLLM, Aphrodite, LMDeploy',
+    'fetch the cache of a prompt from another host',
+  ],
   [
     'extra_headers extra_body extra_query headers proxy_server_request override_provider',
     'LiteLLM',
@@ -117,9 +121,9 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'change the prices or the list of models, for the whole process',
   ],
   [
-    'priority request_id rid genkey agent_hierarchy speculative.* draft_* num_draft_tokens',
-    'vLLM, SGLang, TensorRT-LLM, llama.cpp, KoboldCpp, MLX',
-    'go before others, take the identifier of their request, or change how batches are run',
+    `priority request_id rid genkey agent_hierarchy speculative.* draft_* num_draft_tokens max_tokens_second`,
+    'vLLM, SGLang, TensorRT-LLM, llama.cpp, KoboldCpp, MLX, text-generation-webui',
+    'go before others, take the identifier of their request, make them wait, or change how batches are run',
   ],
   // the engine, for everybody
   [
@@ -149,7 +153,11 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'LiteLLM, Portkey',
     'put an answer into the cache for others, or take theirs',
   ],
-  ['cache_salt extra_key id_slot slot_id', 'vLLM, SGLang, llama.cpp', "use or evict what is cached of others' prompts"],
+  [
+    'cache_salt extra_key id_slot slot_id with_cache preserve_cache',
+    'vLLM, SGLang, llama.cpp, LMDeploy',
+    "use or evict what is cached of others' prompts, or keep cache that others need",
+  ],
   [
     `session_id session_params previous_response_id previous_response previous_input_messages conversation thread
       background deferred`,
@@ -185,7 +193,11 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'vLLM, SGLang, TensorRT-LLM, LMDeploy',
     'run something other than the messages',
   ],
-  ['n_predict n_cmpl best_of', 'llama.cpp, vLLM', 'generate more than n and max_tokens say'],
+  [
+    'n_predict n_cmpl best_of auto_max_new_tokens',
+    'llama.cpp, vLLM, text-generation-webui',
+    'generate more than n and max_tokens say',
+  ],
   // failures behind delivered text, and work that no token counts
   [
     `ignore_eos min_tokens min_new_tokens min_length min_completion_tokens min_output_tokens ban_eos_token bypass_eos
@@ -271,6 +283,13 @@ export const STEERING_TABLE: readonly SteeringGroup[] = [
     'run in another region or at another price, or switch on features that reach stored data',
   ],
 ];
+
+/**
+ * Members that are refused where they are null or an empty list, too: then they take away what the operator set for a
+ * key or an account, or the end of an answer. Others ask for nothing then, and SDKs send null for what is not set.
+ */
+export const EMPTY_COUNTS = `guardrail* *_guardrail *_guardrails policies callbacks *_callback *_callbacks tags plugins
+  transforms eos_token_id eos_token_ids`;
 
 /** Members that are refused within another one. */
 export const STEERING_WITHIN: readonly SteeringGroup[] = [

@@ -3,6 +3,7 @@ import {
   CALLERS_DATED_TOOLS,
   CALLERS_TOOLS,
   CALLERS_UNNAMED_TOOLS,
+  EMPTY_COUNTS,
   HARMLESS,
   PLAIN_FORMATS,
   REFERENCE_MEMBERS,
@@ -52,6 +53,7 @@ export class SteeringFilter {
   /** Of the top level, and of `metadata` unless it is a string there. */
   readonly #members: NameSet;
   readonly #governed = new NameSet(GOVERNED);
+  readonly #evenEmpty = new NameSet(EMPTY_COUNTS.split(/\s+/));
   readonly #metadata: NameSet;
   readonly #structured: NameSet;
   readonly #within: ReadonlyMap<string, NameSet>;
@@ -94,6 +96,11 @@ export class SteeringFilter {
   /** Whether a top-level member is refused. */
   refuses(name: string): boolean {
     return !this.#harmless.has(name) && (this.#members.has(name) || this.#governed.has(name));
+  }
+
+  /** Whether a refused member is refused where it is null or empty, too. */
+  refusesEmpty(name: string): boolean {
+    return this.#evenEmpty.has(name) || this.#governed.has(name);
   }
 
   /** Whether a member of `metadata` is refused. */

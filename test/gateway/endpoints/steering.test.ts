@@ -1,11 +1,15 @@
 import t from 'tap';
 import { GatewayError } from '../../../src/domain/errors.ts';
+import { isLimit } from '../../../src/domain/members/completion-limit.ts';
+import { NameSet } from '../../../src/domain/members/name-set.ts';
 import {
+  EMPTY_COUNTS,
   HARMLESS,
   STEERING_METADATA,
   STEERING_TABLE,
   STEERING_WITHIN,
 } from '../../../src/domain/members/steering-table.ts';
+import { STORED_MEMBERS } from '../../../src/domain/request/stateless.ts';
 import { STEERING, SteeringFilter } from '../../../src/domain/request/steering.ts';
 import type { Operation } from '../../../src/gateway/endpoints/call.ts';
 import { chat } from '../../../src/gateway/endpoints/chat.ts';
@@ -198,4 +202,28 @@ t.test('the types of forms are adjustable', async (t) => {
     [true, false],
   );
   t.notOk(new SteeringFilter(['only_this']).refusesFormat('regex'));
+});
+
+t.test('what is null or empty asks for nothing, unless it takes away what the operator set', async (t) => {
+  const counts = new NameSet(words(EMPTY_COUNTS));
+  for (const dialect of DIALECTS) {
+    const { endpoint } = dialect[0];
+    for (const name of [...namesOf(STEERING_TABLE).map(example), 'fallback_credit_token', 'mcp_servers']) {
+      if (STORED_MEMBERS.some((stored) => stored === name)) continue; // judged with the rest of what is stored
+      const wanted = counts.has(name) ? [name] : [];
+      // a list as a limit of tokens is refused as one that readers may take for none
+      for (const value of isLimit(name) ? ['null'] : ['null', '[]', '[ ]']) {
+        const found = [memberOf(name, value), `"metadata":{"${name}":${value}}`].map((member) =>
+          refusal(dialect, member),
+        );
+        const isRight = found.every((error) => (error === null) === (wanted.length === 0));
+        if (!isRight) t.fail(`${endpoint}: ${name} is ${value}`);
+      }
+    }
+    for (const value of ['[1]', '{}', '""', 'false', '0', '[[]]', '[null]']) {
+      t.equal(refusal(dialect, `"fallbacks":${value}`)?.param, 'fallbacks', `${endpoint}: ${value}`);
+    }
+    t.equal(refusal(dialect, '"fallbacks":null,"fallbacks":["m"]')?.param, 'fallbacks', 'the second of two');
+    t.equal(refusal(dialect, '"fallbacks":["m"]')?.param, 'fallbacks', 'behind bodies of the same names');
+  }
 });
