@@ -1,4 +1,4 @@
-import { NOUNS } from '../domain/text/change-text.ts';
+import { AUDITED } from '../domain/text/change-text.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { asOwnersSee, pageOfAudit } from '../store/lists/audit.ts';
 import { type Call, get, type Operation, type PageQuery } from './operation.ts';
@@ -27,7 +27,7 @@ const LOG = {
   query: schema.listQuery(
     {
       search: schema.text,
-      subject: schema.oneOf(Object.keys(NOUNS), 'the table'),
+      subject: schema.oneOf(AUDITED, 'the table'),
       actor: { ...schema.text, description: 'who changed it, as the log names them' },
       from: { ...schema.day, description: 'the first day' },
       to: { ...schema.day, description: 'the last day' },

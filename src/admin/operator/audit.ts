@@ -1,6 +1,6 @@
 import { oneOf, readDay } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { endOf, memberWords, minuteIn, nameIn } from '../../domain/text/change-text.ts';
+import { columnWords, endOf, minuteIn, nameIn, nounOf } from '../../domain/text/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';
@@ -59,7 +59,7 @@ async function log(c: PageContext, path: string): Promise<Html> {
   };
   const isRight = form.messages.size === 0;
   const from = /^\d{1,15}$/.test(after) ? Number(after) : null;
-  const query = { search, newestFirst: descending, from, company, ...narrowed };
+  const query = { search, words: format.words, newestFirst: descending, from, company, ...narrowed };
   const found = isRight ? await read(c, (sql) => pageOfAudit(sql, query)) : { rows: [], next: null };
   const rows = company === null ? found.rows : found.rows.map(asOwnersSee);
   const whose = {
@@ -68,7 +68,7 @@ async function log(c: PageContext, path: string): Promise<Html> {
   const cells = {
     [words.when]: ({ at }: AuditRow) => format.instant(at),
     [words.who]: (row: AuditRow) => who(row, format, filteredUrl(form, FILTERS, { actor: row.actor })),
-    [words.what]: (row: AuditRow) => what(row, words),
+    [words.what]: (row: AuditRow) => what(row, format.words),
     ...(company === null && whose),
     [words.changes]: (row: AuditRow) => changes(row, format.words),
   };
@@ -106,13 +106,13 @@ function who({ actor, db_role }: AuditRow, format: Format, own: string): Html {
   return html`<a href="${own}">${format.person(actor)}</a>`;
 }
 
-function what(row: AuditRow, { actions, nouns }: Words['audit']): Html {
+function what(row: AuditRow, words: Words): Html {
   const { action, subject, subject_id, company_id, company_name, before, after } = row;
   const end = action === 'update' ? endOf(before ?? {}, after ?? {}) : null;
   const name = html`<strong>${nameIn(after ?? before ?? {})}</strong>`;
   // of all audited things, only keys are almost never removed
   const isKept = subject === 'api_keys' && action !== 'delete' && subject_id !== null && company_name !== null;
-  return html`${badge(TONES[action], actions[end ?? action])} ${Object.hasOwn(nouns, subject) ? nouns[subject as keyof typeof nouns] : subject}<br>${isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name}`;
+  return html`${badge(TONES[action], words.audit.actions[end ?? action])} ${nounOf(words, subject)}<br>${isKept ? html`<a href="/companies/${company_id}/keys/${subject_id}">${name}</a>` : name}`;
 }
 
 /** The values that differ; all values of a row that was created or removed. */
@@ -122,16 +122,11 @@ function changes({ before, after }: AuditRow, words: Words): Html {
   const differing = Object.keys(values).filter(differs);
   if (differing.length === 0) return html``;
   const list = html`<dl class="diff">${differing.map(
-    (name) => html`<dt>${columnIn(words, name)}</dt><dd>${difference(words, name, before, after)}</dd>`,
+    (name) => html`<dt>${columnWords(words, name)}</dt><dd>${difference(words, name, before, after)}</dd>`,
   )}</dl>`;
   return before !== null && after !== null
     ? list
     : html`<details><summary>${words.audit.values(differing.length)}</summary>${list}</details>`;
-}
-
-/** The name of a column for people; operators see more of them than a company. */
-function columnIn({ audit: { columns } }: Words, name: string): string {
-  return Object.hasOwn(columns, name) ? columns[name as keyof typeof columns] : memberWords(name);
 }
 
 /** For two lists the removed and the added values; otherwise the old value and the new one. */

@@ -1871,10 +1871,11 @@ export const en = {
       statements: 'statement',
       gateways: 'gateway',
       users: 'user',
+      oidc_groups: 'group of the identity provider',
       admin_tokens: 'administration token',
       invitations: 'invitation',
       alert_receivers: 'receiver of alerts',
-      cost_center_budgets: 'budget of a cost centre',
+      cost_center_budgets: 'budget of the cost centre',
     },
     filters: {
       what: 'What happened',
@@ -1887,7 +1888,7 @@ export const en = {
       show: 'Show',
       every: 'All changes',
     },
-    /** Columns of the log that a company sees. */
+    /** Columns of the log whose names are not plain, and all that a company sees. */
     columns: {
       name: 'name',
       email: 'email',
@@ -1932,6 +1933,7 @@ export const en = {
       kind: 'kind',
       eu_hosted: 'eu hosted',
       token_input: 'token input',
+      upstream_model: 'internal name',
       cost_eur_per_1k_input: 'input price',
       cost_eur_per_1k_output: 'output price',
       valid_from: 'valid from',

@@ -1,3 +1,6 @@
+import type { Words } from '../language/en.ts';
+import { ENGLISH, wordsOf } from '../language/language.ts';
+
 /** A row of an audited table. */
 type Row = Readonly<Record<string, unknown>>;
 
@@ -24,37 +27,18 @@ export interface RecentChange {
   readonly what: string;
 }
 
-/** The name for a row of each audited table. */
-export const NOUNS: Readonly<Record<string, string>> = {
-  companies: 'company',
-  models: 'model',
-  model_prices: 'price to come',
-  model_cost_prices: 'cost price',
-  api_keys: 'key',
-  assistants: 'assistant',
-  statements: 'statement',
-  gateways: 'gateway',
-  users: 'user',
-  oidc_groups: 'group of the identity provider',
-  admin_tokens: 'token',
-  invitations: 'invitation',
-  alert_receivers: 'receiver of alerts',
-  cost_center_budgets: 'budget of the cost centre',
-};
-/** The names of columns for people, where the column's own name is not plain. */
-const MEMBER_WORDS: Readonly<Record<string, string>> = {
-  cost_eur_per_1k_input: 'input price',
-  cost_eur_per_1k_output: 'output price',
-  allowed_cidrs: 'allowed networks',
-  digest: 'secret',
-  password_hash: 'password',
-  oidc_group: 'group of the identity provider',
-  upstream_model: 'internal name',
-  second_factor_since: 'second factor',
-};
-/** The name of a column for people, such as "monthly budget" and "input price". */
-export function memberWords(column: string): string {
-  return MEMBER_WORDS[column] ?? column.replace(/_eur$/, '').replaceAll('_', ' ');
+/** The audited tables. */
+export const AUDITED: readonly string[] = Object.keys(wordsOf(ENGLISH).audit.nouns);
+
+/** The name for a row of an audited table; an older log has tables that are gone. */
+export function nounOf({ audit: { nouns } }: Words, table: string): string {
+  return Object.hasOwn(nouns, table) ? nouns[table as keyof typeof nouns] : table;
+}
+
+/** The name of a column for people, such as "monthly budget" and "input price"; operators see more of them than a company. */
+export function columnWords({ audit: { columns } }: Words, name: string): string {
+  if (Object.hasOwn(columns, name)) return columns[name as keyof typeof columns];
+  return name.replace(/_eur$/, '').replaceAll('_', ' ');
 }
 
 /** The columns of its own model that a company may see. The internal name is not among them. */
@@ -68,13 +52,10 @@ export const OWN_MODEL_COLUMNS: readonly string[] = [
   'cost_eur_per_1k_input',
   'cost_eur_per_1k_output',
 ];
-const VERBS = {
-  insert: 'created',
-  update: 'changed',
-  delete: 'removed',
-  truncate: 'emptied',
-  erase: 'erased persons in',
-};
+/** Operators read sentences in English. */
+const WORDS = wordsOf(ENGLISH);
+const { actions } = WORDS.audit;
+const VERBS = { ...actions, erase: `${actions.erase} in` };
 const SECRETS = ['digest', 'password_hash']; // the audit log tells only that they changed
 const MOST_MEMBERS = 3;
 const MAX_VALUE = 40; // characters
@@ -85,7 +66,7 @@ export function describeChange(row: ChangedRow): RecentChange {
   const [before, after] = [row.before ?? {}, row.after ?? {}];
   const name = nameIn(row.after ?? before);
   const verb = action === 'update' ? (endOf(before, after) ?? VERBS.update) : VERBS[action];
-  const noun = action === 'truncate' ? `all rows of ${subject}` : (NOUNS[subject] ?? subject);
+  const noun = action === 'truncate' ? `all rows of ${subject}` : nounOf(WORDS, subject);
   const whose = company_name === null || subject === 'companies' ? '' : ` of ${company_name}`;
   const members = verb === VERBS.update ? differences(before, after) : '';
   return {
@@ -97,7 +78,7 @@ export function describeChange(row: ChangedRow): RecentChange {
 
 /** The person or program that made a change, as pages name it. */
 export function actorName(actor: string | null): string {
-  return actor === 'cli' ? 'the command line' : (actor ?? 'unknown');
+  return actor === 'cli' ? WORDS.people.commandLine : (actor ?? WORDS.people.unknown);
 }
 
 /** The word for the end of a company or key, or for its return; null for other changes. */
@@ -117,7 +98,7 @@ function differences(before: Row, after: Row): string {
   );
   if (names.length === 0) return '';
   const told = names.slice(0, MOST_MEMBERS).map((name) => {
-    const words = memberWords(name);
+    const words = columnWords(WORDS, name);
     if (SECRETS.includes(name)) return `${words} changed`;
     return `${words} ${shown(before[name])} → ${shown(after[name])}`;
   });

@@ -71,6 +71,11 @@ export function searchPattern(search: string): string {
   return pattern;
 }
 
+/** Whether a text contains what is searched, as Postgres would find it. */
+export function isFoundIn(text: string, search: string): boolean {
+  return new RegExp(searchPattern(search).replaceAll(/\\U(\w{8})/g, '\\u{$1}'), 'u').test(text);
+}
+
 /** A letter of the search, which texts may write with marks, or as two. */
 function one(letter: string): string {
   if (IS_MARK.test(letter)) return '';

@@ -1,5 +1,6 @@
-import { memberWords, NOUNS, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
-import { searchPattern } from '../../domain/text/search-pattern.ts';
+import type { Words } from '../../domain/language/en.ts';
+import { AUDITED, columnWords, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
+import { isFoundIn, searchPattern } from '../../domain/text/search-pattern.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /**
@@ -9,19 +10,22 @@ import type { Sql } from '../connection/pool.ts';
  */
 
 /** Conditions on a change, by the words that tell it. */
-const MEANINGS: Readonly<Record<string, string>> = {
-  created: "action = 'insert'",
-  changed: "action = 'update'",
-  removed: "action = 'delete'",
-  emptied: "action = 'truncate'",
-  'erased persons': "action = 'erase'",
-  revoked: became('revoked_at'),
-  closed: became('closed_at'),
-  reopened: "action = 'update' and before ->> 'closed_at' is not null and after ->> 'closed_at' is null",
-  'the command line': "actor = 'cli'",
-  'by sql': 'actor = db_role',
-  ...Object.fromEntries(Object.entries(NOUNS).map(([table, noun]) => [noun, `subject = '${table}'`])),
-};
+function meaningsOf({ audit: { actions, nouns, bySql }, people }: Words): readonly (readonly [string, string])[] {
+  return [
+    [actions.insert, "action = 'insert'"],
+    [actions.update, "action = 'update'"],
+    [actions.delete, "action = 'delete'"],
+    [actions.truncate, "action = 'truncate'"],
+    [actions.erase, "action = 'erase'"],
+    [actions.revoked, became('revoked_at')],
+    [actions.closed, became('closed_at')],
+    [actions.reopened, "action = 'update' and before ->> 'closed_at' is not null and after ->> 'closed_at' is null"],
+    [people.commandLine, "actor = 'cli'"],
+    [people.operator, "actor = 'operator'"],
+    [bySql, 'actor = db_role'],
+    ...Object.entries(nouns).map(([table, noun]) => [noun, `subject = '${table}'`] as const),
+  ];
+}
 
 function became(column: string): string {
   return `action = 'update' and before ->> '${column}' is null and after ->> '${column}' is not null`;
@@ -36,7 +40,7 @@ export async function loggedColumns(sql: Sql, search: string): Promise<string[]>
   if (search === '') return [];
   const rows = await sql<{ name: string }[]>`
     select distinct attname as name from pg_attribute
-    where attrelid in (select to_regclass(table_name) from unnest(${Object.keys(NOUNS)}::text[]) as table_name)
+    where attrelid in (select to_regclass(table_name) from unnest(${AUDITED}::text[]) as table_name)
       and attnum > 0 and not attisdropped`;
   return rows.map(({ name }) => name);
 }
@@ -44,14 +48,16 @@ export async function loggedColumns(sql: Sql, search: string): Promise<string[]>
 /**
  * Whether a change matches the search: each word must be in the text or the meaning of the row.
  * @param columns from `loggedColumns`
+ * @param words those of the reader's page
  * @param isOwners the search is that of a company's people: nothing is found by what they do not see
  */
-export function tells(sql: Sql, search: string, columns: readonly string[], isOwners: boolean) {
+export function tells(sql: Sql, search: string, columns: readonly string[], words: Words, isOwners: boolean) {
+  const meanings = meaningsOf(words);
   const conditions = search.split(/\s+/).flatMap((word) => {
     if (word === '') return [];
     const meant = [
-      ...Object.entries(MEANINGS).flatMap(([words, condition]) => (isIn(word, words) ? condition : [])),
-      ...columns.filter((name) => isIn(word, wordsOf(name))).flatMap((name) => changeOf(name, isOwners)),
+      ...meanings.flatMap(([told, condition]) => (isFoundIn(told, word) ? condition : [])),
+      ...columns.filter((name) => isFoundIn(namesOf(name, words), word)).flatMap((name) => changeOf(name, isOwners)),
     ];
     return [sql`(told ~ ${searchPattern(word)} ${sql.unsafe(meant.map((each) => `or (${each})`).join(' '))})`];
   });
@@ -60,13 +66,9 @@ export function tells(sql: Sql, search: string, columns: readonly string[], isOw
   return sql`(select ${all} from (select ${sql.unsafe(TEXT)} as told offset 0) as row_text)`;
 }
 
-/** The name of a column in the log, such as "monthly_budget_eur", and its name for people. */
-function wordsOf(column: string): string {
-  return `${column} ${column.replaceAll('_', ' ')} ${memberWords(column)}`;
-}
-
-function isIn(word: string, words: string): boolean {
-  return words.includes(word.toLowerCase());
+/** The name of a column in the log, such as "monthly_budget_eur", and its names for people. */
+function namesOf(column: string, words: Words): string {
+  return `${column} ${column.replaceAll('_', ' ')} ${columnWords(words, column)}`;
 }
 
 /** Whether a column was changed, or had an amount from the beginning. Names of columns are those of the schema. */

@@ -1,7 +1,10 @@
+import type { Words } from '../../domain/language/en.ts';
+import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
 import { type ChangedRow, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
+import { addDays } from '../../domain/text/day-range.ts';
 import { shownActor, shownRow } from '../connection/actor.ts';
 import { matching, PAGE_BYTES } from '../connection/columns.ts';
-import { BILLING_ZONE } from '../connection/expressions.ts';
+import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { loggedColumns, tells } from './audit-search.ts';
 import { PAGE_ROWS } from './page.ts';
@@ -19,6 +22,8 @@ export interface AuditRow extends ChangedRow {
 interface AuditQuery {
   /** Finds changes by their actor, thing, company or kind. Each word must be in one of these; empty: all changes. */
   readonly search: string;
+  /** In which kinds and columns are searched; default: the English ones. */
+  readonly words?: Words;
   readonly newestFirst: boolean;
   /** Where the page before ended; null: at the beginning. */
   readonly from: number | null;
@@ -45,15 +50,15 @@ export async function pageOfAudit(
   query: AuditQuery,
 ): Promise<{ readonly rows: readonly AuditRow[]; readonly next: number | null }> {
   const { search, newestFirst, from, company, limit = PAGE_ROWS } = query;
-  const { subject = null, actor = null, firstDay = null, lastDay = null } = query;
+  const { subject = null, actor = null, firstDay = null, lastDay = null, words = wordsOf(ENGLISH) } = query;
   const direction = newestFirst ? sql`desc` : sql`asc`;
   const first = newestFirst || from === null ? 0 : from + 1;
   const last = newestFirst && from !== null ? from - 1 : Number.MAX_SAFE_INTEGER;
   // a company that is only compared with "=" lets Postgres read the changes of all, in their order
-  const midnight = (day: string, more: number) =>
-    sql`(${day}::date + ${more}::integer)::timestamp at time zone ${sql.unsafe(BILLING_ZONE)}`;
-  const days = sql`${firstDay === null ? sql`` : sql`a.at >= ${midnight(firstDay, 0)} and`}
-    ${lastDay === null ? sql`` : sql`a.at < ${midnight(lastDay, 1)} and`}`;
+  const begins = (day: string) =>
+    sql`(select ${sql.unsafe(dayBegins('day'))} from (select ${day}::date as day) as asked)`;
+  const days = sql`${firstDay === null ? sql`` : sql`a.at >= ${begins(firstDay)} and`}
+    ${lastDay === null ? sql`` : sql`a.at < ${begins(addDays(lastDay, 1))} and`}`;
   const entries = sql`from audit_log a where ${days} ${
     company === null
       ? sql`a.id between ${first} and ${last} order by a.id ${direction}`
@@ -61,7 +66,7 @@ export async function pageOfAudit(
         order by a.company_id ${direction}, a.id ${direction}`
   }`;
   const isAll = search === '' && subject === null && actor === null;
-  const isFound = sql`${tells(sql, search, await loggedColumns(sql, search), company !== null)} ${matching(sql, { subject, actor })}`;
+  const isFound = sql`${tells(sql, search, await loggedColumns(sql, search), words, company !== null)} ${matching(sql, { subject, actor })}`;
   type Told = Omit<AuditRow, 'before' | 'after'> & Readonly<Record<'before' | 'after', string | null>>;
   const told = await sql<(Told & { readonly found: number })[]>`
     with named as (

@@ -46,6 +46,20 @@ t.test('operators are not found by their address, nor is the database user', asy
   t.not(await changes('?q=operator'), '');
 });
 
+t.test('it is searched by the words of its page, in the language of its reader', async (t) => {
+  const { company } = await office.newCustomer();
+  await sql`update api_keys set revoked_at = now() where company_id = ${company}`;
+  await sql`update users set company_id = ${company} where email = ${office.people.owner}`;
+  const rows = async (search: string, language: string) =>
+    (await owner.get(`/companies/${company}/audit?q=${search}`, { 'accept-language': language })).text.match(/<tr/g)
+      ?.length;
+  t.equal(await rows('widerrufen', 'de'), 2);
+  t.equal(await rows('revoked', 'en'), 2);
+  t.equal(await rows('revoked', 'de'), 2, 'the name of the column');
+  t.equal(await rows('widerrufen', 'en'), undefined);
+  await sql`update users set company_id = ${customer.company} where email = ${office.people.owner}`;
+});
+
 t.test('internal model names never show, nor that of a model that was removed', async (t) => {
   await office.part(customer, 'own-model', 'provider/internal-one');
   await sql`update models set upstream_model = 'provider/internal-two', cost_eur_per_1k_input = 0.75 where slug = 'own-model'`;
