@@ -88,7 +88,7 @@ export class ChatStream extends DialectStream {
       this.#noteUsage(payload);
       return false;
     }
-    this.note(payload);
+    this.note(payload, start, end);
     this.relayEvent(this.events === 1 && !this.walk.hasModel ? start + 1 : -1);
     return true;
   }

@@ -9,6 +9,8 @@ import { EventPattern } from './event-pattern.ts';
 import { blankLineEnd, isError, quoted, skipBlank } from './fields.ts';
 import { EventScanner, type SpanSink } from './scanner.ts';
 
+/** What a model generates besides text: the name of a tool that it calls, sound, images, thoughts that nobody can read. */
+const BEGINNING = /"(?:name|data|signature|encrypted_content|partial_image_b64|b64_json)"\s*:\s*"[^"]/;
 const EMPTY_CHOICE = Buffer.from('{"index":0,"delta":{},"finish_reason":null}');
 
 /** What a stream needs to know of its call. */
@@ -35,6 +37,8 @@ export abstract class DialectStream extends EventScanner {
   generatedBytes = 0;
   /** Parts of the generated text, to estimate its tokens if the usage is missing. */
   readonly sample = new TextSample();
+  /** Whether an event without text had something else that is generated. Events behind the first text are not looked at. */
+  #begun = false;
   /** The id that the answer's events give it; empty: none did. */
   id = '';
   protected readonly slug: Buffer;
@@ -46,6 +50,11 @@ export abstract class DialectStream extends EventScanner {
     this.slug = slug;
     this.walk = new ObjectWalk(table, hidden);
     this.#pattern = new EventPattern(this.walk);
+  }
+
+  /** Whether the model generated anything, as far as the events show it: not by those that only announce the answer. */
+  get hasBegun(): boolean {
+    return this.textEvents > 0 || this.#begun;
   }
 
   /** The usage that the upstream told of the whole call; null if it did not, or cannot be read. */
@@ -81,7 +90,7 @@ export abstract class DialectStream extends EventScanner {
     if (!this.isKnownClean && !(isMatched && this.#pattern.isAscii(chunk))) {
       if (this.isSuspect && !isUtf8(chunk.subarray(i, next))) return 0;
     }
-    this.note(chunk);
+    this.note(chunk, i, next);
     this.#relayEdited(chunk, i, next);
     return next;
   }
@@ -109,8 +118,8 @@ export abstract class DialectStream extends EventScanner {
     return errorStart >= 0 || !(hasResult || typeStart >= 0);
   }
 
-  /** Notes what the event in the walk tells. */
-  protected note(b: Buffer): void {
+  /** Notes what the event in the walk, [from, to), tells. */
+  protected note(b: Buffer, from: number, to: number): void {
     const { walk } = this;
     this.events++;
     if (walk.generated > 0) {
@@ -119,6 +128,8 @@ export abstract class DialectStream extends EventScanner {
       if (this.generatedBytes > this.sample.due) {
         this.sample.add(b, walk.textStart, walk.textEnd, this.generatedBytes);
       }
+    } else if (this.textEvents === 0 && !this.#begun) {
+      this.#begun = walk.nested === null && BEGINNING.test(b.toString('latin1', from, to)); // what is nested repeats the request
     }
     this.noteEvent(b);
   }

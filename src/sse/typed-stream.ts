@@ -106,7 +106,7 @@ export class TypedStream extends DialectStream {
       this.noteEvent(payload);
       return false;
     }
-    this.note(payload);
+    this.note(payload, start, end);
     if (this.name === type) this.relayName();
     this.relayEvent(-1);
     if (!last.has(type)) return true;

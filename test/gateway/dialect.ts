@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import { type Answer, type Ask, ask, open } from '../support/client.ts';
@@ -408,5 +409,39 @@ function testAborts(t: Test, stage: Stage): void {
     if (toldPrompt !== null) t.equal(row?.prompt_tokens, toldPrompt);
     t.ok((row?.prompt_tokens ?? 0) > 0);
     t.ok((row?.completion_tokens ?? 0) > 5, `${row?.completion_tokens} tokens`);
+  });
+
+  t.test('a client that leaves before anything was generated pays nothing if the upstream then fails', async (t) => {
+    const overloaded =
+      'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}\n\n';
+    const outcomeOf = async (begun: readonly string[], end: (res: ServerResponse) => void) => {
+      const { company, stream } = await newClient();
+      const left = Promise.withResolvers<void>();
+      upstream.answer(async (res) => {
+        res.writeHead(200, HEAD);
+        res.write(begun.join(''));
+        await left.promise;
+        end(res);
+      });
+      const abort = new AbortController();
+      await (await stream(abort.signal)).body?.getReader().read();
+      abort.abort();
+      await until(() => gateway.logged.some((line) => line.includes(company)), 'the log line of the call');
+      const failed = () => gateway.logged.filter((line) => line.includes('upstream failed')).length;
+      const before = failed();
+      left.resolve();
+      await until(() => failed() > before, 'the failure in the log');
+      return company;
+    };
+    for (const [name, end] of Object.entries({
+      'it says that it is overloaded': (res: ServerResponse) => res.end(overloaded),
+      'it ends the stream': (res: ServerResponse) => res.end(),
+      'the connection breaks': (res: ServerResponse) => res.destroy(),
+    })) {
+      const free = await outcomeOf(events.slice(0, 2), end);
+      const charged = await outcomeOf(events.slice(0, 3), end);
+      t.match(await gateway.ledger(charged, 1), [{ outcome: 'client_aborted' }], name);
+      t.same(await gateway.ledger(free, 0), [], `${name}, before any text`);
+    }
   });
 }

@@ -134,11 +134,15 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   }
 
   #brokenError(): GatewayError {
-    const { reason, told, textEvents } = this.#scanner;
-    const ran = textEvents > 0 || hasGenerated(this.#scanner.usage());
-    if (told !== null) return this.toldError(told, ran, `stream broken: ${reason}`);
+    const { reason, told } = this.#scanner;
+    if (told !== null) return this.toldError(told, this.#ran, `stream broken: ${reason}`);
     this.meter.upstreamFailed(`stream broken: ${reason}`);
     return brokenAnswer();
+  }
+
+  /** Whether the model generated something. */
+  get #ran(): boolean {
+    return this.#scanner.hasBegun || hasGenerated(this.#scanner.usage());
   }
 
   /** The record is safe: now the last bytes may be sent. */
@@ -173,8 +177,11 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
     this.settled = true;
     this.reply.endedAt = performance.now();
     this.watch.settled();
-    // the client left before the stream broke: what ran is charged
-    if (this.clientGone && this.#scanner.events > 0) outcome = 'client_aborted';
+    if (outcome === 'upstream_failed' && this.clientGone && this.#ran) {
+      // the client left before the stream broke: what ran is charged
+      outcome = 'client_aborted';
+      usage ??= this.#scanner.usage();
+    }
     this.meter.settle(outcome, usage, this.#scanner, listener);
   }
 

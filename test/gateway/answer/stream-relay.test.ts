@@ -197,6 +197,47 @@ t.test('a client that leaves: the upstream is read on for the usage, then let go
   await closed;
 });
 
+t.test('a client that leaves before anything was generated pays nothing if the upstream then fails', async (t) => {
+  const chunk = (delta: object) =>
+    `data: ${JSON.stringify({ model: 'internal-fast', choices: [{ index: 0, delta }] })}\n\n`;
+  const call = { index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '' } };
+  const role = chunk({ role: 'assistant', content: '' });
+  for (const [name, begun, isCharged] of [
+    ['a role', role, false],
+    [
+      'a role and a usage of the prompt',
+      `${role}${USAGE.replace('"completion_tokens":3', '"completion_tokens":0')}`,
+      false,
+    ],
+    ['text', role + chunk({ content: 'a' }), true],
+    ['reasoning', role + chunk({ reasoning_content: 'a' }), true],
+    ['the name of a tool', role + chunk({ tool_calls: [call] }), true],
+    ['sound', role + chunk({ audio: { data: 'AAAA' } }), true],
+    ['a usage of hidden reasoning', role + USAGE, true],
+  ] as const) {
+    for (const end of ['data: {"error":{"message":"Rate limit reached","code":429}}\n\n', '']) {
+      const left = Promise.withResolvers<void>();
+      upstream.answer(async (res) => {
+        res.writeHead(200, HEAD);
+        res.write(begun);
+        await left.promise;
+        res.end(end);
+      });
+      const { company, stream } = await newClient();
+      const abort = new AbortController();
+      await reader(await stream(abort.signal))();
+      abort.abort();
+      await logged(company);
+      const failed = () => gateway.logged.filter((line) => line.includes('upstream failed')).length;
+      const before = failed();
+      left.resolve();
+      await until(() => failed() > before, 'the failure in the log');
+      const outcomes = (await gateway.ledger(company, isCharged ? 1 : 0)).map(({ outcome }) => outcome);
+      t.same(outcomes, isCharged ? ['client_aborted'] : [], `${name}, ${end || 'the end'}`);
+    }
+  }
+});
+
 t.test('a client that leaves a stream without end: the upstream is cut, the call estimated', async (t) => {
   let open: ServerResponse | null = null;
   upstream.answer(async (res) => {
