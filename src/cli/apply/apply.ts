@@ -1,4 +1,4 @@
-import { FieldError, type Read } from '../../domain/field.ts';
+import type { Read } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import { costCenterName } from '../../domain/request/cost-center.ts';
@@ -17,7 +17,15 @@ import {
 } from '../../store/company/assistant.ts';
 import { type CompanyRow, companiesOf, createCompany, setCompany } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
-import { createKey, type KeyRow, keysOf, revokeKey, setKey, setKeyText } from '../../store/company/key.ts';
+import {
+  createKey,
+  freeKeyTexts,
+  type KeyRow,
+  keysOf,
+  revokeKey,
+  setKey,
+  setKeyText,
+} from '../../store/company/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -28,7 +36,7 @@ import { ACTOR } from '../frame/database.ts';
 import { costCenterSteps } from './cost-centers.ts';
 import { differences, inWords, shown } from './difference.ts';
 import { finder, type NoteMistake, refuseTwice } from './named.ts';
-import { costStep, type Owner, type PriceStep, presentPrice, priceStep, startOf } from './prices.ts';
+import { presentPrice, priceSteps } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
 import { readKeyText, readSecret } from './secrets.ts';
 import type {
@@ -40,7 +48,6 @@ import type {
   WantedGroup,
   WantedKey,
   WantedModel,
-  WantedPrice,
   WantedUser,
 } from './wanted.ts';
 
@@ -59,6 +66,9 @@ interface ApplyOptions {
 /** A member, the slugs that it is to have, and those that it has. */
 type Asked = Parameters<typeof unknownModels> extends [unknown, unknown, ...infer Rest] ? Rest : never;
 
+/** Lists of which entries may be absent, and whose names are of one place at a time. */
+type Leaving = Pick<WantedCompany, 'users' | 'oidc_groups'>;
+
 const NEEDED_OF_A_MODEL = ['upstream_model', 'kind', 'eu_hosted', 'cost_eur_per_1k_input', 'cost_eur_per_1k_output'];
 
 /**
@@ -70,6 +80,15 @@ export async function apply(sql: Sql, file: WantedFile, options: ApplyOptions): 
   const run = new Application(sql, file, options);
   await run.all();
   return run.steps;
+}
+
+/** A key that gets its text when all texts of the file are known: another key may have it until then. */
+interface KeyText {
+  /** Null: the key is to be created. */
+  readonly id: string | null;
+  readonly key: string;
+  readonly at: string;
+  give(): Promise<unknown>;
 }
 
 /** One run through a file. What is wrong is collected, and refused at the end. */
@@ -85,6 +104,7 @@ class Application {
   /** What there was at the beginning, by company. */
   #assistantsOf = new Map<string, AssistantRow[]>();
   #keysOf = new Map<string, KeyRow[]>();
+  #texts: KeyText[] = [];
   /** What is looked at, as a JSON Pointer. */
   #at = '';
 
@@ -115,13 +135,31 @@ class Application {
       rows.map(({ id }) => id),
     );
     const find = finder(companies, rows, ['company', 'companies'], '/companies', this.#mistake);
-    for (const n of companies.keys()) {
-      this.#at = `/companies/${n}`;
-      const row = find(n);
-      if (row !== undefined) await this.#company(companies[n] as WantedCompany, row, this.#at);
-    }
+    const found = companies.map((wanted, n) => ({ wanted, row: find(n), at: `/companies/${n}` }));
+    // who leaves first, because an address and a group are of one place at a time; but the last operator stays
+    for (const { wanted, row, at } of found) if (row?.closed_at === null) await this.#leaving(wanted, row, at);
     await this.#users(operators, null, '/operators');
+    await this.#leaving({ users: operators, oidc_groups }, null, '');
+    for (const { wanted, row, at } of found) {
+      this.#at = at;
+      if (row !== undefined) await this.#company(wanted, row, at);
+    }
     await this.#groups(oidc_groups, null, '/oidc_groups');
+    await this.#giveTexts(this.#texts);
+  }
+
+  /** Removes users and groups. @param owner null: the operators and their groups */
+  async #leaving({ users = [], oidc_groups = [] }: Leaving, owner: CompanyRow | null, at: string): Promise<void> {
+    await this.#users(users, owner, owner === null ? '/operators' : `${at}/users`, true);
+    await this.#groups(oidc_groups, owner, `${at}/oidc_groups`, true);
+  }
+
+  async #giveTexts(texts: readonly KeyText[]): Promise<void> {
+    await freeKeyTexts(this.#sql, texts);
+    for (const { at, give } of texts) {
+      this.#at = at;
+      await give();
+    }
   }
 
   /** Reads assistants and keys of all companies at once: to ask for those of each would take a second for a thousand. */
@@ -140,8 +178,11 @@ class Application {
     if (row === null || row.closed_at === null) return this.#contents(wanted, row, at);
     // a file of export-config names closed companies too, and changes nothing of them
     await this.#sql`savepoint closed_company`;
+    const before = this.#texts.length;
     try {
       await this.#contents(wanted, row, at);
+      await this.#leaving(wanted, row, at);
+      await this.#giveTexts(this.#texts.splice(before));
     } catch (error) {
       const refused = databaseError(error);
       if (!(refused instanceof RefusedChange)) throw error;
@@ -198,7 +239,7 @@ class Application {
       const what = `model ${slug}${of(owner)}`;
       const named = { slug, company_id: company };
       const settings = { ...rest, ...(await presentPrice(this.#sql, named, wanted)) };
-      const steps = absent ? [] : await this.#priceSteps(named, wanted, `${at}/${n}`);
+      const steps = absent ? [] : await priceSteps(this.#sql, named, wanted, this.#at, this.#mistake);
       const changes = steps.map(({ change }) => change);
       if (absent) {
         if (row === undefined) continue;
@@ -211,41 +252,6 @@ class Application {
       } else if (this.#step('change', what, row, settings, changes)) await setModel(this.#sql, slug, company, settings);
       if (!absent) for (const { run } of steps) await run();
     }
-  }
-
-  /** What the dates of a model's prices change. */
-  async #priceSteps(of: Owner, { prices = [], cost_prices = [] }: WantedModel, at: string): Promise<PriceStep[]> {
-    const steps: PriceStep[] = [];
-    for (const [member, all, stepOf] of [
-      ['prices', prices, priceStep],
-      ['cost_prices', cost_prices, costStep],
-    ] as const) {
-      const starts = new Map<WantedPrice, string>();
-      for (const price of all) starts.set(price, await startOf(this.#sql, of, price));
-      refuseTwice(
-        this.#mistake,
-        all,
-        ({ valid_from }) => valid_from,
-        `${at}/${member}`,
-        (price) => starts.get(price),
-      );
-      for (const [n, price] of all.entries()) {
-        const place = `${at}/${member}/${n}`;
-        const missing = (['input', 'output'] as const).filter((name) => price[name] === undefined);
-        if (!price.absent && missing.length > 0) {
-          this.#mistake(place, `needs ${missing.join(', ')}`);
-          continue;
-        }
-        try {
-          const step = await stepOf(this.#sql, of, price);
-          if (step !== null) steps.push(step);
-        } catch (error) {
-          if (!(error instanceof FieldError)) throw error;
-          this.#mistake(`${place}/valid_from`, error.message);
-        }
-      }
-    }
-    return steps;
   }
 
   async #assistants(all: readonly WantedAssistant[], owner: CompanyRow, at: string): Promise<void> {
@@ -308,37 +314,43 @@ class Application {
         if (key === null) continue;
         const scopes = settings.scopes as Scope[];
         const whose = { company_id: owner.id, created_by: ACTOR };
-        await createKey(this.#sql, this.#options.keyPrefix, { ...settings, ...whose, scopes, key });
+        const made = { ...settings, ...whose, scopes, key };
+        const give = () => createKey(this.#sql, this.#options.keyPrefix, made);
+        this.#texts.push({ id: null, key, at: this.#at, give });
         this.#step('create', what, {}, settings);
       } else {
         if (this.#step('change', what, row, settings)) await setKey(this.#sql, row.id, settings, owner.id);
-        if (value !== undefined) await this.#keepKeyText(row.id, what, value, `${at}/${n}/value`);
+        if (value !== undefined) this.#keepKeyText(row.id, what, value, `${at}/${n}`);
       }
     }
   }
 
   /** A key whose text is another now gets it: the old text stops working at once. */
-  async #keepKeyText(id: string, what: string, value: SecretReference, at: string): Promise<void> {
-    const key = this.#secret(value, at, readKeyText);
-    const changed = key !== null && (await setKeyText(this.#sql, id, key));
-    if (changed) this.steps.push({ done: 'change', what, changes: ['its text: another one'] });
+  #keepKeyText(id: string, what: string, value: SecretReference, at: string): void {
+    const key = this.#secret(value, `${at}/value`, readKeyText);
+    if (key === null) return;
+    const give = async () => {
+      const changed = await setKeyText(this.#sql, id, key);
+      if (changed) this.steps.push({ done: 'change', what, changes: ['its text: another one'] });
+    };
+    this.#texts.push({ id, key, at, give });
   }
 
-  async #users(all: readonly WantedUser[], owner: CompanyRow | null, at: string): Promise<void> {
-    if (all.length === 0) return;
-    refuseTwice(this.#mistake, all, ({ email }) => email.toLowerCase(), at);
-    // those who come first: the last operator stays
-    const ordered = [...all.entries()].sort(([, a], [, b]) => Number(a.absent ?? false) - Number(b.absent ?? false));
-    for (const [n, { absent, email: given, role: asked, password }] of ordered) {
+  /** @param leaving those who are to be absent, and no others; else the others alone */
+  async #users(all: readonly WantedUser[], owner: CompanyRow | null, at: string, leaving = false): Promise<void> {
+    if (!leaving) refuseTwice(this.#mistake, all, ({ email }) => email.toLowerCase(), at);
+    for (const [n, { absent = false, email: given, role: asked, password }] of all.entries()) {
+      if (absent !== leaving) continue;
       this.#at = `${at}/${n}`;
       const email = given.toLowerCase();
       const role = asked ?? (owner === null ? 'operator' : undefined);
       const what = `user ${email}${of(owner)}`;
       const row = await findUser(this.#sql, email);
-      if (row !== null && row.company_id !== (owner?.id ?? null)) {
+      const isElsewhere = row !== null && row.company_id !== (owner?.id ?? null);
+      if (isElsewhere && !absent) {
         this.#mistake(`${at}/${n}/email`, 'is the address of a user elsewhere');
       } else if (absent) {
-        if (row === null) continue;
+        if (row === null || isElsewhere) continue;
         await removeUser(this.#sql, row.id);
         this.#step('remove', what, {}, {});
       } else if (row === null) {
@@ -354,20 +366,23 @@ class Application {
     }
   }
 
-  async #groups(all: readonly WantedGroup[], owner: CompanyRow | null, at: string): Promise<void> {
+  /** @param leaving as for `#users` */
+  async #groups(all: readonly WantedGroup[], owner: CompanyRow | null, at: string, leaving = false): Promise<void> {
     if (all.length === 0) return;
-    refuseTwice(this.#mistake, all, ({ name }) => name, at);
+    if (!leaving) refuseTwice(this.#mistake, all, ({ name }) => name, at);
     const names = all.map(({ name }) => name);
     const rows = await groupsNamed(this.#sql, names);
     const company_id = owner?.id ?? null;
-    for (const [n, { absent, name, role }] of all.entries()) {
+    for (const [n, { absent = false, name, role }] of all.entries()) {
+      if (absent !== leaving) continue;
       this.#at = `${at}/${n}`;
       const what = `group ${name}${of(owner)}`;
       const row = rows.find((each) => each.name === name);
-      if (row !== undefined && row.company_id !== company_id) {
+      const isElsewhere = row !== undefined && row.company_id !== company_id;
+      if (isElsewhere && !absent) {
         this.#mistake(`${at}/${n}/name`, 'is a group that gives a role elsewhere: remove it there first');
       } else if (absent) {
-        if (row === undefined) continue;
+        if (row === undefined || isElsewhere) continue;
         await removeGroup(this.#sql, row.id);
         this.#step('remove', what, {}, {});
       } else if (row === undefined) {

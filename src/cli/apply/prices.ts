@@ -4,18 +4,19 @@ import { costPrices, removeCostPrice, setCostPrice } from '../../store/company/c
 import { datedPrice, schedulePrice, withdrawPrice } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { differences } from './difference.ts';
+import { type NoteMistake, refuseTwice } from './named.ts';
 import type { WantedModel, WantedPrice } from './wanted.ts';
 
 /** Prices since dates, as a file wants them. A date that is over is no change: its price holds already, or from now on. */
 
 /** The model that prices belong to. */
-export interface Owner {
+interface Owner {
   readonly slug: string;
   readonly company_id: string | null;
 }
 
 /** What is to be done about one date. */
-export interface PriceStep {
+interface PriceStep {
   /** As it is printed: "price from 2027-01-01: none -> 0.002 and 0.008". */
   readonly change: string;
   run(): Promise<unknown>;
@@ -40,12 +41,53 @@ export async function presentPrice(
 }
 
 /** The instant when a price begins: a file may write it in several ways. */
-export async function startOf(sql: Sql, owner: Owner, { valid_from }: WantedPrice): Promise<string> {
+async function startOf(sql: Sql, owner: Owner, { valid_from }: WantedPrice): Promise<string> {
   return (await datedPrice(sql, owner, readMoment(valid_from))).at.toISOString();
 }
 
+/** What the dates of a model's prices change. */
+export async function priceSteps(
+  sql: Sql,
+  of: Owner,
+  { prices = [], cost_prices = [] }: WantedModel,
+  at: string,
+  mistake: NoteMistake,
+): Promise<PriceStep[]> {
+  const steps: PriceStep[] = [];
+  for (const [member, all, stepOf] of [
+    ['prices', prices, priceStep],
+    ['cost_prices', cost_prices, costStep],
+  ] as const) {
+    const starts = new Map<WantedPrice, string>();
+    for (const price of all) starts.set(price, await startOf(sql, of, price));
+    refuseTwice(
+      mistake,
+      all,
+      ({ valid_from }) => valid_from,
+      `${at}/${member}`,
+      (price) => starts.get(price),
+    );
+    for (const [n, price] of all.entries()) {
+      const place = `${at}/${member}/${n}`;
+      const missing = (['input', 'output'] as const).filter((name) => price[name] === undefined);
+      if (!price.absent && missing.length > 0) {
+        mistake(place, `needs ${missing.join(', ')}`);
+        continue;
+      }
+      try {
+        const step = await stepOf(sql, of, price);
+        if (step !== null) steps.push(step);
+      } catch (error) {
+        if (!(error instanceof FieldError)) throw error;
+        mistake(`${place}/valid_from`, error.message);
+      }
+    }
+  }
+  return steps;
+}
+
 /** @returns what a price of the file changes; null: nothing @throws FieldError when it cannot begin any more */
-export async function priceStep(
+async function priceStep(
   sql: Sql,
   owner: Owner,
   { valid_from, absent, input, output }: WantedPrice,
@@ -60,7 +102,7 @@ export async function priceStep(
 }
 
 /** @returns what a cost price of the file changes; null: nothing */
-export async function costStep(
+async function costStep(
   sql: Sql,
   owner: Owner,
   { valid_from, absent, input, output }: WantedPrice,

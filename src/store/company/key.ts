@@ -1,5 +1,5 @@
 import { refusal } from '../../domain/input/refusal.ts';
-import { digestBytes, mintKey, type RestrictionColumns } from '../../domain/key.ts';
+import { digestBytes, digestOf, mintKey, type RestrictionColumns } from '../../domain/key.ts';
 import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
@@ -78,7 +78,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
       returning ${keyColumns(sql)}`,
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
-      api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.'),
+      ...TEXT_TAKEN,
       api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
     },
   );
@@ -122,12 +122,26 @@ export async function setKey(
   throwExpired(expires_at ?? null);
 }
 
-/** Gives a key another text: the old one stops working at once. @returns whether it is another one */
+const TEXT_TAKEN = { api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.') };
+
+/** Gives a key another text: the old one stops working at once. @returns whether it is another one @throws RefusedChange */
 export async function setKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
-  const { count } = await sql`
+  const changed = sql`
     update api_keys set digest = ${digestBytes(key)}, prefix = ${key.slice(0, 8)}
-    where id = ${id} and digest <> ${digestBytes(key)}`;
-  return count > 0;
+    where id = ${id} and digest <> ${digestBytes(key)} returning id`;
+  return (await explaining(changed, TEXT_TAKEN)).length > 0;
+}
+
+/** Takes a text away that another one of these keys is to get, so that they get theirs in any order. @param id null: not created yet */
+export async function freeKeyTexts(
+  sql: Sql,
+  wanted: readonly { readonly id: string | null; readonly key: string }[],
+): Promise<void> {
+  const [ids, digests] = [wanted.map(({ id }) => id), wanted.map(({ key }) => digestOf(key))];
+  await sql`
+    with wanted as (select id, decode(digest, 'hex') as digest from unnest(${ids}::uuid[], ${digests}::text[]) as w (id, digest))
+    update api_keys set digest = sha256(gen_random_uuid()::text::bytea) from wanted
+    where api_keys.id = wanted.id and api_keys.digest <> wanted.digest and api_keys.digest in (select digest from wanted)`;
 }
 
 /** Keys of all companies that work, but those of persons. */

@@ -459,6 +459,112 @@ t.test('one operator takes the place of the last one in one file, in whichever o
   });
 });
 
+t.test('the order of a file has no meaning: keys swap their texts, or one takes what another had', async (t) => {
+  const texts = Object.fromEntries(
+    'ABCDE'.split('').map((name) => [`TEXT_${name}`, `svc_${name.toLowerCase().repeat(32)}`]),
+  );
+  const of = (company: string, keys: readonly string[]) =>
+    `  - name: ${company}\n    keys:\n${keys.map((key) => `      - { name: K${key[0]}, scopes: [chat], value: { env: TEXT_${key[1]} } }\n`).join('')}`;
+  const file = (...keys: readonly (readonly string[])[]) =>
+    `companies:\n${keys.map((each, n) => of(`Order ${n}`, each)).join('')}`;
+  const applied = (text: string) => {
+    writeFileSync(path, text);
+    return run(['apply', path], { env: { ...env, ...texts } });
+  };
+  const now = async () => {
+    const rows = await query<{ key: string }>(
+      `select substr(k.name, 2) || upper(substr(prefix, 5, 1)) as key from api_keys k join companies c on c.id = company_id where c.name like 'Order %' order by k.name`,
+    );
+    return rows.map(({ key }) => key).join();
+  };
+  await applied(file(['1A', '2B'], ['3C']));
+  for (const [what, keys, expected] of [
+    ['a swap', [['1B', '2A'], ['3C']], '1B,2A,3C'],
+    ['a swap of two companies', [['1C', '2A'], ['3B']], '1C,2A,3B'],
+    ['a circle', [['1A', '2B'], ['3C']], '1A,2B,3C'],
+    ['the first takes the old one of the second', [['1B', '2D'], ['3C']], '1B,2D,3C'],
+    ['the second takes the old one of the first', [['1A', '2B'], ['3C']], '1A,2B,3C'],
+    ['a new one takes an old one', [['4A', '1E', '2B'], ['3C']], '1E,2B,3C,4A'],
+    ['again', [['4A', '1E', '2B'], ['3C']], '1E,2B,3C,4A'],
+  ] as const) {
+    const { code, err, out } = await applied(file(...keys));
+    t.same([code, err], [0, ''], what);
+    t.equal(await now(), expected, what);
+    if (what === 'again') t.equal(out, 'Nothing to change.\n');
+  }
+  t.match(await applied(file(['1B', '2B'], ['3C'])), {
+    code: 1,
+    err: /:4:9: companies\[0\]\.keys\[0\] is refused: There is a key with this text already\.\n/,
+  });
+  t.equal(await now(), '1E,2B,3C,4A');
+});
+
+t.test('the order of a file has no meaning: names are swapped, persons and groups go elsewhere', async (t) => {
+  await apply(
+    `companies:
+  - name: Left
+    models: [{ slug: l, upstream_model: i, kind: chat, eu_hosted: true, cost_eur_per_1k_input: "1", cost_eur_per_1k_output: "2" }]
+    assistants: [{ name: One, system_prompt: '1' }, { name: Two, system_prompt: '2' }]
+    keys: [{ name: One, scopes: [chat], value: { env: L1 } }, { name: Two, scopes: [embeddings], value: { env: L2 } }]
+    users: [{ email: moves@x.example, role: owner }]
+    oidc_groups: [{ name: moving, role: owner }]
+  - name: Right
+    users: [{ email: back@x.example, role: owner }]
+operators: [{ email: down@x.example }]
+`.replaceAll(
+      /env: L(\d)/g,
+      (_, n) => `file: ${t.testdir({ 1: `svc_${'l'.repeat(32)}`, 2: `svc_${'m'.repeat(32)}` })}/${n}`,
+    ),
+  );
+  const ids = Object.fromEntries(
+    (
+      await query<{
+        name: string;
+        id: string;
+      }>(`select 'company ' || name as name, id from companies where name in ('Left', 'Right')
+      union all select 'key ' || name, id from api_keys where prefix in ('svc_llll', 'svc_mmmm')
+      union all select 'assistant ' || name, id from assistants where name in ('One', 'Two') order by name`)
+    ).map(({ name, id }) => [name, id]),
+  );
+  const moved = [
+    `  - id: ${ids['company Left']}
+    name: Right
+    assistants: [{ id: ${ids['assistant One']}, name: Two }, { id: ${ids['assistant Two']}, name: One }]
+    keys: [{ id: ${ids['key One']}, name: Two }, { id: ${ids['key Two']}, name: One }]
+    users: [{ email: moves@x.example, absent: true }, { email: back@x.example, role: member }, { email: down@x.example, role: owner }]
+    oidc_groups: [{ name: moving, absent: true }]
+`,
+    `  - id: ${ids['company Right']}
+    name: Left
+    users: [{ email: moves@x.example, role: member }, { email: back@x.example, absent: true }]
+    oidc_groups: [{ name: moving, role: member }]
+`,
+  ];
+  const operators = 'operators: [{ email: down@x.example, absent: true }]\n';
+  const { code, err } = await apply(`companies:\n${moved.join('')}${operators}`);
+  t.same([code, err], [0, '']);
+  for (const file of [
+    `companies:\n${moved.join('')}${operators}`,
+    `${operators}companies:\n${moved.reverse().join('')}`,
+  ])
+    t.match(await apply(file), { code: 0, err: '', out: 'Nothing to change.\n' });
+  t.match(
+    await query(
+      "select u.email, u.role, c.name from users u join companies c on c.id = company_id where u.email like '%@x.example' order by 1",
+    ),
+    [
+      { email: 'back@x.example', role: 'member', name: 'Right' },
+      { email: 'down@x.example', role: 'owner', name: 'Right' },
+      { email: 'moves@x.example', role: 'member', name: 'Left' },
+    ],
+  );
+  t.match(
+    await query("select c.name from oidc_groups g join companies c on c.id = company_id where g.name = 'moving'"),
+    [{ name: 'Left' }],
+  );
+  t.match(await query("select name from assistants where system_prompt = '1'"), [{ name: 'Two' }]);
+});
+
 t.test('of two files at once the second waits, and finds what the first created', async (t) => {
   const text = 'companies:\n  - { name: Twice GmbH, assistants: [{ name: Helper, system_prompt: Be kind. }] }\n';
   const second = await db.transaction(20_000, async (sql) => {
