@@ -24,8 +24,11 @@ export interface Lines {
   retire(): void;
 }
 
-/** `unreachable`: no connection can be made. `silent`: it takes requests and answers none. */
-type PeerState = 'up' | 'unreachable' | 'silent';
+/**
+ * `unreachable`: no connection can be made. `silent`: it takes requests and answers none. `failing`: its calls fail, one
+ * after the other.
+ */
+export type PeerState = 'up' | 'unreachable' | 'silent' | 'failing';
 
 /** One IP of an address, and the connections to it. */
 export class Peer<L extends Lines> {
@@ -37,6 +40,8 @@ export class Peer<L extends Lines> {
   state: PeerState = 'up';
   /** Trials in a row that failed. */
   failures = 0;
+  /** Calls in a row that failed. */
+  strikes = 0;
   /** Waits for the next trial. */
   timer: NodeJS.Timeout | undefined;
   /** Whether a byte of an answer came since the last check. */

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { Address, type Lines, PATIENCE, type Peer, pauseMs } from './address.ts';
+import { Address, type Lines, PATIENCE, type Peer, type PeerState, pauseMs } from './address.ts';
 import { ownShortage } from './failure.ts';
 
 const CHECK_MS = 1000;
@@ -10,6 +10,10 @@ const LOOK_CHECKS = 10;
 const MOST_PATIENCE = 30;
 /** How long a peer may take for the answer that shows that it lives. */
 const ASK_MS = 2000;
+/** So many calls in a row fail at a peer before it is left out. */
+const STRIKES = 3;
+/** Statuses below 500 that speak of the router, its key or its load, and not of the caller's request. */
+const OF_ROUTER: ReadonlySet<number> = new Set([401, 402, 404, 407, 408, 429]);
 
 /** One of the addresses can be used from now on, or no longer. */
 export interface AddressChange {
@@ -37,7 +41,8 @@ interface AddressesOptions<L extends Lines> {
 
 /**
  * The addresses of the router, and which of their peers take requests now: those that are up, or all where none is. A
- * peer that is down is asked for an answer after pauses that grow, beside all requests.
+ * peer that is down is asked for an answer after pauses that grow, beside all requests. A peer whose calls fail would have
+ * the fewest requests, and get all of them: it is left out, and gets one call after each pause, until one succeeds.
  */
 export class Addresses<L extends Lines> {
   readonly all: readonly Address<L>[];
@@ -50,6 +55,8 @@ export class Addresses<L extends Lines> {
   /** Those of them that take requests. */
   #taking: readonly Peer<L>[] = [];
   #isWatched = false;
+  /** Those that are left out and get the next call. */
+  #trials: Peer<L>[] = [];
   /** Names that could not be looked up. */
   readonly #lost = new Set<Address<L>>();
   /** With whom a search for the peer with the fewest requests begins. */
@@ -75,10 +82,17 @@ export class Addresses<L extends Lines> {
     return this.#peers.length > 1;
   }
 
-  /** The peer with the fewest requests, in turn where several have as few; null: none is known yet. */
+  /** The peer with the fewest requests and failures, in turn where several have as few; null: none is known yet. */
   choose(): Peer<L> | null {
     if (this.#isWatched) this.#checker.wake();
-    return this.#fewest(this.#taking);
+    return this.#trials.length > 0 ? this.#nextTrial() : this.#fewest(this.#taking);
+  }
+
+  #nextTrial(): Peer<L> | null {
+    const peer = this.#trials.shift() as Peer<L>;
+    if (peer.state !== 'failing' || !peer.address.peers.includes(peer)) return this.choose();
+    this.#planTrial(peer); // where this call tells nothing, because the client left
+    return peer;
   }
 
   /** The next peer to try for a request, among those that it has not tried; null: there is none. */
@@ -98,7 +112,7 @@ export class Addresses<L extends Lines> {
     let found = peers[first] as Peer<L>;
     for (let k = 1; k < peers.length; k++) {
       const peer = peers[(first + k) % peers.length] as Peer<L>;
-      if (peer.lines.busy < found.lines.busy) found = peer;
+      if (peer.lines.busy + peer.strikes < found.lines.busy + found.strikes) found = peer;
     }
     return found;
   }
@@ -132,6 +146,23 @@ export class Addresses<L extends Lines> {
     if (!isOurs) this.#isDown(peer, 'unreachable', error);
   }
 
+  /**
+   * A call that was sent to this peer ended, or its answer began.
+   * @param status of the answer; 0: the connection broke before a byte of its body
+   */
+  judge(peer: Peer<L>, status: number): void {
+    if (status >= 200 && status < 400) {
+      if (peer.strikes === 0) return;
+      peer.strikes = 0;
+      if (peer.state !== 'failing') return;
+      const wasAnyUp = this.#peers.some(({ state }) => state === 'up');
+      this.#isUp(peer);
+      if (!wasAnyUp) this.#trials = this.#peers.filter(({ state }) => state === 'failing'); // what failed them all is over
+    } else if ((status < 400 || status >= 500 || OF_ROUTER.has(status)) && this.isChoice) {
+      if (++peer.strikes >= STRIKES) this.#isDown(peer, 'failing', new Error(FAILING));
+    }
+  }
+
   /** The share of each address' peers that are up, in their order. */
   get shares(): number[] {
     return this.all.map(({ share }) => share);
@@ -152,7 +183,9 @@ export class Addresses<L extends Lines> {
   #update(): void {
     this.#peers = this.all.flatMap(({ peers }) => peers);
     const up = this.#peers.filter(({ state }) => state === 'up');
-    this.#taking = up.length > 0 ? up : this.#peers;
+    // at most half are left out for what they answer: the rest would get too much. Their failures count as requests
+    const failing = this.#peers.filter(({ state }) => state === 'failing').slice(Math.ceil(this.#peers.length / 2));
+    this.#taking = up.length > 0 ? [...up, ...failing] : this.#peers;
     this.#isWatched = this.#peers.length > 1 || this.all.some(({ isName }) => isName);
   }
 
@@ -160,6 +193,7 @@ export class Addresses<L extends Lines> {
     clearTimeout(peer.timer);
     peer.state = 'up';
     peer.failures = 0;
+    peer.strikes = 0;
     peer.silence = 0;
     peer.patience = PATIENCE;
     peer.address.settle();
@@ -168,7 +202,7 @@ export class Addresses<L extends Lines> {
     peer.isTold = false;
   }
 
-  #isDown(peer: Peer<L>, state: 'unreachable' | 'silent', { message, name }: Error): void {
+  #isDown(peer: Peer<L>, state: Exclude<PeerState, 'up'>, { message, name }: Error): void {
     if (this.#isClosed || peer.state !== 'up') return;
     peer.state = state;
     this.#planTrial(peer);
@@ -185,7 +219,7 @@ export class Addresses<L extends Lines> {
     peer.timer = setTimeout(() => void this.#try(peer), pauseMs(++peer.failures)).unref();
   }
 
-  /** Asks a peer that is down for an answer. */
+  /** Asks a peer that is down for an answer; one whose calls fail may answer, and gets a call. */
   async #try(peer: Peer<L>): Promise<void> {
     const { address } = peer;
     if (!address.peers.includes(peer)) {
@@ -193,6 +227,7 @@ export class Addresses<L extends Lines> {
       address.settle();
       return this.#update();
     }
+    if (peer.state === 'failing') return void this.#trials.push(peer);
     const error = await this.#answerOf(peer);
     if (this.#isClosed || peer.state === 'up' || !address.known.includes(peer)) return;
     if (error === null) this.#isUp(peer);
@@ -238,4 +273,5 @@ function untried<L extends Lines>(tried: ReadonlySet<Peer<L>>): (peer: Peer<L>) 
   return (peer) => !tried.has(peer) && peer.address.isFresh(now);
 }
 
+const FAILING = `${STRIKES} calls in a row failed`;
 const SILENT = 'it has requests, sends nothing and does not answer HEAD /models';

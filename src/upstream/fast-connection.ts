@@ -8,6 +8,7 @@ import {
   CLOSING_MS,
   PROBE,
   probeDelay,
+  Stopped,
   type UpstreamCall,
   type UpstreamHandler,
   type UpstreamRequest,
@@ -53,6 +54,8 @@ export interface ConnectionPool {
   /** The connection is free for another request. */
   onFree(connection: FastConnection): void;
   onGone(connection: FastConnection): void;
+  /** What became of a request to this peer: `Addresses.judge`. */
+  judge(peer: Peer<FastLines>, status: number): void;
 }
 
 /**
@@ -77,6 +80,8 @@ export class FastConnection implements Sender, UpstreamCall {
   #reused = false;
   /** No byte of an answer has come yet to a request on a connection that is used again. */
   #unheard = false;
+  /** The request was not judged yet. */
+  #isUnjudged = false;
   /** That request, unless the memory of its body may be used for another. */
   #sent: UpstreamRequest | null = null;
   readonly #openedAt = performance.now();
@@ -120,6 +125,7 @@ export class FastConnection implements Sender, UpstreamCall {
     if (request === null) return; // the connection was closed meanwhile
     if (!request.handler.onConnected(this)) return this.release();
     this.#handler = request.handler;
+    this.#isUnjudged = true;
     if (this.#reused) {
       this.#unheard = true;
       this.#sent = request.onSent === null ? request : null;
@@ -150,13 +156,19 @@ export class FastConnection implements Sender, UpstreamCall {
     if (this.#gone) return;
     this.#gone = true;
     const waiting = this.#handler;
-    const handler = waiting ?? this.#request?.handler;
+    const unsent = this.#request;
+    const handler = waiting ?? unsent?.handler;
+    const isStale = waiting !== null && this.#unheard && wasRefused(reason);
     this.#handler = null;
     this.#request = null;
     this.#socket?.destroy();
     this.#pool.onGone(this);
+    // a connection that was used before may close without a fault, and one that the gateway gave up has no handler
+    const isStrike = waiting === null ? handler !== undefined && !this.#reused : this.#isUnjudged && !isStale;
+    if (isStrike) this.#pool.judge(this.peer, 0);
     try {
-      if (waiting !== null && this.#unheard && wasRefused(reason)) this.#sendAgain(waiting, reason);
+      if (isStale) this.#sendAgain(waiting, reason);
+      else if (unsent !== null && this.#reused && !(reason instanceof Stopped)) this.#pool.sendAgain(unsent);
       else handler?.onError(reason);
     } catch (error) {
       handler?.onThrown(error);
@@ -190,6 +202,10 @@ export class FastConnection implements Sender, UpstreamCall {
     const hadHead = reader.hasHead;
     reader.read(buffer, 0, end);
     const { state } = reader;
+    if (this.#isUnjudged && (state === 'done' || reader.bodyEnd > reader.bodyStart)) {
+      this.#isUnjudged = false;
+      this.#pool.judge(this.peer, reader.status);
+    }
     if (!hadHead && reader.hasHead) handler.onHead(reader);
     if (reader.bodyEnd > reader.bodyStart && handler === this.#handler) {
       handler.onData(buffer.subarray(reader.bodyStart, reader.bodyEnd), state === 'done');

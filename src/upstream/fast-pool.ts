@@ -93,6 +93,10 @@ export class FastPool extends Upstream implements ConnectionPool {
     if (index >= 0) free.splice(index, 1);
   }
 
+  judge(peer: Peer<FastLines>, status: number): void {
+    this.addresses.judge(peer, status);
+  }
+
   #headOf({ path, requestId, traceparent, headers }: UpstreamRequest, { address }: Peer<FastLines>): string {
     const [start, fixed] = this.#heads[address.index - 1] as readonly [string, string];
     let head = `${start}${path}${fixed}${requestId}\r\n`;

@@ -100,7 +100,10 @@ export class UndiciPool extends Upstream {
           body,
           ...(again && { reset: true }),
         } as const;
-        (again ? lines.fresh : lines.pool).dispatch(sent, new UndiciCall(handler, peer, dial, sendAgain));
+        (again ? lines.fresh : lines.pool).dispatch(
+          sent,
+          new UndiciCall(handler, peer, dial, this.addresses, sendAgain),
+        );
       },
       onFailed: (error) => tellFailure(handler, error),
     });
@@ -179,11 +182,22 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   #controller: Dispatcher.DispatchController | null = null;
   readonly #peer: Peer<UndiciLines>;
   readonly #dial: Dial<UndiciLines>;
+  readonly #addresses: Addresses<UndiciLines>;
+  #status = 0;
+  /** `Addresses.judge` was not told yet. */
+  #isUnjudged = true;
   #again: (() => void) | null;
 
   /** @param again sends the request on a fresh connection; null: this is one */
-  constructor(handler: UpstreamHandler, peer: Peer<UndiciLines>, dial: Dial<UndiciLines>, again: (() => void) | null) {
+  constructor(
+    handler: UpstreamHandler,
+    peer: Peer<UndiciLines>,
+    dial: Dial<UndiciLines>,
+    addresses: Addresses<UndiciLines>,
+    again: (() => void) | null,
+  ) {
     this.#handler = handler;
+    this.#addresses = addresses;
     this.#peer = peer;
     this.#dial = dial;
     this.#again = again;
@@ -213,6 +227,7 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     this.#again = null;
     this.#peer.heard = true;
     if (status < 200) return;
+    this.#status = status;
     const head = {
       status,
       contentType: only(headers['content-type']),
@@ -226,11 +241,13 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.#hasBody = true;
     this.#peer.heard = true;
+    this.#judge(this.#status);
     this.#tell(this.#handler, (handler) => handler.onData(chunk, false));
   }
 
   onResponseEnd(): void {
     this.#peer.lines.busy--;
+    this.#judge(this.#status);
     const handler = this.#handler;
     this.#handler = null;
     if (!this.#hasBody) this.held?.socket?.destroy(); // another answer to the same request may follow
@@ -243,10 +260,16 @@ class UndiciCall implements Dispatcher.DispatchHandler, UpstreamCall {
     const handler = this.#handler;
     const again = this.isUnheard && wasRefused(error) ? this.#again : null;
     this.#handler = null;
+    if (handler !== null && again === null) this.#judge(0);
     this.#tell(handler, (handler) => {
       if (again === null) handler.onError(error);
       else if (handler.onStale()) again();
     });
+  }
+
+  #judge(status: number): void {
+    if (this.#isUnjudged) this.#addresses.judge(this.#peer, status);
+    this.#isUnjudged = false;
   }
 
   #tell(handler: UpstreamHandler | null, tell: (handler: UpstreamHandler) => void): void {

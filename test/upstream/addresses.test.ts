@@ -30,6 +30,8 @@ class Router {
   asked = 0;
   /** It takes requests and answers none; with `asks` not even those that ask whether it lives. */
   silent: 'no' | 'thinks' | 'frozen' = 'no';
+  /** What it does with calls: answers with a status, closes each connection, takes a call and closes, cuts an answer. */
+  does: number | 'closes' | 'takes' | 'cuts' = 200;
   readonly sockets = new Set<Socket>();
   #server: Server | null = null;
   port = 0;
@@ -39,9 +41,16 @@ class Router {
       if (req.method === 'HEAD') this.asked++;
       else this.requests.push(req.headers.host as string);
       if (this.silent === 'frozen' || (this.silent === 'thinks' && req.method === 'POST')) return;
+      if (this.does === 'takes') return void req.socket.destroy();
+      if (this.does === 'cuts') {
+        res.writeHead(200, { 'content-length': 2 }).flushHeaders();
+        return void setImmediate(() => req.socket.end());
+      }
+      if (typeof this.does === 'number') res.statusCode = this.does;
       req.resume().on('end', () => res.end('ok'));
     });
     server.on('connection', (socket) => {
+      if (this.does === 'closes') socket.destroy();
       this.sockets.add(socket);
       socket.on('close', () => this.sockets.delete(socket));
     });
@@ -132,6 +141,76 @@ for (const [way, open] of WAYS) {
       t.ok(first.asked > 0);
       t.equal(await answers(upstream, 20), 20);
       t.equal(first.requests.length, 10);
+    });
+
+    /** Ten clients, each with one call at a time. @returns how many of their calls got 200 */
+    const callAll = async (upstream: Upstream, count: number): Promise<number> => {
+      let [left, good] = [count, 0];
+      const client = async (): Promise<void> => {
+        while (left-- > 0) {
+          const call = post(upstream);
+          const answer = await call.ended.catch(() => '');
+          if (answer === 'ok' && call.status === 200) good++;
+        }
+      };
+      await Promise.all(Array.from({ length: 10 }, client));
+      return good;
+    };
+
+    for (const does of [503, 500, 401, 404, 429, 'closes', 'takes', 'cuts'] as const) {
+      t.test(`an address that is quick to fail (${does}) does not draw the calls of those that are well`, async (t) => {
+        for (const bad of [1, 2]) {
+          const routers = await Promise.all(Array.from({ length: bad + 1 }, () => new Router().start(t)));
+          for (const router of routers.slice(1)) router.does = does;
+          const { upstream, changes } = serve(t, ...routers.map((router) => router.at()));
+          const good = await callAll(upstream, 500);
+          t.ok(good > 400, `${good} of 500 calls, with ${bad} such addresses`);
+          t.same(upstream.shares, [1, ...Array(bad).fill(0)]);
+          t.match(changes, Array(bad).fill({ reason: '3 calls in a row failed' }));
+          const sent = routers.reduce((sum, { requests }) => sum + requests.length, 0);
+          t.ok(does === 'closes' ? sent <= 500 : sent === 500, 'no call was sent twice');
+          for (const router of routers) router.does = 200;
+          await until(
+            async () => {
+              await callAll(upstream, 10);
+              return upstream.shares;
+            },
+            'a call succeeded at each of them',
+            (shares) => shares.every((share) => share === 1),
+          );
+          t.equal(await callAll(upstream, 50), 50);
+        }
+      });
+    }
+
+    t.test('what an answer says of a request is no fault of the address', async (t) => {
+      for (const status of [400, 403, 413, 422]) {
+        const routers = await Promise.all([1, 2].map(() => new Router().start(t)));
+        for (const router of routers) router.does = status;
+        const { upstream, changes } = serve(t, ...routers.map((router) => router.at()));
+        await callAll(upstream, 40);
+        t.same([upstream.shares, changes], [[1, 1], []], `${status}`);
+      }
+    });
+
+    t.test('one address alone takes all calls, whatever it answers', async (t) => {
+      const router = await new Router().start(t);
+      router.does = 503;
+      const { upstream, changes } = serve(t, router.at());
+      await callAll(upstream, 40);
+      t.equal(router.requests.length, 40);
+      t.same([upstream.shares, changes], [[1], []]);
+    });
+
+    t.test('where the calls fail at all addresses, all take calls, and all do at once when it is over', async (t) => {
+      const routers = await Promise.all([1, 2, 3, 4].map(() => new Router().start(t)));
+      for (const router of routers) router.does = 503;
+      const { upstream } = serve(t, ...routers.map((router) => router.at()));
+      await callAll(upstream, 200);
+      for (const { requests } of routers) t.ok(requests.length > 30, `${requests.length} of 200`);
+      for (const router of routers) router.does = 200;
+      t.equal(await callAll(upstream, 40), 40);
+      t.same(upstream.shares, [1, 1, 1, 1]);
     });
 
     t.test('with all addresses down a request fails once, and the next one after any is back does not', async (t) => {

@@ -138,26 +138,29 @@ t.test('whoever gave up is told nothing and nothing is sent for him', async (t) 
   t.equal(upstream.connections, 1);
 });
 
-t.test('requests of one turn of the event loop leave together, but for those that were given up', async (t) => {
-  const { upstream, sockets, requests } = await serve(t, (socket) => socket.write(OK));
-  const before = Array.from({ length: 4 }, () => post(upstream));
-  for (const { ended } of before) await ended;
-  requests.length = 0;
-  const calls = Array.from({ length: 4 }, () => post(upstream));
-  const waiting = before.map(({ call }) => call as FastConnection).filter((each) => each !== calls[0]?.call);
-  waiting[0]?.close(new Error('broken'));
-  waiting[1]?.read(Buffer.from(OK), OK.length); // an answer, before it was asked: whose it is nobody knows
-  const ends = await Promise.all(calls.map(({ ended }) => ended.catch(({ message }) => message)));
-  t.strictSame(ends.sort(), ['broken', 'bytes before any request', 'ok', 'ok']);
-  t.equal(calls.filter(({ call }) => call === null).length, 2, 'those that failed are told that nothing was sent');
-  t.equal(upstream.connections, 2);
-  await until(() => sockets.filter((socket) => socket.destroyed).length === 2, 'two connections are closed');
-  const sent = post(upstream);
-  send(upstream, new Call(false), {});
-  t.equal(await sent.ended, 'ok');
-  t.equal(requests.length, 3);
-  t.same([upstream.connections, upstream.freeConnections], [2, 2]);
-});
+t.test(
+  'requests of one turn of the event loop leave together; one whose connection closes before gets another',
+  async (t) => {
+    const { upstream, sockets, requests } = await serve(t, (socket) => socket.write(OK));
+    const before = Array.from({ length: 4 }, () => post(upstream));
+    for (const { ended } of before) await ended;
+    requests.length = 0;
+    const calls = Array.from({ length: 4 }, () => post(upstream));
+    const waiting = before.map(({ call }) => call as FastConnection).filter((each) => each !== calls[0]?.call);
+    waiting[0]?.close(new Error('broken'));
+    waiting[1]?.read(Buffer.from(OK), OK.length); // an answer, before it was asked: whose it is nobody knows
+    const ends = await Promise.all(calls.map(({ ended }) => ended.catch(({ message }) => message)));
+    t.strictSame(ends, ['ok', 'ok', 'ok', 'ok'], 'nothing had been sent');
+    t.equal(requests.length, 4);
+    t.equal(upstream.connections, 4);
+    await until(() => sockets.filter((socket) => socket.destroyed).length === 2, 'two connections are closed');
+    const sent = post(upstream);
+    send(upstream, new Call(false), {});
+    t.equal(await sent.ended, 'ok');
+    t.equal(requests.length, 5);
+    t.same([upstream.connections, upstream.freeConnections], [4, 4]);
+  },
+);
 
 t.test('however many free connections are too old, a request gets one', async (t) => {
   const { upstream } = await serve(t, (socket) => socket.write(OK));
