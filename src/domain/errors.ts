@@ -61,7 +61,7 @@ const TABLE = {
   request_header_fields_too_large: [431, 'The request has too many or too large headers.'],
   internal_error: [500, 'The gateway failed to handle this request.', { retry: false }],
   upstream_error: [502, 'The model failed to answer.'],
-  service_unavailable: [503, 'The service is temporarily unavailable. Try again shortly.', { retryAfter: 1 }],
+  service_unavailable: [503, 'Service unavailable for the moment. Try again shortly.', { retryAfter: 1 }],
   upstream_timeout: [504, 'The model took too long to answer.', { retry: false }],
 } as const satisfies Record<string, Row>;
 
@@ -103,6 +103,8 @@ export class GatewayError extends Error {
   retry: boolean | undefined;
   /** The column that made Tollgate refuse, such as `key.monthly_budget_eur`: for the trail and the log, not for clients. */
   setting: string | null = null;
+  /** The code that the model gave its refusal: the client reads it in place of `code`, the log and the trail do not. */
+  toldCode: string | null = null;
   /** `error.details` of the Messages API, by which its SDKs decide what to do. */
   details: Readonly<Record<string, unknown>> | undefined;
 
@@ -130,7 +132,8 @@ export class GatewayError extends Error {
 
   /** The JSON body `{"error":{"message","type","code","param"}}`. */
   get body(): string {
-    const { message, type, code, param } = this;
+    const { message, type, param } = this;
+    const code = this.toldCode ?? this.code;
     return JSON.stringify({ error: { message, type, code, param } });
   }
 }
@@ -172,8 +175,9 @@ export const REFERENCE_ERRORS: ErrorFormat = {
 
 /**
  * Errors of the Responses API: bodies as in the reference format. A stream ends with two events, as OpenAI's own do:
- * official SDKs throw at `error`, and Codex reads `response.failed` alone. Of statuses it understands little: at 400 it
- * does not shorten its history, at 429 it gives up, and at 503 it asks thirty times.
+ * official SDKs throw at `error` (for Node versions 5 and 6 at its member `error` alone), and Codex reads
+ * `response.failed` alone. Of statuses it understands little: at 400 it does not shorten its history, at 429 it gives
+ * up, and at 503 it asks thirty times.
  */
 export const RESPONSES_ERRORS: ErrorFormat = {
   ...REFERENCE_ERRORS,
@@ -195,8 +199,10 @@ export const RESPONSES_ERRORS: ErrorFormat = {
       usage: null,
       metadata: {},
     };
-    const { code, message, param } = error;
-    const thrown = { type: 'error', code, message, param, sequence_number: events };
+    const { type, message, param } = error;
+    const code = error.toldCode ?? error.code;
+    const told = { code, message, param };
+    const thrown = { type: 'error', ...told, sequence_number: events, error: { type, ...told } };
     const failed = { type: 'response.failed', sequence_number: events + 1, response };
     return `event: error\ndata: ${JSON.stringify(thrown)}\n\nevent: response.failed\ndata: ${JSON.stringify(failed)}\n\n`;
   },

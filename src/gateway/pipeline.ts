@@ -219,7 +219,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     this.#summary.endpoint = lookup.endpoint;
     let complete: boolean | undefined = arrived; // see `handle`: only while the key is looked up
     try {
-      const key = await this.#authenticate();
+      const key = await this.#authenticate(true);
       complete = undefined;
       const company = await companyOf(this.#services, key);
       this.#summary.reply.json(await lookup.render(this.#services, key, company, id));
@@ -232,7 +232,7 @@ class ApiRequest implements BodyListener, ReplyListener {
    * A missing, unknown, revoked or expired key, and one used from outside its networks, get one identical answer
    * (spec section 5, rule 2; contract section 5).
    */
-  #authenticate(takesApiKeyHeader = false): MaybeAsync<ApiKey> {
+  #authenticate(takesApiKeyHeader: boolean): MaybeAsync<ApiKey> {
     const services = this.#services;
     const { head } = this.#req;
     const digest = takesApiKeyHeader && head.apiKey ? apiKeyDigest(head) : head.bearerDigest;

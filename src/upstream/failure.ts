@@ -1,7 +1,9 @@
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import type { Model } from '../domain/model.ts';
 import { isOverflow } from '../domain/request/overflow.ts';
-import { redact } from '../domain/request/redact.ts';
+import type { OwnBody } from '../domain/request/own-body.ts';
+import { isPublicCode } from '../domain/request/public-codes.ts';
+import { MAX_SHOWN, redact } from '../domain/request/redact.ts';
 import {
   isFiltered,
   isModerated,
@@ -11,8 +13,10 @@ import {
   isOfStoredItem,
   isUnknownModel,
   statusOfWords,
+  TELLING,
 } from '../domain/request/refusal.ts';
 import { storedItem } from '../domain/request/stateless.ts';
+import { retryAfterSeconds } from './retry-after.ts';
 import { readError, type ToldError } from './told-error.ts';
 
 /**
@@ -68,6 +72,18 @@ export function brokenAnswer(): GatewayError {
   return error;
 }
 
+/**
+ * A stream that began broke off and costs nothing, so that it may be asked for again. An event has no status: agents
+ * look for words in the text, pi for "connection error", "server error" and "terminated", Continue for "premature end".
+ */
+export function brokenStream(isTold: boolean): GatewayError {
+  const cause = isTold ? 'Server error' : 'Connection error';
+  return new GatewayError(
+    'upstream_error',
+    `${cause}: the stream was terminated, a premature end of the answer. Try again.`,
+  );
+}
+
 /** The answer is larger than the gateway holds. The upstream ran, and the call is booked. */
 export function answerTooLarge(): GatewayError {
   const error = new GatewayError('upstream_error', TOO_LARGE);
@@ -83,6 +99,8 @@ export interface FailedCall {
   readonly model: Model;
   /** Internal names of other models, the upstream's host and key. */
   readonly secrets: readonly string[];
+  /** The request, as the caller sent it. */
+  readonly ownBody: Pick<OwnBody, 'member'>;
   /** The answer's `retry-after`. */
   readonly retryAfter: string | undefined;
 }
@@ -124,22 +142,36 @@ function failureOf(http: number, told: ToldError, call: FailedCall): GatewayErro
   if (status === 408) return new GatewayError('upstream_timeout'); // a router's own deadline: the provider may still work
   if (GATEWAY_TIMEOUTS.has(status)) return brokenAnswer();
   if (!NOT_OF_LENGTH.has(status) && isOverflow(words, `${code} ${type}`)) {
-    return new GatewayError('context_length_exceeded', shown(told, call));
+    return refusal('context_length_exceeded', told, call);
   }
-  if (status === 413) return new GatewayError('request_too_large', shown(told, call));
+  if (status === 413) return refusal('request_too_large', told, call);
   if (status === 429) return rateLimited(waitOf(told, call)); // some tell a rate in the words of a quota
   if (isOfAccount(message, code) || isOfAccount('', type)) return new GatewayError('upstream_error');
   if (status === 503 || status === 529) return busy(waitOf(told, call));
   if (status !== 400 && status !== 422 && status !== 403 && status !== 404) return new GatewayError('upstream_error');
   if (isUnknownModel(message, code, param)) return new GatewayError('upstream_error');
   if (isOfStoredItem(message, code)) return storedItem();
-  if (status === 400 || status === 422) {
-    return new GatewayError('invalid_request', isFiltered(message, code) ? FILTERED : (shown(told, call) ?? REFUSED));
-  }
+  if (status === 400 || status === 422) return invalid(isFiltered(message, code), told, call);
   // nearly always a 403 or 404 is about our key and our mapping
-  if (isModerated(message, code)) return new GatewayError('invalid_request', FILTERED);
-  if (!isOfRequest(message, param)) return new GatewayError('upstream_error');
-  return new GatewayError('invalid_request', shown(told, call) ?? REFUSED);
+  const isOfPrompt = isModerated(message, code);
+  if (!isOfPrompt && !isOfRequest(message, param)) return new GatewayError('upstream_error');
+  return invalid(isOfPrompt, told, call);
+}
+
+/** @param isOfPrompt whether a content filter refused the prompt: then the client gets our words */
+function invalid(isOfPrompt: boolean, told: ToldError, call: FailedCall): GatewayError {
+  const error = refusal('invalid_request', told, call, isOfPrompt ? FILTERED : undefined);
+  error.toldCode = [told.code, told.innerCode].find(isPublicCode) ?? null;
+  return error;
+}
+
+/** A mistake of the caller in the upstream's words, as far as they are for clients, with the member that they name. */
+function refusal(name: ErrorName, told: ToldError, call: FailedCall, text = shown(told, call)): GatewayError {
+  const { param, isMissing } = told;
+  const reason = text ?? (name === 'invalid_request' ? REFUSED : undefined);
+  const member = param === '' ? null : call.ownBody.member(param, isMissing ? (reason ?? null) : null);
+  if (member === null || TELLING.test(member)) return new GatewayError(name, reason);
+  return new GatewayError(name, reason?.replaceAll(param, member), member);
 }
 
 /** Inside a 200 the words alone tell, and with 5xx engines and routers also pass on mistakes of the caller and limits. */
@@ -160,32 +192,35 @@ const BUSY: ErrorName = 'service_unavailable';
 const FILTERED = 'A content filter refused the prompt. Change it and try again.';
 const REFUSED = 'The model refused the request. The operator can find out why by the x-request-id of this answer.';
 
-/** The upstream's words as a client may see them; undefined: none of them. */
-function shown({ message }: ToldError, { model, secrets }: FailedCall): string | undefined {
-  return redact(message, model, secrets) || undefined;
+/** The upstream's words as a client may see them; undefined: none of them. Of a list those that fit. */
+function shown({ message, violations }: ToldError, { model, secrets, ownBody }: FailedCall): string | undefined {
+  if (violations.length === 0) return redact(message, model, secrets) || undefined;
+  let text = '';
+  for (const { path, reason } of violations) {
+    const line = redact(path === '' ? reason : `${ownBody.member(path, path) ?? path}: ${reason}`, model, secrets);
+    const more = text === '' ? line : `${text}; ${line}`;
+    if (line !== '' && more.length <= MAX_SHOWN) text = more;
+  }
+  return text || undefined;
 }
 
-/** How long to wait, by the header or by the words: seconds, or a date as HTTP writes it. */
-function waitOf({ retryAfter }: ToldError, call: FailedCall): string | undefined {
-  if (call.retryAfter !== undefined && RETRY_AFTER.test(call.retryAfter)) return call.retryAfter;
-  return retryAfter > 0 ? `${retryAfter}` : undefined;
+/** How long to wait, in seconds, by the header or by the words. */
+function waitOf({ retryAfter }: ToldError, call: FailedCall): number | undefined {
+  const wait = call.retryAfter === undefined ? undefined : retryAfterSeconds(call.retryAfter, Date.now());
+  return wait ?? (retryAfter > 0 ? retryAfter : undefined);
 }
-
-/** Seconds, or a date. */
-const RETRY_AFTER = /^(?:\d{1,6}|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)$/;
 
 /** The text says the seconds too: in an event there is no header, and Codex waits as long as the words say. */
-function rateLimited(wait: string | undefined): GatewayError {
-  const isSeconds = wait !== undefined && /^\d+$/.test(wait);
-  const text = isSeconds ? `The model is rate limited. Try again in ${wait} seconds.` : undefined;
+function rateLimited(wait: number | undefined): GatewayError {
+  const text = wait === undefined ? undefined : `The model is rate limited. Try again in ${wait} seconds.`;
   const error = new GatewayError('rate_limit_exceeded', text);
-  error.retryAfter = wait;
+  error.retryAfter = wait?.toString();
   return error;
 }
 
 /** The upstream did not begin: it has too much to do, or loads the model. */
-function busy(wait: string | undefined): GatewayError {
-  const error = new GatewayError(BUSY, 'The model is busy or still loading. Try again shortly.');
-  if (wait !== undefined) error.retryAfter = wait;
+function busy(wait: number | undefined): GatewayError {
+  const error = new GatewayError(BUSY, 'The model is overloaded or still loading. Try again shortly.');
+  if (wait !== undefined) error.retryAfter = `${wait}`;
   return error;
 }

@@ -1,3 +1,4 @@
+import { isPublicCode } from '../domain/request/public-codes.ts';
 import { MAX_REASON } from '../domain/request/refusal.ts';
 
 /** Longer texts are no errors: reading them would pause the process for all others. */
@@ -10,15 +11,33 @@ export interface ToldError {
   /** The message, or plain text that is no message and not for clients. */
   readonly words: string;
   readonly code: string;
+  /** The code of an error that the message wraps. */
+  readonly innerCode: string;
   readonly type: string;
+  /** The member that it names; empty: none. */
   readonly param: string;
+  /** Whether it says that the member is missing. */
+  readonly isMissing: boolean;
+  /** What a validator found wrong with the request, where the error is a list of that. */
+  readonly violations: readonly Violation[];
   /** The HTTP status that it names, by number or by a name such as "rate_limit_error"; 0: none. */
   readonly status: number;
   /** How long to wait, in whole seconds; 0: not told. */
   readonly retryAfter: number;
 }
 
-const NOTHING: ToldError = { message: '', words: '', code: '', type: '', param: '', status: 0, retryAfter: 0 };
+/** One thing that is wrong with a request. */
+export interface Violation {
+  /** The member, as "messages.0.content"; empty: the body as a whole. */
+  readonly path: string;
+  readonly reason: string;
+  readonly isMissing: boolean;
+}
+
+// biome-ignore format: a value
+const NOTHING: ToldError = {
+  message: '', words: '', code: '', innerCode: '', type: '', param: '', isMissing: false, violations: [], status: 0, retryAfter: 0,
+};
 
 /**
  * Reads an error: a body, or the data of an event.
@@ -44,8 +63,10 @@ export function readError(bytes: Buffer): ToldError {
   const { raw } = members(inner.metadata); // OpenRouter: the provider's own error
   const own = [held, inner.message, inner.detail, outer.message, outer.detail].find(isText);
   const text = isText(raw) && /^provider returned error/i.test(own ?? '') ? raw : own;
-  const message = (text ?? violation(inner.detail ?? outer.detail)).slice(0, MAX_REASON);
+  const violations = text === undefined ? violationsOf([inner, outer]) : violationsWithin(text);
+  const message = (text ?? violations.map(({ path, reason }) => `${path} ${reason}`).join('; ')).slice(0, MAX_REASON);
   const code = named(inner.code ?? (held === undefined ? undefined : outer.code));
+  const innerCode = INNER_CODE.exec(message)?.[2] ?? '';
   const type = named(inner.type ?? inner.error_type ?? outer.error_type);
   const number = [
     inner.code,
@@ -62,10 +83,17 @@ export function readError(bytes: Buffer): ToldError {
     message,
     words: message,
     code,
+    innerCode,
     type,
-    param: named(inner.param),
+    param: named(inner.param) || (INNER_PARAM.exec(message)?.[2] ?? violations[0]?.path ?? ''),
+    isMissing: (violations[0]?.isMissing ?? false) || [code, innerCode].includes('missing_required_parameter'),
+    violations,
     status:
-      number ?? (statusNamed(code) || statusNamed(named(inner.status)) || statusNamed(type) || statusWithin(message)),
+      number ??
+      ((isPublicCode(code) ? 400 : statusNamed(code)) ||
+        statusNamed(named(inner.status)) ||
+        statusNamed(type) ||
+        statusWithin(message)),
     retryAfter: waitIn(inner, message),
   };
 }
@@ -150,13 +178,57 @@ function seconds(value: unknown): number {
   return typeof number === 'number' && number > 0 ? number : 0;
 }
 
-/** The first of FastAPI's violations: {"loc":["body","top_k"],"msg":"must be positive"}. */
-function violation(detail: unknown): string {
-  const { loc, msg } = members(Array.isArray(detail) ? detail[0] : null);
-  if (typeof msg !== 'string') return '';
-  const steps = Array.isArray(loc) ? loc.filter((step) => step !== 'body' && isStep(step)) : [];
-  return steps.length === 0 ? msg : `${steps.join('.')}: ${msg}`;
+/** Within the text of an error that wraps another one, as JSON or Python writes it. */
+const INNER_CODE = /[{,]\s*(['"])code\1\s*:\s*['"](\w{1,60})['"]/;
+const INNER_PARAM = /[{,]\s*(['"])param\1\s*:\s*['"]([^'"]{1,200})['"]/;
+
+/**
+ * What FastAPI and Pydantic found wrong: {"loc":["body","top_k"],"msg":"must be positive"}, in a list that is the detail
+ * or the message, or a member of the message.
+ */
+function violationsOf(errors: readonly Record<string, unknown>[]): Violation[] {
+  const lists = errors.flatMap(({ detail, message, errors }) => [detail, message, members(message).detail, errors]);
+  const list = lists.find(Array.isArray) ?? lists.filter((value) => isText(members(value).msg));
+  return list
+    .map(members)
+    .flatMap(({ loc, msg, type }) => (isText(msg) ? violation(Array.isArray(loc) ? loc : [], msg, named(type)) : []));
 }
+
+/** How much of a text is searched for violations: each may repeat the request. */
+const MAX_LISTED = 65_536;
+/** A violation as JSON or Python writes it within a text. */
+const LISTED =
+  /(?:(['"])type\1\s*:\s*['"]([\w.]{1,60})['"]\s*,\s*)?(['"])loc\3\s*:\s*[[(]((?:'[^']{0,200}'|"[^"]{0,200}"|[\s\d,]){0,64})[\])]\s*,\s*(['"])msg\5\s*:\s*(['"])((?:(?!\6)[^\\]|\\.){1,1000})\6/gs;
+/** A violation as Pydantic prints it: the member, then the reason in a line of its own. */
+const PRINTED = /^([^\s:]{1,200})\n +(.{1,500}?) [[(]type=([\w.]{1,60})/gm;
+
+function violationsWithin(text: string): Violation[] {
+  const listed = text.slice(0, MAX_LISTED);
+  if (/['"]loc['"]/.test(listed)) {
+    return [...listed.matchAll(LISTED)].flatMap(([, , type = '', , loc = '', , , msg = '']) =>
+      violation(
+        Array.from(loc.matchAll(/'([^']*)'|"([^"]*)"|(\d+)/g), ([, a, b, c]) => a ?? b ?? c),
+        msg,
+        type,
+      ),
+    );
+  }
+  if (!/^\d+ validation errors? for\b/m.test(listed)) return [];
+  return [...listed.matchAll(PRINTED)].flatMap(([, path = '', msg = '', type = '']) =>
+    violation(path.split('.'), msg, type),
+  );
+}
+
+/** None where it is about a header or the address: those are the router's. Parts of a path that name a type are left out. */
+function violation(loc: readonly unknown[], reason: string, type: string): Violation[] {
+  if (loc.length > 1 && OF_ROUTER.includes(loc[0])) return [];
+  const steps = loc.filter((step, n) => isStep(step) && !(n === 0 && step === 'body') && !OF_TYPE.test(`${step}`));
+  return [{ path: steps.join('.'), reason, isMissing: /(?:^|\.)missing$/.test(type) }];
+}
+
+const OF_ROUTER: readonly unknown[] = ['header', 'query', 'path', 'cookie'];
+/** How Pydantic names the branch of a union. */
+const OF_TYPE = /^(?:[A-Z]\w*|str|int|float|bool|bytes|dict|list|none|nullable|typed-dict|.*[[(].*)$/;
 
 function isStep(value: unknown): boolean {
   return typeof value === 'string' || typeof value === 'number';

@@ -123,6 +123,7 @@ for (const start of UPSTREAMS) {
       t.ok(types.includes('response.created'), 'what came before it broke was seen');
       t.notOk(types.includes('response.completed'));
       t.type(error, APIError);
+      t.match(error, { code: 'upstream_error', message: /^Connection error: the stream was terminated/ });
     });
 
     t.test('leaving mid-stream is metered once', async (t) => {

@@ -8,17 +8,35 @@ const world = await startWorld(t);
 const { customer } = world;
 const assistant = await world.assistant(customer.company, { model: CHAT });
 
-t.test('5.1 the key is taken from Authorization: Bearer <API_KEY> and from nowhere else', async (t) => {
-  const models = (headers: Record<string, string>, query = '') => ask(`${world.url}/models${query}`, { headers });
-  const { key } = customer;
-  t.equal((await models({ authorization: `Bearer ${key}` })).status, 200);
-  t.equal((await models({ authorization: `bearer ${key}` })).status, 200, 'the scheme is case-insensitive (RFC 9110)');
-  t.equal((await models({ authorization: key })).status, 401);
-  t.equal((await models({ authorization: `Basic ${btoa(`${key}:`)}` })).status, 401);
-  t.equal((await models({ 'x-api-key': key })).status, 401);
-  t.equal((await models({ 'api-key': key })).status, 401);
-  t.equal((await models({}, `?api_key=${key}`)).status, 401);
-});
+t.test(
+  '5.1 the key is taken from Authorization: Bearer <API_KEY>, of models and usage from x-api-key too, and from nowhere else',
+  async (t) => {
+    const models = (headers: Record<string, string>, query = '') => ask(`${world.url}/models${query}`, { headers });
+    const { key } = customer;
+    t.equal((await models({ authorization: `Bearer ${key}` })).status, 200);
+    t.equal(
+      (await models({ authorization: `bearer ${key}` })).status,
+      200,
+      'the scheme is case-insensitive (RFC 9110)',
+    );
+    t.equal((await models({ authorization: key })).status, 401);
+    t.equal((await models({ authorization: `Basic ${btoa(`${key}:`)}` })).status, 401);
+    for (const path of ['/models', `/models/${CHAT}`, '/models/', '/usage', '/usage/']) {
+      const lookUp = (headers: Record<string, string>) => ask(world.url + path, { headers });
+      t.equal((await lookUp({ 'x-api-key': key })).status, 200, path);
+      t.equal((await lookUp({ 'x-api-key': key, authorization: `Bearer ${key}` })).status, 200, path);
+      t.equal((await lookUp({ 'x-api-key': 'svc_other', authorization: `Bearer ${key}` })).status, 400, path);
+      t.equal((await lookUp({ 'x-api-key': 'svc_other' })).status, 401, path);
+    }
+    const booked = await customer.chat();
+    const call = `${world.url}/usage/${booked.headers.get('x-request-id')}`;
+    t.equal((await ask(call, { headers: { 'x-api-key': key } })).json.model, CHAT);
+    for (const path of ['/chat/completions', '/embeddings', '/responses', `/assistants/${assistant}/run`])
+      t.equal((await ask(world.url + path, { body: {}, headers: { 'x-api-key': key } })).status, 401, path);
+    t.equal((await models({ 'api-key': key })).status, 401);
+    t.equal((await models({}, `?api_key=${key}`)).status, 401);
+  },
+);
 
 t.test('5.2 a missing, invalid, revoked or expired key gives 401, all with one body', async (t) => {
   const revoked = await world.newCustomer();

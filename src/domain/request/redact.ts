@@ -3,10 +3,12 @@ import { internalNames, type Model } from '../model.ts';
 import { innerReason, TELLING } from './refusal.ts';
 
 const MAX_LOGGED = 1000;
+/** Characters of a reason that a client sees. */
+export const MAX_SHOWN = 300;
 /** Characters of a first line whose words are read: some patterns take time by the square of its length. */
 const MAX_LINE = 1000;
 /** Text of a caller's that may be logged: it looks like a name, and not like a key or the address of a person. */
-const NAME = /^(?=[\w.:/@+-]{1,64}$)(?!.*[a-z2-7]{24})(?!.*\w@[\w.-]+\.[A-Za-z]{2,}(?!\w))/;
+const NAME = /^(?=[\w.:/@+[\]-]{1,64}$)(?!.*[a-z2-7]{24})(?!.*\w@[\w.-]+\.[A-Za-z]{2,}(?!\w))/;
 /** Keys, whole or masked. */
 const KEYS = /\b(?:sk|pk|rk|svc|key|token)[-_][\w*.-]{4,}/gi;
 /** Letters and digits in a row that make a text an echo of the prompt. */
@@ -31,7 +33,7 @@ export function redact(text: string, model: Model, secrets: readonly string[] = 
   line = line.replace(NAMED, '$1$2…');
   for (const pattern of SECRETS) line = line.replace(pattern, '…');
   if (TELLING.test(line.replaceAll(model.slug, ''))) return '';
-  return line.trim().slice(0, 300);
+  return line.trim().slice(0, MAX_SHOWN);
 }
 
 /** A text of the caller's if it looks like a name; else words that say that it does not. */
@@ -117,7 +119,7 @@ const SECRETS: readonly RegExp[] = [
   /\b(?:bearer\s+)\S+/gi,
   KEYS,
   /\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b/g, // IPv4
-  /\[[0-9a-f:]{3,}\](?::\d+)?/gi, // IPv6
+  /\[(?=[0-9a-f]*:)[0-9a-f:]{3,}\](?::\d+)?/gi, // IPv6
   /\b(?:[a-z0-9-]+\.)+(?:com|net|org|io|ai|eu|de|fr|dev|cloud|local|internal|svc|lan|azure)(?:\.[a-z]+)*\b(?::\d+)?(?:\/\S*)?/gi, // hosts
   /\blocalhost(?::\d+)?/gi,
   /\b(?:request|trace|correlation|activity)[-_ ]?id\b\W{0,3}[\w-]*\d[\w-]*|\breq_\w+/gi, // of the upstream's requests

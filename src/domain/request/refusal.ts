@@ -52,14 +52,22 @@ function unescaped(text: string): string {
 
 /** Whether an error says that the model behind us does not exist: then the mapping is wrong, not the request. */
 export function isUnknownModel(message: string, code: string, param: string): boolean {
-  if (param === 'model' || UNKNOWN_MODEL_CODES.has(code.toLowerCase())) return true;
-  return UNKNOWN_MODEL.some((pattern) => pattern.test(message));
+  if (UNKNOWN_MODEL_CODES.has(code.toLowerCase()) || UNKNOWN_MODEL.some((pattern) => pattern.test(message)))
+    return true;
+  return param === 'model' && !OF_ABILITY.test(message) && (message === '' || NO_SUCH.test(message));
 }
+
+/** Speaks of what the model can do: with its name, that is a reason for the caller. */
+const OF_ABILITY =
+  /\b(?:endpoint\b|modalit|audio|image|vision|video|stream|tool|function|(?:chat|completions?|responses|embeddings?|assistants) (?:model|API)|v1\/\w+|only supported|does(?: not|n['’]t) support|cannot be used (?:with|for|in))/i;
+/** Says of what it names that it is not there. */
+const NO_SUCH =
+  /\b(?:unknown|no such|unrecogni[sz]ed|undefined|invalid|missing|required|not (?:found|available|exist|recogni[sz]ed|allowed|a valid|supported|deployed|loaded)|does(?: not|n['’]t) exist|unavailable|no longer|deprecated|retired|no access|have access)\b/i;
 
 // biome-ignore format: a table
 const UNKNOWN_MODEL_CODES: ReadonlySet<string> = new Set([
   'model_not_found', 'model_not_exist', 'invalid_model', 'unknown_model', 'model_decommissioned',
-  'deploymentnotfound', 'model_not_available', 'unsupported_model', 'invalid_model_error',
+  'deploymentnotfound', 'model_not_available', 'invalid_model_error',
 ]);
 
 const UNKNOWN_MODEL: readonly RegExp[] = [
@@ -69,6 +77,7 @@ const UNKNOWN_MODEL: readonly RegExp[] = [
   /\bmodel\b(?: ['"`]?[\w./:@-]+['"`]?)?,? (?:does not|doesn't|not) exist\b/i, // OpenAI, vLLM, DeepSeek
   /\bmodels?\b[ /]['"`]?[\w./:@-]+['"`]? (?:is |was )?not (?:be )?found\b/i, // Ollama, Gemini
   /\bmodel\b(?: ['"`]?[\w./:@-]+['"`]?)? has been (?:decommissioned|deprecated|retired)/i, // Groq
+  /\b(?:unknown|no such|unrecogni[sz]ed) model\b/i, // Cohere, gateways
   /\bllm provider not provided\b/i, // LiteLLM
   /\bno (?:healthy )?deployments?\b.*\bavailable\b|\bno healthy deployments?\b/i, // LiteLLM
   /\bdeployment\b.*\bdoes not exist\b/i, // Azure
@@ -127,11 +136,11 @@ const STORED_ITEM = /\bitems? (?:are|is) not persisted\b|\bitem with id\b.{0,200
 
 /** Whether a 403 or 404 is about the request: it names one of its members, or an ability that the model lacks. */
 export function isOfRequest(message: string, param: string): boolean {
-  if (param !== '') return !OF_OPERATOR.test(param);
-  return OF_REQUEST.test(message);
+  if (param !== '' && param !== 'model') return !OF_OPERATOR.test(param);
+  return OF_REQUEST.test(message) || (param === 'model' && OF_ABILITY.test(message));
 }
 
-const OF_OPERATOR = /^(?:model|.*key|authorization|organi[sz]ation|project|none|null)$/i;
+const OF_OPERATOR = /^(?:.*key|authorization|organi[sz]ation|project|none|null)$/i;
 const OF_REQUEST = /\bno endpoints found that support\b|\bpermission to access the file\b/i; // OpenRouter, Gemini
 
 /** Whether an engine blames the request, though its status blames the engine. */

@@ -3,12 +3,14 @@ import type { Company } from '../../domain/company.ts';
 import { isUpstreamsFailure } from '../../domain/errors.ts';
 import { formatEur } from '../../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../../domain/ports.ts';
+import { OwnBody } from '../../domain/request/own-body.ts';
 import { scrub } from '../../domain/request/redact.ts';
 import { type Charge, chargeOf, detailsOf } from '../../domain/tokens/charged-tokens.ts';
 import type { Estimate, Generated } from '../../domain/tokens/estimate.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../../domain/usage.ts';
 import type { ClientResponse } from '../../http/exchange.ts';
+import type { Members } from '../../json/members.ts';
 import { type TokenCounts, type ToldUsage, withCost } from '../../json/usage.ts';
 import type { Metrics } from '../../metrics.ts';
 import type { Deadline } from '../../upstream/failure.ts';
@@ -36,8 +38,11 @@ interface MeteredCall {
   readonly load: CompanyLoad;
   /** The most tokens that it lets the model generate; null: no limit. */
   readonly limit: number | null;
-  /** Tells whether its prompt is the text of the body alone; asked where the body is not kept. */
-  readonly request: { isTextAlone(): boolean };
+  readonly request: {
+    readonly members: Members;
+    /** Whether its prompt is the text of the body alone; asked where the body is not kept. */
+    isTextAlone(): boolean;
+  };
 }
 
 /** Turns one admitted call into its ledger record and its metrics. Its relay settles it exactly once. */
@@ -47,6 +52,7 @@ export class CallMeter {
   readonly load: CompanyLoad;
   readonly #services: Services;
   readonly #company: Company;
+  readonly #members: Members;
   readonly #prompt: Prompt;
   readonly #limit: number | null;
   readonly #isTextAlone: boolean | null;
@@ -72,6 +78,7 @@ export class CallMeter {
     this.#company = company;
     this.#hold = hold;
     this.#memory = memory;
+    this.#members = call.request.members;
     this.#prompt = keepPrompt(sent);
     this.#limit = call.limit;
     this.#isTextAlone = this.keepsSent ? null : call.request.isTextAlone();
@@ -125,6 +132,12 @@ export class CallMeter {
     // after a fallback a router names models other than the one asked for
     const names = [...ownModels.values(), ...sharedModels.values()].map(({ upstream }) => upstream);
     return [...this.#services.upstream.secrets, ...names.filter((name) => name !== this.admission.model.upstream)];
+  }
+
+  /** The caller's body, for names of members that the upstream tells. */
+  get ownBody(): OwnBody {
+    const sent = this.keepsSent ? this.#prompt.pieces : null;
+    return new OwnBody(this.#members, sent, this.admission.endpoint === 'assistants.run');
   }
 
   /** Watches the answer's deadlines until the response closes. */

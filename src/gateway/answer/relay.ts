@@ -147,7 +147,7 @@ export abstract class Relay implements UpstreamHandler, BookingListener {
   }
 
   get #failedCall(): FailedCall {
-    const { admission, secrets } = this.meter;
-    return { model: admission.model, secrets, retryAfter: this.#retryAfter };
+    const { admission, secrets, ownBody } = this.meter;
+    return { model: admission.model, secrets, ownBody, retryAfter: this.#retryAfter };
   }
 }

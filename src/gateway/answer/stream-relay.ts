@@ -6,7 +6,7 @@ import type { ResponseStream } from '../../http/exchange.ts';
 import type { ToldUsage } from '../../json/usage.ts';
 import type { DialectStream, StreamOptions } from '../../sse/dialect-stream.ts';
 import type { SpanSink } from '../../sse/scanner.ts';
-import { brokenAnswer, type Deadline, deadlineFailure } from '../../upstream/failure.ts';
+import { brokenAnswer, brokenStream, type Deadline, deadlineFailure } from '../../upstream/failure.ts';
 import type { AnswerHead } from '../../upstream/upstream.ts';
 import type { KeepaliveSource, KeptStream } from '../request/keepalive.ts';
 import type { Reply } from '../request/reply.ts';
@@ -165,6 +165,8 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
     const isByEvent = this.said !== '' && this.#whole === null && reply.errors.byEvent;
     // whole events that came before the failure still go to the client
     if (!reply.res.headersSent && this.#out.isEmpty && !isByEvent) return reply.error(error);
+    const isFree = usage === null && !limited && events > 0;
+    if (isFree && error.name === 'upstream_error') error = brokenStream(this.said !== '');
     reply.failure = error;
     const { requestId, at, model } = this.meter.admission;
     const event = Buffer.from(reply.errors.event(error, { requestId, at, events, model: model.slug, id }));

@@ -58,6 +58,7 @@ function runCall(
   return {
     slug,
     slugParam: request.model_slug == null ? null : 'model_slug',
+    members: valid.members,
     costCenter,
     limit,
     isTextAlone: () => isTextAlone(request),

@@ -6,6 +6,7 @@ import type { Model, ModelKind } from '../../domain/model.ts';
 import type { Scope } from '../../domain/scope.ts';
 import type { Endpoint, LookupEndpoint } from '../../domain/usage.ts';
 import type { RequestHead } from '../../http/request-head.ts';
+import type { Members } from '../../json/members.ts';
 import type { UpstreamHandler } from '../../upstream/upstream.ts';
 import type { CallMeter } from '../answer/call-meter.ts';
 import type { RequestBody } from '../request/body.ts';
@@ -46,6 +47,8 @@ export interface Lookup {
 export interface Call {
   readonly slug: string;
   readonly slugParam: SlugParam;
+  /** The top-level members of the caller's body. */
+  readonly members: Members;
   /** What the caller named in `metadata`; empty: nothing. */
   readonly costCenter: string;
   /** Checks that the model takes what the request holds. @throws GatewayError 400 */

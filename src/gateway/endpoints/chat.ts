@@ -48,6 +48,7 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
   return {
     slug: request.model,
     slugParam: 'model',
+    members: valid.members,
     costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
     limit: completionLimit(request, CHAT_LIMITS, body.length, valid.limiting),
     isTextAlone: () => isTextAlone(request),

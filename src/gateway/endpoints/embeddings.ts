@@ -31,6 +31,7 @@ export const embeddings: Operation = {
     return {
       slug: valid.request.model,
       slugParam: 'model',
+      members: valid.members,
       costCenter: name,
       ...(hasTokenIds ? { check: admitTokenIds } : {}),
       limit: 0,

@@ -32,6 +32,7 @@ export const responses: Operation = {
     return {
       slug: request.model,
       slugParam: 'model',
+      members: valid.members,
       costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
       limit: completionLimit(request, RESPONSES_LIMITS, body.length, valid.limiting),
       isTextAlone: () => isTextAlone(request),

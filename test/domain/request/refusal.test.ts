@@ -18,6 +18,7 @@ const failure = (value: unknown, status = 400) =>
   statusFailure(status, Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)), {
     model: MODEL,
     secrets: SECRETS,
+    ownBody: { member: () => null },
     retryAfter: undefined,
   });
 const error = (message: string, more: object = {}) => ({
@@ -120,7 +121,6 @@ const UNKNOWN: readonly unknown[] = [
   error('Model Not Exist'),
   error('The model `x` has been decommissioned and is no longer supported.'),
   error('The provided model identifier is invalid.'),
-  error('This is not a chat model', { param: 'model' }),
   error('Either x-portkey-config or x-portkey-provider header is required'),
 ];
 

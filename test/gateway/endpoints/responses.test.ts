@@ -39,7 +39,7 @@ const DIALECT: Dialect = {
   toldPrompt: null,
   error: (type, code) => ({ error: { message: String, type, code } }),
   errorEvent:
-    /^(?:event: .*\ndata: .*\n\n)?event: error\ndata: \{"type":"error","code":"upstream_error","message":"[^"]*","param":null,"sequence_number":\d\}\n\nevent: response\.failed\ndata: \{"type":"response\.failed","sequence_number":\d,"response":\{"id":"resp_1","object":"response","created_at":\d{10},"status":"failed","error":\{"code":"server_error","message":"[^"]*"\},.*"model":"fast",.*\}\n\n$/,
+    /^(?:event: .*\ndata: .*\n\n)?event: error\ndata: \{"type":"error","code":"upstream_error","message":"[^"]*","param":null,"sequence_number":\d,"error":\{"type":"api_error","code":"upstream_error","message":"[^"]*","param":null\}\}\n\nevent: response\.failed\ndata: \{"type":"response\.failed","sequence_number":\d,"response":\{"id":"resp_1","object":"response","created_at":\d{10},"status":"failed","error":\{"code":"server_error","message":"[^"]*"\},.*"model":"fast",.*\}\n\n$/,
 };
 
 const stage = await openStage(t, DIALECT);
@@ -363,7 +363,7 @@ t.test('the event that ends a broken stream goes on with the numbers', async (t)
     answerEvents(stage, [...DIALECT.events.slice(0, 5), last]);
     t.match(
       await (await stream()).text(),
-      /"sequence_number":4[^5]*event: error\n.*"sequence_number":5\}\n\nevent: response\.failed\n.*"sequence_number":6,[^\n]*\n\n$/,
+      /"sequence_number":4[^5]*event: error\n.*"sequence_number":5,[^\n]*\n\nevent: response\.failed\n.*"sequence_number":6,[^\n]*\n\n$/,
     );
   }
 });
