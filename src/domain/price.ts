@@ -31,7 +31,7 @@ export function readPriceIn(unit: PriceUnit): Read<string> {
 }
 
 /** Multiplies by a power of ten, on the digits. @param text a plain decimal number @param places may be negative */
-function movePoint(text: string, places: number): string {
+export function movePoint(text: string, places: number): string {
   const [whole = '', fraction = ''] = text.split('.');
   const digits = whole.padStart(1 - places, '0') + fraction.padEnd(places, '0');
   const at = Math.max(whole.length, 1 - places) + places;

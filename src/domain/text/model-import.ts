@@ -10,7 +10,7 @@ import {
 } from '../field.ts';
 import type { ModelKind, TokenInput } from '../model.ts';
 import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from '../price.ts';
-import { CsvError, type CsvLine, readCsv } from './read-csv.ts';
+import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from './read-csv.ts';
 
 /** One line of a file of models. Prices are exact decimal text, EUR per 1000 tokens. */
 export interface ImportedModel {
@@ -48,6 +48,10 @@ type PriceName = (typeof PRICES)[number];
 /** "input_per_1m" */
 const PRICE_HEADING = /^(input|output|cost_input|cost_output)_per_(1k|1m)$/;
 
+/** What spreadsheets in English and German make of "true" and "false", and in German of a date. */
+const TRUTHS: Readonly<Record<string, string>> = { true: 'true', wahr: 'true', false: 'false', falsch: 'false' };
+const GERMAN_DAY = /^(\d\d)\.(\d\d)\.(\d{4})$/;
+
 /** The headings of a file, for people. */
 export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, input_per_1k or input_per_1m, output_per_1k or output_per_1m; may be there: ${OPTIONAL.join(', ')}, cost_input_per_1k, cost_output_per_1k (or _1m)`;
 
@@ -55,12 +59,13 @@ export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, input_per_1k or input_per
 export function readModels(text: string): { models: ImportedModel[]; mistakes: ImportMistake[] } {
   const mistakes: ImportMistake[] = [];
   const wrong = (line: number, column: string | null, message: string) => mistakes.push({ line, column, message });
-  const [heading, ...lines] = readLines(text, mistakes);
+  const { separator, lines: all } = readLines(text, mistakes);
+  const [heading, ...lines] = all;
   if (heading === undefined) {
     if (mistakes.length === 0) wrong(1, null, 'is missing: the first line names the columns');
     return { models: [], mistakes };
   }
-  const columns = readHeading(heading, mistakes);
+  const columns = readHeading(heading, separator, mistakes);
   if (mistakes.length > 0) return { models: [], mistakes };
   if (lines.length === 0) wrong(heading.line + 1, null, 'is missing: there are no models');
   const surplus = lines[MAX_LINES];
@@ -73,25 +78,26 @@ export function readModels(text: string): { models: ImportedModel[]; mistakes: I
   return { models, mistakes: mistakes.sort((a, b) => a.line - b.line) };
 }
 
-function readLines(text: string, mistakes: ImportMistake[]): CsvLine[] {
+function readLines(text: string, mistakes: ImportMistake[]): CsvText {
   try {
     return readCsv(text);
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
     mistakes.push({ line: error.line, column: null, message: `is not CSV: ${error.message}` });
-    return [];
+    return { separator: ',', lines: [] };
   }
 }
 
 /** Where each value stands, and the unit of each price. */
 interface Heading {
+  readonly separator: CsvText['separator'];
   readonly names: readonly string[];
   readonly at: ReadonlyMap<string, number>;
   readonly units: ReadonlyMap<PriceName, PriceUnit>;
 }
 
-function readHeading({ line, cells }: CsvLine, mistakes: ImportMistake[]): Heading {
-  const names = cells.map((cell) => cell.toLowerCase());
+function readHeading({ line, cells }: CsvLine, separator: Heading['separator'], mistakes: ImportMistake[]): Heading {
+  const names = cells.slice(0, lengthOf(cells)).map((cell) => cell.toLowerCase());
   const at = new Map<string, number>();
   const units = new Map<PriceName, PriceUnit>();
   const wrong = (column: string, message: string) => mistakes.push({ line, column, message });
@@ -109,24 +115,30 @@ function readHeading({ line, cells }: CsvLine, mistakes: ImportMistake[]): Headi
     if (!at.has(name)) wrong(name, `is missing: ${name}_per_1k, or ${name}_per_1m`);
   }
   if (at.has('cost_input') !== at.has('cost_output')) wrong('cost_input', 'and cost_output go together');
-  return { names, at, units };
+  return { separator, names, at, units };
+}
+
+/** Of a line without its empty last columns, which spreadsheets add or leave out. */
+function lengthOf(cells: readonly string[]): number {
+  return cells.findLastIndex((cell) => cell !== '') + 1;
 }
 
 function readModel(
   { line, cells }: CsvLine,
-  { names, at, units }: Heading,
+  { separator, names, at, units }: Heading,
   mistakes: ImportMistake[],
 ): ImportedModel | null {
   const before = mistakes.length;
   const wrong = (column: string | null, message: string) => mistakes.push({ line, column, message });
-  if (cells.length !== names.length) {
+  const isShort = [...REQUIRED, 'input', 'output'].some((name) => (at.get(name) as number) >= cells.length);
+  if (lengthOf(cells) > names.length || isShort) {
     wrong(null, `has ${cells.length} values, and the heading ${names.length}`);
     return null;
   }
   const headingOf = (key: string) => names[at.get(key) as number] as string;
   const optional = <T>(key: string, read: Read<T>): T | null => {
     const index = at.get(key);
-    const text = index === undefined ? '' : (cells[index] as string);
+    const text = index === undefined ? '' : (cells[index] ?? '');
     if (text === '') return null;
     try {
       return read(text);
@@ -142,7 +154,7 @@ function readModel(
   };
   const price = (name: PriceName): Read<string> => {
     const read = readPriceIn(units.get(name) ?? '1k');
-    return (text) => priceIn('1k', read(text)); // without trailing zeros
+    return (text) => priceIn('1k', read(plainNumber(text, separator))); // without trailing zeros
   };
   const costInput = optional('cost_input', price('cost_input'));
   const costOutput = optional('cost_output', price('cost_output'));
@@ -152,11 +164,11 @@ function readModel(
     company: optional('company', readPresentName),
     upstream_model: required('upstream_model', readName),
     kind: required('kind', readKind),
-    eu_hosted: required('eu_hosted', readBoolean),
+    eu_hosted: required('eu_hosted', (text) => readBoolean(TRUTHS[text.toLowerCase()] ?? text)),
     token_input: optional('token_input', readTokenInput),
     input: required('input', price('input')),
     output: required('output', price('output')),
-    valid_from: optional('valid_from', readMoment),
+    valid_from: optional('valid_from', (text) => readMoment(text.replace(GERMAN_DAY, '$3-$2-$1'))),
     cost: costInput === null || costOutput === null ? null : { input: costInput, output: costOutput },
   };
   if (mistakes.length === before) {

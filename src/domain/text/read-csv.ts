@@ -1,4 +1,6 @@
 import { type CsvErrorCode, parse } from 'csv-parse/sync';
+import { FieldError } from '../field.ts';
+import { movePoint } from '../price.ts';
 
 /** One record of a CSV file. */
 export interface CsvLine {
@@ -23,21 +25,42 @@ const MALFORMED: Readonly<Partial<Record<CsvErrorCode, string>>> = {
   INVALID_OPENING_QUOTE: 'a quote stands within a value',
 };
 
-/** The separator that spreadsheets write where numbers have decimal commas. */
-const SEPARATED = 'semicolons or tabs separate its values; save it with commas, and with points in numbers';
+/** A file as it was separated: spreadsheets write ";" where numbers have decimal commas, and a tab in any language. */
+export interface CsvText {
+  readonly separator: ',' | ';' | '\t';
+  readonly lines: readonly CsvLine[];
+}
 
 /** Reads CSV as in RFC 4180, without empty lines and without the blanks around values. @throws CsvError */
-export function readCsv(text: string): CsvLine[] {
+export function readCsv(text: string): CsvText {
   const heading = /^.*/.exec(text)?.[0] ?? '';
-  if (/^[^,]*[;\t][^,]*$/.test(heading)) throw new CsvError(1, SEPARATED);
+  const separator = heading.includes(',') ? ',' : heading.includes(';') ? ';' : heading.includes('\t') ? '\t' : ',';
   const options = { bom: true, info: true, relax_column_count: true, skip_empty_lines: true, trim: true } as const;
   try {
-    const records = parse(text, { ...options, record_delimiter: ['\r\n', '\n', '\r'] });
+    const records = parse(text, { ...options, delimiter: separator, record_delimiter: ['\r\n', '\n', '\r'] });
     const read = records as unknown as { record: string[]; info: { lines: number } }[];
-    return read.map(({ record, info }) => ({ line: info.lines, cells: record }));
+    return { separator, lines: read.map(({ record, info }) => ({ line: info.lines, cells: record })) };
   } catch (error) {
     const { lines = 1, code } = error as { lines?: number; code?: CsvErrorCode };
     if (code === undefined) throw error;
     throw new CsvError(lines, MALFORMED[code] ?? 'it cannot be read');
   }
 }
+
+/**
+ * A number as a spreadsheet saves it, such as ".001", "1E-05" and "1,5", as plain decimal text, exact. A comma is a
+ * decimal comma where it separates no values. A text that is no such number stays as it is.
+ * @throws FieldError for one that may have a decimal mark, or one between thousands
+ */
+export function plainNumber(text: string, separator: CsvText['separator']): string {
+  const [, whole = '', mark = '', fraction = '', power = '0'] = NUMBER.exec(text) ?? [];
+  if ((whole === '' && fraction === '') || (mark === ',' && separator === ',')) return text;
+  const isThousands = /^[1-9]\d{0,2}$/.test(whole) && fraction.length === 3;
+  if (isThousands && mark !== '' && DECIMAL_MARKS[separator] !== mark)
+    throw new FieldError('may be of thousands or have decimals: write one decimal more or less', text);
+  return movePoint(`${whole || '0'}${fraction && `.${fraction}`}`, Number(power));
+}
+
+const NUMBER = /^(\d{0,15})(?:([.,])(\d{0,30}))?(?:[eE]([+-]?\d{1,2}))?$/;
+/** Of files with a tab either may be. */
+const DECIMAL_MARKS = { ',': '.', ';': ',', '\t': null } as const;

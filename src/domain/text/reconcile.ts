@@ -163,7 +163,8 @@ export const EXPORT_COLUMNS = {
  * @throws CsvError
  */
 export function readExport(text: string): BilledCall[] {
-  const [heading, ...lines] = readCsv(text);
+  const { separator, lines: all } = readCsv(text);
+  const [heading, ...lines] = all;
   if (heading === undefined) throw new CsvError(1, 'the file is empty; its first line names the columns');
   const placeOf = (names: readonly string[]): number => heading.cells.findIndex((cell) => names.includes(cell));
   for (const names of [EXPORT_COLUMNS.model, EXPORT_COLUMNS.prompt, EXPORT_COLUMNS.time]) {
@@ -186,7 +187,7 @@ export function readExport(text: string): BilledCall[] {
     };
     const at = Date.parse(zoned(cell(time)));
     check(isInstant(at), time, 'ISO 8601 time');
-    const billed = readCost(cell(cost));
+    const billed = readCost(separator === ';' ? cell(cost).replace(',', '.') : cell(cost));
     check(billed !== null || cell(cost) === '', cost, 'cost');
     return {
       name: `line ${line}`,
