@@ -134,7 +134,7 @@ export function readPresentEmail(text: string): string {
   return email;
 }
 
-/** An instant: a date (its beginning in UTC), or a date and time with its offset. */
+/** A date and time with its offset, or a date, whose meaning `readMoment` and its callers know: here its beginning in UTC. */
 export function readInstant(text: string): Date {
   const [, day] = INSTANT.exec(text) ?? [];
   const at = new Date(text);

@@ -42,6 +42,9 @@ export function movePoint(text: string, places: number): string {
 /** A day of the billing time zone, "2027-01-31", or an instant. */
 export type Moment = { readonly day: string } | { readonly at: Date };
 
+/** When something ends: at an instant, or with a last day of the billing time zone. */
+export type End = Date | Moment;
+
 /** A date, which is a day of the billing time zone, or a date and time with its offset. */
 export function readMoment(text: string): Moment {
   const at = readInstant(text);

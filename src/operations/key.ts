@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { FieldError } from '../domain/field.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../domain/key.ts';
+import { type Moment, readMoment } from '../domain/price.ts';
 import {
   createKey,
   findKey,
@@ -84,7 +85,7 @@ export const keyOperations: readonly Operation[] = [
       const { key: id = '', company = '' } = params;
       const before = await findKey(sql, id, company);
       refuse(await unknownModels(sql, company, MODELS, body[MODELS], before[MODELS]));
-      return setKey(sql, id, { ...body, expires_at: instantOf(body.expires_at) }, company);
+      return setKey(sql, id, { ...body, expires_at: endOf(body.expires_at) }, company);
     },
   }),
   remove('revokeKey', PATH, {
@@ -131,7 +132,7 @@ export async function checkedKey(
   settings: KeySettings,
 ): Promise<NewKey> {
   refuse(await unknownModels(sql, whose.company_id, MODELS, settings[MODELS]));
-  return { ...settings, expires_at: instantOf(settings.expires_at), ...whose };
+  return { ...settings, expires_at: endOf(settings.expires_at), ...whose };
 }
 
 /**
@@ -156,6 +157,6 @@ async function find(sql: Sql, { services, params, body, role }: Call<{ readonly 
   return { looked_up: digests.length, data: await keysWithCompany(sql, ids, company ?? null, true) };
 }
 
-function instantOf(text: string | null | undefined): Date | null | undefined {
-  return typeof text === 'string' ? new Date(text) : text;
+function endOf(text: string | null | undefined): Moment | null | undefined {
+  return typeof text === 'string' ? readMoment(text) : text;
 }

@@ -32,6 +32,11 @@ export const moment = written(
   'a day of the billing time zone such as 2027-01-31, or an instant such as 2027-01-31T18:00:00Z',
   'moment',
 );
+/** The end of a day, or an instant. */
+const end = {
+  ...moment,
+  description: 'its last day in the billing time zone such as 2027-01-31, or an instant such as 2027-01-31T18:00:00Z',
+};
 export const month = written(MONTH.source, 'a month such as 2026-11');
 /** A name that something has already. */
 export const presentName = written(
@@ -185,7 +190,7 @@ export const model = object({ id, slug, company_id: modelOwner, ...modelSettings
 export const keySettings = {
   name,
   scopes: { ...listOf(oneOf(SCOPES), SCOPES.length), minItems: 1 },
-  expires_at: orNull({ ...instant, description: `${instant.description}; null: never` }),
+  expires_at: orNull({ ...end, description: `${end.description}; null: never` }),
   ...limits,
   monthly_budget_eur: budget,
   allowed_model_slugs: orNull({ ...listOf(slug), minItems: 1, description: 'null: every model of the company' }),
@@ -195,6 +200,7 @@ export const key = object({
   id,
   company_id: id,
   ...keySettings,
+  expires_at: orNull({ ...instant, description: `${instant.description}; null: never` }),
   prefix: { type: 'string', description: 'the first 8 characters' },
   created_at: instant,
   created_by: createdBy,

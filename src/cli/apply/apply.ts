@@ -1,5 +1,6 @@
 import type { Read } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
+import { readMoment } from '../../domain/price.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import { costCenterName } from '../../domain/request/cost-center.ts';
 import type { Scope } from '../../domain/scope.ts';
@@ -28,6 +29,7 @@ import {
 } from '../../store/company/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
+import { endOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { createGroup, groupsNamed, removeGroup, setGroupRole } from '../../store/users/group.ts';
 import { createUser, findUser, removeUser, setRole } from '../../store/users/user.ts';
@@ -260,8 +262,7 @@ class Application {
     const find = finder(all, rows, ['assistant of the company', 'assistants of the company'], at, this.#mistake);
     for (const [n, { absent, id: _, ...settings }] of all.entries()) {
       this.#at = `${at}/${n}`;
-      const { name } = settings;
-      const what = `assistant ${name}${of(owner)}`;
+      const what = `assistant ${settings.name}${of(owner)}`;
       const row = find(n);
       await this.#known(owner.id, this.#at, 'model_slug', settings.model_slug, row?.model_slug);
       if (row === undefined) continue;
@@ -290,11 +291,10 @@ class Application {
       const { expires_at: expires, allowed_cidrs: cidrs } = rest;
       const settings = {
         ...rest,
-        expires_at: typeof expires === 'string' ? new Date(expires) : expires,
+        expires_at: typeof expires === 'string' ? await endOf(this.#sql, readMoment(expires)) : expires,
         allowed_cidrs: cidrs?.map(readCidr) ?? cidrs,
       };
-      const { name } = settings;
-      const what = `key ${name}${of(owner)}`;
+      const what = `key ${rest.name}${of(owner)}`;
       const row = find(n);
       await this.#known(
         owner.id,

@@ -1,7 +1,10 @@
 import { EVENT_DAYS, EVENT_KINDS } from '../../domain/event.ts';
-import { oneOf, readInstant, readUuid } from '../../domain/field.ts';
+import { oneOf, readUuid } from '../../domain/field.ts';
+import { readMoment } from '../../domain/price.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { findCompany, rowsOf } from '../../store/company/company.ts';
+import { startOf } from '../../store/connection/expressions.ts';
+import type { Sql } from '../../store/connection/pool.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../../store/events/event.ts';
 import { ArgumentError, type Command, command, flag, optional, type Values } from '../frame/command.ts';
 import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
@@ -9,7 +12,11 @@ import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
 const FILTERS = {
   company: optional('--company ID', readUuid, 'events of this company only'),
   kind: optional('--kind KIND', oneOf(...EVENT_KINDS), 'only events of this kind, or of a group of kinds such as key'),
-  since: optional('--since ISO_TIME', readInstant, 'what happened since then; a date is its beginning in UTC'),
+  since: optional(
+    '--since ISO_TIME',
+    readMoment,
+    'what happened since then; a date is its first day, in the billing time zone',
+  ),
   dead: flag('--dead', 'only those that were given up'),
 };
 
@@ -34,7 +41,7 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
     async run({ transact, warn }, values) {
       const page = { after: null, limit: MOST_LISTED + 1 };
       const found = await transact(async (sql) =>
-        rowsOf(sql, values.company ?? null, await listEvents(sql, filterOf(values), page)),
+        rowsOf(sql, values.company ?? null, await listEvents(sql, await filterOf(sql, values), page)),
       );
       const rows = newest(found, warn, 'narrow the list by --company, --kind, --since or --dead');
       const text = listing(
@@ -75,7 +82,7 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
       if (id !== undefined && Object.values(values).some((value) => value !== undefined && value !== false))
         throw new ArgumentError('an ID stands alone: the options are for many events');
       const events = await transact(async (sql) => {
-        const count = await replayEvents(sql, id === undefined ? filterOf(values) : { id });
+        const count = await replayEvents(sql, id === undefined ? await filterOf(sql, values) : { id });
         if (count === 0 && values.company !== undefined) await findCompany(sql, values.company);
         return count;
       });
@@ -85,8 +92,9 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
   }),
 ];
 
-function filterOf({ company, kind, since, dead }: Values<typeof FILTERS>): EventFilter {
-  return { company: company ?? null, kind: kind ?? null, since: since ?? null, state: dead ? 'dead' : null };
+async function filterOf(sql: Sql, { company, kind, since: from, dead }: Values<typeof FILTERS>): Promise<EventFilter> {
+  const since = from === undefined ? null : await startOf(sql, from);
+  return { company: company ?? null, kind: kind ?? null, since, state: dead ? 'dead' : null };
 }
 
 type Line = EventRow & { readonly delivery: EventRow['deliveries'][number] | null };

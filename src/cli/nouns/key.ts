@@ -1,14 +1,6 @@
-import {
-  orNone,
-  readBudget,
-  readDuration,
-  readInstant,
-  readName,
-  readScope,
-  readSlug,
-  readUuid,
-} from '../../domain/field.ts';
+import { orNone, readBudget, readDuration, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
+import { readMoment } from '../../domain/price.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { limitTexts, restrictionTexts } from '../../domain/text/limit-text.ts';
@@ -66,8 +58,8 @@ export const keyCommands: readonly Command[] = [
       scopes: repeated('--scope SCOPE', readScope, 'chat, embeddings or assistants; may be repeated', 1),
       expires_at: optional(
         '--expires ISO_TIME',
-        readInstant,
-        'when the key expires, such as 2027-01-31T18:00:00Z; a date is its beginning in UTC; default: never',
+        readMoment,
+        'when the key expires, such as 2027-01-31T18:00:00Z; a date is its last day, in the billing time zone; default: never',
       ),
       ...restrictions,
     },
@@ -89,8 +81,8 @@ export const keyCommands: readonly Command[] = [
       scopes: repeated('--scope SCOPE', readScope, 'its scopes from now on; may be repeated'),
       expires_at: optional(
         '--expires ISO_TIME|none',
-        orNone(readInstant),
-        'when the key expires; a date is its beginning in UTC',
+        orNone(readMoment),
+        'when the key expires; a date is its last day, in the billing time zone',
       ),
       ...restrictions,
     },

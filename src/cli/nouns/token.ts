@@ -1,4 +1,5 @@
-import { oneOf, orNone, readInstant, readName, readUuid } from '../../domain/field.ts';
+import { oneOf, orNone, readName, readUuid } from '../../domain/field.ts';
+import { readMoment } from '../../domain/price.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { createToken, listTokens, revokeToken, type TokenRow } from '../../store/users/token.ts';
@@ -16,8 +17,8 @@ export const tokenCommands: readonly Command[] = [
       access: optional('--access ACCESS', oneOf('read', 'write'), 'read, or write (default), which may change things'),
       expires: optional(
         '--expires ISO_TIME|none',
-        orNone(readInstant),
-        'when it stops working, such as 2027-01-31T18:00:00Z; a date is its beginning in UTC; default: never',
+        orNone(readMoment),
+        'when it stops working, such as 2027-01-31T18:00:00Z; a date is its last day, in the billing time zone; default: never',
       ),
     },
     notes: `Programs send it as "Authorization: Bearer TOKEN" to {admin address}/api/v1/…;
@@ -32,7 +33,7 @@ export const tokenCommands: readonly Command[] = [
         name,
         company: company ?? 'all',
         access,
-        expires: expires === null ? 'never' : instant(expires),
+        expires: created.expires_at === null ? 'never' : instant(created.expires_at),
       });
       return { json: created, text };
     },

@@ -1,12 +1,13 @@
 import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes, digestOf, mintKey, type RestrictionColumns } from '../../domain/key.ts';
 import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
+import type { End } from '../../domain/price.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { given, limitColumns, matching, PAGE_BYTES, unpackedBytes } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
-import { IS_ACTIVE, STATE } from '../connection/expressions.ts';
+import { endOf, IS_ACTIVE, STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type Changes, rowsOf } from './company.ts';
 
@@ -33,9 +34,9 @@ export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly state: 'active' | 'expired' | 'revoked';
 }
 
-type Settings = Pick<KeyRow, 'name' | 'expires_at'> &
+type Settings = Pick<KeyRow, 'name'> &
   LimitColumns &
-  RestrictionColumns & { readonly scopes: readonly Scope[] };
+  RestrictionColumns & { readonly scopes: readonly Scope[]; readonly expires_at: End | null };
 
 export type KeyChanges = Changes<Settings>;
 
@@ -64,7 +65,7 @@ export type MintedKey = KeyRow & { readonly key: string };
  */
 export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
   const key = asked.key ?? mintKey(keyPrefix);
-  const expires = asked.expires_at ?? null;
+  const expires = asked.expires_at == null ? null : await endOf(sql, asked.expires_at);
   const [row] = await explaining(
     sql<KeyRow[]>`
       insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, ${limitColumns(sql)},
@@ -86,7 +87,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
   return { ...row, key };
 }
 
-const SETTINGS = ['name', 'expires_at', 'monthly_budget_eur', ...LIMIT_NAMES] as const;
+const SETTINGS = ['name', 'monthly_budget_eur', ...LIMIT_NAMES] as const;
 
 /**
  * Changes a key that is not revoked. One statement, as of a company. Of a playground's key name, scopes and end are its
@@ -100,10 +101,12 @@ export async function setKey(
   changes: KeyChanges,
   company: string | null = null,
 ): Promise<KeyRow> {
-  const { scopes, expires_at, allowed_model_slugs: slugs, allowed_cidrs: cidrs } = changes;
+  const { scopes, expires_at: end, allowed_model_slugs: slugs, allowed_cidrs: cidrs } = changes;
+  const expires_at = end == null ? end : await endOf(sql, end);
   const lists = {
     scopes: scopes === undefined ? sql`scopes` : sql`${[...new Set(scopes)]}::text[]`,
     allowed_model_slugs: slugs === undefined ? sql`allowed_model_slugs` : sql`${sorted(slugs)}::text[]`,
+    expires_at: expires_at === undefined ? sql`expires_at` : sql`${expires_at}::timestamptz`,
     allowed_cidrs: cidrs === undefined ? sql`allowed_cidrs` : sql`${sorted(cidrs)}::text[]::cidr[]`,
   };
   const isOwn = sql`(purpose is null

@@ -1,3 +1,4 @@
+import type { End, Moment } from '../../domain/price.ts';
 import type { Sql } from './pool.ts';
 
 /** Parts of SQL that several statements have. Texts go into a tagged statement by `sql.unsafe`. */
@@ -28,6 +29,25 @@ export const BILLING_ZONE = `(select value from settings where name = 'billing_t
 export function dayBegins(day: string, zone = BILLING_ZONE): string {
   const midnight = `(${day})::timestamp`;
   return `least(${midnight} at time zone ${zone}, (${midnight} - interval '1 hour') at time zone ${zone} + interval '1 hour')`;
+}
+
+/** The instant at which a day begins in the billing time zone; of other moments their own. @param days later, for a day */
+async function beginningOf(sql: Sql, moment: End, days: number): Promise<Date> {
+  if (moment instanceof Date) return moment;
+  if ('at' in moment) return moment.at;
+  const [{ at }] = await sql<[{ at: Date }]>`
+    select ${sql.unsafe(dayBegins('day'))} as at from (select ${moment.day}::date + ${days}::integer as day) as asked`;
+  return at;
+}
+
+/** The instant since which something holds: of a day its beginning in the billing time zone. */
+export function startOf(sql: Sql, moment: Moment): Promise<Date> {
+  return beginningOf(sql, moment, 0);
+}
+
+/** The instant at which something ends: of a day, which is its last one, the end in the billing time zone. */
+export function endOf(sql: Sql, end: End): Promise<Date> {
+  return beginningOf(sql, end, 1);
 }
 
 /** The present day in the billing time zone. */

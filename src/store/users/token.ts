@@ -1,9 +1,10 @@
 import { digestBytes, mintKey } from '../../domain/key.ts';
+import type { End } from '../../domain/price.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
-import { IS_ACTIVE, STATE } from '../connection/expressions.ts';
+import { endOf, IS_ACTIVE, STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** Every token for administration over HTTP begins so. Scanners for leaked secrets find it by that. */
@@ -31,7 +32,8 @@ export interface TokenRow {
 
 export type ListedToken = TokenRow & { readonly company_name: string | null };
 
-export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'created_by' | 'expires_at'> & {
+export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'created_by'> & {
+  readonly expires_at: End | null;
   /** Random unless given. */
   readonly id?: string;
 };
@@ -42,7 +44,8 @@ export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'create
  */
 export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow & { readonly token: string }> {
   const token = mintKey(TOKEN_PREFIX);
-  const { id = null, name, company_id: company, access, created_by, expires_at: expires } = asked;
+  const { id = null, name, company_id: company, access, created_by, expires_at: end } = asked;
+  const expires = end === null ? null : await endOf(sql, end);
   const [row] = await explaining(
     sql<TokenRow[]>`
       insert into admin_tokens (id, name, company_id, digest, access, created_by, expires_at)

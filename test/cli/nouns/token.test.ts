@@ -12,7 +12,7 @@ t.test('a token is created, listed without its text, and revoked', async (t) => 
   t.match(json, { token: /^tga-[a-z2-7]{32}$/, access: 'write', company_id: null, state: 'active' });
   t.match(await db.run(5000, (sql) => findToken(sql, json.token)), { id: json.id });
   const { out } = await tollgate('token', 'list');
-  t.match(out, /Terraform +all +write +active +the command line +2099-01-31/);
+  t.match(out, /Terraform +all +write +active +the command line +2099-02-01/);
   t.notOk(out.includes(json.token));
   t.match(await tollgate('token', 'revoke', json.id), { code: 0, out: 'Administration token Terraform is revoked.\n' });
   t.equal(await db.run(5000, (sql) => findToken(sql, json.token)), null);
@@ -20,7 +20,7 @@ t.test('a token is created, listed without its text, and revoked', async (t) => 
 
 t.test('a token that was created says when it ends, with the zone', async (t) => {
   const create = async (...more: string[]) => (await tollgate('token', 'create', '--name', 'x', ...more)).out;
-  t.match(await create('--expires', '2099-01-31'), / expires +2099-01-31 00:00 UTC\n/);
+  t.match(await create('--expires', '2099-01-31'), / expires +2099-02-01 00:00 UTC\n/);
   t.match(await create(), / expires +never\n/);
 });
 
