@@ -59,6 +59,10 @@ const ALL = {
   nodeSelector: { 'kubernetes.io/arch': 'arm64' },
   tolerations: [{ key: 'dedicated', operator: 'Exists' }],
   affinity: { nodeAffinity: {} },
+  migration: { podAnnotations: { 'sidecar.istio.io/inject': 'false' }, podLabels: { team: 'data' } },
+  extraVolumes: [{ name: 'authority', configMap: { name: 'our-authority' } }],
+  extraVolumeMounts: [{ name: 'authority', mountPath: '/authority', readOnly: true }],
+  extraEnv: [{ name: 'NODE_EXTRA_CA_CERTS', value: '/authority/ca.pem' }],
 };
 
 /** As Helm merges them: maps deeply, lists as a whole. */
@@ -71,12 +75,15 @@ function merge(base: unknown, more: unknown): unknown {
 }
 
 /** What Helm gives to the templates. */
-function rootOf(values: object): object {
-  const { name, version, appVersion } = CHART_YAML;
+function rootOf(
+  values: object,
+  { name, version, appVersion } = CHART_YAML,
+  release = { Name: 'tollgate', Namespace: 'default' },
+): object {
   return {
     Values: merge(DEFAULTS, values),
     Chart: { Name: name, Version: version, AppVersion: appVersion },
-    Release: { Name: 'tollgate', Namespace: 'default', Service: 'Helm' },
+    Release: { ...release, Service: 'Helm' },
   };
 }
 
@@ -200,6 +207,8 @@ t.test('a mistake in the values is refused by their schema', async (t) => {
     { secret: { keys: { MAX_REQUESTS: 'max' } } },
     { ingress: { enabled: true } },
     { resources: { limits: { memory: '512MB' } } },
+    { extraEnv: [{ value: 'nameless' }] },
+    { extraVolumes: { name: 'authority' } },
   ]) {
     t.ok(refused({ ...GIVEN, ...mistake }), JSON.stringify(mistake));
   }
@@ -225,7 +234,7 @@ t.test('secrets are references only, and every variable is one of the program', 
     const names: string[] = env.map(({ name }: { name: string }) => name);
     t.equal(new Set(names).size, names.length, `${kind} sets nothing twice`);
     t.same(
-      names.filter((name) => !known.includes(name)),
+      names.filter((name) => !known.includes(name) && name !== 'NODE_EXTRA_CA_CERTS'),
       [],
     );
     const values = env.filter(({ value }: { value?: string }) => value !== undefined);
@@ -260,6 +269,71 @@ t.test('the migration runs before the pods of a new version', async (t) => {
   t.not(job.spec.template.metadata.labels['app.kubernetes.io/component'], 'gateway', 'no Service sends to it');
 });
 
+t.test('the migration takes what the pods take', async (t) => {
+  const [pods, job] = ['Deployment', 'Job'].map((kind) => find(rendered(ALL), kind).spec.template) as [
+    Resource,
+    Resource,
+  ];
+  const ofBoth = [
+    'serviceAccountName',
+    'imagePullSecrets',
+    'securityContext',
+    'nodeSelector',
+    'tolerations',
+    'affinity',
+  ];
+  for (const name of ofBoth) {
+    t.ok(pods.spec[name], name);
+    t.same(job.spec[name], pods.spec[name], name);
+  }
+  t.equal(pods.metadata.labels.team, 'platform');
+  t.equal(job.metadata.labels.team, 'data', 'what is of the Job alone goes before');
+  t.same(pods.metadata.annotations, ALL.podAnnotations);
+  t.same(job.metadata.annotations, { ...ALL.podAnnotations, ...ALL.migration.podAnnotations });
+  for (const { spec } of [pods, job]) {
+    t.match(spec.volumes.at(-1), ALL.extraVolumes[0]);
+    t.match(spec.containers[0].volumeMounts.at(-1), ALL.extraVolumeMounts[0]);
+    t.same(
+      spec.containers[0].env.find(({ name }: { name: string }) => name === 'NODE_EXTRA_CA_CERTS'),
+      ALL.extraEnv[0],
+    );
+  }
+});
+
+t.test('every label is one that Kubernetes takes, whatever the version', async (t) => {
+  for (const version of ['0.1.0+build.5', `0.1.0-rc.1+${'a'.repeat(49)}-bcd`, `1.0.0+${'b'.repeat(80)}`]) {
+    const resources = resourcesOf(render(TEMPLATES, rootOf(ALL, { ...CHART_YAML, version, appVersion: version })));
+    const labels = resources.flatMap(({ metadata, spec }) =>
+      Object.entries({ ...metadata.labels, ...spec.template?.metadata.labels }),
+    );
+    t.same(
+      labels.filter(([, value]) => !/^([a-z0-9]([\w.-]{0,61}[a-z0-9])?)?$/i.test(value as string)),
+      [],
+    );
+  }
+});
+
+t.test('the rules of each release are about its own gateways', async (t) => {
+  const rulesOf = (Name: string, Namespace: string) =>
+    find(resourcesOf(render(TEMPLATES, rootOf(ALL, CHART_YAML, { Name, Namespace }))), 'PrometheusRule').spec.groups[0]
+      .rules;
+  for (const { expr } of rulesOf('busy-test', 'staging') as { expr: string }[]) {
+    const series = expr.match(/\b(?:up|tollgate_\w+)\b[^)\s]*/g) as string[];
+    t.ok(series.length > 0);
+    for (const each of series) t.match(each, /^\w+\{namespace="staging",job="busy-test-admin"[,}]/, expr);
+    if (!expr.startsWith('up{')) t.match(expr, / by \(namespace, job(, \w+)?\) /, 'and the alert says whose it is');
+  }
+});
+
+t.test('a router without a key needs none in the Secret', async (t) => {
+  const { env } = find(rendered(GIVEN), 'Deployment').spec.template.spec.containers[0];
+  const optional = env.filter((each: Resource) => each.valueFrom?.secretKeyRef.optional);
+  t.same(
+    optional.map(({ name }: { name: string }) => name),
+    ['UPSTREAM_API_KEY'],
+  );
+});
+
 t.test('selectors choose the pods of the gateway, and the monitor the admin Service', async (t) => {
   const resources = rendered(ALL);
   const { labels } = find(resources, 'Deployment').spec.template.metadata;
@@ -278,7 +352,7 @@ t.test('selectors choose the pods of the gateway, and the monitor the admin Serv
     ['tollgate-admin'],
   );
   const down = find(resources, 'PrometheusRule').spec.groups[0].rules[0];
-  t.equal(down.expr, 'up{job="tollgate-admin"} == 0');
+  t.equal(down.expr, 'up{namespace="default",job="tollgate-admin"} == 0');
 });
 
 t.test('chart, image and package agree', async (t) => {
@@ -319,7 +393,12 @@ t.test('the rules are the alerts of the manual', async (t) => {
   t.same(
     rules.map((rule) => ({
       name: rule.annotations.summary,
-      expr: rule.expr.replace('{job="tollgate-admin"}', ''),
+      // the manual speaks of one installation
+      expr: rule.expr
+        .replaceAll('{namespace="default",job="tollgate-admin"}', '')
+        .replaceAll('namespace="default",job="tollgate-admin",', '')
+        .replaceAll(' by (namespace, job) ', '')
+        .replaceAll('by (namespace, job, ', 'by ('),
       for: rule.for,
     })),
     rows,

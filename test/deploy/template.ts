@@ -23,6 +23,11 @@ const TOKEN = /"(?:[^"\\]|\\.)*"|\d+|\||[$.\w]+/g;
 const FUNCTIONS: Readonly<Record<string, (...values: never[]) => unknown>> = {
   not: (value: unknown) => !isTrue(value),
   default: (fallback: unknown, value: unknown) => (isTrue(value) ? value : fallback),
+  eq: (a: unknown, b: unknown) => a === b,
+  merge: (first: object, second: object) => ({ ...second, ...first }),
+  replace: (old: string, by: string, text: string) => text.replaceAll(old, by),
+  trunc: (length: number, text: string) => text.slice(0, length),
+  trimSuffix: (suffix: string, text: string) => (text.endsWith(suffix) ? text.slice(0, -suffix.length) : text),
   add: (...values: number[]) => values.reduce((sum, value) => sum + value),
   quote: (value: unknown) => JSON.stringify(String(value)),
   toYaml: (value: unknown) => stringify(value, { lineWidth: 0 }).trimEnd(),
