@@ -60,12 +60,24 @@ t.test('the keyboard reaches each link of a navigation, which scrolls it into si
     'ServiceModelsMargin',
     'RecordsRequestsAudit logEventsAdministration tokens',
   ]);
-  await links.first().focus();
-  for (let n = 1; n < 10; n++) await page.keyboard.press('Tab');
-  const last = links.last();
-  t.ok(await last.evaluate((link) => link === link.ownerDocument.activeElement), 'nothing else is between the links');
-  const { x = -1, width = 0 } = (await last.boundingBox()) ?? {};
-  t.ok(x >= 0 && x + width <= PHONE.width, `in sight: ${x} to ${x + width}`);
+  // each width cuts other links in half
+  for (let width = PHONE.width; width >= 320; width -= 14) {
+    await page.setViewportSize({ ...PHONE, width });
+    await links.first().focus();
+    let key = 'Tab';
+    const there = [...Array(10).keys()];
+    for (const n of [...there, ...there.toReversed().slice(1)]) {
+      if (n > 0 || key === 'Shift+Tab') await page.keyboard.press(key);
+      const link = links.nth(n);
+      t.ok(
+        await link.evaluate((link) => link === link.ownerDocument.activeElement),
+        'nothing else is between the links',
+      );
+      const box = (await link.boundingBox()) ?? { x: -1, width: 0 };
+      t.ok(box.x >= 0 && box.x + box.width <= width, `link ${n} of ${width} pixels: ${box.x} to ${box.x + box.width}`);
+      if (n === 9) key = 'Shift+Tab';
+    }
+  }
 });
 
 t.test('where script runs, the present page is in sight', async (t) => {
