@@ -14,7 +14,6 @@ import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
 import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './citus.ts';
 import { endureOutages, spreadDatabase, startSpreadLoad } from './citus-outages.ts';
-import { comparePages } from './citus-pages.ts';
 import type { Cluster } from './cluster.ts';
 
 /** The ledger spread over a coordinator and two workers: what holds on one server holds there. */
@@ -72,8 +71,6 @@ t.test('a coordinator and two workers', { skip }, async (t) => {
   await t.test('servers and networks freeze and answers are lost: nobody notices, and nothing is lost', (t) =>
     endureOutages(t, cluster),
   );
-
-  await t.test('every page says on several servers what it says on one', (t) => comparePages(t, cluster));
 
   await t.test('a later migration, and another time zone before anything is booked', (t) => migrateSpread(t, cluster));
 

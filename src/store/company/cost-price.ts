@@ -203,9 +203,9 @@ async function changesWithin(sql: Sql, month: string | null): Promise<boolean> {
   const [row] = await sql<[{ changes: boolean }]>`
     with asked as (${askedMonth(sql, month)})
     select exists (
-        select from model_cost_prices, asked where valid_from > month and valid_from < month + interval '1 month')
+        select 1 from model_cost_prices, asked where valid_from > month and valid_from < month + interval '1 month')
       or exists (
-        select from model_prices, asked where company_id is not null
+        select 1 from model_prices, asked where company_id is not null
           and (valid_from at time zone zone)::date between month and month + interval '1 month') as changes`;
   return row.changes;
 }

@@ -18,8 +18,8 @@ export async function lockFirstRun(sql: Sql): Promise<void> {
  */
 export async function hasDemo(sql: Sql): Promise<boolean> {
   const [{ found }] = await sql<[{ found: boolean }]>`
-    select exists (select from companies where name = ${DEMO_COMPANY})
-      or exists (select from models where ${isDemoModel(sql)}) as found`;
+    select exists (select 1 from companies where name = ${DEMO_COMPANY})
+      or exists (select 1 from models where ${isDemoModel(sql)}) as found`;
   return found;
 }
 
@@ -69,9 +69,9 @@ async function findDemo(sql: Sql) {
     )
     select id, slug, array(
       select c.name from companies c where c.id is distinct from ${demo} and (
-        exists (select from assistants a where a.company_id = c.id and a.model_slug = slug)
-        or exists (select from api_keys k where k.company_id = c.id and slug = any(k.allowed_model_slugs) and k.revoked_at is null)
-        or exists (select from used d where d.company_id = c.id and d.model_slug = slug))
+        exists (select 1 from assistants a where a.company_id = c.id and a.model_slug = slug)
+        or exists (select 1 from api_keys k where k.company_id = c.id and slug = any(k.allowed_model_slugs) and k.revoked_at is null)
+        or exists (select 1 from used d where d.company_id = c.id and d.model_slug = slug))
       order by 1 limit 10) as users
     from models m
     where ${isDemoModel(sql)} and id in ${made('models')} order by slug`;
@@ -82,10 +82,10 @@ async function findDemo(sql: Sql) {
 async function usesOfCompany(sql: Sql, company: string): Promise<string[]> {
   const [{ uses }] = await sql<[{ uses: string[] }]>`
     select array_remove(array[
-      case when exists (select from users where company_id = ${company}) then 'users' end,
-      case when exists (select from api_keys where company_id = ${company} and created_by is distinct from ${DEMO_ACTOR}) then 'keys of its own' end,
-      case when exists (select from assistants where company_id = ${company} and name <> ${DEMO_ASSISTANT}) then 'assistants' end,
-      case when exists (select from models where company_id = ${company}) then 'models' end,
-      case when exists (select from chat_usage where company_id = ${company}) then 'in-app chat' end], null) as uses`;
+      case when exists (select 1 from users where company_id = ${company}) then 'users' end,
+      case when exists (select 1 from api_keys where company_id = ${company} and created_by is distinct from ${DEMO_ACTOR}) then 'keys of its own' end,
+      case when exists (select 1 from assistants where company_id = ${company} and name <> ${DEMO_ASSISTANT}) then 'assistants' end,
+      case when exists (select 1 from models where company_id = ${company}) then 'models' end,
+      case when exists (select 1 from chat_usage where company_id = ${company}) then 'in-app chat' end], null) as uses`;
   return uses;
 }

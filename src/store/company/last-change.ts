@@ -24,7 +24,7 @@ export async function lastChange(
   company: string | null,
 ): Promise<LastChange | null> {
   const [row] = await sql<LastChange[]>`
-    select at, actor, exists (select from users where email = actor) as is_colleague from audit_log
+    select at, actor, exists (select 1 from users where email = actor) as is_colleague from audit_log
     where subject = ${table} and subject_id = ${id} and ${company === null ? sql`company_id is null` : sql`company_id = ${company}`}
     order by id desc limit 1`;
   return row ?? null;

@@ -110,7 +110,7 @@ export async function removeModel(sql: Sql, slug: string, company: string | null
 export async function unknownSlugs(sql: Sql, company: string, slugs: readonly string[]): Promise<string[]> {
   const rows = await sql<{ slug: string }[]>`
     select distinct slug from unnest(${[...slugs]}::text[]) as asked (slug)
-    where not exists (select from models m where m.slug = asked.slug and (m.company_id is null or m.company_id = ${company}))
+    where not exists (select 1 from models m where m.slug = asked.slug and (m.company_id is null or m.company_id = ${company}))
     order by slug`;
   return rows.map(({ slug }) => slug);
 }

@@ -66,7 +66,7 @@ export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pi
  * @param cursor as of `EventStore.lookAtCostCenters`
  */
 export async function lookAtCostCenters(sql: Sql, cursor: string | null): Promise<string | null> {
-  const [{ any }] = await sql<[{ any: boolean }]>`select exists (select from cost_center_budgets) as any`;
+  const [{ any }] = await sql<[{ any: boolean }]>`select exists (select 1 from cost_center_budgets) as any`;
   if (!any) return null;
   const [found] = await sql<[{ cursor: string }]>`
     with ${costCenterStates(sql, spentSince(sql, cursor))}, ${writtenAlerts(sql)}
@@ -127,7 +127,7 @@ function writtenAlerts(sql: Sql) {
     fresh as (
       select r.*, r.rank < max(r.rank) over (partition by r.company_id, r.api_key_id, r.cost_center) as superseded from reached r
       where not exists (
-        select from budget_alerts a where a.company_id = r.company_id and a.billing_month = r.month
+        select 1 from budget_alerts a where a.company_id = r.company_id and a.billing_month = r.month
           and a.threshold = r.threshold and coalesce(a.api_key_id, ${nilId(sql)}) = coalesce(r.api_key_id, ${nilId(sql)})
           and coalesce(a.cost_center, '') = coalesce(r.cost_center, ''))
     ),

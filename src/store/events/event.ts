@@ -174,7 +174,7 @@ async function readDue(sql: Sql, channel: Channel, limit: number, operators: rea
     where d.state = 'pending' and d.channel = ${channel} and d.next_attempt_at <= now()
       and (c.closed_at is null or not ${isAlert(sql, 'e')})
       and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
-        or exists (select from alert_readers(e.company_id) p where p.email = d.recipient))
+        or exists (select 1 from alert_readers(e.company_id) p where p.email = d.recipient))
     order by d.next_attempt_at limit ${limit}`;
   return rows.map(({ channel, recipient, language, outsider, attempts, ...event }) => {
     return { event: eventOf(event), channel, recipient, language, outsider, attempts };
@@ -241,7 +241,7 @@ function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
   return sql`true ${matching(sql, { 'e.company_id': company })}
     and (${kind}::text is null or e.kind = ${kind} or starts_with(e.kind, ${kind} || '.'))
     and (${since}::timestamptz is null or e.at >= ${since})
-    and ${state === null ? sql`true` : sql`exists (select from event_deliveries d where d.event_id = e.id and ${failed})`}`;
+    and ${state === null ? sql`true` : sql`exists (select 1 from event_deliveries d where d.event_id = e.id and ${failed})`}`;
 }
 
 /**

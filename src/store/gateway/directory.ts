@@ -233,7 +233,7 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
       allowed_model_slugs as models, monthly_budget_eur::text as budget, allowed_cidrs::text[] as networks
     from api_keys k
     where digest = any(select decode(d, 'hex') from unnest(${digests as string[]}::text[]) as t (d))
-      and not exists (select from companies c where c.id = k.company_id and c.closed_at is not null)`;
+      and not exists (select 1 from companies c where c.id = k.company_id and c.closed_at is not null)`;
   return new Map(
     rows.map(({ digest, id, companyId, scopes, expiresAt, isRevoked, ...row }) => [
       digest,

@@ -142,7 +142,7 @@ async function setAside(db: Database, refused: readonly RefusedRecord[]): Promis
         select * from unnest(${records}::text[], ${reasons}::text[]) on conflict do nothing
         returning id
       )
-      select pg_logical_emit_message(true, 'tollgate', 'repeated') where not exists (select from kept)`,
+      select pg_logical_emit_message(true, 'tollgate', 'repeated') where not exists (select 1 from kept)`,
   );
 }
 

@@ -94,7 +94,7 @@ async function run(sql: Sql, statements: readonly string[]): Promise<void> {
 /** @throws DistributionRefused */
 async function workersOf(sql: Sql): Promise<string[]> {
   const [{ extension, loaded }] = await sql<[{ extension: boolean; loaded: boolean }]>`
-    select exists (select from pg_extension where extname = 'citus') as extension,
+    select exists (select 1 from pg_extension where extname = 'citus') as extension,
       current_setting('citus.shard_count', true) is not null as loaded`; // not everybody may read shared_preload_libraries
   if (!extension || !loaded) {
     throw new DistributionRefused(
@@ -155,7 +155,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
         where c.relname = any(string_to_array(${SPREAD.join()}, ',')) and pg_table_is_visible(c.oid)
           and pg_get_expr(p.polqual, p.polrelid) like '%SELECT%') as walled,
       (select coalesce(${ONE_CONNECTION} = any(proconfig), false) from pg_proc where oid = 'book_usage'::regproc) as "booksByOne",
-      not exists (select from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
+      not exists (select 1 from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
         where d.datname = current_database() and s.setrole = 0 and 'jit=off' = any(s.setconfig)) as compiles
     from settings where name = 'billing_timezone'`;
   const [first] = SPREAD;

@@ -236,7 +236,7 @@ interface Applied {
 async function readApplied(sql: Sql): Promise<Applied[]> {
   // by a look into pg_class: behind a lock to_regclass may still answer from the session's cache of before
   const [table] = await sql<[{ exists: boolean }]>`select exists (
-    select from pg_class where relname = 'schema_migrations' and pg_table_is_visible(oid)) as exists`;
+    select 1 from pg_class where relname = 'schema_migrations' and pg_table_is_visible(oid)) as exists`;
   if (!table.exists) return [];
   return sql<Applied[]>`select name, sha256, needs from schema_migrations order by name`;
 }
@@ -252,7 +252,7 @@ export async function ownTables(sql: Sql): Promise<string[]> {
   );
   const rows = await sql<{ name: string }[]>`
     select name from unnest(${names}::text[]) with ordinality as t (name, place)
-    where exists (select from pg_class c where c.oid = to_regclass(name) and c.relkind in ('r', 'p')) order by place`;
+    where exists (select 1 from pg_class c where c.oid = to_regclass(name) and c.relkind in ('r', 'p')) order by place`;
   return rows.map(({ name }) => name);
 }
 

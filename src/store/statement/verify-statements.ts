@@ -77,7 +77,7 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
       select 'row added', company_id, null, billing_month, request_id from others where not is_late
       union all
       select 'row missing', company_id, null, billing_month, request_id from late l where not exists (
-        select from closed u where u.billing_month = l.billing_month and u.request_id = l.request_id)
+        select 1 from closed u where u.billing_month = l.billing_month and u.request_id = l.request_id)
       union all
       select 'row repeated', company_id, max(number), billing_month, request_id from covered
       group by company_id, billing_month, request_id having count(*) > 1
@@ -89,14 +89,14 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
         select company_id, number - 1 as number, null::date as billing_month from chain where gap
         union
         select company_id, statement, billing_month from months m where not exists (
-          select from statements s where s.company_id = m.company_id and s.number = m.statement)
+          select 1 from statements s where s.company_id = m.company_id and s.number = m.statement)
         union
         select company_id, number, null from statement_rows r where not exists (
-          select from statements s where s.company_id = r.company_id and s.number = r.number)
+          select 1 from statements s where s.company_id = r.company_id and s.number = r.number)
       ) as missing group by company_id, number
       union all
       select 'month not closed', company_id, number, billing_month, null from statements s where not exists (
-        select from months m where m.company_id = s.company_id and m.billing_month = s.billing_month and m.statement = s.number)
+        select 1 from months m where m.company_id = s.company_id and m.billing_month = s.billing_month and m.statement = s.number)
       union all
       select distinct 'statement differs from its rows', company_id, number, null::date, null::uuid
       from (${linesOf(sql)}) as told full join (
@@ -106,7 +106,7 @@ export async function verifyStatements(sql: Sql): Promise<StatementCheck> {
       ) as summed using (company_id, number, billing_month, model, key, cost_center)
       where (told.requests, told.prompt_tokens, told.completion_tokens, told.cost_eur)
         is distinct from (summed.requests, summed.prompt_tokens, summed.completion_tokens, summed.cost_eur)
-        and exists (select from chain c where c.company_id = coalesce(told.company_id, summed.company_id)
+        and exists (select 1 from chain c where c.company_id = coalesce(told.company_id, summed.company_id)
           and c.number = coalesce(told.number, summed.number) and c.intact)
     )
     select (select count(*) from chain)::integer as statements, (select count(*) from covered)::integer as rows,
@@ -129,7 +129,7 @@ function figuresAgree(sql: Sql) {
         json_to_recordset(c -> 'lines') as l (cost_eur numeric))
       and d.closed_at = chain.closed_at and coalesce(d.previous, '') = encode(chain.previous, 'hex')
       and d.rows = encode(statement_rows_digest(chain.company_id, chain.number), 'hex')
-      and exists (select from seal_checkpoints m where m.number = (d.closing_seals ->> 'checkpoint')::bigint
+      and exists (select 1 from seal_checkpoints m where m.number = (d.closing_seals ->> 'checkpoint')::bigint
         and encode(m.digest, 'hex') = d.closing_seals ->> 'digest')
     from json_to_record(content::json) as d (company_id uuid, number bigint, month text, requests bigint, cost_eur numeric,
       total_eur numeric, lines json, corrections json, previous text, rows text, closing_seals json, closed_at timestamptz)) end`;

@@ -114,7 +114,7 @@ async function compare(sql: Sql, compared: Compared, most: number | null): Promi
       cross join lateral (values ${sql.unsafe(pairs)}) as pair (counter, counted, rows)
       -- of a row that agrees as a whole, no figure is looked at by itself
       where row (${sql.unsafe(of('c').join(', '))}) is distinct from row (${sql.unsafe(of('r').join(', '))}) and counted is distinct from rows
-      order by period, company_id, model_slug, api_key_id, counter
+      order by period, company_id, model_slug, api_key_id, counter, counted, rows
     )
     select (select count(*) from rows full join counted using (${sql.unsafe(by)}))::integer as checked, (select count(*) from different)::integer as total,
       (select coalesce(json_agg(json_build_object('company_id', company_id, ${period}::text, period, 'model_slug', model_slug,

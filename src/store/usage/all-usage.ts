@@ -133,7 +133,7 @@ export async function readAllChange(
 async function readMovers(sql: Sql, times: Times, most: number) {
   const [row] = await sql<[{ movers: NonNullable<AllChange['by_company']> }]>`
     with movers as materialized (${companyMoves(sql, times)})
-    select ${moversJson(sql, sql`movers`, sql`left join companies c on c.id = x.company_id`, sql`'id', x.company_id, 'name', c.name`, most)} as movers`;
+    select ${moversJson(sql, sql`movers`, sql`company_id`, sql`left join companies c on c.id = x.company_id`, sql`'id', x.company_id, 'name', c.name`, most)} as movers`;
   return row.movers;
 }
 

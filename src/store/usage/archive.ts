@@ -6,7 +6,7 @@ import { createTarPacker } from 'modern-tar';
 import { shownActor, shownRow } from '../connection/actor.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
-import { ACTORS, ARCHIVED, type ArchivedTable, INTERNAL_MEMBERS, NOT_ARCHIVED } from './archived-tables.ts';
+import { ACTORS, ARCHIVED, type ArchivedTable, INTERNAL_MEMBERS, JSON_ROWS, NOT_ARCHIVED } from './archived-tables.ts';
 import { copyOut, type Write } from './export.ts';
 
 /** One file of an archive. */
@@ -128,7 +128,8 @@ async function linesOf(sql: Sql, spec: ArchivedTable, company: string, internal:
     const type = types.get(name);
     if (type === 'numeric') return `trim_scale(t.${name})::text as ${name}`;
     if (internal) return `t.${name}`;
-    if (type === 'jsonb') return `(${shownRow(`t.${name}`)}) - '{${INTERNAL_MEMBERS.join(',')}}'::text[] as ${name}`;
+    if (JSON_ROWS.includes(name))
+      return `(${shownRow(`t.${name}`)}) - '{${INTERNAL_MEMBERS.join(',')}}'::text[] as ${name}`;
     if (ACTORS.includes(name)) return `${shownActor(`t.${name}`)} as ${name}`;
     return `t.${name}`;
   });

@@ -232,7 +232,10 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
 /** Columns that name an actor. In its own archive a company sees "operator" for people who never belonged to it. */
 export const ACTORS: readonly string[] = ['actor', 'created_by'];
 
-/** Members of JSON columns that only operators see. */
+/** Columns that hold rows of other tables as JSON. In its own archive a company learns of them what the audit log shows. */
+export const JSON_ROWS: readonly string[] = ['before', 'after'];
+
+/** Members of these rows that only operators see. */
 export const INTERNAL_MEMBERS: readonly string[] = ['upstream_model'];
 
 function words(text: string): readonly string[] {

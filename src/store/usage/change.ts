@@ -106,12 +106,13 @@ export async function readUsageChange(
       ${moversJson(
         sql,
         sql`keys`,
+        sql`api_key_id`,
         sql`left join api_keys k on k.id = x.api_key_id`,
         sql`'id', x.api_key_id, 'name', case when k.company_id = c.id then k.name end,
         'prefix', case when k.company_id = c.id then k.prefix end`,
         most,
       )} as by_key,
-      ${moversJson(sql, sql`centers`, sql``, sql`'cost_center', x.cost_center`, most)} as by_cost_center
+      ${moversJson(sql, sql`centers`, sql`cost_center`, sql``, sql`'cost_center', x.cost_center`, most)} as by_cost_center
     from companies c where id = ${companyId}`;
   if (row === undefined) unknownCompany(companyId);
   const { models, ...change } = row;
@@ -154,12 +155,14 @@ function moved(sql: Sql, group: ReturnType<Sql>, rows: ReturnType<Sql>) {
 
 /**
  * The Movers of a table that `moved` made; `x` is a row of it.
+ * @param group the column whose values they are of
  * @param joined with the names of the lines
  * @param members of the JSON object of a line
  */
 export function moversJson(
   sql: Sql,
   table: ReturnType<Sql>,
+  group: ReturnType<Sql>,
   joined: ReturnType<Sql>,
   members: ReturnType<Sql>,
   most: number,
@@ -167,8 +170,8 @@ export function moversJson(
   return sql`(
     select jsonb_build_object('count', (select count(*) from ${table}), 'lines', coalesce(jsonb_agg(
       jsonb_build_object(${members}, 'before_eur', trim_scale(before)::text, 'after_eur', trim_scale(after)::text,
-        'difference_eur', trim_scale(after - before)::text) order by abs(after - before) desc, x), '[]'))
-    from (select * from ${table} m order by abs(after - before) desc, m limit ${most}) x ${joined})`;
+        'difference_eur', trim_scale(after - before)::text) order by abs(after - before) desc, x.${group}), '[]'))
+    from (select * from ${table} order by abs(after - before) desc, ${group} limit ${most}) x ${joined})`;
 }
 
 /** Whose price is the reference of a model. */

@@ -205,7 +205,7 @@ function budgetTables(sql: Sql, companyId: string, withRemoved = false) {
     asked as materialized (
       select i.id, coalesce(c.name, ${REMOVED}) as name, company_budget(c) as budget, zone, first as month, elapsed, length
       from (select ${companyId}::uuid as id) i left join companies c on c.id = i.id, (${presentMonth(sql)}) m
-      where c.id is not null or ${withRemoved} and exists (select from months)
+      where c.id is not null or ${withRemoved} and exists (select 1 from months)
     ),
     present as (
       select a.*, coalesce(api_cost_eur, 0) as api, coalesce(chat_cost_eur, 0) as chat,

@@ -22,10 +22,10 @@ export interface FirstSteps {
 export async function readFirstSteps(sql: Sql): Promise<FirstSteps> {
   const [row] = await sql<[FirstSteps]>`
     with call as materialized (select company_id from api_usage limit 1)
-    select exists (select from settings where name = ${DISMISSED}) as "isDismissed",
-      exists (select from models) as model, exists (select from companies) as company,
-      exists (select from users where role = 'owner') or exists (select from invitations where role = 'owner') as owner,
-      exists (select from api_keys where purpose is null) as key, exists (select from call) as call`;
+    select exists (select 1 from settings where name = ${DISMISSED}) as "isDismissed",
+      exists (select 1 from models) as model, exists (select 1 from companies) as company,
+      exists (select 1 from users where role = 'owner') or exists (select 1 from invitations where role = 'owner') as owner,
+      exists (select 1 from api_keys where purpose is null) as key, exists (select 1 from call) as call`;
   return row;
 }
 
@@ -92,11 +92,11 @@ export async function readOwnerSteps(sql: Sql, company: string, invites: boolean
   const [row] = await sql<[OwnerSteps]>`
     with spend as materialized (
       select billing_month from monthly_spend where company_id = ${company} and requests > 0 order by billing_month limit 1),
-    begun as materialized (select exists (select from spend where billing_month < billing_month(now())) as has_begun)
-    select exists (select from api_keys where company_id = ${company} and purpose is null) as key,
-      exists (select from spend) as call, has_begun as "hasBegun",
-      case when ${invites} then has_begun or exists (select from invitations where company_id = ${company})
-        or (select count(*) from (select from users where company_id = ${company} limit 2) u) > 1 end as colleague
+    begun as materialized (select exists (select 1 from spend where billing_month < billing_month(now())) as has_begun)
+    select exists (select 1 from api_keys where company_id = ${company} and purpose is null) as key,
+      exists (select 1 from spend) as call, has_begun as "hasBegun",
+      case when ${invites} then has_begun or exists (select 1 from invitations where company_id = ${company})
+        or (select count(*) from (select 1 from users where company_id = ${company} limit 2) u) > 1 end as colleague
     from begun`;
   return row;
 }

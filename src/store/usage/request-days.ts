@@ -146,7 +146,7 @@ function daysJson(sql: Sql) {
         'reasons', coalesce(r.reasons, '{}'), 'buckets', buckets) order by d.day), '[]')
     from (select zone, first + n as day from clock, generate_series(0, last - first) n) d
     left join days using (day) left join day_reasons r using (day) left join day_buckets using (day)
-    where exists (select from counts where day between (select first from clock) and (select last from clock)))`;
+    where exists (select day from counts where day between (select first from clock) and (select last from clock)))`;
 }
 
 /** Tables of a WITH clause: `refused`, the companies that got an error most often in this hour and the one before, and `owners`. */

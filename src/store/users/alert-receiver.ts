@@ -118,5 +118,5 @@ export async function findOutsider(sql: Sql, id: string): Promise<Named | null> 
 function receiverColumns(sql: Sql) {
   return sql`r.id, r.company_id, r.email, r.percents, r.forecast, r.created_at, ${sql.unsafe(CREATED_BY)} as created_by,
     r.expires_at, r.confirmed_at,
-    r.email is null or exists (select from users u where u.email = r.email and u.company_id = r.company_id) as is_person`;
+    r.email is null or exists (select 1 from users u where u.email = r.email and u.company_id = r.company_id) as is_person`;
 }

@@ -92,7 +92,7 @@ export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
 
 /** Whether there is anybody who sees all companies. */
 export async function hasOperator(sql: Sql): Promise<boolean> {
-  const [row] = await sql<[{ found: boolean }]>`select exists (select from users where role = 'operator') as found`;
+  const [row] = await sql<[{ found: boolean }]>`select exists (select 1 from users where role = 'operator') as found`;
   return row.found;
 }
 

@@ -1,0 +1,315 @@
+import { hash, randomBytes } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
+import { unpackTar } from 'modern-tar';
+import t, { type Test } from 'tap';
+import { fillPages, idOf } from '../../bench/run/pages-data.ts';
+import { pathsOf } from '../../bench/sections/pages.ts';
+import { OPERATIONS } from '../../src/admin/api/list.ts';
+import { ROUTES } from '../../src/admin/pages.ts';
+import { COMMANDS } from '../../src/cli/commands.ts';
+import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
+import type { Role } from '../../src/domain/user.ts';
+import { PERMISSIONS } from '../../src/operations/permission.ts';
+import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
+import { distribute } from '../../src/store/schema/distribution.ts';
+import { migrate } from '../../src/store/schema/migrate.ts';
+import { createSession } from '../../src/store/users/session.ts';
+import { createToken } from '../../src/store/users/token.ts';
+import { createUser } from '../../src/store/users/user.ts';
+import { paint, paintOthers } from '../admin/paint.ts';
+import { type GatewayProcess, startProcess } from '../faults/gateway.ts';
+import { tollgate } from '../support/cli.ts';
+import { freezeTemplate, join, onEach } from '../support/distributed.ts';
+import { inDatabase } from '../support/postgres.ts';
+import { closeStatement } from '../support/statement.ts';
+import { until } from '../support/until.ts';
+import { addUsage } from '../support/usage.ts';
+import { type CitusCluster, CitusUnobtainable, missing, startCitus } from './citus.ts';
+
+/**
+ * Every page, every question over HTTP and every command that reads: over a ledger on one server, and over a copy of it
+ * that was spread when it was full. Both say the same, to the last digit.
+ */
+
+const wanted = process.env.ALL !== undefined || process.env.FAULTS === 'citus';
+const skip = wanted ? missing.length > 0 && `not installed: ${missing.join(', ')}` : 'runs with ALL=1 or FAULTS=citus';
+const DATA = { companies: 60, keys: 30, ledgerRows: 6000 };
+const SHARDS = 8;
+/** How often what differs is asked again: the overview is of this instant. */
+const ATTEMPTS = 5;
+const ROLES = ['operator', 'owner', 'member'] as const;
+const COMPANY = idOf('company 0');
+const TODAY = new Date().toISOString().slice(0, 10);
+const LAST_MONTH = addMonths(TODAY, -1).slice(0, 7);
+/** The month whose statement is closed. */
+const CLOSED = addMonths(TODAY, -4).slice(0, 7);
+const RANGE = { from: addDays(TODAY, -29), to: TODAY };
+const DAYS = ['--from', RANGE.from, '--to', RANGE.to];
+const OF = ['--company', COMPANY];
+/** Another currency than that of budgets. */
+const ENV = { UPSTREAM_URL: 'http://127.0.0.1:1', SPOOL_DIR: '', UPSTREAM_RATE: '0.9' };
+
+/** A page that runs a model when it is read. */
+const MAKES_A_CALL = '/companies/:company/playground/:request';
+/** Pages of a text that was shown once, and of a token of another company: both gateways say so. */
+const NOT_THERE = /\/shown$|\/company\/tokens\/|\/:company\/tokens\/:token\/revoke$/;
+const MONTHLY = /\/statements\/(month|close)/;
+/** What operations have to be asked with. */
+const QUERIES: Readonly<Record<string, string>> = {};
+
+/** The arguments of each command that reads. */
+const READS: Readonly<Record<string, readonly string[]>> = {
+  status: [],
+  'company list': [],
+  'model list': OF,
+  'model offered': [],
+  'model price': ['model-02', ...OF],
+  'key list': OF,
+  'assistant list': OF,
+  'user list': OF,
+  'group list': [],
+  'usage summary': OF,
+  'usage change': [...OF, ...DAYS],
+  'usage beside': [...OF, '--with', idOf('company 1'), ...DAYS],
+  'usage table': ['--rows', 'key', '--columns', 'day', ...OF, ...DAYS],
+  'cost-center list': OF,
+  'usage margin': ['--month', LAST_MONTH],
+  'ledger verify': [],
+  'ledger export': [...OF, '--month', LAST_MONTH],
+  'statement list': OF,
+  statement: [...OF, '--month', CLOSED],
+  'alert list': [],
+  'event list': [],
+  'token list': [],
+  'export-config': [],
+};
+
+t.test('every page and command says on several servers what it says on one', { skip }, async (t) => {
+  const cluster = await startCitus(t, 2).catch((error: unknown) => {
+    if (error instanceof CitusUnobtainable) return error.message;
+    throw error;
+  });
+  if (typeof cluster === 'string') t.pass('Citus is there', { skip: cluster });
+  else await comparePages(t, cluster);
+});
+
+async function comparePages(t: Test, cluster: CitusCluster): Promise<void> {
+  const { urls, ids, tokens } = await fillBoth(t, cluster);
+  const gateways = (await Promise.all(urls.map((url) => startProcess(t, { ...ENV, DATABASE_URL: url })))) as [
+    GatewayProcess,
+    GatewayProcess,
+  ];
+  const same = async (t: Test, name: string, ask: (of: 0 | 1) => Promise<Said>) => {
+    let said: [Said, Said] | undefined;
+    for (let tried = 0; tried < ATTEMPTS && (said === undefined || said[0].text !== said[1].text); tried++)
+      said = await Promise.all([ask(0), ask(1)]);
+    t.same(said?.[1], said?.[0], name);
+    return said?.[0].status;
+  };
+  const fetched = (path: string, headers: Record<string, string>) => (of: 0 | 1) =>
+    until(async () => {
+      const { adminUrl, url } = gateways[of];
+      const response = await fetch(adminUrl + path, { headers, redirect: 'manual' });
+      const text = (
+        response.headers.get('content-type') === 'application/gzip' ? await textOf(response) : await response.text()
+      )
+        .replaceAll(url, '')
+        .replaceAll(adminUrl, '')
+        // each gateway tells of itself
+        .replace(/<section id="gateways">.*?<\/section>/s, '')
+        // what is drawn by lot for each form
+        .replaceAll(/name="(?:id|claim|csrf)" value="[^"]*"/g, '');
+      return text !== 'too many requests\n' && { status: response.status, text };
+    }, `an answer of ${path}`) as Promise<Said>;
+  for (const role of ROLES) {
+    await t.test(`pages of the ${role}`, async (t) => {
+      const headers = { cookie: `tollgate=${tokens[role]}` };
+      const own: typeof ids = role === 'member' ? { ...ids, key: ids.ownKey as string } : ids;
+      const routes = ROUTES.filter(
+        ({ method, action, path }) =>
+          method === 'GET' && (PERMISSIONS[action] as readonly Role[]).includes(role) && path !== MAKES_A_CALL,
+      ).map(
+        ({ path }) =>
+          [
+            path,
+            path.replaceAll(/:(\w+)/g, (_, param) => own[param] as string) +
+              (MONTHLY.test(path) ? `?month=${CLOSED}` : ''),
+          ] as const,
+      );
+      const more = role === 'operator' ? Object.entries(pathsOf(TODAY)) : [];
+      for (const [name, path] of [...routes, ...more]) {
+        const status = await same(t, name, fetched(path, headers));
+        t.ok((status as number) < 400 || NOT_THERE.test(name), `${path}: ${status}`);
+      }
+    });
+  }
+  await t.test('answers over HTTP', async (t) => {
+    const headers = { authorization: `Bearer ${tokens.api}` };
+    for (const { method, path } of OPERATIONS) {
+      if (method !== 'get') continue;
+      const status = await same(t, path, fetched(addressOf(path, ids), headers));
+      t.equal(status, 200, `${path}: ${status}`);
+    }
+  });
+  await t.test('commands', async (t) => {
+    for (const { name } of COMMANDS) {
+      const args = READS[name];
+      if (args === undefined) continue;
+      for (const form of [[], ['--json']]) {
+        const line = [...name.split(' '), ...args, ...form];
+        const status = await same(t, line.join(' '), async (of) => {
+          const { code, out, err } = await tollgate(line, { env: { ...ENV, DATABASE_URL: urls[of] as string } });
+          return { status: code, text: out + err };
+        });
+        t.ok([0, 1].includes(status as number), `${line}: ${status}`);
+      }
+    }
+  });
+}
+
+function addressOf(path: string, ids: Readonly<Record<string, string>>): string {
+  const named = path.replaceAll(/\{(\w+)\}/g, (_, param) => ids[param] as string);
+  return `/api/v1${named}${
+    QUERIES[
+      path
+        .split('/')
+        .slice(path.startsWith('/companies/') ? 3 : 1)
+        .join('/')
+    ] ?? ''
+  }`;
+}
+
+/** The files of an archive, without the instant at which it was made. */
+async function textOf(response: Response): Promise<string> {
+  const files = await unpackTar(gunzipSync(Buffer.from(await response.arrayBuffer())));
+  return files
+    .map(({ header, data }) => `${header.name}\n${Buffer.from(data ?? []).toString()}`)
+    .join('\n')
+    .replace(/"taken_at": "[^"]*"/, '');
+}
+
+interface Said {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** Fills a database, copies it, and spreads the copy. @returns addresses of both, ids of what is in them, and who may ask */
+async function fillBoth(t: Test, { coordinator, workers }: CitusCluster) {
+  const urls = ['pages_one', 'pages_spread'].map((name) => inDatabase(coordinator.url, name)) as [string, string];
+  const [one, several] = urls;
+  await coordinator.sql`create database pages_one`;
+  const db = openDatabase({ url: one });
+  t.teardown(() => db.close());
+  await migrate(db, { billingTimezone: 'UTC' });
+  await fillPages(db, DATA, () => {});
+  const filled = await db.run(600_000, fillMore);
+  await closeStatement(db, COMPANY, `${CLOSED}-01`);
+  // late: its month is closed
+  await db.run(60_000, (sql) => addUsage(sql, [{ company: COMPANY, month: `${CLOSED}-01`, prompt: 77, input: '0.5' }]));
+  await db.close();
+  await onEach([coordinator.url], async (sql) => {
+    await freezeTemplate(sql, 'pages_one');
+    await sql`create database pages_spread template pages_one`;
+    await sql`alter database pages_one allow_connections true`;
+  });
+  await onEach(
+    workers.map(({ url }) => url),
+    (sql) => sql`create database pages_spread`,
+  );
+  const servers = [several, ...workers.map(({ url }) => inDatabase(url, 'pages_spread'))];
+  await join(servers);
+  const copy = openDatabase({ url: several });
+  t.teardown(() => copy.close());
+  await distribute(copy, { shards: SHARDS, dryRun: false });
+  t.same((await distribute(copy, { shards: SHARDS, dryRun: true })).statements, [], 'nothing is left to do');
+  await onEach(servers, async (sql: Sql) => {
+    const [row] = await sql<[{ jit: string }]>`select current_setting('jit') as jit`;
+    t.equal(row.jit, 'off', 'no server compiles statements');
+  });
+  return { urls, ...filled };
+}
+
+/** What the pages of the benchmark have no need of: every kind of thing that a page is about. */
+async function fillMore(sql: Sql) {
+  await sql`set session_replication_role = origin`;
+  // the gateways look for no alerts: each would find its own
+  await sql`update alert_lease set holder = null, expires_at = 'infinity'`;
+  await paint(sql, COMPANY);
+  await paintOthers(sql, COMPANY);
+  const id = async (query: PromiseLike<readonly { id: string }[]>) => (await query)[0]?.id as string;
+  const tokens: Record<string, string> = {};
+  const people: Record<string, string> = {};
+  for (const role of ROLES) {
+    const company_id = role === 'operator' ? null : COMPANY;
+    const user = await createUser(sql, { email: `${role}@example.com`, role, company_id }, null);
+    const token = randomBytes(32).toString('base64url');
+    await createSession(sql, { digest: hash('sha256', token, 'buffer'), userId: user.id });
+    tokens[role] = token;
+    people[role] = user.id;
+  }
+  const token = { company_id: null, access: 'read', created_by: null, expires_at: null } as const;
+  const ofAll = await createToken(sql, { ...token, name: 'reads all' });
+  tokens.api = ofAll.token;
+  await createToken(sql, { ...token, name: 'reads', company_id: COMPANY });
+  const ownKey = idOf('own key');
+  await sql`
+    insert into api_keys (id, company_id, name, digest, prefix, scopes, user_id, created_by)
+    values (${ownKey}, ${COMPANY}, 'Mine', sha256('own'), 'svc_mine', '{chat}', ${people.member as string}, 'member@example.com')`;
+  await sql`update companies set member_max_keys = 3, member_playground = true where id = ${COMPANY}`;
+  const at = Date.now() - 3_600_000;
+  const request = at
+    .toString(16)
+    .padStart(12, '0')
+    .replace(/^(.{8})(.{4})$/, '$1-$2-7000-8000-000000000001');
+  await addUsage(sql, [
+    {
+      company: COMPANY,
+      key: ownKey,
+      request,
+      month: `${TODAY.slice(0, 7)}-01`,
+      at: new Date(at).toISOString(),
+      prompt: 9,
+      input: '0.1',
+    },
+  ]);
+  await sql`
+    insert into request_trail (company_id, occurred_at, request_id, api_key_id, status, duration_ms, added_us, endpoint, model_slug, outcome, prompt_tokens, cost_eur)
+    select company_id, occurred_at, request_id, api_key_id, 200, 77, 80, endpoint, model_slug, outcome, prompt_tokens, cost_eur
+    from api_usage where request_id = ${request}`;
+  await sql`insert into cost_center_budgets (company_id, name, monthly_budget_eur) values (${COMPANY}, 'Sales', 5)`;
+  await addUsage(sql, [
+    {
+      company: COMPANY,
+      key: idOf('key 1'),
+      month: `${LAST_MONTH}-01`,
+      center: 'Sales',
+      prompt: 999,
+      completion: 10,
+      input: '0.01',
+      cached: 7,
+      reasoning: 3,
+    },
+    { company: idOf('company 1'), month: `${LAST_MONTH}-01`, center: 'Sales', prompt: 10, input: '0.01' },
+  ]);
+  await sql`
+    insert into budget_alerts (company_id, api_key_id, billing_month, threshold, budget_eur, spent_eur)
+    values (${COMPANY}, null, billing_month(now()), '50', 100, 51)`;
+  const ids: Record<string, string> = {
+    company: COMPANY,
+    key: idOf('key 1'),
+    model: idOf('model 1'),
+    request,
+    ownKey,
+    assistant: await id(sql`select id from assistants where name = 'Headline coach'`),
+    user: people.member as string,
+    token: ofAll.id,
+    receiver: await id(sql`
+      insert into alert_receivers (company_id, email, percents, forecast) values (${COMPANY}, 'buch@example.com', '{50,90}', true) returning id`),
+    group: await id(sql`insert into oidc_groups (name, role) values ('reads', 'operator') returning id`),
+    budget: await id(sql`select id from cost_center_budgets`),
+    cost: await id(sql`select id from model_cost_prices where slug = 'model-02' order by valid_from desc limit 1`),
+    price: await id(sql`select id from model_prices where slug = 'model-02' limit 1`),
+    invitation: idOf('nobody'),
+  };
+  return { ids, tokens };
+}
