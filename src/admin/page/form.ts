@@ -11,7 +11,7 @@ import { FALLBACK, knownLanguage, pageLanguage } from './locale.ts';
 import { numeric } from './number-text.ts';
 
 const MAX_FIELDS = 1000;
-/** Fields that hold for one request only; see csrfInput, question.ts and kept-form.ts. */
+/** Fields that hold for one request only; see csrfInput, confirmation.ts and src/admin/resume-after-sign-in.ts. */
 const ONE_REQUEST = ['csrf', 'step', 'sign-in.email', 'sign-in.password', 'sign-in.code', 'sign-in.recovery'];
 
 /** Node's request and response; `rawBody` is the whole body, empty for GET. */
@@ -73,7 +73,7 @@ export class Form {
     return [...this.values].filter(([name]) => !dropped.has(name));
   }
 
-  /** Whether the user answered a question about this form (question.ts). */
+  /** Whether the user answered a question about this form (confirmation.ts). */
   confirms(answer: string): boolean {
     return this.values.getAll('confirmed').includes(answer);
   }

@@ -112,7 +112,7 @@ function isAddress(email: string): boolean {
   }
 }
 
-/** Where single sign-on ends in a tab of its own; see kept-form.ts. */
+/** Where single sign-on ends in a tab of its own; see src/admin/resume-after-sign-in.ts. */
 function donePage(c: PageContext): Promise<Response> {
   const { signIn } = c.var.format.words;
   const body = html`<div class="narrow"><h1>${signIn.done}</h1><p>${signIn.closeTab}</p><p><a href="/">${signIn.orStart}</a></p></div>`;

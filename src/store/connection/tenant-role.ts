@@ -7,7 +7,7 @@ const CREATE_MS = 10_000;
  * Switches the transaction to the tenant role, which row-level security restricts to one company's rows
  * (sql/schema/tenant.sql). One round trip. Has no effect where the role does not exist.
  * @param company a well-formed id
- * @param reader only to an operator do rows tell which person of the operator made them (made-by.ts)
+ * @param reader only to an operator do rows tell which person of the operator made them (actor.ts)
  */
 export async function enterCompany(sql: Sql, company: string, reader: Role | null = null): Promise<void> {
   // row_security is on unless the database is set otherwise: then it refuses instead of filtering
