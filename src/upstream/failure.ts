@@ -13,7 +13,6 @@ import {
   isOfStoredItem,
   isUnknownModel,
   statusOfWords,
-  TELLING,
 } from '../domain/request/refusal.ts';
 import { storedItem } from '../domain/request/stateless.ts';
 import { retryAfterSeconds } from './retry-after.ts';
@@ -100,7 +99,7 @@ export interface FailedCall {
   /** Internal names of other models, the upstream's host and key. */
   readonly secrets: readonly string[];
   /** The request, as the caller sent it. */
-  readonly ownBody: Pick<OwnBody, 'member'>;
+  readonly ownBody: Pick<OwnBody, 'member' | 'nearest'>;
   /** The answer's `retry-after`. */
   readonly retryAfter: string | undefined;
 }
@@ -167,11 +166,16 @@ function invalid(isOfPrompt: boolean, told: ToldError, call: FailedCall): Gatewa
 
 /** A mistake of the caller in the upstream's words, as far as they are for clients, with the member that they name. */
 function refusal(name: ErrorName, told: ToldError, call: FailedCall, text = shown(told, call)): GatewayError {
-  const { param, isMissing } = told;
+  const { param, isMissing, violations } = told;
+  const [first] = violations;
   const reason = text ?? (name === 'invalid_request' ? REFUSED : undefined);
-  const member = param === '' ? null : call.ownBody.member(param, isMissing ? (reason ?? null) : null);
-  if (member === null || TELLING.test(member)) return new GatewayError(name, reason);
-  return new GatewayError(name, reason?.replaceAll(param, member), member);
+  const member =
+    first === undefined
+      ? call.ownBody.member(param, isMissing ? (reason ?? null) : null)
+      : call.ownBody.nearest(first.path, first.isMissing);
+  const isClean = member && redact(member, call.model, call.secrets) === member;
+  if (!isClean || (first !== undefined && !reason?.includes(member))) return new GatewayError(name, reason);
+  return new GatewayError(name, first === undefined ? reason?.replaceAll(param, member) : reason, member);
 }
 
 /** Inside a 200 the words alone tell, and with 5xx engines and routers also pass on mistakes of the caller and limits. */
@@ -196,8 +200,9 @@ const REFUSED = 'The model refused the request. The operator can find out why by
 function shown({ message, violations }: ToldError, { model, secrets, ownBody }: FailedCall): string | undefined {
   if (violations.length === 0) return redact(message, model, secrets) || undefined;
   let text = '';
-  for (const { path, reason } of violations) {
-    const line = redact(path === '' ? reason : `${ownBody.member(path, path) ?? path}: ${reason}`, model, secrets);
+  for (const { path, reason, isMissing } of violations) {
+    const member = ownBody.nearest(path, isMissing) || (isMissing ? path : '');
+    const line = redact(member === '' ? reason : `${member}: ${reason}`, model, secrets);
     const more = text === '' ? line : `${text}; ${line}`;
     if (line !== '' && more.length <= MAX_SHOWN) text = more;
   }

@@ -327,6 +327,17 @@ for (const status of [400, 401, 403, 404, 408, 413, 418, 422, 429, 451, 500, 502
     plays[`status ${status}, text ${i}`] = (asked) =>
       httpAnswer(status, 'application/json', text.replaceAll('ECHO', JSON.stringify(asked).slice(1, -1)), HEADERS);
   });
+  const listed = [
+    { type: 'canary', loc: ['body', 'canary', 'canary-model-7b'], msg: 'Field required', input: 'canary' },
+  ];
+  const wrapped = `Error code: 400 - {'error': {'message': 'bad', 'param': 'canary', 'code': 'canary'}}`;
+  for (const [i, body] of [
+    { detail: listed },
+    { error: { message: `litellm.BadRequestError: ${JSON.stringify(listed)}`, param: 'messages[0].canary' } },
+    { error: { message: wrapped, param: 'messages[0].content.canary', code: 'invalid_value canary' } },
+  ].entries()) {
+    plays[`status ${status}, members ${i}`] = httpAnswer(status, 'application/json', JSON.stringify(body), HEADERS);
+  }
   plays[`status ${status}, plain`] = httpAnswer(status, 'text/plain', 'canary down', HEADERS);
 }
 

@@ -13,7 +13,7 @@ export class OwnBody {
   readonly #members: Members;
   readonly #sent: readonly Buffer[] | null;
   readonly #isRun: boolean;
-  #value: unknown;
+  #body: Readonly<Record<string, unknown>> | null = null;
 
   /**
    * @param members of the caller's body
@@ -31,34 +31,58 @@ export class OwnBody {
    * @param reason that says what is missing: the last name may be one that it names and an object of the caller lacks
    */
   member(path: string, reason: string | null): string | null {
-    if (!PATH.test(path)) return null;
-    const steps = path.match(/[^.[\]'"]+/g) ?? [];
-    if (steps[0] === '$' || (steps[0] === 'body' && !this.#has('body')))
-      return this.member(steps.slice(1).join('.'), reason);
-    const [name = '', index] = steps;
-    if (this.#isRun && name === 'model' && steps.length === 1) return this.#has('model_slug') ? 'model_slug' : null;
+    const [name = '', ...steps] = stepsOf(path);
+    if (this.#isRun && name === 'model' && steps.length === 0) return this.#has('model_slug') ? 'model_slug' : null;
     if (!this.#has(name)) return null;
     if (name === 'stream_options') return name; // the gateway sets a member of it
-    if (!this.#holds(steps, reason)) return null;
-    if (!this.#isRun || name !== 'messages' || index === undefined) return path;
-    return Number(index) > 0 ? path.replace(/\d+/, `${Number(index) - 1}`) : null;
+    const { found, lacks } = this.#walk(name, steps);
+    const isWhole = found.length === steps.length || (lacks !== null && reason?.includes(lacks) === true);
+    return isWhole ? this.#counted(name, steps[0], path) : null;
+  }
+
+  /**
+   * The innermost member of the caller's that a path of a validator names, without steps that name a type; empty: none.
+   * @param isMissing whether its last name may be one that an object of the caller lacks
+   */
+  nearest(path: string, isMissing: boolean): string {
+    const [name = '', ...steps] = stepsOf(path);
+    if (!this.#has(name)) return '';
+    const { found, lacks } = this.#walk(name, steps);
+    return (
+      this.#counted(name, found[0], [name, ...found, ...(isMissing && lacks !== null ? [lacks] : [])].join('.')) ?? ''
+    );
   }
 
   #has(name: string): boolean {
     return this.#members.some((member) => member.name === name);
   }
 
-  #holds(steps: readonly string[], reason: string | null): boolean {
-    if (steps.length === 1) return true;
-    if (this.#sent === null) return steps.slice(1).every((step) => PLAIN.test(step));
-    this.#value ??= JSON.parse(Buffer.concat(this.#sent).toString());
-    let value = this.#value;
-    for (const [n, step] of steps.entries()) {
-      if (typeof value !== 'object' || value === null) return false;
-      if (!Object.hasOwn(value, step))
-        return n > 0 && n === steps.length - 1 && !Array.isArray(value) && reason?.includes(step) === true;
+  /** The steps that the body has, others left out. `lacks`: the last step, if that is the only one and no place in a list. */
+  #walk(name: string, steps: readonly string[]): { found: readonly string[]; lacks: string | null } {
+    if (steps.length === 0) return { found: steps, lacks: null };
+    if (this.#sent === null) return { found: steps.every((step) => PLAIN.test(step)) ? steps : [], lacks: null };
+    this.#body ??= JSON.parse(Buffer.concat(this.#sent).toString()) as Record<string, unknown>;
+    let value = this.#body[name];
+    const found: string[] = [];
+    for (const step of steps) {
+      if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) continue;
+      found.push(step);
       value = (value as Record<string, unknown>)[step];
     }
-    return true;
+    const isLast = found.length === steps.length - 1 && found.every((step, n) => step === steps[n]);
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return { found, lacks: isLast && isObject ? (steps.at(-1) as string) : null };
   }
+
+  /** In a run the system prompt comes first, and is not the caller's. */
+  #counted(name: string, index: string | undefined, path: string): string | null {
+    if (!this.#isRun || name !== 'messages' || index === undefined) return path;
+    return Number(index) > 0 ? path.replace(/\d+/, `${Number(index) - 1}`) : null;
+  }
+}
+
+/** The names and places in a path, without `$` and `body` before them; none where it is no path. */
+function stepsOf(path: string): readonly string[] {
+  const steps = PATH.test(path) ? (path.match(/[^.[\]'"]+/g) ?? []) : [];
+  return steps.length > 1 && (steps[0] === '$' || steps[0] === 'body') ? steps.slice(1) : steps;
 }

@@ -3,7 +3,12 @@ import { statusFailure } from '../../../src/upstream/failure.ts';
 import { OTHERS, OVERFLOWS } from '../../support/overflows.ts';
 
 const MODEL = { slug: 'fast', upstream: 'internal-fast' } as Parameters<typeof statusFailure>[2]['model'];
-const CALL = { model: MODEL, secrets: [], ownBody: { member: () => null }, retryAfter: undefined };
+const CALL = {
+  model: MODEL,
+  secrets: [],
+  ownBody: { member: () => null, nearest: (path: string) => path },
+  retryAfter: undefined,
+};
 const failure = (status: number, body: unknown) => statusFailure(status, Buffer.from(JSON.stringify(body)), CALL);
 
 t.test('every wording of an input that is too long, by the status that it comes with', async (t) => {

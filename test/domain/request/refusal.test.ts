@@ -18,7 +18,7 @@ const failure = (value: unknown, status = 400) =>
   statusFailure(status, Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)), {
     model: MODEL,
     secrets: SECRETS,
-    ownBody: { member: () => null },
+    ownBody: { member: () => null, nearest: (path: string) => path },
     retryAfter: undefined,
   });
 const error = (message: string, more: object = {}) => ({

@@ -136,6 +136,7 @@ t.test('a missing member is named where the reason names it and the caller has w
   await everywhere(t, missing('tools[0].strict'), [code, 'tools[0].strict'], 'responses');
   for (const param of ['messages[7].content', 'internal', 'messages[0].content[0].id.x'])
     await everywhere(t, missing(param), [code, null]);
+  await everywhere(t, missing('messages[0].internal-fast'), [code, null]);
   await everywhere(t, missing('messages[0].id', 'Something is missing.'), [code, null]);
 });
 
@@ -147,6 +148,7 @@ t.test('of a body that is not kept the first name is looked up, and the others a
     ['metadata', null],
     ['messages[0].x-Internal', null],
     ['messages[0].azure', null],
+    ['messages[0].internal-fast', null],
   ] as const) {
     upstream.answer(byStatus(400, { error: { message: 'This is wrong.', param, code: 'invalid_value' } }));
     t.same(told(await post('chat', { messages })), [400, 'invalid_value', expected], param);
@@ -273,9 +275,10 @@ t.test(
   'of a long list the entries that fit, and none that names what stands behind or is about the router',
   async (t) => {
     const entry = (name: string, msg = 'Extra inputs are not permitted') => ({ type: 'x', loc: ['body', name], msg });
+    const own = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`member_${i}`, 1]));
     const message = async (detail: readonly object[]) => {
       upstream.answer(byStatus(422, { detail }));
-      return (await post('chat')).json.error.message as string;
+      return (await post('chat', { a: 1, b: 1, c: 1, d: 1, ...own })).json.error.message as string;
     };
     const many = await message(Array.from({ length: 50 }, (_, i) => entry(`member_${i}`)));
     t.match(many, /^member_0: Extra inputs are not permitted; .*member_\d: Extra inputs are not permitted$/);
@@ -284,6 +287,12 @@ t.test(
     t.equal(await message(behind), 'c: Extra inputs are not permitted');
     t.match(await message(behind.slice(0, 2)), /^The model refused the request/);
     t.equal(await message([{ msg: 'bad' }]), 'bad');
+    const secret = { type: 'missing', loc: ['body', 'messages', 0, 'internal-fast'], msg: 'Field required' };
+    upstream.answer(byStatus(422, { detail: [secret] }));
+    t.match((await post('chat')).json.error, { message: 'messages.0.fast: Field required', param: null });
+    t.equal(await message([entry('added_by_router')]), 'Extra inputs are not permitted', 'no member of the caller');
+    const tagged = { type: 'x', loc: ['body', 'messages', 2, 'user', 'content', 'added'], msg: 'no' };
+    t.equal(await message([tagged]), 'messages.2.content: no', 'the innermost member of the caller');
     t.equal(await message([entry('d', 'internal-fast says no')]), 'd: fast says no');
     const missing = { type: 'missing', loc: ['body', 'messages', 0, 'content', 0, 'id'], msg: 'Field required' };
     upstream.answer(byStatus(422, { detail: [missing] }));
