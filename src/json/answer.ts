@@ -2,11 +2,12 @@ import { CLOSE_BRACE, COLON, OPEN_BRACE, skipSpace } from './bytes.ts';
 import type { Hidden } from './hidden.ts';
 import type { MemberTable } from './member-table.ts';
 import { ObjectWalk, REMOVE, REPLACE } from './object-walk.ts';
-import { plainUsage } from './plain-usage.ts';
+import { usageAt } from './plain-usage.ts';
 import type { Edit } from './splice.ts';
-import { readUsage, readUsageMembers, type ToldUsage, type UsageReader } from './usage.ts';
+import { addUsage, type Members, readUsage, readUsageMembers, type ToldUsage, type UsageReader } from './usage.ts';
 
 const NOTHING = Buffer.alloc(0);
+const NO_MEMBERS: Members = {};
 const USAGE_NAME = Buffer.from('"usage"');
 /** The longest usage that is looked for in a part of an answer. */
 const MOST_USAGE = 8192;
@@ -19,7 +20,7 @@ export interface AnswerScan {
   readonly edits: readonly Edit[];
   /** null if it is missing or cannot be read. */
   readonly usage: ToldUsage | null;
-  /** There is a top-level `error` that is not null. */
+  /** There is an `error` that says something. */
   readonly error: boolean;
   /** `choices`, or what takes its place in another dialect, is an array. */
   readonly hasResult: boolean;
@@ -60,7 +61,7 @@ export function scanAnswer(
   }
   return {
     edits,
-    usage: walk.usageStart < 0 ? null : usageAt(body, walk.usageStart, walk.usageEnd, table.usage),
+    usage: usageOf(body, walk, table.usage),
     error: walk.errorStart >= 0,
     hasResult: walk.hasResult,
     generatedBytes: walk.generated,
@@ -69,9 +70,14 @@ export function scanAnswer(
   };
 }
 
-function usageAt(body: Buffer, start: number, end: number, reader: UsageReader): ToldUsage | null {
-  const plain = plainUsage(body, start, end);
-  return plain === null ? readUsage(body.toString('utf8', start, end), reader) : readUsageMembers(plain, reader);
+function usageOf(body: Buffer, walk: ObjectWalk, reader: UsageReader): ToldUsage | null {
+  const { usageStart, usageEnd, innerUsageStart, innerUsageEnd } = walk;
+  const outer = usageStart < 0 ? null : usageAt(body, usageStart, usageEnd);
+  const inner = innerUsageStart < 0 ? null : usageAt(body, innerUsageStart, innerUsageEnd);
+  if (outer === null || inner === null) return readUsageMembers(outer ?? inner ?? NO_MEMBERS, reader);
+  const all = Object.assign(Object.create(null), inner);
+  addUsage(all, outer);
+  return readUsageMembers(all, reader);
 }
 
 /**

@@ -69,6 +69,9 @@ const MAX_STACKS = 64;
 const FINISH_REASON = Buffer.from('finish_reason');
 const USAGE_KEY = Buffer.from('usage');
 const ERROR_KEY = Buffer.from('error');
+/** The value of an `error` that says there is none. */
+const NO_ERROR = /^(?:false|-?0(?:\.0+)?|""|\[\s*\]|\{\s*\})$/;
+const MOST_OF_NO_ERROR = 64;
 
 /**
  * Reads one JSON object of an upstream in one pass: finds the edits (model, leaking members, what is hidden), the
@@ -100,12 +103,15 @@ export class ObjectWalk implements HiddenSpans {
   typeEnd = -1;
   /** Members that remain after the edits. */
   kept = 0;
-  /** The span of the last `error` that is not null, at the top level or in a choice; errorStart is -1 without one. */
+  /** The span of the last `error` that says something, at the top level or in a choice; errorStart is -1 without one. */
   errorStart = -1;
   errorEnd = -1;
-  /** The span of the last non-empty `usage` object, or else of that in `x_groq`; usageStart is -1 without one. */
+  /** The span of the last non-empty `usage` object; usageStart is -1 without one. */
   usageStart = -1;
   usageEnd = -1;
+  /** The same of one within: in `x_groq`, or in a choice, as Moonshot tells it. */
+  innerUsageStart = -1;
+  innerUsageEnd = -1;
   /** The id of an answer that may name what is behind, without its quotes; idStart is -1 without one. */
   idStart = -1;
   idEnd = -1;
@@ -116,6 +122,8 @@ export class ObjectWalk implements HiddenSpans {
   /** The longest generated text, without its quotes. */
   textStart = 0;
   textEnd = 0;
+  /** The pattern that matched, where no number in its gaps is 0; null: the object was walked. */
+  pattern: object | null = null;
   collecting = false;
   /** String and number values: triples start, end, kind. Strings are without their quotes. */
   values: number[] = [];
@@ -183,7 +191,9 @@ export class ObjectWalk implements HiddenSpans {
       i = spaceEnd(b, i + 1, end, lineEnds);
     }
     if (removeFrom >= 0) this.addEdit(removeFrom, removeTo, REMOVE);
-    if (this.addsChoice && this.usageStart >= 0 && this.emptyChoicesAt >= 0) this.#addChoice(this.emptyChoicesAt);
+    if (this.addsChoice && (this.usageStart >= 0 || this.innerUsageStart >= 0) && this.emptyChoicesAt >= 0) {
+      this.#addChoice(this.emptyChoicesAt);
+    }
     return i + 1;
   }
 
@@ -205,11 +215,13 @@ export class ObjectWalk implements HiddenSpans {
     this.kept = 0;
     this.errorStart = -1;
     this.usageStart = -1;
+    this.innerUsageStart = -1;
     this.idStart = -1;
     this.finished = false;
     this.generated = 0;
     this.textStart = 0;
     this.textEnd = 0;
+    this.pattern = null;
   }
 
   /** Adds an edit; edits are added in order. */
@@ -241,12 +253,11 @@ export class ObjectWalk implements HiddenSpans {
       this.hasModel = true;
       this.addEdit(start, end, REPLACE);
     } else if (kind === ERROR) {
-      if (first === LETTER_N || (first === OPEN_BRACKET && spaceEnd(b, start + 1, end, lineEnds) === end - 1)) return; // null, []
-      this.errorStart = start;
-      this.errorEnd = end;
+      this.#noteError(b, start, end);
     } else if (kind === USAGE) {
       if (first !== OPEN_BRACE || spaceEnd(b, start + 1, end, lineEnds) === end - 1) return;
-      this.#noteUsage(start, end);
+      this.usageStart = start;
+      this.usageEnd = end;
     } else if (kind === CHOICES || kind === RESULT) {
       this.hasResult = first === OPEN_BRACKET;
       if (this.hasResult && spaceEnd(b, start + 1, end, lineEnds) === end - 1) this.emptyChoicesAt = end - 1;
@@ -268,7 +279,7 @@ export class ObjectWalk implements HiddenSpans {
   }
 
   /**
-   * Takes the finish_reason of a choice, or its error: OpenRouter tells it there.
+   * Takes the finish_reason of a choice, its usage, or its error: OpenRouter tells it there.
    * @param from where the key's content begins, which ends at `to`
    * @param i the offset behind the colon
    */
@@ -278,22 +289,25 @@ export class ObjectWalk implements HiddenSpans {
       if (value + 1 < end && b[value] === QUOTE && b[value + 1] !== QUOTE) this.finished = true;
     } else if (equals(b, from, to - from, ERROR_KEY)) {
       const value = spaceEnd(b, i, end, lineEnds);
-      if (b[value] === LETTER_N) return; // null
-      this.errorStart = value;
-      this.errorEnd = b[value] === OPEN_BRACE ? containerEnd(b, value, end, lineEnds) : value;
-    }
+      this.#noteError(b, value, valueEnd(b, value, end, lineEnds));
+    } else this.#noteInnerUsage(b, from, to, i, end, lineEnds);
   }
 
-  /** Takes the usage in a provider's object, unless there is one outside. Has the parameters of `#noteChoiceMember`. */
-  #noteGroqMember(b: Buffer, from: number, to: number, i: number, end: number, lineEnds: boolean): void {
-    if (this.usageStart >= 0 || !equals(b, from, to - from, USAGE_KEY)) return;
+  /** Takes a usage within. Has the parameters of `#noteChoiceMember`. */
+  #noteInnerUsage(b: Buffer, from: number, to: number, i: number, end: number, lineEnds: boolean): void {
+    if (!equals(b, from, to - from, USAGE_KEY)) return;
     const value = spaceEnd(b, i, end, lineEnds);
-    if (b[value] === OPEN_BRACE) this.#noteUsage(value, containerEnd(b, value, end, lineEnds));
+    if (b[value] !== OPEN_BRACE) return;
+    this.innerUsageStart = value;
+    this.innerUsageEnd = containerEnd(b, value, end, lineEnds);
   }
 
-  #noteUsage(start: number, end: number): void {
-    this.usageStart = start;
-    this.usageEnd = end;
+  /** Takes an error, unless it says that there is none: null, false, 0, "", [] or {}. */
+  #noteError(b: Buffer, start: number, end: number): void {
+    if (b[start] === LETTER_N || NO_ERROR.test(b.toString('latin1', start, Math.min(end, start + MOST_OF_NO_ERROR))))
+      return;
+    this.errorStart = start;
+    this.errorEnd = end;
   }
 
   /** Reads a nested object; its edits take the place of those found in it before. */
@@ -377,7 +391,7 @@ export class ObjectWalk implements HiddenSpans {
           next = b[i] === COMMA ? KEY : AFTER_VALUE;
           said = OTHER;
         } else if (kind === CHOICES && depth === 2) this.#noteChoiceMember(b, from, to, i + 1, end, lineEnds);
-        else if (kind === GROQ && depth === 1) this.#noteGroqMember(b, from, to, i + 1, end, lineEnds);
+        else if (kind === GROQ && depth === 1) this.#noteInnerUsage(b, from, to, i + 1, end, lineEnds);
       } else if (c === COMMA) {
         if (next !== AFTER_VALUE) return -1;
         next = (stack & 1) === 1 ? VALUE : KEY;

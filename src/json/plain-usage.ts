@@ -12,6 +12,7 @@ import {
   skipSpace,
 } from './bytes.ts';
 import { kindAmong, type NameTable, nameTable } from './member-table.ts';
+import { type Members, usageMembers } from './usage.ts';
 
 // What the members of a usage are named.
 const PROMPT = 1;
@@ -30,11 +31,13 @@ const CACHED = 1;
 const CACHE_WRITE = 2;
 const AUDIO = 3;
 const REASONING = 4;
+const CACHE_CREATION = 5;
 const DETAILS = nameTable([
   ['cached_tokens', CACHED],
   ['cache_write_tokens', CACHE_WRITE],
   ['audio_tokens', AUDIO],
   ['reasoning_tokens', REASONING],
+  ['cache_creation_tokens', CACHE_CREATION],
 ]);
 const MOST_DIGITS = 15; // a number is exact up to here
 
@@ -42,7 +45,10 @@ const MOST_DIGITS = 15; // a number is exact up to here
 type Written = number | null | undefined;
 
 /** What details consist of. */
-type Details = Record<'cached_tokens' | 'cache_write_tokens' | 'audio_tokens' | 'reasoning_tokens', Written>;
+type Details = Record<
+  'cached_tokens' | 'cache_write_tokens' | 'audio_tokens' | 'reasoning_tokens' | 'cache_creation_tokens',
+  Written
+>;
 
 /** Reads from the place it has reached; -1 once there was something else than it takes. */
 class Cursor {
@@ -100,6 +106,7 @@ class Cursor {
       cache_write_tokens: undefined,
       audio_tokens: undefined,
       reasoning_tokens: undefined,
+      cache_creation_tokens: undefined,
     };
     if (this.at < 0 || this.#b[this.at] !== OPEN_BRACE) return this.count() === null ? null : this.#give();
     do {
@@ -109,6 +116,7 @@ class Cursor {
       else if (kind === CACHE_WRITE) details.cache_write_tokens = count;
       else if (kind === AUDIO) details.audio_tokens = count;
       else if (kind === REASONING) details.reasoning_tokens = count;
+      else if (kind === CACHE_CREATION) details.cache_creation_tokens = count;
     } while (this.follows());
     return details;
   }
@@ -129,12 +137,17 @@ const LETTER_A = 0x61;
 const LETTER_Z = 0x7a;
 const CURSOR = new Cursor();
 
+/** The members of the usage in [start, end), as far as readers look at them; null when it is no object. */
+export function usageAt(b: Buffer, start: number, end: number): Members | null {
+  return plainUsage(b, start, end) ?? usageMembers(b.toString('latin1', start, end));
+}
+
 /**
  * Reads the usage that most answers have: five members that all readers know, whole numbers, and no escapes. It takes
  * a third of what text and JSON.parse take.
  * @returns what JSON.parse would give, as far as readers look at it; null for any other usage, which may be one as well
  */
-export function plainUsage(b: Buffer, start: number, end: number): Readonly<Record<string, unknown>> | null {
+export function plainUsage(b: Buffer, start: number, end: number): Members | null {
   const usage = {
     prompt_tokens: undefined as Written,
     completion_tokens: undefined as Written,

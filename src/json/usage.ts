@@ -34,40 +34,68 @@ export interface UsageDetails {
 /** Reads the members of a usage object. Whole numbers may be written as floats (12.0). */
 export type UsageReader = (usage: Members) => ToldUsage;
 
-type Members = Readonly<Record<string, unknown>>;
+/** The members of a usage. */
+export type Members = Readonly<Record<string, unknown>>;
 
-/** The usage of a chat completion. Without `completion_tokens` they are total_tokens - prompt_tokens. */
+/** The usage of a chat completion. */
 export function chatUsage(usage: Members): ToldUsage {
   const { prompt_tokens: prompt, completion_tokens: completion } = usage;
-  const { prompt_tokens_details: ofPrompt, completion_tokens_details: ofCompletion, cost } = usage;
-  return toldUsage(prompt, withReasoning(usage, prompt, completion, ofCompletion), ofPrompt, ofCompletion, cost);
-}
-
-/**
- * The completion with its reasoning, which xAI, and routers in front of Gemini, tell beside it: then the total is the
- * sum of all three. Without a completion it is what the total leaves.
- */
-function withReasoning(usage: Members, prompt: unknown, completion: unknown, details: unknown): unknown {
-  const { total_tokens: total } = usage;
-  if (!isCount(prompt) || !isCount(total)) return completion;
-  if (completion == null) return Math.max(0, total - prompt);
-  if (!isCount(completion) || prompt + completion === total) return completion;
-  const reasoning = membersOf(details).reasoning_tokens ?? usage.reasoning_tokens;
-  return isCount(reasoning) && prompt + completion + reasoning === total ? completion + reasoning : completion;
+  return byTotal(usage, prompt, completion, usage.prompt_tokens_details, usage.completion_tokens_details);
 }
 
 /** The usage of embeddings, which have no completion: all tokens are of the prompt. */
 export function embeddingUsage(usage: Members): ToldUsage {
-  const { prompt_tokens_details: ofPrompt, completion_tokens_details: ofCompletion, cost } = usage;
-  const prompt = usage.prompt_tokens ?? usage.total_tokens;
-  return toldUsage(prompt, usage.completion_tokens ?? 0, ofPrompt, ofCompletion, cost);
+  const { prompt_tokens: prompt, completion_tokens: completion } = usage;
+  return byTotal(usage, prompt, completion ?? 0, usage.prompt_tokens_details, usage.completion_tokens_details);
 }
 
 /** The usage of a response. */
 export function responsesUsage(usage: Members): ToldUsage {
   const { input_tokens: input, output_tokens: output } = usage;
-  const { input_tokens_details: ofInput, output_tokens_details: ofOutput, cost } = usage;
-  return toldUsage(input, withReasoning(usage, input, output, ofOutput), ofInput, ofOutput, cost);
+  return byTotal(usage, input, output, usage.input_tokens_details, usage.output_tokens_details);
+}
+
+/**
+ * The counts by their total. Some routers tell tokens of the cache beside the prompt, and xAI, and routers in front of
+ * Gemini, reasoning beside the completion: where the total is the sum with them, they are added. A count that is not told
+ * is what the total leaves.
+ */
+function byTotal(
+  usage: Members,
+  promptTokens: unknown,
+  completionTokens: unknown,
+  promptParts: unknown,
+  completionParts: unknown,
+): ToldUsage {
+  const parts = partsOf(usage, promptParts, completionParts);
+  const prompt = countOrNull(promptTokens) || null; // no prompt has 0 tokens
+  const completion = countOrNull(completionTokens);
+  const { total_tokens: total } = usage;
+  if (!isCount(total)) return toldUsage(prompt, completion, parts);
+  const cached = parts.cached ?? 0;
+  const written = parts.cacheWrite ?? 0;
+  const reasoning = parts.reasoning ?? 0;
+  if (prompt !== null && completion !== null) {
+    const rest = total - prompt - completion;
+    if (rest <= 0) return toldUsage(prompt, completion, parts);
+    for (const cache of [0, cached + written, cached, written]) {
+      if (rest === cache + reasoning) return toldUsage(prompt + cache, completion + reasoning, parts);
+      if (rest === cache) return toldUsage(prompt + cache, completion, parts);
+    }
+    return toldUsage(prompt, completion, parts);
+  }
+  if (prompt !== null) {
+    const whole = withLarger(prompt, cached + written, total);
+    return toldUsage(whole, Math.max(0, total - whole), parts);
+  }
+  if (completion === null) return toldUsage(null, null, parts);
+  const whole = withLarger(completion, reasoning, total);
+  return toldUsage(Math.max(0, total - whole), whole, parts);
+}
+
+/** A count with its part, where that is larger, so that it stands beside it; not beyond the total. */
+function withLarger(count: number, part: number, total: number): number {
+  return part > count && count + part <= total ? count + part : count;
 }
 
 /**
@@ -86,15 +114,19 @@ export function messagesUsage(usage: Members): ToldUsage {
   return { ...told, prompt: largest('prompt'), completion: largest('completion') };
 }
 
-/** The usage of one run, whose `input_tokens` leave out those that were written to the cache or read from it. */
+/**
+ * The usage of one run, whose `input_tokens` leave out those that were written to the cache or read from it. Where a
+ * router tells a total, and it is the sum without them, they are within.
+ */
 function runUsage(usage: Members): ToldUsage {
-  const { input_tokens: input, cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage;
-  const parts = [input, written ?? 0, read ?? 0];
-  const prompt = parts.every(isCount) ? parts.reduce((sum, part) => sum + part, 0) : null;
-  const cache = written == null && read == null ? null : { cached_tokens: read, cache_write_tokens: written };
+  const { input_tokens: input, output_tokens: output, total_tokens: total } = usage;
+  const { cache_creation_input_tokens: written, cache_read_input_tokens: read } = usage;
+  const all = [input, written ?? 0, read ?? 0];
+  const sum = all.every(isCount) ? all.reduce((sum, part) => sum + part, 0) : null;
+  const isWithin =
+    sum !== null && isCount(output) && (input as number) + output === total && sum <= 2 * (input as number);
   const { thinking_tokens: thinking } = membersOf(usage.output_tokens_details);
-  const generated = thinking == null ? null : { reasoning_tokens: thinking };
-  return toldUsage(prompt, usage.output_tokens, cache, generated, usage.cost);
+  return toldUsage(isWithin ? input : sum, output, partsOf(usage, null, { reasoning_tokens: thinking }));
 }
 
 /** Reads a usage from its text. @returns null when no count is told, or it is not JSON */
@@ -104,8 +136,25 @@ export function readUsage(json: string, reader: UsageReader): ToldUsage | null {
 }
 
 export function readUsageMembers(usage: Members, reader: UsageReader): ToldUsage | null {
-  const counts = reader(usage);
-  return counts.prompt === null && counts.completion === null ? null : counts;
+  const told = reader(usage);
+  const prompt = told.prompt || null; // no prompt has 0 tokens
+  if (prompt === null && told.completion === null) return null;
+  return prompt === told.prompt ? told : { ...told, prompt };
+}
+
+/**
+ * Adds what a later usage of the same call tells. A member that tells nothing, as null and zeros do, erases no earlier one;
+ * any other takes its place, a smaller count too.
+ */
+export function addUsage(earlier: Record<string, unknown>, later: Members): void {
+  for (const [name, value] of Object.entries(later)) {
+    const before = earlier[name];
+    if (isObject(value) && isObject(before)) {
+      const parts = Object.assign(Object.create(null), before);
+      addUsage(parts, value);
+      earlier[name] = parts;
+    } else if ((value && !((value as number) < 0)) || !before) earlier[name] = value;
+  }
 }
 
 /** The members of a usage; null when the text is not that of an object. */
@@ -149,26 +198,39 @@ const DECIMAL = /^\d{1,20}(?:\.\d{1,40})?(?:e[+-]?\d{1,3})?$/i;
 const MOST_COST = 1e6;
 const LEAST_COST = 1e-15;
 
-/** Checks what a usage tells. One without details pays three comparisons. */
-function toldUsage(
-  promptTokens: unknown,
-  completionTokens: unknown,
-  promptParts: unknown,
-  completionParts: unknown,
-  cost: unknown,
-): ToldUsage {
-  const prompt = countOrNull(promptTokens);
-  const completion = countOrNull(completionTokens);
-  if (promptParts == null && completionParts == null && cost == null) return { prompt, completion, details: null };
+/** What a usage tells of the parts of its counts, in the forms that routers give it. Where two tell the same, the larger. */
+function partsOf(usage: Members, promptParts: unknown, completionParts: unknown): UsageDetails {
   const ofPrompt = membersOf(promptParts);
   const ofCompletion = membersOf(completionParts);
+  const { cache_read_input_tokens: read, prompt_cache_hit_tokens: hit, cached_tokens: cached } = usage;
+  const { cache_creation_input_tokens: created } = usage;
+  return {
+    cached: largest(largest(ofPrompt.cached_tokens, read), largest(hit, cached)),
+    cacheWrite: largest(largest(ofPrompt.cache_write_tokens, ofPrompt.cache_creation_tokens), created),
+    audioPrompt: countOrNull(ofPrompt.audio_tokens),
+    reasoning: largest(ofCompletion.reasoning_tokens, usage.reasoning_tokens),
+    audioCompletion: countOrNull(ofCompletion.audio_tokens),
+    cost: costOrNull(usage.cost),
+  };
+}
+
+function largest(one: unknown, other: unknown): number | null {
+  if (!isCount(one)) return countOrNull(other);
+  return isCount(other) && other > one ? other : one;
+}
+
+/** Checks the counts, and their parts. */
+function toldUsage(promptTokens: unknown, completionTokens: unknown, parts: UsageDetails): ToldUsage {
+  const prompt = countOrNull(promptTokens);
+  const completion = countOrNull(completionTokens);
+  const { cached, cacheWrite, audioPrompt, reasoning, audioCompletion, cost } = parts;
   const details = toldOrNull({
-    cached: partOf(prompt, ofPrompt.cached_tokens),
-    cacheWrite: partOf(prompt, ofPrompt.cache_write_tokens),
-    audioPrompt: partOf(prompt, ofPrompt.audio_tokens),
-    reasoning: partOf(completion, ofCompletion.reasoning_tokens),
-    audioCompletion: partOf(completion, ofCompletion.audio_tokens),
-    cost: costOrNull(cost),
+    cached: partOf(prompt, cached),
+    cacheWrite: partOf(prompt, cacheWrite),
+    audioPrompt: partOf(prompt, audioPrompt),
+    reasoning: partOf(completion, reasoning),
+    audioCompletion: partOf(completion, audioCompletion),
+    cost,
   });
   return { prompt, completion, details };
 }
@@ -183,6 +245,10 @@ const NONE: Members = {};
 
 function membersOf(value: unknown): Members {
   return typeof value === 'object' && value !== null ? (value as Members) : NONE;
+}
+
+function isObject(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function partOf(whole: number | null, part: unknown): number | null {

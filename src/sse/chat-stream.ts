@@ -1,5 +1,5 @@
 import type { MemberTable } from '../json/member-table.ts';
-import { promptUsage, readUsage, type ToldUsage } from '../json/usage.ts';
+import { promptUsage, type ToldUsage } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
 import { dataStart, quoted, skipBlank, startsWith } from './fields.ts';
 
@@ -8,8 +8,6 @@ const DONE_EVENT = Buffer.from('data: [DONE]\n\n');
 const MODEL_KEY = Buffer.from('"model":');
 const COMMA = Buffer.from(',');
 const CHUNK = 'chat.completion.chunk';
-/** A count in a usage: behind it some tell a price alone. */
-const COUNT = /_tokens"\s*:\s*\d/;
 
 /**
  * The event stream of a chat completion (spec section 4.2, "Streaming"). If the first event has no
@@ -18,23 +16,21 @@ const COUNT = /_tokens"\s*:\s*\d/;
 export class ChatStream extends DialectStream {
   /** Whether a choice had a finish_reason, and no text followed, which would be that of another choice. */
   finished = false;
-  readonly #table: MemberTable;
-  /** The last usage object that tells a count, as text; the first one, where none does. */
-  #usage = '';
-  /** How many events had text when it came. */
+  /** How many events had text when the completion was told last. */
   #textEventsTold = 0;
 
   /** @param wantsUsage whether the client asked for the usage; otherwise the event that has it gets an empty choice */
   constructor(options: StreamOptions, table: MemberTable, wantsUsage: boolean) {
     super(options, table);
-    this.#table = table;
     this.walk.addsChoice = !wantsUsage;
   }
 
   override usage(): ToldUsage | null {
-    const counts = this.#usage === '' ? null : readUsage(this.#usage, this.#table.usage);
-    if (counts === null || this.state === 'done' || this.textEvents === this.#textEventsTold) return counts;
-    return promptUsage(counts); // the stream broke off before its last usage: this one counts less than was generated
+    const counts = this.usages.told;
+    if (counts === null || this.textEvents === this.#textEventsTold) return counts;
+    // it broke off before its last usage: this one counts less than was generated
+    if (this.state !== 'done') return promptUsage(counts);
+    return this.#textEventsTold === 0 ? { ...counts, completion: null } : counts; // told before the text
   }
 
   protected override readWhole(chunk: Buffer, i: number, room: number): number {
@@ -53,7 +49,7 @@ export class ChatStream extends DialectStream {
 
   /** An event with a finish_reason is no pattern: a match would not notice the reason. */
   protected override isRepeated(): boolean {
-    return !this.walk.finished;
+    return !this.walk.finished && this.walk.innerUsageStart < 0;
   }
 
   protected override noteEvent(b: Buffer): void {
@@ -65,11 +61,12 @@ export class ChatStream extends DialectStream {
 
   #noteUsage(b: Buffer): void {
     const { walk } = this;
-    if (walk.usageStart < 0) return;
-    const usage = b.toString('latin1', walk.usageStart, walk.usageEnd);
-    if (this.#usage !== '' && !COUNT.test(usage)) return;
-    this.#usage = usage;
-    this.#textEventsTold = this.textEvents;
+    if (walk.innerUsageStart >= 0) this.#addUsage(b, walk.innerUsageStart, walk.innerUsageEnd);
+    if (walk.usageStart >= 0) this.#addUsage(b, walk.usageStart, walk.usageEnd);
+  }
+
+  #addUsage(b: Buffer, start: number, end: number): void {
+    if ((this.usages.add(b, start, end, this.walk.pattern) ?? 0) > 0) this.#textEventsTold = this.textEvents;
   }
 
   protected override readEvent(): boolean {

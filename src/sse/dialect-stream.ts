@@ -8,6 +8,7 @@ import type { ToldUsage } from '../json/usage.ts';
 import { EventPattern } from './event-pattern.ts';
 import { blankLineEnd, isError, quoted, skipBlank } from './fields.ts';
 import { EventScanner, type SpanSink } from './scanner.ts';
+import { StreamUsage } from './stream-usage.ts';
 
 /** What a model generates besides text: the name of a tool that it calls, sound, images, thoughts that nobody can read. */
 const BEGINNING = /"(?:name|data|signature|encrypted_content|partial_image_b64|b64_json)"\s*:\s*"[^"]/;
@@ -43,11 +44,13 @@ export abstract class DialectStream extends EventScanner {
   id = '';
   protected readonly slug: Buffer;
   protected readonly walk: ObjectWalk;
+  protected readonly usages: StreamUsage;
   readonly #pattern: EventPattern;
 
   constructor({ slug, sink, maxEventBytes, hidden }: StreamOptions, table: MemberTable) {
     super(sink, maxEventBytes);
     this.slug = slug;
+    this.usages = new StreamUsage(table.usage);
     this.walk = new ObjectWalk(table, hidden);
     this.#pattern = new EventPattern(this.walk);
   }

@@ -1,5 +1,5 @@
 import { isAscii } from 'node:buffer';
-import { LF, numberEnd, stringEnd } from '../json/bytes.ts';
+import { DIGIT_0, LF, numberEnd, stringEnd } from '../json/bytes.ts';
 import { GENERATED, NUMBER, type ObjectWalk, TEXT } from '../json/object-walk.ts';
 
 const MAX_GAPS = 8;
@@ -74,6 +74,7 @@ export class EventPattern {
     let generated = this.#generated;
     let textStart = 0;
     let textEnd = 0;
+    let hasZero = false;
     for (let k = 0; ; k++) {
       const part = parts[k] as FixedPart;
       if (!part.isAt(view, offset + at, end)) return 0;
@@ -85,7 +86,10 @@ export class EventPattern {
       at = kind === NUMBER ? numberEnd(b, at, b.length) : stringEnd(b, at, b.length);
       if (at < 0) return 0;
       if (kind === TEXT && this.#walk.hidden?.isIn(b, from, at) === true) return 0;
-      if (kind !== GENERATED) continue;
+      if (kind !== GENERATED) {
+        if (b[from] === DIGIT_0) hasZero = true;
+        continue;
+      }
       generated += at - from;
       if (at - from > textEnd - textStart) {
         textStart = from;
@@ -99,6 +103,7 @@ export class EventPattern {
     walk.generated = generated;
     walk.textStart = textStart;
     walk.textEnd = textEnd;
+    if (!hasZero) walk.pattern = parts;
     const edits = this.#edits;
     for (let k = 0; k < edits.length; k++) {
       const { first, start, end, kind } = edits[k] as Position;

@@ -73,9 +73,9 @@ export function isError(b: Buffer, start: number, end: number): boolean {
   return event.success === false || Object.keys(event).some((name) => FAULTS.test(name) && isTold(event[name]));
 }
 
-/** Whether a member is something else than null, [] and "". */
+/** Whether a member says something: it is not null, false, 0, "", [] or {}. */
 function isTold(value: unknown): boolean {
-  return value !== null && (value as { length?: number }).length !== 0;
+  return Boolean(value) && (typeof value !== 'object' || Object.keys(value as object).length > 0);
 }
 
 export function quoted(b: Buffer, start: number, end: number): string {

@@ -1,6 +1,6 @@
 import { CR, decodeString, LF, LONG_STRING } from '../json/bytes.ts';
 import type { MemberTable } from '../json/member-table.ts';
-import { promptUsage, readUsageMembers, type ToldUsage, usageMembers } from '../json/usage.ts';
+import { promptUsage, type ToldUsage } from '../json/usage.ts';
 import { DialectStream, type StreamOptions } from './dialect-stream.ts';
 import { dataStart, eventNameEnd, FAILURE, nameStart, quoted, startsWith } from './fields.ts';
 
@@ -32,10 +32,7 @@ export interface EventTypes {
  * dialect does not have, or without one: providers put headers and limits of what is behind into events of their own.
  */
 export class TypedStream extends DialectStream {
-  readonly #table: MemberTable;
   readonly #types: EventTypes;
-  /** The members of the usage so far: later events replace those of earlier ones. */
-  #usage: Record<string, unknown> = Object.create(null);
   #isUsageWhole = false;
   /** Where the `event` line of the event in the walk begins and ends; -1: it has none. */
   #nameLineStart = -1;
@@ -43,16 +40,14 @@ export class TypedStream extends DialectStream {
 
   constructor(options: StreamOptions, table: MemberTable, types: EventTypes) {
     super(options, table);
-    this.#table = table;
     this.#types = types;
     this.keepsNames = true;
   }
 
   /** Until the usage is whole, its completion tokens are not those of the call. */
   override usage(): ToldUsage | null {
-    const counts = readUsageMembers(this.#usage, this.#table.usage);
-    if (counts === null || this.#isUsageWhole) return counts;
-    return promptUsage(counts);
+    const counts = this.usages.told;
+    return counts === null || this.#isUsageWhole ? counts : promptUsage(counts);
   }
 
   protected override get keepaliveEvent(): Buffer {
@@ -159,12 +154,10 @@ export class TypedStream extends DialectStream {
     return true;
   }
 
-  /** Adds what an event tells. A null or a zero does not replace an earlier value; any other does, a smaller one too. */
+  /** A completion of 0 tokens beside text is none. */
   #addUsage(b: Buffer, start: number, end: number): void {
-    const members = usageMembers(b.toString('latin1', start, end));
-    if (members === null) return;
-    for (const [name, value] of Object.entries(members)) if (value || !this.#usage[name]) this.#usage[name] = value;
-    if (!this.#types.usage.has(this.#typeOf(b))) return;
-    if (this.#table.usage(members).completion !== null) this.#isUsageWhole = true;
+    const completion = this.usages.add(b, start, end, this.walk.pattern);
+    if (completion === null || (completion === 0 && this.textEvents > 0)) return;
+    if (this.#types.usage.has(this.#typeOf(b))) this.#isUsageWhole = true;
   }
 }

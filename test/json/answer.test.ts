@@ -117,7 +117,23 @@ t.test('usage of an answer', (t) => {
     completion: 2,
     details: null,
   });
-  for (const none of ['{}', '{"usage":null}', '{"usage":{}}', '{"x_groq":{"id":1}}']) {
+  const within = { prompt_tokens: 1, completion_tokens: 2 };
+  for (const outside of [undefined, null, {}, { prompt_tokens: 0, completion_tokens: 0 }, { total_tokens: 0 }]) {
+    for (const place of [{ choices: [{ usage: within }] }, { x_groq: { usage: within } }]) {
+      for (const body of [
+        { usage: outside, ...place },
+        { ...place, usage: outside },
+      ]) {
+        t.match(scanned(JSON.stringify(body)).usage, { prompt: 1, completion: 2 }, JSON.stringify(body));
+      }
+    }
+  }
+  t.match(
+    scanned('{"choices":[{"usage":{"prompt_tokens":1,"completion_tokens":2}}],"usage":{"completion_tokens":7}}').usage,
+    { prompt: 1, completion: 7 },
+    'that outside counts',
+  );
+  for (const none of ['{}', '{"usage":null}', '{"usage":{}}', '{"x_groq":{"id":1}}', '{"choices":[{"usage":{}}]}']) {
     t.equal(scanned(none).usage, null, none);
   }
   t.end();
@@ -126,6 +142,13 @@ t.test('usage of an answer', (t) => {
 t.test('an error and generated text are noticed', (t) => {
   t.equal(scanned('{"error":{"message":"x"}}').error, true);
   t.equal(scanned('{"error":null,"a":{"error":1}}').error, false);
+  for (const none of ['null', 'false', '0', '-0.00', '""', '[]', '{}', '[ ]', '{\n}']) {
+    t.equal(scanned(`{"error":${none},"choices":[{"error":${none}}]}`).error, false, none);
+  }
+  for (const some of ['true', '1', '0.1', '" "', '"0"', '[0]', '{"a":null}']) {
+    t.equal(scanned(`{"error":${some}}`).error, true, some);
+    t.equal(scanned(`{"choices":[{"error":${some}}]}`).error, true, some);
+  }
   t.equal(scanned('{"choices":[{"index":0},{"error" :\n {"message":"x"},"index":1}]}').error, true);
   t.equal(scanned('{"choices":[{"error":"x"}]}').error, true);
   t.equal(scanned('{"choices":[{"error": null,"message":{"error":1,"content":"\\"error\\":1"}}]}').error, false);

@@ -1,5 +1,6 @@
 import t from 'tap';
 import {
+  addUsage,
   chatUsage,
   embeddingUsage,
   messagesUsage,
@@ -25,7 +26,7 @@ t.test('the usage of a chat completion is two whole numbers that are not negativ
   const read = (json: string) => countsOf(readUsage(json, chatUsage));
   t.strictSame(read('{"prompt_tokens":1,"completion_tokens":2}'), { prompt: 1, completion: 2 });
   t.strictSame(read('{"prompt_tokens":1.0,"completion_tokens":2e3}'), { prompt: 1, completion: 2000 });
-  t.strictSame(read('{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}'), { prompt: 0, completion: 0 });
+  t.strictSame(read('{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}'), { prompt: null, completion: 0 });
   t.strictSame(read('{"prompt_tokens":5}'), { prompt: 5, completion: null });
   t.strictSame(read('{"prompt_tokens":5,"completion_tokens":null,"total_tokens":7}'), { prompt: 5, completion: 2 });
   t.strictSame(read('{"prompt_tokens":5,"total_tokens":3}'), { prompt: 5, completion: 0 });
@@ -83,7 +84,7 @@ t.test('the usage of a response', async (t) => {
   );
   t.strictSame(read('{"input_tokens":9,"total_tokens":13}'), { prompt: 9, completion: 4 });
   t.strictSame(read('{"input_tokens":9}'), { prompt: 9, completion: null });
-  t.strictSame(read('{"input_tokens":"9","output_tokens":4,"total_tokens":13}'), { prompt: null, completion: 4 });
+  t.strictSame(read('{"input_tokens":"9","output_tokens":4,"total_tokens":13}'), { prompt: 9, completion: 4 });
   t.equal(read('{"prompt_tokens":9,"completion_tokens":4}'), null);
 });
 
@@ -120,13 +121,120 @@ t.test('reasoning that stands beside the completion, by the total, is completion
   ]) {
     t.match(readUsage(JSON.stringify({ ...flat, total_tokens }), chatUsage), { prompt: 32, completion });
   }
-  t.strictSame(chat('9', 94, 135), { prompt: 32, completion: null });
+  t.strictSame(chat('9', 94, 135), { prompt: 32, completion: 103 }, 'what the total leaves');
   const response = { input_tokens: 32, output_tokens: 9, total_tokens: 135 };
   const told = readUsage(
     JSON.stringify({ ...response, output_tokens_details: { reasoning_tokens: 94 } }),
     responsesUsage,
   );
   t.match(told, { prompt: 32, completion: 103, details: { reasoning: 94 } });
+});
+
+t.test('tokens of the cache that stand beside the prompt, by the total, are prompt tokens', async (t) => {
+  const read = (usage: object, reader: UsageReader) => readUsage(JSON.stringify(usage), reader);
+  const forms: readonly (readonly [name: string, cached: object, written: object])[] = [
+    ['details', { prompt_tokens_details: { cached_tokens: 13_312 } }, {}],
+    ['messages', { cache_read_input_tokens: 13_312 }, { cache_creation_input_tokens: 500 }],
+    ['DeepSeek', { prompt_cache_hit_tokens: 13_312 }, {}],
+    ['Moonshot', { cached_tokens: 13_312 }, {}],
+    [
+      'both forms at once',
+      { cache_read_input_tokens: 13_312, prompt_tokens_details: { cached_tokens: 13_312 } },
+      { cache_creation_input_tokens: 500 },
+    ],
+  ];
+  for (const [name, cached, written] of forms) {
+    const beside = { prompt_tokens: 479, completion_tokens: 373, ...cached };
+    t.match(read({ ...beside, total_tokens: 14_164 }, chatUsage), { prompt: 13_791, completion: 373 }, name);
+    t.match(read({ ...beside, total_tokens: 14_164 }, chatUsage)?.details, { cached: 13_312 }, name);
+    t.match(
+      read({ ...beside, ...written, total_tokens: 14_164 }, chatUsage),
+      { prompt: 13_791 },
+      `${name}, written within`,
+    );
+    const within = { ...beside, prompt_tokens: 13_791, total_tokens: 14_164 };
+    t.match(
+      read(within, chatUsage),
+      { prompt: 13_791, completion: 373, details: { cached: 13_312 } },
+      `${name}, within`,
+    );
+    t.match(read({ ...beside, total_tokens: 852 }, chatUsage), { prompt: 479, completion: 373 }, name);
+    t.match(read({ ...beside, total_tokens: 14_165 }, chatUsage), { prompt: 479, completion: 373 }, name);
+    if ('cache_creation_input_tokens' in written) {
+      const all = { ...beside, ...written, total_tokens: 14_664 };
+      t.match(read(all, chatUsage), { prompt: 14_291, details: { cached: 13_312, cacheWrite: 500 } }, name);
+    }
+    const { prompt_tokens: _, ...noPrompt } = { ...beside, total_tokens: 14_164 };
+    t.match(read(noPrompt, chatUsage), { prompt: 13_791, completion: 373 }, `${name}, no prompt`);
+    const { completion_tokens: __, ...noCompletion } = { ...beside, total_tokens: 14_164 };
+    t.match(read(noCompletion, chatUsage), { prompt: 13_791, completion: 373 }, `${name}, no completion`);
+  }
+  const thinking = {
+    prompt_tokens: 479,
+    completion_tokens: 373,
+    prompt_tokens_details: { cached_tokens: 13_312, cache_creation_tokens: 88 },
+    completion_tokens_details: { reasoning_tokens: 1000 },
+  };
+  for (const [total_tokens, prompt, completion] of [
+    [852, 479, 373],
+    [1852, 479, 1373],
+    [14_164, 13_791, 373],
+    [14_252, 13_879, 373],
+    [15_164, 13_791, 1373],
+    [15_252, 13_879, 1373],
+    [9999, 479, 373],
+  ]) {
+    t.match(read({ ...thinking, total_tokens }, chatUsage), { prompt, completion }, `${total_tokens}`);
+  }
+  const response = { input_tokens: 479, output_tokens: 373, input_tokens_details: { cached_tokens: 13_312 } };
+  t.match(read({ ...response, total_tokens: 14_164 }, responsesUsage), { prompt: 13_791, completion: 373 });
+  t.match(read({ ...response, total_tokens: 14_164, input_tokens: null }, responsesUsage), { prompt: 13_791 });
+  const message = { input_tokens: 13_791, output_tokens: 373, cache_read_input_tokens: 13_312 };
+  t.match(read(message, messagesUsage), { prompt: 27_103 }, 'the format tells them beside it');
+  t.match(read({ ...message, total_tokens: 14_164 }, messagesUsage), { prompt: 13_791 }, 'but not by this total');
+  t.match(
+    read({ ...message, input_tokens: 479, total_tokens: 852 }, messagesUsage),
+    { prompt: 13_791 },
+    'nor within less',
+  );
+  const vectors = { prompt_tokens: 0, total_tokens: 55 };
+  t.match(read(vectors, embeddingUsage), { prompt: 55, completion: 0 });
+  t.match(read({ ...vectors, completion_tokens: 0, prompt_tokens: null }, embeddingUsage), {
+    prompt: 55,
+    completion: 0,
+  });
+  t.match(read({ prompt_tokens: 0, total_tokens: 0 }, embeddingUsage), { prompt: null, completion: 0 });
+});
+
+t.test('a count that is not told is what the total leaves', async (t) => {
+  const read = (usage: object) => countsOf(readUsage(JSON.stringify(usage), chatUsage));
+  for (const missing of [null, undefined, 0, -1, '7']) {
+    t.same(read({ prompt_tokens: missing, completion_tokens: 3, total_tokens: 10 }), { prompt: 7, completion: 3 });
+    if (missing !== 0) {
+      t.same(read({ prompt_tokens: 7, completion_tokens: missing, total_tokens: 10 }), { prompt: 7, completion: 3 });
+    }
+  }
+  const reasoned = { completion_tokens: 3, completion_tokens_details: { reasoning_tokens: 90 } };
+  t.same(read({ ...reasoned, total_tokens: 100 }), { prompt: 7, completion: 93 });
+  t.same(read({ completion_tokens: 3, total_tokens: 3 }), { prompt: null, completion: 3 }, 'no prompt has 0 tokens');
+});
+
+t.test('a later usage adds to an earlier one by member', async (t) => {
+  const merged = (...usages: object[]) => {
+    const all: Record<string, unknown> = Object.create(null);
+    for (const usage of usages) addUsage(all, JSON.parse(JSON.stringify(usage)));
+    return JSON.parse(JSON.stringify(all));
+  };
+  const counts = { a: 1, b: 2, d: { e: 3, f: 4 } };
+  for (const none of [{}, { a: 0, b: 0, d: { e: 0, f: 0 } }, { a: null, d: null }, { a: -1, b: '', d: {} }]) {
+    t.same(merged(counts, none), counts, JSON.stringify(none));
+    t.same(merged(none, counts), counts, JSON.stringify(none));
+  }
+  t.same(merged(counts, { b: 1, c: 5, d: { f: 9, g: 1 } }), { a: 1, b: 1, c: 5, d: { e: 3, f: 9, g: 1 } });
+  const all = Object.create(null);
+  const hostile = JSON.parse('{"__proto__":{"a":1},"d":{"__proto__":{"polluted":1}}}');
+  for (let n = 0; n < 2; n++) addUsage(all, hostile);
+  t.equal(({} as { polluted?: unknown }).polluted, undefined);
 });
 
 t.test('the usage of a message: tokens written to the cache and read from it are prompt tokens', async (t) => {

@@ -174,7 +174,7 @@ export const STREAMS: readonly StreamFixture[] = [
     { usage: USED },
   ),
   relayed('usage of zero', STOP + event('{"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}'), {
-    usage: { prompt: 0, completion: 0 },
+    usage: { prompt: null, completion: 0 },
   }),
   relayed('usage of which a half cannot be', STOP + event('{"usage":{"prompt_tokens":-1,"completion_tokens":2}}'), {
     usage: { prompt: null, completion: 2 },
@@ -182,7 +182,59 @@ export const STREAMS: readonly StreamFixture[] = [
   relayed('usage that is no object', STOP + event('{"usage":"19","x_groq":[]}')),
   relayed(
     'usage inside other members',
-    STOP + event('{"a":{"usage":{"prompt_tokens":1,"completion_tokens":1}},"choices":[{"usage":{"prompt_tokens":1}}]}'),
+    STOP +
+      event(
+        '{"a":{"usage":{"prompt_tokens":1,"completion_tokens":1}},"choices":[{"delta":{"usage":{"prompt_tokens":1}}}]}',
+      ),
+  ),
+  relayed(
+    'usage in a choice (Moonshot)',
+    HELLO +
+      event(
+        chunk('{}', '"stop"').replace(
+          '"finish_reason":"stop"',
+          '"finish_reason":"stop","usage":{"prompt_tokens":19,"completion_tokens":10}',
+        ),
+      ),
+    { usage: USED },
+  ),
+  relayed(
+    'usage in each choice, and one outside that counts nothing',
+    HELLO +
+      [1, 2, 3, 4, 7, 9, 10]
+        .map((n) =>
+          event(
+            `{"choices":[{"delta":{"content":"a"},"usage":{"prompt_tokens":19,"completion_tokens":${n}}}],"usage":{"prompt_tokens":0,"completion_tokens":0}}`,
+          ),
+        )
+        .join('') +
+      STOP,
+    { usage: USED, generated: 12 },
+  ),
+  relayed(
+    'parts of a usage, and zeros, behind the one with the counts',
+    HELLO +
+      event(chunk('{}', '"stop"', ',"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29}')) +
+      ['{"prompt_tokens_details":{"cached_tokens":4}}', '{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}']
+        .map((usage) => event(chunk('{}', 'null', `,"usage":${usage}`)))
+        .join(''),
+    { usage: USED },
+  ),
+  relayed(
+    'a usage in parts',
+    HELLO +
+      STOP +
+      ['{"completion_tokens":10}', '{"prompt_tokens":-1}', '{"prompt_tokens":19,"completion_tokens":-1}']
+        .map((usage) => event(`{"choices":[],"usage":${usage}}`))
+        .join(''),
+    { usage: USED },
+  ),
+  relayed(
+    'a usage before the text alone',
+    event(chunk('{"role":"assistant"}', 'null', ',"usage":{"prompt_tokens":19,"completion_tokens":1}')) +
+      HELLO.repeat(3) +
+      STOP,
+    { usage: { prompt: 19, completion: null } },
   ),
 
   // model, wherever it stands
@@ -519,6 +571,9 @@ export const STREAMS: readonly StreamFixture[] = [
   relayed(
     'members that could tell an error and tell none',
     HELLO +
+      ['false', '0', '0.0', '""', '[ ]', '{ }']
+        .map((none) => event(`{"choices":[{"delta":{},"error":${none}}],"error":${none},"errors":${none}}`))
+        .join('') +
       ['{"errors":[],"usage":null}', '{"detail":null,"choices":null}', '{"usage":{"total_tokens":0},"message":"x"}']
         .map(event)
         .join(''),

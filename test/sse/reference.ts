@@ -54,17 +54,12 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
         if (!isUtf8(Buffer.from(payload, 'latin1'))) return over('broken');
         const members = membersOf(payload);
         if (members === null) return over('broken');
-        if (members.some(({ name, text }) => /^errors?$/.test(name) && !/^(null|\[\s*\])$/.test(text)))
-          return over('broken');
+        if (members.some(({ name, text }) => /^errors?$/.test(name) && tells(JSON.parse(text)))) return over('broken');
         if (!members.some(({ name, text }) => name === 'choices' && Array.isArray(JSON.parse(text)))) {
           const { object, type, usage, success, ...rest } = JSON.parse(payload);
           if ([object, type].some((text) => /(error|exception)$/i.test(`${text}`))) return over('broken');
           const faults = Object.keys(rest).filter((name) => /^(err|fault|exception|detail|message$|msg$)/i.test(name));
-          if (
-            usage == null &&
-            (success === false || faults.some((name) => !['null', '""', '[]'].includes(JSON.stringify(rest[name]))))
-          )
-            return over('broken');
+          if (usage == null && (success === false || faults.some((name) => tells(rest[name])))) return over('broken');
         }
         if (!isChunk(payload)) {
           lines = [];
@@ -75,7 +70,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
         for (const { name, text } of members) {
           const choices = name === 'choices' ? JSON.parse(text) : null;
           for (const choice of Array.isArray(choices) ? choices : []) {
-            if (choice !== null && (choice.error ?? null) !== null) return over('broken');
+            if (choice !== null && tells(choice.error ?? null)) return over('broken');
             if (typeof choice?.finish_reason === 'string' && choice.finish_reason !== '') finished = true;
           }
         }
@@ -90,6 +85,11 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   if (isNamedError) return over('broken');
   if (lines.length === 1 && trim((lines[0] as Line).data) === '[DONE]') return over('done');
   return over(lines.length === 0 && finished && !cut ? 'done' : 'broken');
+}
+
+/** Whether the value of an error says that there is one. */
+function tells(value: unknown): boolean {
+  return !['null', 'false', '0', '""', '[]', '{}'].includes(JSON.stringify(value));
 }
 
 /** Whether an event is one of the format. */

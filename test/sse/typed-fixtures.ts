@@ -418,6 +418,10 @@ export const MESSAGE_STREAMS: readonly StreamFixture[] = [
       STOP,
     { usage: { prompt: 9, completion: 4 } },
   ),
+  relayed('a completion of 0 tokens behind text', START + SAID + ended('{"output_tokens":0}') + STOP, {
+    usage: PROMPT,
+    generated: 18,
+  }),
   relayed(
     'many ends, as the pattern learns them',
     START + [1, 2, 5, 9, 12, 15].map((n) => ended(`{"output_tokens":${n}}`)).join('') + STOP,

@@ -1,7 +1,7 @@
 import type { TokenCounts, ToldUsage, UsageDetails } from '../../json/usage.ts';
 import { type Bound, isTextAlone } from '../budget.ts';
 import { costOf, type Prices } from '../money.ts';
-import type { Estimate } from './estimate.ts';
+import type { Estimate, Generated } from './estimate.ts';
 import type { Prompt } from './prompt.ts';
 
 /** No model takes or generates as much: a count above it is false, whatever the call allows. */
@@ -54,6 +54,18 @@ export function chargeOf(bounds: CallBounds, told: ToldUsage | null, estimate: (
     isCompletionTold: tokens.completion === completion,
     isBeyond: told !== null && (told.prompt !== prompt || told.completion !== completion),
   };
+}
+
+/**
+ * The usage without a completion of 0 tokens beside generated text: some gateways tell 0 for every stream.
+ * @param limit the most tokens that the call lets the model generate: 0 for embeddings, whose texts are none of its own
+ */
+export function withoutFalseZero(
+  told: ToldUsage | null,
+  { generatedBytes }: Generated,
+  limit: number | null,
+): ToldUsage | null {
+  return told?.completion === 0 && generatedBytes > 0 && limit !== 0 ? { ...told, completion: null } : told;
 }
 
 /** The told count; null where it cannot be. */

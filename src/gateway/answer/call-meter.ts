@@ -5,7 +5,7 @@ import { formatEur } from '../../domain/money.ts';
 import type { BookingListener, Hold, UpstreamFailure } from '../../domain/ports.ts';
 import { OwnBody } from '../../domain/request/own-body.ts';
 import { scrub } from '../../domain/request/redact.ts';
-import { type Charge, chargeOf, detailsOf } from '../../domain/tokens/charged-tokens.ts';
+import { type Charge, chargeOf, detailsOf, withoutFalseZero } from '../../domain/tokens/charged-tokens.ts';
 import type { Estimate, Generated } from '../../domain/tokens/estimate.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../../domain/usage.ts';
@@ -175,7 +175,7 @@ export class CallMeter {
 
   /** The token counts that a call is charged for. */
   tokensOf(usage: ToldUsage | null, generated: Generated): TokenCounts {
-    return this.#chargeOf(usage, generated).tokens;
+    return this.#chargeOf(withoutFalseZero(usage, generated, this.#limit), generated).tokens;
   }
 
   #chargeOf(usage: ToldUsage | null, generated: Generated): Charge {
@@ -195,18 +195,19 @@ export class CallMeter {
   /**
    * Books the call. Counts that the upstream did not tell, or told above what the call allows, are estimated, and the
    * row says so. A call that failed before any usage was known is not booked, nor is one of the endpoint that only counts tokens.
-   * @param usage as the upstream told it, even if it is zero; else null
+   * @param told the usage as the upstream told it; else null
    * @param listener called once when the end of the answer may be sent; perhaps before this returns
    */
-  settle(outcome: Outcome, usage: ToldUsage | null, generated: Generated, listener: BookingListener | null): void {
+  settle(outcome: Outcome, told: ToldUsage | null, generated: Generated, listener: BookingListener | null): void {
     this.outcome = outcome;
     this.#memory?.end(); // nothing more of the body is sent
     const { endpoint } = this.admission;
-    if ((usage === null && outcome === 'upstream_failed') || endpoint === FREE_ENDPOINT) {
+    if ((told === null && outcome === 'upstream_failed') || endpoint === FREE_ENDPOINT) {
       this.drop();
       return listener?.onBooked();
     }
     const { estimator, metrics, ledger, settings } = this.#services;
+    const usage = withoutFalseZero(told, generated, this.#limit);
     const charge = this.#chargeOf(usage, generated);
     this.tokens = charge.tokens;
     if (charge.isBeyond) this.#noteBeyond(usage as ToldUsage);
