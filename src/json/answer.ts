@@ -15,7 +15,7 @@ const MODEL = Buffer.from('"model":');
 const COMMA = Buffer.from(',');
 
 /** What `scanAnswer` finds in an answer of the upstream. */
-export interface AnswerScan {
+export interface AnswerScan extends AnswerText {
   /** Sorted: `model` becomes the slug, leaking members are removed. */
   readonly edits: readonly Edit[];
   /** null if it is missing or cannot be read. */
@@ -24,11 +24,6 @@ export interface AnswerScan {
   readonly error: boolean;
   /** `choices`, or what takes its place in another dialect, is an array. */
   readonly hasResult: boolean;
-  /** Bytes of generated text, as written in JSON. */
-  readonly generatedBytes: number;
-  /** The longest generated text, without its quotes. */
-  readonly textStart: number;
-  readonly textEnd: number;
 }
 
 /**
@@ -70,6 +65,22 @@ export function scanAnswer(
   };
 }
 
+/** What was seen of the generated text in the beginning of an answer. */
+export interface AnswerText {
+  /** Bytes, as written in JSON. */
+  readonly generatedBytes: number;
+  /** The longest text, without its quotes. */
+  readonly textStart: number;
+  readonly textEnd: number;
+}
+
+/** Finds the generated text in the beginning of an answer, also in a string that is cut there. */
+export function scanBeginning(body: Buffer, table: MemberTable): AnswerText {
+  const walk = new ObjectWalk(table, null);
+  walk.walk(body, skipSpace(body, 0, body.length), body.length, true);
+  return { generatedBytes: walk.generated, textStart: walk.textStart, textEnd: walk.textEnd };
+}
+
 function usageOf(body: Buffer, walk: ObjectWalk, reader: UsageReader): ToldUsage | null {
   const { usageStart, usageEnd, innerUsageStart, innerUsageEnd } = walk;
   const outer = usageStart < 0 ? null : usageAt(body, usageStart, usageEnd);
@@ -93,7 +104,10 @@ export function findUsage(part: Buffer, table: MemberTable): ToldUsage | null {
     const most = Math.min(part.length, from + MOST_USAGE);
     for (let end = part.indexOf(CLOSE_BRACE, from); end >= 0 && end < most; end = part.indexOf(CLOSE_BRACE, end + 1)) {
       const text = part.toString('utf8', from, end + 1);
-      if (isJson(text)) return readUsage(text, table.usage);
+      if (!isJson(text)) continue;
+      const usage = readUsage(text, table.usage);
+      if (usage !== null) return usage;
+      break;
     }
   }
   return null;

@@ -340,6 +340,7 @@ export class ObjectWalk implements HiddenSpans {
   /** The end of a string that is a member's value, or -1. */
   #stringValueEnd(b: Buffer, i: number, end: number, kind: number): number {
     const last = stringEnd(b, i + 1, end);
+    if (last < 0 && kind === DELTA) this.#noteText(i + 1, end);
     if (last < 0) return -1;
     if (kind === DELTA) this.#noteText(i + 1, last);
     else if (last - i > this.#shortest && kind !== MODEL) this.hidden?.find(b, i + 1, last, false, this);
@@ -374,6 +375,7 @@ export class ObjectWalk implements HiddenSpans {
         next = next >= KEY ? COLON_ONLY : AFTER_VALUE;
         from = i + 1;
         i = to = stringEnd(b, from, end);
+        if (i < 0 && said >= DELTA && counts) this.#noteText(from, end);
         if (i < 0) return -1;
         if (said === MODEL) this.addEdit(from - 1, to + 1, REPLACE);
         else if (said === DELTA || said === INPUT) {

@@ -88,16 +88,23 @@ const MOST_BEYOND = 256 * 1024 * 1024;
 export class AnswerEnds {
   readonly head: Buffer;
   #tail: Buffer;
+  readonly #held: number;
   #beyond = 0;
 
   /** @param held what came so far; copied as far as it is kept */
   constructor(held: Buffer) {
+    this.#held = Math.max(1, held.length);
     this.head = Buffer.from(held.subarray(0, ENDS_BYTES));
     this.#tail = Buffer.from(held.subarray(-ENDS_BYTES));
   }
 
   get tail(): Buffer {
     return this.#tail;
+  }
+
+  /** How many times as long as what was held the answer is, as far as it came. */
+  get growth(): number {
+    return 1 + this.#beyond / this.#held;
   }
 
   /** @returns false when nothing more is to be read: the answer may have no end */

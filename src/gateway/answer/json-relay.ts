@@ -3,7 +3,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { MaybeAsync } from '../../domain/ports.ts';
 import { CHAT_ANSWER } from '../../domain/request/answer-members.ts';
 import { type Generated, NOTHING_SEEN } from '../../domain/tokens/estimate.ts';
-import { type AnswerScan, findUsage, scanAnswer } from '../../json/answer.ts';
+import { type AnswerScan, type AnswerText, findUsage, scanAnswer, scanBeginning } from '../../json/answer.ts';
 import type { MemberTable } from '../../json/member-table.ts';
 import { splice } from '../../json/splice.ts';
 import { TextSample } from '../../json/text-sample.ts';
@@ -43,6 +43,8 @@ export class JsonRelay extends Relay {
   #body: AnswerBody;
   /** What is kept of an answer that is larger than may be held. */
   #ends: AnswerEnds | null = null;
+  /** The text in the part of it that was held. */
+  #begun: Generated = NOTHING_SEEN;
   #isJson = false;
   #rendered: Buffer | null = null;
   /** The memory of a large answer, and for how many bytes it was taken. */
@@ -91,7 +93,9 @@ export class JsonRelay extends Relay {
     }
     const most = this.meter.maxAnswerBytes;
     this.meter.upstreamFailed(`the answer is larger than MAX_ANSWER_BYTES (${most}); what ran is booked`, 200);
-    this.#ends = new AnswerEnds(this.#body.bytes);
+    const { bytes: held } = this.#body;
+    this.#ends = new AnswerEnds(held);
+    this.#begun = new WholeAnswer(held, scanBeginning(held, this.#table)).kept();
     this.#body.release();
     this.#memory?.end();
     this.#readBeyond(this.#ends, bytes);
@@ -104,10 +108,12 @@ export class JsonRelay extends Relay {
     this.#bookTooLarge(ends);
   }
 
-  #bookTooLarge({ head, tail }: AnswerEnds): void {
+  /** Where no usage is found, the text is counted: as much of the rest as of what was held. */
+  #bookTooLarge({ head, tail, growth }: AnswerEnds): void {
     this.#settle();
     const usage = findUsage(tail, this.#table) ?? findUsage(head, this.#table) ?? UNTOLD;
-    this.meter.settle(this.clientGone ? 'client_aborted' : 'upstream_failed', usage, NOTHING_SEEN, this);
+    const generated = { ...this.#begun, generatedBytes: Math.round(this.#begun.generatedBytes * growth) };
+    this.meter.settle(this.clientGone ? 'client_aborted' : 'upstream_failed', usage, generated, this);
   }
 
   /** Takes the memory of a large answer, and counts its work. It is refused where its company holds too much. */
@@ -211,8 +217,11 @@ export class JsonRelay extends Relay {
   /** Stops waiting for an answer whose client left. */
   #leave(): void {
     if (this.settled) return;
-    this.#settle();
-    this.meter.settle('client_aborted', null, NOTHING_SEEN, null);
+    if (this.#ends !== null) this.#bookTooLarge(this.#ends);
+    else {
+      this.#settle();
+      this.meter.settle('client_aborted', null, NOTHING_SEEN, null);
+    }
     this.call?.abort(this);
   }
 
@@ -235,9 +244,9 @@ function nullWhereBroken(error: unknown): null {
 export class WholeAnswer implements Generated {
   readonly textEvents = 0;
   readonly #body: Buffer;
-  readonly #scan: AnswerScan;
+  readonly #scan: AnswerText;
 
-  constructor(body: Buffer, scan: AnswerScan) {
+  constructor(body: Buffer, scan: AnswerText) {
     this.#body = body;
     this.#scan = scan;
   }
@@ -252,5 +261,10 @@ export class WholeAnswer implements Generated {
     const sample = new TextSample();
     sample.add(this.#body, textStart, textEnd, textEnd - textStart);
     return sample;
+  }
+
+  /** What remains of it where the body is freed. */
+  kept(): Generated {
+    return { textEvents: 0, generatedBytes: this.generatedBytes, sample: this.sample };
   }
 }

@@ -131,6 +131,30 @@ t.test('an answer larger than MAX_ANSWER_BYTES is an error that says so, and wha
   t.match((await gateway.ledger(company, 3))[2], { usage_source: 'upstream', prompt_tokens: 7 });
 });
 
+t.test('the text of an answer that is too large and tells no usage is counted by what passed', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { MAX_ANSWER_BYTES: '400000' });
+  const company = await gateway.company();
+  await gateway.model('chat', { upstream: 'internal-chat', company });
+  const key = await gateway.key(company);
+  const words = 'the quick brown fox jumps over a lazy dog and '.repeat(20_000); // 920 KB of 200,000 words
+  const whole = { message: { role: 'assistant', content: words } };
+  const small = { message: { role: 'assistant', content: words.slice(0, 4600) } };
+  const answers = [
+    [{ choices: [whole] }, 200_000],
+    [{ choices: Array.from({ length: 200 }, () => small) }, 200_000],
+    [{ choices: [small], padding: 'x'.repeat(900_000) }, 1000],
+  ] as const;
+  for (const [n, [body, tokens]] of answers.entries()) {
+    upstream.answer((res) => void res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body)));
+    const messages = [{ role: 'user', content: 'x' }];
+    t.equal((await ask(`${gateway.url}/chat/completions`, { key, body: { model: 'chat', messages } })).status, 502);
+    const row = (await gateway.ledger(company, n + 1)).at(-1);
+    t.match(row, { usage_source: 'estimated', outcome: 'upstream_failed' });
+    const counted = row?.completion_tokens ?? 0;
+    t.ok(counted > tokens * 0.8 && counted < tokens * 3, `${counted} tokens for ${tokens} words`);
+  }
+});
+
 t.test('what is too large and no answer is broken, and free', async (t) => {
   const { gateway, company, key } = await embedder('100000');
   const body = { model: 'embed', input: 'x', encoding_format: 'float' };

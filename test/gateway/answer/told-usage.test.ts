@@ -184,3 +184,141 @@ t.test('an image may have more tokens than its address has bytes', async (t) => 
   t.equal((await customer.chat({ messages: [{ role: 'user', content }] })).status, 200);
   t.match(await gateway.ledger(customer.company, 1), [{ prompt_tokens: 90_000, usage_source: 'upstream' }]);
 });
+
+const BESIDE = { prompt_tokens_details: { cached_tokens: 13_312 }, total_tokens: 14_164 };
+
+t.test('what a usage tells is charged, wherever and however it stands, in every dialect', async (t) => {
+  const chat = { prompt_tokens: 479, completion_tokens: 373 };
+  const response = { input_tokens: 479, output_tokens: 373 };
+  const said = { type: 'message', content: [{ type: 'output_text', text: message.content }] };
+  const responded = (usage: object) => ({ object: 'response', output: [said], usage });
+  const begun = { type: 'message_start', message: { usage: { input_tokens: 479, output_tokens: 1 } } };
+  const block = { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: message.content } };
+  const ended = (usage: object) => [{ type: 'message_delta', delta: {}, usage }, { type: 'message_stop' }];
+  const delta = { type: 'response.output_text.delta', delta: message.content };
+  const completed = (usage: object) => ({ type: 'response.completed', response: responded(usage) });
+  const inChoice = { index: 0, message, finish_reason: 'stop', usage: chat };
+  const inChunk = { index: 0, delta: {}, finish_reason: 'stop', usage: chat };
+  const cached = { ...response, input_tokens_details: { cached_tokens: 13_312 }, total_tokens: 14_164 };
+  const details = { choices: [], usage: { prompt_tokens_details: { cached_tokens: 64 } } };
+  const zeros = { choices: [], usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 } };
+  const customer = await customerOf();
+  const messages = [{ role: 'user', content: 'Hello' }];
+  const model = 'brand-chat';
+  const calls = {
+    chat: ['/chat/completions', { model, messages }],
+    run: [`/assistants/${customer.assistant}/run`, { messages }],
+    respond: ['/responses', { model, input: 'Hello' }],
+    message: ['/messages', { model, messages, max_tokens: 400 }],
+  } as const;
+  type Kind = keyof typeof calls;
+  const cases: readonly (readonly [name: string, prompt: number, kinds: readonly Kind[], answer: object | object[]])[] =
+    [
+      ['cached beside', 13_791, ['chat', 'run'], completion({ usage: { ...chat, ...BESIDE } })],
+      ['no prompt', 13_791, ['chat', 'run'], completion({ usage: { completion_tokens: 373, total_tokens: 14_164 } })],
+      ['in a choice', 479, ['chat', 'run'], completion({ choices: [inChoice] })],
+      ['in a choice, null outside', 479, ['chat', 'run'], completion({ choices: [inChoice], usage: null })],
+      ['in a choice, zeros outside', 479, ['chat', 'run'], completion({ choices: [inChoice], usage: zeros.usage })],
+      ['no error', 479, ['chat', 'run'], completion({ usage: chat, error: {} })],
+      ['cached beside', 13_791, ['respond'], responded(cached)],
+      ['no error', 479, ['respond'], { ...responded(response), error: false }],
+      ['no error', 479, ['message'], { content: [{ type: 'text', text: 'x' }], usage: response, error: '' }],
+      ['cached beside', 13_791, ['chat'], [token, finish, { choices: [], usage: { ...chat, ...BESIDE } }]],
+      ['in a choice', 479, ['chat'], [token, { choices: [inChunk] }]],
+      ['parts behind', 479, ['chat'], [token, { ...finish, usage: chat }, details]],
+      ['zeros behind', 479, ['chat'], [token, { ...finish, usage: chat }, zeros]],
+      ['no error', 479, ['chat'], [token, { ...finish, usage: chat, error: 0 }]],
+      ['cached beside', 13_791, ['respond'], [delta, completed(cached)]],
+      ['zeros', 479, ['message'], [begun, block, ...ended({ input_tokens: 0, output_tokens: 373 })]],
+    ];
+  let rows = 0;
+  for (const [name, prompt, kinds, answer] of cases) {
+    const isStream = Array.isArray(answer);
+    for (const kind of kinds) {
+      if (isStream) streamOf(...answer, ...(kind === 'chat' ? ['[DONE]'] : []));
+      else answerWith(answer);
+      const [path, body] = calls[kind];
+      const { status, text } = await customer.ask(path, { body: isStream ? { ...body, stream: true } : body });
+      t.equal(status, 200, `${kind}: ${name}, ${text}`);
+      const row = (await gateway.ledger(customer.company, ++rows)).at(-1);
+      const told = { prompt_tokens: prompt, completion_tokens: 373, usage_source: 'upstream', outcome: 'completed' };
+      t.match(row, told, `${kind}, ${isStream ? 'streamed' : 'whole'}: ${name}`);
+    }
+  }
+  answerWith({ data: [{ index: 0, embedding: [0.5] }], usage: { prompt_tokens: 0, total_tokens: 55 } });
+  await customer.embed({ model: 'brand-embed' });
+  t.match((await gateway.ledger(customer.company, ++rows)).at(-1), {
+    prompt_tokens: 55,
+    completion_tokens: 0,
+    usage_source: 'upstream',
+  });
+});
+
+t.test(
+  'no text has 0 tokens, and no prompt: such a usage is none, and the row says that it is estimated',
+  async (t) => {
+    const none = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 };
+    const noneOf = { input_tokens: 0, output_tokens: 0 };
+    const said = [{ type: 'text', text: message.content }];
+    const output = [{ type: 'message', content: [{ type: 'output_text', text: message.content }] }];
+    const block = { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: message.content } };
+    const early = { choices: [{ index: 0, delta: { role: 'assistant' } }], usage: { ...none, prompt_tokens: 9 } };
+    const calls: readonly (readonly [path: string, answer: object | (object | string)[]])[] = [
+      ['/chat/completions', completion({ usage: none })],
+      ['/chat/completions', completion({ usage: { prompt_tokens: 9, total_tokens: 9 } })],
+      ['/responses', { output, usage: noneOf }],
+      ['/messages', { content: said, usage: noneOf }],
+      ['/chat/completions', [token, finish, { choices: [], usage: none }, '[DONE]']],
+      ['/chat/completions', [early, token, finish, '[DONE]']],
+      ['/chat/completions', [token, { choices: [{ ...finish.choices[0], usage: none }] }, '[DONE]']],
+      [
+        '/responses',
+        [
+          { type: 'response.output_text.delta', delta: message.content },
+          { type: 'response.completed', response: { output, usage: noneOf } },
+        ],
+      ],
+      ...[0, 1].map((output_tokens): [string, object[]] => [
+        '/messages',
+        [
+          { type: 'message_start', message: { usage: { ...noneOf, output_tokens } } },
+          block,
+          { type: 'message_delta', delta: {}, usage: { output_tokens: 0 } },
+          { type: 'message_stop' },
+        ],
+      ]),
+    ];
+    const customer = await customerOf();
+    let rows = 0;
+    const booked = async () => (await gateway.ledger(customer.company, ++rows)).at(-1);
+    for (const [path, answer] of calls) {
+      const stream = Array.isArray(answer);
+      if (stream) streamOf(...answer);
+      else answerWith(answer);
+      const asked = [{ role: 'user', content: 'Hello' }];
+      const body = { model: 'brand-chat', stream, ...(path === '/responses' ? { input: asked } : { messages: asked }) };
+      const { status, text } = await customer.ask(path, {
+        body: { ...body, ...(path === '/messages' ? { max_tokens: 99 } : {}) },
+      });
+      t.equal(status, 200, text);
+      const row = await booked();
+      t.match(row, { usage_source: 'estimated', outcome: 'completed' }, `${path} ${stream}`);
+      t.ok((row?.completion_tokens ?? 0) > 3 && (row?.prompt_tokens ?? 0) > 3, `${path}: ${JSON.stringify(row)}`);
+    }
+    answerWith(completion({ usage: none }));
+    const { json } = await customer.run(customer.assistant);
+    const run = await booked();
+    t.match(run, { usage_source: 'estimated' });
+    t.same(json.usage, { prompt_tokens: run?.prompt_tokens, completion_tokens: run?.completion_tokens });
+    answerWith({ data: [{ index: 0, embedding: [0.5], text: 'a' }], usage: { prompt_tokens: 9, total_tokens: 9 } });
+    await customer.embed({ model: 'brand-embed' });
+    t.match(await booked(), { prompt_tokens: 9, completion_tokens: 0, usage_source: 'upstream' }, 'vectors have none');
+    answerWith(completion({ choices: [{ message: { content: '' } }], usage: { ...none, prompt_tokens: 9 } }));
+    await customer.chat();
+    t.match(
+      await booked(),
+      { prompt_tokens: 9, completion_tokens: 0, usage_source: 'upstream' },
+      'nor has an empty answer',
+    );
+  },
+);
