@@ -153,7 +153,7 @@ export function addUsage(earlier: Record<string, unknown>, later: Members): void
       const parts = Object.assign(Object.create(null), before);
       addUsage(parts, value);
       earlier[name] = parts;
-    } else if ((value && !((value as number) < 0)) || !before) earlier[name] = value;
+    } else if (!before || (typeof value === 'number' ? value > 0 : value)) earlier[name] = value;
   }
 }
 

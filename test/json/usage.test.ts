@@ -231,6 +231,7 @@ t.test('a later usage adds to an earlier one by member', async (t) => {
     t.same(merged(none, counts), counts, JSON.stringify(none));
   }
   t.same(merged(counts, { b: 1, c: 5, d: { f: 9, g: 1 } }), { a: 1, b: 1, c: 5, d: { e: 3, f: 9, g: 1 } });
+  t.same(merged({ a: { valueOf: 1, toString: 1 } }, { a: { valueOf: 1 } }, { a: 2 }).a, 2, 'members of any type');
   const all = Object.create(null);
   const hostile = JSON.parse('{"__proto__":{"a":1},"d":{"__proto__":{"polluted":1}}}');
   for (let n = 0; n < 2; n++) addUsage(all, hostile);
