@@ -44,15 +44,23 @@ export interface Bound {
 
 /**
  * The most that a chat request can cost. A token is at least one byte of text, and JSON only makes text longer, so a
- * prompt has no more tokens than its body has bytes. Without a limit on the answer, or with parts other than text, such
- * as images, the amount is that of the prompt and not a bound.
+ * prompt has no more tokens than its body has bytes, besides those of images. Without a limit on the answer, or with
+ * other files, the amount is that of the prompt and not a bound.
  * @param request parsed as JSON; a response's items stand in its `input`
  * @param bytes of the body as it goes upstream
+ * @param files in the body: their bytes, and the most tokens that a model takes for them
  */
-export function boundChat(request: RequestMembers, bytes: number, prices: Prices, format = CHAT_LIMITS): Bound {
+export function boundChat(
+  request: RequestMembers,
+  bytes: number,
+  prices: Prices,
+  format = CHAT_LIMITS,
+  files: { readonly bytes: number; readonly most: number } = { bytes: 0, most: 0 },
+): Bound {
   const limit = completionLimit(request, format, bytes);
   const bounded = limit !== null && isTextAlone(request);
-  return { amount: costOf(prices, bytes, limit ?? 0), bounded, completion: limit };
+  const most = bytes - files.bytes + Math.ceil(files.most);
+  return { amount: costOf(prices, most, limit ?? 0), bounded, completion: limit };
 }
 
 /** The most that an embedding can cost. Its input is text, and it has no completion (spec section 4.3). */
@@ -63,11 +71,14 @@ export function boundEmbedding(bytes: number, prices: Prices): Bound {
 /** Members that make the provider add texts from elsewhere to the prompt. */
 const ADDING = ['web_search_options', 'search_parameters'];
 
-/** Whether the prompt of a request is the text in it and nothing else, so that it has no more tokens than bytes. */
-export function isTextAlone(request: RequestMembers): boolean {
+/**
+ * Whether the prompt of a request is the text in it and nothing else, so that it has no more tokens than bytes.
+ * @param orImages whether images may be in it, each whole and not by its address
+ */
+export function isTextAlone(request: RequestMembers, orImages = false): boolean {
   if (mayRunAgain(request) || ADDING.some((name) => request[name] != null)) return false;
   const { messages, input, system } = request;
-  return isText(messages ?? (typeof input === 'string' ? [] : input)) && isTextContent(system);
+  return isText(messages ?? (typeof input === 'string' ? [] : input), orImages) && isTextContent(system, orImages);
 }
 
 /** Types of parts and of input items that have no more tokens than bytes. */
@@ -85,23 +96,33 @@ const TEXT_ITEMS: ReadonlySet<unknown> = new Set([
   'custom_tool_call_output',
 ]);
 
-function isText(messages: unknown): boolean {
+function isText(messages: unknown, orImages: boolean): boolean {
   if (!Array.isArray(messages)) return false;
   return messages.every((message) => {
-    const { type, content, output } = (message ?? {}) as Readonly<Record<string, unknown>>;
-    return TEXT_ITEMS.has(type ?? 'message') && isTextContent(content) && isTextContent(output);
+    const { type, content, output } = (message ?? {}) as RequestMembers;
+    return TEXT_ITEMS.has(type ?? 'message') && isTextContent(content, orImages) && isTextContent(output, orImages);
   });
 }
 
-function isTextContent(content: unknown): boolean {
-  if (Array.isArray(content)) return content.every(isTextPart);
+function isTextContent(content: unknown, orImages: boolean): boolean {
+  if (Array.isArray(content)) return content.every((part) => isTextPart(part, orImages));
   return content == null || typeof content === 'string';
 }
 
 /** The result of a tool has parts of its own. */
-function isTextPart(part: unknown): boolean {
-  const { type, content } = (part ?? {}) as Readonly<Record<string, unknown>>;
-  return TEXT_PARTS.has(type) && isTextContent(content);
+function isTextPart(part: unknown, orImages: boolean): boolean {
+  const { type, content, image_url: image, source } = (part ?? {}) as RequestMembers;
+  if (TEXT_PARTS.has(type)) return isTextContent(content, orImages);
+  if (!orImages) return false;
+  if (type === 'image') return isWhole((source as RequestMembers | null | undefined)?.data);
+  return IMAGE_PARTS.has(type) && isWhole(typeof image === 'string' ? image : (image as RequestMembers | null)?.url);
+}
+
+const IMAGE_PARTS: ReadonlySet<unknown> = new Set(['image_url', 'input_image']);
+
+/** Whether it is what is left of a file, of which the content was taken out, or a short one. */
+function isWhole(content: unknown): boolean {
+  return typeof content === 'string' && !/^[a-z]+:(?<!data:)/i.test(content);
 }
 
 /** Whether a company's `monthly_budget_eur` limits it: null and 0 mean unlimited (spec section 2.9). */

@@ -8,6 +8,7 @@ import { modelAt } from '../domain/model.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { clientAddress } from '../domain/request/client-address.ts';
 import { SCOPE_BIT } from '../domain/scope.ts';
+import { lengthOf, textOf } from '../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
 import type { RequestHead } from '../http/request-head.ts';
@@ -181,6 +182,7 @@ class ApiRequest implements BodyListener, ReplyListener {
         admission,
         company,
         sent,
+        body,
         hold,
         memory,
         load: this.#load,
@@ -189,7 +191,8 @@ class ApiRequest implements BodyListener, ReplyListener {
       });
       if (endpoint !== FREE_ENDPOINT) {
         if (hold?.countsTokens) await hold.reserve(meter.promptTokens, limit); // 429
-        if (company.strict && company.budget !== null) meter.reserved = await reserve(services, admission, call, sent); // 402
+        if (company.strict && company.budget !== null)
+          meter.reserved = await reserve(services, admission, call, sent, body); // 402
       }
       if (reply.res.destroyed) return meter.drop(); // the client left while something was looked up
       summary.meter = meter;
@@ -295,20 +298,24 @@ async function reserve(
   admission: Admission,
   call: Call,
   sent: readonly Buffer[],
+  body: RequestBody,
 ): Promise<Bound> {
   const { requestId, payer, at, month, model } = admission;
-  const bound = wholeBound(call.bound(model), sent);
+  const bound = wholeBound(call.bound(model), sent, body);
   const fits = await ledger.reserve({ requestId, companyId: payer.companyId, month, ...bound });
   if (!fits) throw budgetReached(calendar, at).by('company.budget_mode');
   return bound;
 }
 
-/** The bound of a call by all of its body: parts of messages lie deeper than the parsed value reaches. */
-function wholeBound(bound: Bound, sent: readonly Buffer[]): Bound {
-  if (bound.bounded || bound.completion === null) return bound;
-  const bytes = sent.reduce((sum, piece) => sum + piece.length, 0);
-  if (bytes > MOST_PARSED) return bound;
-  return { ...bound, bounded: isTextAlone(JSON.parse(Buffer.concat(sent).toString())) };
+/**
+ * The bound of a call by all of its body: parts of messages lie deeper than the parsed value reaches. Without what is in
+ * files the body is JSON as well, and short.
+ */
+function wholeBound(bound: Bound, sent: readonly Buffer[], { files, filePieces }: RequestBody): Bound {
+  if (bound.bounded || bound.completion === null || !files.areImages) return bound;
+  const text = textOf(sent, filePieces);
+  if (lengthOf(text) > MOST_PARSED) return bound;
+  return { ...bound, bounded: isTextAlone(JSON.parse(Buffer.concat(text).toString()), true) };
 }
 
 function companyOf(services: Services, key: ApiKey): MaybeAsync<Company> {

@@ -65,6 +65,19 @@ export interface WatchedMember {
   readonly key: string;
 }
 
+/** A string that may be a file. */
+export interface WatchedFile {
+  /** Where its content begins in the body, and ends. */
+  readonly from: number;
+  readonly to: number;
+  /** Its text; of a longer one the beginning. */
+  readonly text: string;
+  /** Whether it stands where an address is that of a file. */
+  readonly isHeld: boolean;
+  /** Whether the model is to see little detail of it. */
+  readonly isLow: boolean;
+}
+
 /** A JSON object: its value for validation, and where its members are for edits. */
 export interface ParsedObject {
   /**
@@ -78,6 +91,8 @@ export interface ParsedObject {
   readonly watched: readonly WatchedMember[];
   /** The members, by index, that are lists with an item that has `type` twice; known only where names are watched. */
   readonly retyped: readonly number[];
+  /** What may be a file, in the order of the body; known only where names are watched. */
+  readonly files: readonly WatchedFile[];
 }
 
 /** Why a body is not accepted. */

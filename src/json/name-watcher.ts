@@ -1,5 +1,5 @@
 import { BACKSLASH, decodeString, LONG_STRING } from './bytes.ts';
-import { beginning, type WatchedMember } from './members.ts';
+import { beginning, type WatchedFile, type WatchedMember } from './members.ts';
 
 /** Names that are looked for at all levels from the third on, where their value is a string. */
 export interface WatchedNames {
@@ -10,6 +10,8 @@ export interface WatchedNames {
   counts(key: string): RegExp | null;
   /** A name does not count below a member of this name in a part of a message. */
   readonly notBelow: string;
+  /** The names of which the value may be a file, whatever `counts` says. */
+  readonly files?: { has(key: string): boolean };
 }
 
 /** For each byte whether it may be one of some letters; escapes, and bytes beyond ASCII, may be any. */
@@ -42,23 +44,44 @@ export function pairSet(...pairs: readonly string[]): PairSet {
 const ITEM_LEVEL = 3;
 const PART_LEVEL = 5;
 const TYPE = 'type';
+/** An object that holds an address, in a part of a message, and that address. */
+const SOURCE = 'source';
+const URL_KEY = 'url';
+/** How much of an image the model is to see, beside its address; less with `low`. */
+const DETAIL = 'detail';
+const LOW = 'low';
+const NO_FILES: readonly WatchedFile[] = [];
+/** The most strings that are noted: what more there is counts as text. */
+const MOST_FILES = 4096;
 const NO_MEMBERS: readonly WatchedMember[] = [];
 const NO_INDICES: readonly number[] = [];
 
 /**
  * Notes the top-level members in which a name occurs, also so deep that names are not decoded, or in which an item
- * has two types.
+ * has two types, and what may be a file.
  */
 export class NameWatcher {
   /** Where a name occurs: the first place in each top-level member. */
   found: readonly WatchedMember[] = NO_MEMBERS;
   /** Indices of members in an item of which `type` occurs twice. */
   retyped: readonly number[] = NO_INDICES;
+  /** Strings that may be files. */
+  files: readonly WatchedFile[] = NO_FILES;
   readonly #watch: WatchedNames;
   /** Whether names do not count in the member of PART_LEVEL that is being read. */
   #isExempt = false;
+  /** Whether the member of PART_LEVEL that is being read is a SOURCE. */
+  #isSource = false;
   #key = '';
+  #level = 0;
   #counts: RegExp | null = null;
+  /** Whether the value of the last key may be a file, or says how much of one is seen. */
+  #mayBeFile = false;
+  /** The level of an object whose URL_KEY is that of a file; 0: of none. */
+  #holder = 0;
+  /** The level of an object that asks for little detail, before its file comes, and that of the last file; 0: none. */
+  #low = 0;
+  #last = 0;
   /** How often `type` occurred in the item that is being read. */
   #types = 0;
 
@@ -69,14 +92,20 @@ export class NameWatcher {
   /** Takes the key with the content [start, end). */
   key(b: Buffer, start: number, end: number, level: number): void {
     this.#counts = null;
+    this.#mayBeFile = false;
     if (level < ITEM_LEVEL) return;
-    const { first, ends, notBelow } = this.#watch;
+    const { first, ends, notBelow, files } = this.#watch;
     if (level === ITEM_LEVEL && isKey(b, start, end, TYPE)) this.#types++;
-    else if (level === PART_LEVEL) this.#isExempt = isKey(b, start, end, notBelow);
+    else if (level === PART_LEVEL) {
+      this.#isExempt = isKey(b, start, end, notBelow);
+      this.#isSource = isKey(b, start, end, SOURCE);
+    }
     if (level > PART_LEVEL && this.#isExempt) return;
     if (first[b[start] as number] === 0 || !mayBeName(b, start, end, ends)) return;
     this.#key = textOf(b, start, end);
+    this.#level = level;
     this.#counts = this.#watch.counts(this.#key);
+    this.#mayBeFile = files !== undefined && (this.#key === DETAIL || files.has(this.#key));
   }
 
   /**
@@ -86,22 +115,52 @@ export class NameWatcher {
    */
   value(isString: boolean, member: number): boolean {
     if (this.#types > 1 && this.retyped.at(-1) !== member) this.retyped = [...this.retyped, member];
-    const isWanted = this.#counts !== null && isString && this.found.at(-1)?.member !== member;
-    if (!isWanted) this.#counts = null;
-    return isWanted;
+    if (this.#counts !== null && (!isString || this.found.at(-1)?.member === member)) this.#counts = null;
+    if (this.#mayBeFile && !isString) {
+      if (this.#key !== DETAIL) this.#holder = this.#level + 1;
+      this.#mayBeFile = false;
+    }
+    return this.#counts !== null || this.#mayBeFile;
   }
 
-  /** Takes the text [start, end) of that value, or its first LONG_STRING bytes. */
-  text(b: Buffer, start: number, end: number, member: number): void {
-    const counts = this.#counts as RegExp;
+  /**
+   * Takes the text [start, end) of that value, or its first LONG_STRING bytes.
+   * @param from where it stands in the body, with the offset behind it in `to`
+   */
+  text(b: Buffer, start: number, end: number, member: number, from: number, to: number): void {
+    const counts = this.#counts;
+    const text = textOf(b, start, end);
     this.#counts = null;
-    if (counts.test(textOf(b, start, end))) this.found = [...this.found, { member, key: this.#key }];
+    if (counts?.test(text) === true) this.found = [...this.found, { member, key: this.#key }];
+    if (!this.#mayBeFile) return;
+    this.#mayBeFile = false;
+    const level = this.#level;
+    if (this.#key === DETAIL) {
+      if (text !== LOW) return;
+      if (this.#last === level) this.#noteLow();
+      else this.#low = level;
+      return;
+    }
+    const isHeld = this.#key !== URL_KEY || this.#holder === level || (this.#isSource && level === PART_LEVEL + 1);
+    const file = { from, to, text, isHeld, isLow: this.#low === level };
+    if (this.files === NO_FILES) this.files = [file];
+    else if (this.files.length < MOST_FILES) (this.files as WatchedFile[]).push(file);
+    this.#last = level;
+  }
+
+  /** The last file is to be seen with little detail. */
+  #noteLow(): void {
+    const files = this.files as WatchedFile[];
+    files.push({ ...(files.pop() as WatchedFile), isLow: true });
   }
 
   /** An object of this level ends. */
   close(level: number): void {
     if (level === PART_LEVEL) this.#isExempt = false;
     else if (level === ITEM_LEVEL) this.#types = 0;
+    if (level === this.#low) this.#low = 0;
+    if (level === this.#last) this.#last = 0;
+    if (level === this.#holder) this.#holder = 0;
   }
 }
 

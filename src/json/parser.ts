@@ -35,6 +35,7 @@ import {
   SHORT_STRING,
   SHORTENED,
   setMember,
+  type WatchedFile,
   type WatchedMember,
 } from './members.ts';
 import { NameWatcher, type WatchedNames } from './name-watcher.ts';
@@ -43,6 +44,7 @@ import { ObjectStreamParser } from './stream-parser.ts';
 const NONE = Buffer.alloc(0);
 const NO_NAMES: readonly WatchedMember[] = [];
 const NO_INDICES: readonly number[] = [];
+const NO_FILES: readonly WatchedFile[] = [];
 
 /**
  * Recent short names and values, such as "role" and "user", each at the index of its hash: what is known is not decoded
@@ -94,7 +96,13 @@ class ObjectParser {
     this.#b = NONE;
     if (value === undefined) return this.#fault;
     return skipSpace(body, this.#at, end) === end
-      ? { value, members, watched: watcher?.found ?? NO_NAMES, retyped: watcher?.retyped ?? NO_INDICES }
+      ? {
+          value,
+          members,
+          watched: watcher?.found ?? NO_NAMES,
+          retyped: watcher?.retyped ?? NO_INDICES,
+          files: watcher?.files ?? NO_FILES,
+        }
       : 'invalid_json';
   }
 
@@ -148,7 +156,7 @@ class ObjectParser {
       this.#at = valueStart;
       const value = this.#value(depth);
       if (value === undefined) return undefined;
-      if (isWanted) watcher?.text(b, valueStart + 1, this.#at - 1, this.#members.length);
+      if (isWanted) watcher?.text(b, valueStart + 1, this.#at - 1, this.#members.length, valueStart + 1, this.#at - 1);
       const valueEnd = this.#at;
       at = skipSpace(b, valueEnd, end);
       const c = b[at];

@@ -62,7 +62,7 @@ const STRING = 10;
 const ESCAPE = 11;
 const HEX_DIGIT = 12;
 const NONE = Buffer.alloc(0);
-const NOT_WATCHED: Pick<NameWatcher, 'found' | 'retyped'> = { found: [], retyped: [] };
+const NOT_WATCHED: Pick<NameWatcher, 'found' | 'retyped' | 'files'> = { found: [], retyped: [], files: [] };
 const OBJECT = 0;
 const ARRAY = 1;
 
@@ -131,8 +131,8 @@ export class ObjectStreamParser {
   end(): ParsedObject | JsonFault {
     if (this.#fault !== null) return this.#fault;
     if (this.#state !== END || this.#utf8.isCut) return 'invalid_json';
-    const { found: watched, retyped } = this.#watcher ?? NOT_WATCHED;
-    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members, watched, retyped };
+    const { found: watched, retyped, files } = this.#watcher ?? NOT_WATCHED;
+    return { value: this.#containers[1] as Record<string, unknown>, members: this.#members, watched, retyped, files };
   }
 
   #scan(b: Buffer): void {
@@ -380,6 +380,8 @@ export class ObjectStreamParser {
   /** Gives the watcher the key or value that ends here. */
   #give(watcher: NameWatcher, b: Buffer, end: number): void {
     let start = this.#tokenStart;
+    const to = this.#offset + end;
+    const from = to - this.#rawLength - (end - start);
     if (this.#rawLength > 0) {
       this.#keepRaw(b, end);
       this.#tokenStart = end; // all of it is kept now
@@ -388,7 +390,7 @@ export class ObjectStreamParser {
       end = this.#rawKept;
     }
     if (this.#isKey) watcher.key(b, start, end, this.#depth);
-    else watcher.text(b, start, end, this.#members.length);
+    else watcher.text(b, start, end, this.#members.length, from, to);
     this.#isWanted = false;
   }
 

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
@@ -139,6 +140,42 @@ export function testBounds(t: Test, stage: Stage): void {
     const of = (...content: object[]) => ({ [limit]: 600, [name]: [{ role: 'user', content }] }); // more than is left
     t.equal((await post(of({ type, text: 'Hello' }))).status, 402);
     t.equal((await post(of({ type, text: 'Hello' }, { type: 'image' }))).status, 200, 'no bound is known');
+  });
+
+  t.test('an image costs what models take for one, not what its bytes would be as text', async (t) => {
+    const data = Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), randomBytes(500_000)]).toString('base64');
+    const url = `data:image/png;base64,${data}`;
+    const [name, image] =
+      dialect.endpoint === 'messages'
+        ? ['messages', { type: 'image', source: { type: 'base64', media_type: 'image/png', data } }]
+        : 'messages' in dialect.body
+          ? ['messages', { type: 'image_url', image_url: { url } }]
+          : ['input', { type: 'input_image', image_url: url }];
+    const body = { [limit]: 10, [name as string]: [{ role: 'user', content: [image] }] };
+    const { company, post } = await newClient({ budget: '54' });
+    const untold = JSON.parse(JSON.stringify(answer, (member, value) => (member === 'usage' ? undefined : value)));
+    answerJson(stage, untold);
+    await gateway.sql`update api_keys set tokens_per_minute = 5000 where company_id = ${company}`;
+    await until(async () => (await post({ [limit]: 6000 })).status === 429, 'the limit holds');
+    t.equal((await post(body)).status, 200, 'the limit of tokens has room for it');
+    const [row] = await gateway.ledger(company, 1);
+    t.match(row, { usage_source: 'estimated' });
+    t.ok(Number(row?.prompt_tokens) > 1500 && Number(row?.prompt_tokens) < 1800, `${row?.prompt_tokens} tokens`);
+    await gateway.sql`update api_keys set tokens_per_minute = null where company_id = ${company}`;
+    await gateway.sql`update companies set budget_mode = 'strict', monthly_budget_eur = 54 where id = ${company}`;
+    const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    stage.upstream.answer(async (res) => {
+      asked.resolve();
+      await answered.promise;
+      res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+    });
+    const running = post(body); // 50,000 tokens at most, which are 50 EUR
+    await asked.promise;
+    answerJson(stage, answer);
+    t.equal((await post({ [limit]: 10 })).status, 200, 'a call of text has room beside it');
+    t.equal((await post(body)).status, 402, 'a second one has not');
+    answered.resolve();
+    t.equal((await running).status, 200);
   });
 
   t.test('a usage above what the call allows is booked within it, and marked', async (t) => {

@@ -23,9 +23,8 @@ export const STORED_MEMBERS = [
 const FILE_ID = 'file_id';
 const FILE_IDS = new NameSet([FILE_ID]);
 /** Members with the address of a file. */
-const ADDRESSES = new NameSet(
-  'url uri image_url video_url audio_url document_url file_url file_uri file_data'.split(' '),
-);
+const ADDRESS_NAMES = 'url uri image_url video_url audio_url document_url file_url file_uri file_data'.split(' ');
+const ADDRESSES = new NameSet(ADDRESS_NAMES);
 /** Members with tensors in place of media: vLLM loads them as they are. */
 const TENSORS = new NameSet(['image_embeds', 'audio_embeds', 'video_embeds']);
 const ANY = /^/;
@@ -37,9 +36,10 @@ const OF_ACCOUNT = /^[\0- ]*(?:[\0- ]{64}|(?!https?:|data:)[a-z][a-z\d+.\-\s]*:)
 /** Looks for file ids, tensors and such addresses in parts of messages; below a tool's `input` they are the caller's arguments. */
 export const STORED_FILES: WatchedNames = {
   first: letterSet('adfiuv'),
-  ends: pairSet('id', 'rl', 'ri', 'ta', 'ds'),
+  ends: pairSet('id', 'rl', 'ri', 'ta', 'ds', 'il'),
   counts: (key) => (FILE_IDS.has(key) || TENSORS.has(key) ? ANY : ADDRESSES.has(key) ? OF_ACCOUNT : null),
   notBelow: 'input',
+  files: new NameSet([...ADDRESS_NAMES, 'data']),
 };
 /** The members that hold messages or their parts. */
 const WITH_PARTS = ['messages', 'input', 'system', 'instructions'];

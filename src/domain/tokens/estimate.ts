@@ -1,7 +1,7 @@
 import type { Piece, TextSample } from '../../json/text-sample.ts';
 import { MAX_TOKENS, type TokenCounts } from '../../json/usage.ts';
 import type { Admission } from '../usage.ts';
-import { type Prompt, promptTokens } from './prompt.ts';
+import { countPrompt, type Prompt } from './prompt.ts';
 import { countTokens, countWeighted } from './tokens.ts';
 
 const FIRST_SAMPLES = 8; // of a company's calls of a model; later ones are SAMPLE_MS apart
@@ -14,10 +14,9 @@ const DECAY = 0.9; // weight of all earlier samples against the last
 const MAX_SPLIT = 0.02; // share of events with several words up to which an event is one token
 const MAX_PER_EVENT = 1.5; // the same for the tokens of the mean event
 /**
- * What calls teach changes a count of ours within these bounds: languages and vocabularies differ by no more. Small
- * images, for which a model takes far less than we count, would else make the text of later calls nearly free, and
- * large files far too dear. Tokens beyond these bounds are no text that we saw. In an answer they are hidden reasoning,
- * which is learned by itself.
+ * What calls teach changes a count of ours within these bounds: languages and vocabularies differ by no more. Tokens
+ * beyond these bounds are no text that we saw. In an answer they are hidden reasoning, which is learned by itself.
+ * Calls with files teach nothing of their prompts: what a model takes for a file says nothing of text.
  */
 const LEAST_RATE = 0.5;
 const MOST_RATE = 4;
@@ -71,21 +70,21 @@ export class Estimator {
     rates.samples++;
     rates.sampledAt = at;
     this.#sampledAt = at;
-    const counted = promptTokens(prompt);
-    // more is a file, a page that was searched, or a false figure, and says nothing of text
-    if (tokens.prompt <= MOST_RATE * counted) rates.prompt.learn(counted, tokens.prompt);
+    const { text, files } = countPrompt(prompt);
+    // more is a page that was searched, or a false figure, and says nothing of text
+    if (files === 0 && tokens.prompt <= MOST_RATE * text) rates.prompt.learn(text, tokens.prompt);
     if (tokens.completion >= MIN_TOKENS) rates.learn(generated, tokens.completion, reasoning); // a short answer is mostly framing
   }
 
   /** @param limit the most tokens that the call lets the model generate; null: no limit */
   estimate({ payer, model }: Admission, prompt: Prompt, generated: Generated, limit: number | null = null): Estimate {
     const rates = this.#companies.get(payer.companyId)?.get(model.upstream) ?? UNKNOWN_RATES;
-    const counted = promptTokens(prompt);
-    const learned = Math.min(counted * (rates.prompt.rate ?? 1), Math.max(counted, prompt.bytes));
+    const { text, files } = countPrompt(prompt);
+    const learned = Math.min(text * (rates.prompt.rate ?? 1), Math.max(text, prompt.bytes - prompt.files.bytes));
     const seen = visible(generated, UNKNOWN_RATES);
     const whole = seen === 0 ? 0 : visible(generated, rates) + rates.hidden;
     return {
-      prompt: Math.max(1, rounded(learned)),
+      prompt: Math.max(1, rounded(learned + files)),
       completion: rounded(Math.min(whole, limit ?? whole)),
       seen: rounded(seen),
     };

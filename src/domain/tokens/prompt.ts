@@ -1,5 +1,6 @@
 import { unescapeJson } from '../../json/text-sample.ts';
-import { countTokens, isRandom } from './tokens.ts';
+import { type Files, fileOf, NO_FILES, UNKNOWN_FILE } from './file.ts';
+import { countTokens } from './tokens.ts';
 
 /** Counting a longer body whole would block the event loop for too long. */
 const MAX_COUNTED = 16_384;
@@ -8,59 +9,88 @@ const MAX_KEPT = 65_536;
 const SAMPLES = 32;
 const SAMPLE_BYTES = 256;
 const BYTES_PER_TOKEN = 4;
-/** The characters of base64, and of words that are joined by underscores. */
+const QUOTE = 0x22;
+/** Base64, or words that are joined by underscores. */
 const ENCODED = /^[A-Za-z0-9+/=_-]+$/;
-/** Characters of base64 after which samples and pixels of 1 to 4 bytes begin in the same place again. */
-const PERIOD = 16;
+/** What stands before thoughts that only the provider can read: a model takes about as little for them as for a file. */
+const SEALED = /"(?:encrypted_content|(?:thought_)?signature)"\s*:\s*$/;
+/** What is kept of them: some one token. */
+const SEALED_SAMPLE = Buffer.alloc(SAMPLE_BYTES, ' ');
 /** The first piece of an embedding call with token ids: the first array is of numbers, or of such arrays. */
 const FIRST_IDS = /^[^[]*\[[\s[]*\d/;
 /** A piece of such a call: ids and brackets alone, behind the members before `input` in the first piece. */
-const TOKEN_IDS = /^(?:\{[^[]*)?[\d\s,[\]]+$/;
+const TOKEN_IDS = /^(?:[^[\]]*\[)?[\d\s,[\]]+$/;
 /** Numbers without a comma between them, as in a table and not in JSON. */
 const TABLE = /\d[\s[\]]+\d/;
-/** An image of 250 KB is about 1000 tokens. */
-const BYTES_PER_FILE_TOKEN = 256;
-const TOKENS_PER_FILE = 1000;
 /** Tokens that chat templates add to each message and to the whole prompt. */
 const TOKENS_PER_MESSAGE = 4;
 const TOKENS_PER_PROMPT = 3;
 
 /**
- * The part of a request that is kept while it runs: a small body, or 32 samples of a large one. From it the tokens of
- * the prompt are estimated if the upstream does not report them.
+ * The part of a request that is kept while it runs: a small body, or the text of a large one, of which 32 samples where
+ * it is long. From it the tokens of the prompt are estimated if the upstream does not report them.
  */
 export interface Prompt {
   /** Bytes of the whole body. */
   readonly bytes: number;
   readonly pieces: readonly Buffer[];
-  /** A body short enough to be counted whole, a longer body, or samples of a still longer one. */
+  /** A body short enough to be counted whole, a longer body, or text of a still longer one. */
   readonly kept: 'short' | 'long' | 'sampled';
+  readonly files: Files;
+  /** Which of the pieces of a longer body are files. */
+  readonly filePieces: ReadonlySet<Buffer> | null;
 }
 
-/** @param body as it goes upstream, in pieces */
-export function keepPrompt(body: readonly Buffer[]): Prompt {
-  let bytes = 0;
-  for (let k = 0; k < body.length; k++) bytes += (body[k] as Buffer).length;
-  if (bytes <= MAX_COUNTED) return { bytes, pieces: body, kept: 'short' };
-  // copying samples takes 5 µs, a tenth of a request of 16 KiB, and they are rarely needed
-  if (bytes <= MAX_KEPT) return { bytes, pieces: body, kept: 'long' };
-  const copies = samplesOf(body, bytes).map((piece) => Buffer.from(piece)); // so that the rest of the body can be freed
-  return { bytes, pieces: copies, kept: 'sampled' };
+/** The tokens of a prompt: those of text, in all languages alike, and those of files. */
+export interface PromptTokens {
+  text: number;
+  files: number;
 }
 
 /**
- * Views of the body: of its beginning, and one at a random place of each equal part, which no caller can foresee. None is
- * of the end, where JSON behind a file would count as if all of the body were such text.
+ * @param body as it goes upstream, in pieces
+ * @param filePieces those that are files; null: none is known
  */
-function samplesOf(body: readonly Buffer[], bytes: number): Buffer[] {
+export function keepPrompt(
+  body: readonly Buffer[],
+  files: Files = NO_FILES,
+  filePieces: ReadonlySet<Buffer> | null = null,
+): Prompt {
+  const bytes = lengthOf(body);
+  if (bytes <= MAX_COUNTED) return { bytes, pieces: body, kept: 'short', files, filePieces };
+  // copying samples takes 5 µs, a tenth of a request of 16 KiB, and they are rarely needed
+  if (bytes <= MAX_KEPT) return { bytes, pieces: body, kept: 'long', files, filePieces };
+  const copies = samplesOf(textOf(body, filePieces)).map((piece) => Buffer.from(piece)); // so that the rest of the body can be freed
+  return { bytes, pieces: copies, kept: 'sampled', files, filePieces: null };
+}
+
+/** The pieces of a body that are no files. */
+export function textOf(body: readonly Buffer[], filePieces: ReadonlySet<Buffer> | null): readonly Buffer[] {
+  return filePieces === null || filePieces.size === 0 ? body : body.filter((piece) => !filePieces.has(piece));
+}
+
+export function lengthOf(pieces: readonly Buffer[]): number {
+  let bytes = 0;
+  for (let k = 0; k < pieces.length; k++) bytes += (pieces[k] as Buffer).length;
+  return bytes;
+}
+
+/**
+ * Views of a text: all of a short one; else its beginning, and one at a random place of each equal part, which no caller
+ * can foresee.
+ */
+function samplesOf(text: readonly Buffer[]): readonly Buffer[] {
+  const bytes = lengthOf(text);
+  if (bytes <= SAMPLES * SAMPLE_BYTES) return text;
   const samples: Buffer[] = [];
   const part = bytes / SAMPLES;
   let before = 0;
   let next = 0;
-  for (const piece of body) {
+  for (const piece of text) {
     while (next + SAMPLE_BYTES <= before + piece.length) {
       const from = Math.max(0, Math.floor(next) - before);
-      samples.push(piece.subarray(from, from + SAMPLE_BYTES));
+      const sample = piece.subarray(from, from + SAMPLE_BYTES);
+      samples.push(isSealed(piece, from, sample) ? SEALED_SAMPLE : sample);
       next = part * samples.length + Math.random() * (part - 2 * SAMPLE_BYTES);
     }
     before += piece.length;
@@ -68,50 +98,57 @@ function samplesOf(body: readonly Buffer[], bytes: number): Buffer[] {
   return samples;
 }
 
-/** A quick guess at the tokens of a prompt: a body of up to 16 KiB is taken for text. */
+/** Whether a sample, which begins at `from`, is within what only the provider can read. */
+function isSealed(piece: Buffer, from: number, sample: Buffer): boolean {
+  if (!ENCODED.test(sample.toString('latin1'))) return false;
+  const quote = piece.lastIndexOf(QUOTE, from);
+  return quote > 0 && SEALED.test(piece.toString('latin1', Math.max(0, quote - 32), quote));
+}
+
+/** A quick guess at the tokens of a prompt: the text of a body of up to 16 KiB is not counted. */
 export function roughPromptTokens(prompt: Prompt): number {
-  return prompt.kept === 'short' ? Math.ceil(prompt.bytes / BYTES_PER_TOKEN) : Math.ceil(promptTokens(prompt));
+  const { bytes, files, kept } = prompt;
+  return Math.ceil(kept === 'short' ? (bytes - files.bytes) / BYTES_PER_TOKEN + files.tokens : promptTokens(prompt));
 }
 
 /** About how many tokens the prompt is. */
-export function promptTokens({ bytes, pieces, kept }: Prompt): number {
+export function promptTokens(prompt: Prompt): number {
+  const { text, files } = countPrompt(prompt);
+  return text + files;
+}
+
+/** The same, apart: calls teach what a text weighs, and nothing of files. */
+export function countPrompt({ bytes, pieces, kept, files, filePieces }: Prompt): PromptTokens {
   if (kept === 'short') return bodyTokens(Buffer.concat(pieces).toString());
   let tokens = 0;
   let size = 0;
-  const samples = kept === 'sampled' ? pieces : samplesOf(pieces, bytes);
+  const samples = kept === 'sampled' ? pieces : samplesOf(textOf(pieces, filePieces));
   const hasIds = FIRST_IDS.test(samples[0]?.toString('latin1') ?? '');
   for (const piece of samples) {
     const text = unescapeJson(piece.toString('utf8', 0, piece.length));
     size += piece.length;
     if (hasIds && TOKEN_IDS.test(text) && !TABLE.test(text)) tokens += text.split(',').length - 1;
-    else tokens += isFile(text) ? piece.length / BYTES_PER_FILE_TOKEN : countTokens(text);
+    else tokens += countTokens(text);
   }
-  return (tokens * bytes) / Math.max(1, size);
-}
-
-/**
- * Whether a sample is of a file in base64, of which a model sees an image rather than letters: its characters change
- * kind as in no words, or recur, as those of silence or a plain area do.
- */
-function isFile(text: string): boolean {
-  if (!ENCODED.test(text)) return false;
-  if (isRandom(text)) return true;
-  let same = 0;
-  for (let i = PERIOD; i < text.length; i++) if (text[i] === text[i - PERIOD]) same++;
-  return same > text.length / 4;
+  return { text: (tokens * (bytes - files.bytes)) / Math.max(1, size), files: files.tokens };
 }
 
 /** Members beside the messages that become a part of the prompt, as JSON. */
 const OTHERS = ['tools', 'functions', 'response_format', 'text', 'output_format', 'output_config', 'documents'];
 
-function bodyTokens(json: string): number {
+function bodyTokens(json: string): PromptTokens {
   const body = JSON.parse(json) as Record<string, unknown>;
   const { messages, input, system, instructions } = body;
   const items = Array.isArray(messages) ? messages : isItems(input) ? input : null;
-  let tokens = items === null ? textTokens(input) : TOKENS_PER_PROMPT;
-  for (const item of items ?? []) tokens += TOKENS_PER_MESSAGE + textTokens(item);
-  for (const text of [system, instructions]) if (text != null) tokens += TOKENS_PER_MESSAGE + textTokens(text);
-  return tokens + jsonTokens(OTHERS.map((name) => body[name]));
+  const found = { text: items === null ? 0 : TOKENS_PER_PROMPT, files: 0 };
+  if (items === null) addTokens(found, input);
+  for (const text of [...(items ?? []), system, instructions]) {
+    if (text == null) continue;
+    found.text += TOKENS_PER_MESSAGE;
+    addTokens(found, text);
+  }
+  found.text += jsonTokens(OTHERS.map((name) => body[name]));
+  return found;
 }
 
 function jsonTokens(values: readonly unknown[]): number {
@@ -126,15 +163,33 @@ function isItems(input: unknown): input is readonly object[] {
 /** The members of messages, items and parts that hold text, or parts. */
 const TEXTS = ['text', 'content', 'thinking', 'reasoning_content', 'refusal', 'arguments', 'output', 'summary'];
 
-/** The tokens of a text, of token ids, of a message or part, or of several; parts without a text are images, sound or files. */
-function textTokens(value: unknown): number {
-  if (typeof value === 'string') return countTokens(value);
-  if (typeof value === 'number') return 1;
-  if (Array.isArray(value)) return value.reduce<number>((sum, part) => sum + textTokens(part), 0);
-  if (typeof value !== 'object' || value === null) return 0;
+/** Adds the tokens of a text, of token ids, of a message or part, or of several; parts without a text are files. */
+function addTokens(found: PromptTokens, value: unknown): void {
+  if (typeof value === 'string') found.text += countTokens(value);
+  else if (typeof value === 'number') found.text++;
+  else if (Array.isArray(value)) for (const part of value) addTokens(found, part);
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return;
   const part = value as Readonly<Record<string, unknown>>;
   const texts = TEXTS.filter((name) => part[name] != null);
   const calls = [part.tool_calls, part.function_call, part.input].filter((call) => call != null); // JSON for a tool
-  if (texts.length === 0 && calls.length === 0) return 'role' in part ? 0 : TOKENS_PER_FILE;
-  return texts.reduce((sum, name) => sum + textTokens(part[name]), jsonTokens(calls));
+  if (texts.length === 0 && calls.length === 0) return 'role' in part ? undefined : addFile(found, part);
+  found.text += jsonTokens(calls);
+  for (const name of texts) addTokens(found, part[name]);
+}
+
+/** Adds the tokens of a file, whose content or address is in a member of the part or of an object in it. */
+function addFile(found: PromptTokens, part: Readonly<Record<string, unknown>>): void {
+  for (const holder of [part, ...Object.values(part)]) {
+    if (typeof holder !== 'object' || holder === null) continue;
+    const { type, data, content, detail, ...others } = holder as Readonly<Record<string, unknown>>;
+    if (holder !== part && content != null) return addTokens(found, content);
+    if (type === 'text') return addTokens(found, data);
+    for (const text of [data, ...Object.values(others)]) {
+      const file = typeof text === 'string' ? fileOf(text, text.length, true, detail === 'low') : null;
+      if (file === null) continue;
+      found.files += file.tokens;
+      return;
+    }
+  }
+  found.files += UNKNOWN_FILE;
 }

@@ -242,11 +242,6 @@ function alphanumericEnd(text: string, i: number): number {
   return i;
 }
 
-/** Whether characters change kind as in base64 and digests, and not as in words, however these are joined. */
-export function isRandom(text: string): boolean {
-  return randomTokens(text, 0, text.length) > 0;
-}
-
 /** The tokens of base64, digests and identifiers, whose characters change kind every few places; 0 for other text. */
 function randomTokens(text: string, start: number, end: number): number {
   const length = end - start;

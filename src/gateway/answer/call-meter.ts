@@ -7,6 +7,7 @@ import { OwnBody } from '../../domain/request/own-body.ts';
 import { scrub } from '../../domain/request/redact.ts';
 import { type Charge, chargeOf, detailsOf, withoutFalseZero } from '../../domain/tokens/charged-tokens.ts';
 import type { Estimate, Generated } from '../../domain/tokens/estimate.ts';
+import type { Files } from '../../domain/tokens/file.ts';
 import { keepPrompt, type Prompt, roughPromptTokens } from '../../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT, type Outcome, usageRecord } from '../../domain/usage.ts';
 import type { ClientResponse } from '../../http/exchange.ts';
@@ -36,6 +37,8 @@ interface MeteredCall {
   readonly memory: RequestMemory | null;
   /** The company's use of the event loop. */
   readonly load: CompanyLoad;
+  /** The caller's files in it. */
+  readonly body: { readonly files: Files; readonly filePieces: ReadonlySet<Buffer> };
   /** The most tokens that it lets the model generate; null: no limit. */
   readonly limit: number | null;
   readonly request: {
@@ -79,7 +82,7 @@ export class CallMeter {
     this.#hold = hold;
     this.#memory = memory;
     this.#members = call.request.members;
-    this.#prompt = keepPrompt(sent);
+    this.#prompt = keepPrompt(sent, call.body.files, call.body.filePieces);
     this.#limit = call.limit;
     this.#isTextAlone = this.keepsSent ? null : call.request.isTextAlone();
   }

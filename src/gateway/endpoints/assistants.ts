@@ -1,6 +1,7 @@
 import { type Assistant, dateText } from '../../domain/assistant.ts';
 import { boundChat, isTextAlone } from '../../domain/budget.ts';
 import { GatewayError, REFERENCE_ERRORS } from '../../domain/errors.ts';
+import { CHAT_LIMITS } from '../../domain/members/completion-limit.ts';
 import { type AssistantRunRequest, checkAssistantRun, unsupportedInRun } from '../../domain/request/request.ts';
 import { memberNamed } from '../../json/members.ts';
 import type { TokenCounts } from '../../json/usage.ts';
@@ -65,7 +66,7 @@ function runCall(
     bound(model) {
       const limits = { max_tokens: limit, messages: request.messages };
       const promptBytes = assistant.prompt.reduce((sum, piece) => sum + piece.length, 0);
-      return boundChat(limits, body.length + promptBytes + DATE_BYTES, model.prices);
+      return boundChat(limits, body.length + promptBytes + DATE_BYTES, model.prices, CHAT_LIMITS, body.files);
     },
     forward: (upstream) => forwardRun(valid, assistant, upstream, services.calendar.date(services.clock())),
     answer: (reply, meter) =>

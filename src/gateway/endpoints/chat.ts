@@ -52,7 +52,7 @@ function chatCall(services: Services, valid: ValidBody<ChatRequest>): Call {
     costCenter: costCenterOf(valid, services.settings.costCenterMember).name,
     limit: completionLimit(request, CHAT_LIMITS, body.length, valid.limiting),
     isTextAlone: () => isTextAlone(request),
-    bound: (model) => boundChat(request, body.length, model.prices),
+    bound: (model) => boundChat(request, body.length, model.prices, CHAT_LIMITS, body.files),
     forward(upstream) {
       const model = modelEdit(valid.members, upstream);
       return body.edited(usage === null ? [model] : [model, usage]);

@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../domain/errors.ts';
 import { STORED_FILES } from '../../domain/request/stateless.ts';
+import { type Files, filesOf, NO_FILES } from '../../domain/tokens/file.ts';
 import type { BodySink, ClientRequest } from '../../http/exchange.ts';
 import type { JsonFault, Members, ParsedObject } from '../../json/members.ts';
 import { parseObject } from '../../json/parser.ts';
@@ -30,6 +31,9 @@ export class RequestBody {
   #pieces: readonly Buffer[];
   readonly length: number;
   readonly object: ParsedObject | JsonFault;
+  /** The files in it: each is a piece of its own, so that the others are the text. */
+  readonly files: Files;
+  readonly filePieces: ReadonlySet<Buffer>;
   /** When the body was whole, before it was parsed; monotonic milliseconds, NaN: it came with the head. */
   readonly wholeAt: number;
   readonly #slabs: LentSlabs | null;
@@ -42,7 +46,11 @@ export class RequestBody {
     wholeAt = Number.NaN,
     slabs: LentSlabs | null = null,
   ) {
-    this.#pieces = pieces;
+    this.files = typeof object === 'string' ? NO_FILES : filesOf(object.files);
+    const { spans } = this.files;
+    const cut = spans.length === 0 ? null : cutOut(pieces, spans);
+    this.#pieces = cut?.pieces ?? pieces;
+    this.filePieces = cut?.inside ?? NO_PIECES;
     this.length = length;
     this.object = object;
     this.wholeAt = wholeAt;
@@ -61,7 +69,8 @@ export class RequestBody {
     let from = 0; // where the piece begins in the body
     for (const piece of this.#pieces) {
       if (from >= end) break;
-      if (from + piece.length > start) found.push(piece.subarray(Math.max(0, start - from), end - from));
+      if (from >= start && from + piece.length <= end) found.push(piece);
+      else if (from + piece.length > start) found.push(piece.subarray(Math.max(0, start - from), end - from));
       from += piece.length;
     }
     return found;
@@ -81,6 +90,30 @@ export class RequestBody {
     this.#pieces = [];
     this.#slabs?.giveBack();
   }
+}
+
+const NO_PIECES: ReadonlySet<Buffer> = new Set();
+
+/** Cuts pieces where spans begin and end. @returns the pieces, and which of them are inside of a span */
+function cutOut(pieces: readonly Buffer[], spans: Files['spans']): { pieces: Buffer[]; inside: Set<Buffer> } {
+  const cut: Buffer[] = [];
+  const inside = new Set<Buffer>();
+  let next = 0;
+  let base = 0;
+  for (const piece of pieces) {
+    const end = base + piece.length;
+    for (let at = base; at < end; ) {
+      const { from, to } = spans[next] ?? { from: end, to: end };
+      const stop = Math.min(end, at < from ? from : to);
+      const part = piece.subarray(at - base, stop - base);
+      cut.push(part);
+      if (at >= from && from < end) inside.add(part);
+      if (stop === to) next++;
+      at = stop;
+    }
+    base = end;
+  }
+  return { pieces: cut, inside };
 }
 
 /** A request body that every reader understands in the same way: what was checked is what the bytes say. */
