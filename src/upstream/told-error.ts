@@ -27,7 +27,7 @@ export interface ToldError {
 }
 
 /** One thing that is wrong with a request. */
-export interface Violation {
+interface Violation {
   /** The member, as "messages.0.content"; empty: the body as a whole. */
   readonly path: string;
   readonly reason: string;
