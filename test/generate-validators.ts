@@ -13,7 +13,7 @@ interface Named {
 /** The files that `make generate` writes, by their paths below src. A test compares them. */
 export const GENERATED: Readonly<Record<string, () => string>> = {
   'domain/request/validators.generated.ts': () => compile(Object.values(requests), 'schemas.ts'),
-  'operations/validators.generated.ts': () =>
+  'admin/api/frame/validators.generated.ts': () =>
     compile(OPERATIONS.flatMap(namedSchemas), 'the operations', { allErrors: true }),
   'cli/apply/validators.generated.ts': () =>
     compile([{ ...CONFIGURATION, $schema: undefined, $id: 'configuration' } as Named], 'schema.ts', {

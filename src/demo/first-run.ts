@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { hashPassword } from '../domain/password.ts';
 import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/text/demo.ts';
 import { createAssistant } from '../store/company/assistant.ts';
-import { createCompany, listCompanies } from '../store/company/company.ts';
+import { insertCompany, listCompanies } from '../store/company/company.ts';
 import { lockFirstRun } from '../store/company/demo.ts';
 import { createKey, listKeys } from '../store/company/key.ts';
 import { createModel } from '../store/company/model.ts';
@@ -36,7 +36,7 @@ export async function prepareDemo(db: Database): Promise<void> {
   await actingAs(db, ACTOR, MS, async (sql) => {
     await lockFirstRun(sql); // two first starts at the same time create one company
     if ((await listCompanies(sql)).length > 0) return;
-    const company = await createCompany(sql, { name: COMPANY, monthly_budget_eur: '50' });
+    const company = await insertCompany(sql, { name: COMPANY, monthly_budget_eur: '50' });
     await createDemoModels(sql);
     await createAssistant(sql, {
       company_id: company.id,

@@ -1,19 +1,7 @@
 import { refusal } from '../domain/input/refusal.ts';
-import {
-  createModel,
-  findModelById,
-  type ModelChanges,
-  type NewModel,
-  removeModel,
-  setModel,
-  unknownSlugs,
-} from '../store/company/model.ts';
+import { unknownSlugs } from '../store/company/model.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { modelsAfter } from '../store/users/cursor-lists.ts';
-import type { Operation, PageQuery, Resource } from './operation.ts';
-import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
 import type { Mistake } from './problem.ts';
-import * as schema from './schemas.ts';
 
 /** A slug that names no model of its company. */
 export interface UnknownModel extends Mistake {
@@ -48,54 +36,3 @@ export async function unknownModels(
 }
 
 type Slugs = string | readonly string[] | null | undefined;
-
-const MODEL: Resource = {
-  table: 'models',
-  param: 'model',
-  find: (sql, { params }) => findModelById(sql, params.model as string),
-};
-const PATH = '/models/{model}';
-const { token_input: _, ...needed } = schema.modelSettings;
-
-export const modelOperations: readonly Operation[] = [
-  get<PageQuery & { readonly slug?: string; readonly company_id?: string }>('listModels', '/models', {
-    summary: 'List models, ordered by id',
-    action: 'model.read',
-    query: schema.listQuery({ slug: schema.slug, company_id: schema.id }),
-    answer: schema.pageOf(schema.model),
-    run: (sql, { query: { slug = null, company_id: company = null, ...query } }) =>
-      pageOf(query, (range) => modelsAfter(sql, { slug, company }, range)),
-  }),
-  post<Omit<NewModel, 'company_id'> & { readonly company_id?: string | null }>('createModel', '/models', {
-    summary: 'Create a model, shared or of one company',
-    action: 'model.write',
-    body: schema.object({ slug: schema.slug, company_id: schema.modelOwner, ...schema.modelSettings }, [
-      'slug',
-      ...Object.keys(needed),
-    ]),
-    answer: schema.model,
-    status: 201,
-    run: (sql, { body: { company_id = null, ...body } }) => createModel(sql, { ...body, company_id }),
-  }),
-  getOne('getModel', PATH, MODEL, { summary: 'Read a model', action: 'model.read', answer: schema.model }),
-  patch<ModelChanges>('changeModel', PATH, {
-    summary: 'Change a model; members that are left out stay as they are',
-    action: 'model.write',
-    body: schema.changeOf(schema.modelSettings),
-    answer: schema.model,
-    resource: MODEL,
-    async run(sql, { params, body }) {
-      const { slug, company_id } = await findModelById(sql, params.model as string);
-      return setModel(sql, slug, company_id, body);
-    },
-  }),
-  remove('removeModel', PATH, {
-    summary: 'Remove a model',
-    action: 'model.write',
-    resource: MODEL,
-    async run(sql, { params }) {
-      const { slug, company_id } = await findModelById(sql, params.model as string);
-      await removeModel(sql, slug, company_id);
-    },
-  }),
-];

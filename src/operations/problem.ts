@@ -1,13 +1,32 @@
 import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { FieldError } from '../domain/field.ts';
+import type { Refusal } from '../domain/input/refusal.ts';
 
-/** What is wrong with one member of a body or a query. */
+/** What is wrong with one member of a body or a query, or what a rule has against it. */
 export interface Mistake {
   /** A JSON Pointer into the body ("#/monthly_budget_eur"), or a parameter ("?limit"). */
   readonly pointer: string;
   /** Continues the pointer: "must be …". */
   readonly detail: string;
+  /** The detail in the language of a page; absent: it is for operators and programs alone. */
+  readonly reason?: Refusal;
+  /**
+   * What a face may do. refuse, the default: refuse it. warn: a command of the operator warns, and lets it pass; all others
+   * refuse it. ask: it is allowed, but may not be meant: a page asks, a command warns, programs and files pass.
+   */
+  readonly severity?: 'refuse' | 'warn' | 'ask';
+  /** A sentence for the warning: what is so now that it has passed. */
+  readonly passed?: string;
+  /** What the question is made of. */
+  readonly asked?: NewBudget;
+}
+
+/** A budget that is used up already: EUR as exact decimal text. */
+export interface NewBudget {
+  readonly budget: string;
+  /** In the present month. */
+  readonly spent: string;
 }
 
 /** Titles by status: one for each kind of problem. */
@@ -56,8 +75,11 @@ export function readAt<T>(pointer: string, read: () => T): T {
   }
 }
 
-/** Refuses what a rule has against a change. @throws Problem 409 that names all of it */
-export function refuse(mistakes: readonly Mistake[]): void {
+/** Refuses what rules have against a change, and lets pass what they would ask. @throws Problem 409 that names all of it */
+export function refuse(found: readonly Mistake[]): void {
+  const mistakes = found
+    .filter(({ severity }) => severity !== 'ask')
+    .map(({ pointer, detail }) => ({ pointer, detail }));
   if (mistakes.length === 0) return;
   const told = mistakes.map(({ pointer, detail }) => `${pointer.slice(2)} ${detail}.`);
   throw new Problem(409, told.join(' '), mistakes);

@@ -1,5 +1,6 @@
 import { en } from '../../src/domain/language/en.ts';
-import { LANGUAGES, wordsOf } from '../../src/domain/language/language.ts';
+import { wordsOf } from '../../src/domain/language/language.ts';
+import { LANGUAGES } from '../../src/domain/languages.ts';
 
 /** All that a word list says, as texts whose values are a sign that no text has. */
 

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { prepareDemo, type Welcome, welcome } from '../../src/demo/first-run.ts';
 import { digestOf } from '../../src/domain/key.ts';
-import { createCompany } from '../../src/store/company/company.ts';
+import { insertCompany } from '../../src/store/company/company.ts';
 import type { Database, Sql } from '../../src/store/connection/pool.ts';
 import { testDatabase } from '../support/postgres.ts';
 
@@ -64,7 +64,7 @@ t.test('two first starts at once create one demo company', async (t) => {
 
 t.test('a database with other companies is not changed, and says who can sign in', async (t) => {
   const { db } = await testDatabase(t);
-  await db.run(5000, (sql) => createCompany(sql, { name: 'Acme' }));
+  await db.run(5000, (sql) => insertCompany(sql, { name: 'Acme' }));
   t.same(await start(db), { companyId: null, first: null, operator: null });
   t.same([...(await db.run(5000, (sql) => sql`select name from companies`))], [{ name: 'Acme' }]);
 });

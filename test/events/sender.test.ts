@@ -7,7 +7,7 @@ import type { EventStore } from '../../src/domain/ports.ts';
 import { emailSender } from '../../src/events/email.ts';
 import { EventSender, type EventSenderOptions } from '../../src/events/sender.ts';
 import { webhookSender } from '../../src/events/webhook.ts';
-import { createCompany } from '../../src/store/company/company.ts';
+import { insertCompany } from '../../src/store/company/company.ts';
 import { createKey } from '../../src/store/company/key.ts';
 import { actingAs } from '../../src/store/connection/acting-person.ts';
 import type { Database, Sql } from '../../src/store/connection/pool.ts';
@@ -147,7 +147,7 @@ t.test(
   async (t) => {
     const { db, receiver, mailbox, sender } = await begin(t);
     const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
-    const { id } = await run((sql) => createCompany(sql, { name: 'ACME', language: 'de' }));
+    const { id } = await run((sql) => insertCompany(sql, { name: 'ACME', language: 'de' }));
     await run(
       (sql) => sql`insert into users (email, company_id, role, language) values
     ('own@acme.example', ${id}, 'owner', 'en'), ('adm@acme.example', ${id}, 'administrator', null)`,
@@ -238,7 +238,7 @@ t.test('a change of a key reaches the webhook alone; a replay sends the same und
   const { db, receiver, mailbox, sender } = await begin(t);
   const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
   sender();
-  const { id: company_id } = await run((sql) => createCompany(sql, { name: 'ACME' }));
+  const { id: company_id } = await run((sql) => insertCompany(sql, { name: 'ACME' }));
   const asked = { company_id, name: 'Website', scopes: ['chat'] as const, created_by: 'cli' };
   const key = await actingAs(db, 'ann@acme.example', MS, (sql) => createKey(sql, 'svc_', asked));
   await until(

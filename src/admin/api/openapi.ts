@@ -1,5 +1,6 @@
-import { hasTag, type Operation, type Schema } from '../../operations/operation.ts';
-import * as schema from '../../operations/schemas.ts';
+import type { Schema } from '../../domain/settings/schema.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { type ApiOperation, hasTag } from './frame/operation.ts';
 import { OPERATIONS } from './list.ts';
 
 const PROBLEM = schema.object(
@@ -42,7 +43,7 @@ export function openApi(): object {
   };
 }
 
-function describe(operation: Operation): object {
+function describe(operation: ApiOperation): object {
   const { id, summary, method, path, query, body, status, resource, secret } = operation;
   const parameters: object[] = paramsOf(path).map((name) => ({ name, in: 'path', required: true, schema: UUID }));
   for (const [name, schema] of Object.entries(query?.properties ?? {})) parameters.push({ name, in: 'query', schema });
@@ -63,11 +64,11 @@ function describe(operation: Operation): object {
   };
 }
 
-function tagOf(operation: Operation): object {
+function tagOf(operation: ApiOperation): object {
   return hasTag(operation) ? { headers: { ETag: { schema: { type: 'string' } } } } : {};
 }
 
-function contentOf({ answer, file }: Operation): object {
+function contentOf({ answer, file }: ApiOperation): object {
   if (file !== undefined) return { content: { [file.type]: { schema: { type: 'string', format: 'binary' } } } };
   return answer === null ? {} : { content: json(answer) };
 }

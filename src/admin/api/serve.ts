@@ -2,12 +2,11 @@ import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
 import { type Context, Hono } from 'hono';
 import { FieldError } from '../../domain/field.ts';
-import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { ENGLISH } from '../../domain/languages.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
-import { checkBody, checkQuery } from '../../operations/check.ts';
-import { type Call, hasTag, type Operation } from '../../operations/operation.ts';
 import { canSee, may } from '../../operations/permission.ts';
-import { answerProblem, Problem } from '../../operations/problem.ts';
+import { answerProblem, Problem, refuse } from '../../operations/problem.ts';
 import { claim, keep, type Repeatable } from '../../store/company/idempotent-call.ts';
 import { lockRow } from '../../store/company/last-change.ts';
 import { DatabaseUnavailable } from '../../store/connection/errors.ts';
@@ -21,6 +20,8 @@ import type { FormBindings } from '../page/form.ts';
 import { Busy, Semaphore } from '../page/semaphore.ts';
 import { tooManyChanges } from '../page/throttle.ts';
 import { SESSION_HEADER } from '../process/settings.ts';
+import { checkBody, checkQuery } from './frame/check.ts';
+import { type ApiCall, type ApiOperation, hasTag } from './frame/operation.ts';
 import { OPERATIONS } from './list.ts';
 import { openApi } from './openapi.ts';
 
@@ -75,7 +76,7 @@ export function serveOperations(services: PageServices): Hono<ApiEnv> {
   return app;
 }
 
-async function handle(services: PageServices, operation: Operation, c: ApiContext): Promise<Response> {
+async function handle(services: PageServices, operation: ApiOperation, c: ApiContext): Promise<Response> {
   const { token } = c.var;
   const params = Object.fromEntries(Object.entries(c.req.param()).map(([name, id]) => [name, id.toLowerCase()]));
   const company = params.company ?? null;
@@ -93,11 +94,12 @@ async function handle(services: PageServices, operation: Operation, c: ApiContex
       throw new Problem(403, 'This token may not change all of these members.', mistakes);
     }
   }
-  const call: Call = {
+  const call: ApiCall = {
     services,
     origin: services.adminUrl ?? new URL(c.req.url).origin,
     actor: `token ${token.name}`,
     role: holder.role,
+    judge: refuse,
     params,
     query: checkQuery(operation, c.req.queries()),
     body,
@@ -125,12 +127,17 @@ function sharerOf({ company_id, id }: TokenRow): string {
   return company_id ?? id;
 }
 
-function deadlineOf({ isLong }: Operation): number {
+function deadlineOf({ isLong }: ApiOperation): number {
   return isLong ? LONG_MS : USUAL_MS;
 }
 
 /** One transaction: the idempotency key, If-Match, the change. What old keys left is forgotten before it. */
-async function change(services: PageServices, operation: Operation, call: Call, c: ApiContext): Promise<Response> {
+async function change(
+  services: PageServices,
+  operation: ApiOperation,
+  call: ApiCall,
+  c: ApiContext,
+): Promise<Response> {
   const repeatable = repeatableOf(operation, c);
   const ifMatch = c.req.header('if-match');
   const { company } = call.params;
@@ -158,7 +165,7 @@ async function change(services: PageServices, operation: Operation, call: Call, 
 }
 
 /** @throws Problem 412 when the thing is not as it was read */
-async function requireUnchanged(sql: Sql, { resource }: Operation, call: Call, ifMatch: string): Promise<void> {
+async function requireUnchanged(sql: Sql, { resource }: ApiOperation, call: ApiCall, ifMatch: string): Promise<void> {
   if (resource === undefined) throw new Problem(400, 'This operation has no If-Match.');
   const id = call.params[resource.param] as string;
   await lockRow(sql, resource.table, id);
@@ -168,7 +175,7 @@ async function requireUnchanged(sql: Sql, { resource }: Operation, call: Call, i
     throw new Problem(412, 'Read it again, and change what you read then.');
 }
 
-function answer(c: ApiContext, operation: Operation, result: object | null): Response {
+function answer(c: ApiContext, operation: ApiOperation, result: object | null): Response {
   if (result === null) return c.body(null, 204);
   if (hasTag(operation)) {
     const etag = etagOf(result);
@@ -190,7 +197,7 @@ function etagOf(thing: object): string {
 }
 
 /** The members of an answer that are shown once, as one text with a line for each; null: the operation has none. */
-function secretsIn({ secret }: Operation, answer: object): string | null {
+function secretsIn({ secret }: ApiOperation, answer: object): string | null {
   if (secret === undefined) return null;
   const shown = [secret]
     .flat()
@@ -199,7 +206,7 @@ function secretsIn({ secret }: Operation, answer: object): string | null {
 }
 
 /** An answer with the members that are shown once. @param text of `secretsIn`; null: they are not shown any more */
-function withSecrets({ secret = [] }: Operation, answer: object, text: string | null): object {
+function withSecrets({ secret = [] }: ApiOperation, answer: object, text: string | null): object {
   const lines = text?.split('\n') ?? [];
   return [secret]
     .flat()
@@ -216,7 +223,7 @@ function withMember(thing: Members, [name = '', ...within]: readonly string[], v
 }
 
 /** @returns null without an idempotency key @throws Problem 400 */
-function repeatableOf({ method }: Operation, c: ApiContext): Repeatable | null {
+function repeatableOf({ method }: ApiOperation, c: ApiContext): Repeatable | null {
   const key = c.req.header('idempotency-key');
   if (key === undefined || method !== 'post') return null;
   if (!/^[\x20-\x7e]{1,200}$/.test(key)) throw new Problem(400, 'Idempotency-Key must be 1 to 200 ASCII characters.');

@@ -2,7 +2,7 @@ import { isLimited } from '../../domain/budget.ts';
 import { checkCeilings, isAboveLimit } from '../../domain/ceiling.ts';
 import { readBudget, readCreditLimit, wholeOrZero } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { LANGUAGES, readLanguage, wordsOf } from '../../domain/language/language.ts';
+import { LANGUAGE_NAMES, LANGUAGES, readLanguage } from '../../domain/languages.ts';
 import { MOST_MEMBER_KEYS } from '../../domain/limits.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
@@ -51,7 +51,7 @@ export function languageField(state: FormState, value: string): Html {
   return select(state, {
     name: 'company_language',
     label: words.language,
-    choices: [['', words.ofReader], ...LANGUAGES.map((each) => [each, wordsOf(each).name] as const)],
+    choices: [['', words.ofReader], ...LANGUAGES.map((each) => [each, LANGUAGE_NAMES[each]] as const)],
     value,
     hint: words.languageHint,
   });

@@ -1,4 +1,4 @@
-import { type CompanyRow, findCompany, setCompany } from '../../store/company/company.ts';
+import { type CompanyRow, findCompany, updateCompany } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { change, type PageContext, param } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
@@ -28,7 +28,7 @@ export async function saveCompany(c: PageContext, form: Form, companyChange: Com
       page,
     });
     await ask(sql, present);
-    await setCompany(sql, id, changes);
+    await updateCompany(sql, id, changes);
   });
   return c.redirect(`${page}?done=saved`, 303);
 }

@@ -1,13 +1,14 @@
 import { readSlug } from '../../domain/field.ts';
 import { type Catalogue, listModels as listedModels, type ModelState, modelState } from '../../domain/gate.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { ENGLISH } from '../../domain/languages.ts';
 import { modelEntry } from '../../domain/model.ts';
 import type { PriceUnit } from '../../domain/price.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { unknownModels } from '../../operations/model.ts';
 import { may } from '../../operations/permission.ts';
-import { setCompany } from '../../store/company/company.ts';
+import { updateCompany } from '../../store/company/company.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
@@ -137,7 +138,7 @@ function toggle(direction: 'disable' | 'enable'): Route['handle'] {
     await change(c, async (sql) => {
       const unknown = direction === 'disable' ? await unknownModels(sql, id, 'slug', slug) : [];
       if (unknown.length > 0) throwNotFound('model', `The company has no model ${slug}.`);
-      await setCompany(sql, id, { [direction]: [slug] });
+      await updateCompany(sql, id, { [direction]: [slug] });
     });
     return c.redirect(`/companies/${id}/models?done=saved`, 303);
   };

@@ -1,5 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { asLanguage, wordsOf } from '../../domain/language/language.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { asLanguage } from '../../domain/languages.ts';
 import { INVITATION_PATH, instantText, invitationMail } from '../../domain/text/invitation.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';

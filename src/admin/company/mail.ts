@@ -1,4 +1,5 @@
-import { asLanguage, ENGLISH, wordsOf } from '../../domain/language/language.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { asLanguage, ENGLISH } from '../../domain/languages.ts';
 import { instantText } from '../../domain/text/invitation.ts';
 import { type FactorNotice, factorMail } from '../../domain/text/person-mail.ts';
 import { reasonOf } from '../../log.ts';

@@ -1,5 +1,6 @@
 import { readKind, readName } from '../../domain/field.ts';
-import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { ENGLISH } from '../../domain/languages.ts';
 import { type PriceUnit, priceIn, readPriceIn } from '../../domain/price.ts';
 import { hasDemo } from '../../store/company/demo.ts';
 import { findModelById, type ModelRow, removeModel, setModel } from '../../store/company/model.ts';

@@ -1,5 +1,5 @@
 import { lines, readBudget, readEmail, readName, readSlug } from '../../domain/field.ts';
-import { readLanguage } from '../../domain/language/language.ts';
+import { readLanguage } from '../../domain/languages.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding/onboarding.ts';

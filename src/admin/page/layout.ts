@@ -1,7 +1,8 @@
 import type { ContentfulStatusCode as Status } from 'hono/utils/http-status';
 import { UUID } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { LANGUAGES, wordsOf } from '../../domain/language/language.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { LANGUAGE_NAMES, LANGUAGES } from '../../domain/languages.ts';
 import { MAX_SEARCH } from '../../domain/text/search-pattern.ts';
 import { type Action, may } from '../../operations/permission.ts';
 import { searchable } from '../../operations/search.ts';
@@ -181,7 +182,7 @@ function languageSwitch(c: PageContext): Html | string {
   const back = c.var.pageAddress ?? path + new URL(c.req.url).search;
   return html`<form method="post" action="/language" class="languages" aria-label="${format.words.frame.language}"><input type="hidden" name="back" value="${back}">${LANGUAGES.map(
     (each) =>
-      html`<button class="quiet" name="language" value="${each}" lang="${each}"${each === present ? raw(' aria-current="true"') : ''}>${wordsOf(each).name}</button>`,
+      html`<button class="quiet" name="language" value="${each}" lang="${each}"${each === present ? raw(' aria-current="true"') : ''}>${LANGUAGE_NAMES[each]}</button>`,
   )}</form>`;
 }
 

@@ -1,4 +1,5 @@
-import { asLanguage, ENGLISH, type Language, wordsOf } from '../../domain/language/language.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { asLanguage, ENGLISH, type Language } from '../../domain/languages.ts';
 
 /**
  * What a reader reads and types: the language of the page, and the reader's own language with its region, as the browser

@@ -1,6 +1,6 @@
 import { type Context, Hono } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
-import { asLanguage, ENGLISH, type Language } from '../../domain/language/language.ts';
+import { asLanguage, ENGLISH, type Language } from '../../domain/languages.ts';
 import { setUserLanguage } from '../../store/users/user.ts';
 import type { PageEnv } from '../page/context.ts';
 import { readForm } from '../page/form.ts';

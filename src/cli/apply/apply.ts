@@ -16,7 +16,7 @@ import {
   removeAssistant,
   setAssistant,
 } from '../../store/company/assistant.ts';
-import { type CompanyRow, companiesOf, createCompany, setCompany } from '../../store/company/company.ts';
+import { type CompanyRow, companiesOf, insertCompany, updateCompany } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
 import {
   createKey,
@@ -208,19 +208,22 @@ class Application {
     const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = present;
     if (row === null) {
-      row = await createCompany(this.#sql, settings);
+      row = await insertCompany(this.#sql, settings);
       this.#step('create', `company ${wanted.name}`, {}, settings);
     } else if (this.#step('change', `company ${row.name}`, row, settings)) {
       const changes = differences(row, settings).map(({ member, to }) => [member, to]);
       this.#refuse(at, aboveCeilings(row, Object.fromEntries(changes)));
-      await setCompany(this.#sql, row.id, settings);
+      await updateCompany(this.#sql, row.id, settings);
     }
     await this.#models(models, row, `${at}/models`);
     this.#at = at;
     const disabled = row.disabled_model_slugs;
     if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
       await this.#known(row.id, at, 'disabled_model_slugs', slugs, disabled);
-      await setCompany(this.#sql, row.id, { disable: slugs, enable: disabled.filter((slug) => !slugs.includes(slug)) });
+      await updateCompany(this.#sql, row.id, {
+        disable: slugs,
+        enable: disabled.filter((slug) => !slugs.includes(slug)),
+      });
     }
     await this.#assistants(assistants, row, `${at}/assistants`);
     await this.#keys(keys, row, `${at}/keys`);

@@ -1,5 +1,5 @@
 import { type Document, LineCounter, parseDocument, type YAMLError } from 'yaml';
-import { mistakesIn, type Validator } from '../../operations/check.ts';
+import { mistakesIn, type Validator } from '../../admin/api/frame/check.ts';
 import { Failure } from '../frame/command.ts';
 import { CONFIGURATION } from './schema.ts';
 import * as validators from './validators.generated.ts';

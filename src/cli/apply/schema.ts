@@ -1,9 +1,10 @@
-import type { ObjectSchema, Schema } from '../../operations/operation.ts';
-import * as resource from '../../operations/schemas.ts';
+import * as resource from '../../admin/api/frame/resources.ts';
+import type { ObjectSchema, Schema } from '../../domain/settings/schema.ts';
+import * as schema from '../../domain/settings/schema.ts';
 
 /** The form of the file that `tollgate apply` reads. `make generate` writes it for editors as configuration.schema.json. */
 
-const { object } = resource;
+const { object } = schema;
 
 function listOf(items: Schema, description: string): Schema {
   return { type: 'array', items, description };
@@ -16,35 +17,35 @@ const secret: Schema = {
   minProperties: 1,
   maxProperties: 1,
   properties: {
-    env: resource.written('^[A-Za-z_][A-Za-z0-9_]*$', 'the name of an environment variable'),
-    file: resource.written('^[^\\u0000]+$', 'the path of a file; a newline at its end is dropped'),
+    env: schema.written('^[A-Za-z_][A-Za-z0-9_]*$', 'the name of an environment variable'),
+    file: schema.written('^[^\\u0000]+$', 'the path of a file; a newline at its end is dropped'),
   },
   description: 'where a secret is: the file itself holds none',
 };
 
 /** A thing with a name of its own, whose other members are optional. */
-function named(name: string, properties: Readonly<Record<string, Schema>>): ObjectSchema {
-  return object({ ...properties, absent }, [name]);
+function named<P extends Readonly<Record<string, Schema>>, N extends keyof P & string>(name: N, properties: P) {
+  return object<P & { absent: typeof absent }, N>({ ...properties, absent }, [name]);
 }
 
 /** A price since a date. */
 function dated(valid_from: Schema): ObjectSchema {
-  return named('valid_from', { valid_from, input: resource.price, output: resource.price });
+  return named('valid_from', { valid_from, input: schema.price, output: schema.price });
 }
 
 const until = 'EUR per 1000 tokens until the first date of "prices"';
 const model = named('slug', {
-  slug: resource.slug,
+  slug: schema.slug,
   ...resource.modelSettings,
-  cost_eur_per_1k_input: { ...resource.price, description: `${resource.price.description}; ${until}` },
-  cost_eur_per_1k_output: { ...resource.price, description: `${resource.price.description}; ${until}` },
-  prices: listOf(dated(resource.moment), 'prices that begin at a date; those that have begun may stay in the file'),
+  cost_eur_per_1k_input: { ...schema.price, description: `${schema.price.description}; ${until}` },
+  cost_eur_per_1k_output: { ...schema.price, description: `${schema.price.description}; ${until}` },
+  prices: listOf(dated(schema.moment), 'prices that begin at a date; those that have begun may stay in the file'),
   cost_prices: listOf(
-    dated(resource.day),
+    dated(schema.day),
     'what the operator pays from a day on, past or to come; companies never see it',
   ),
 });
-const id = { ...resource.id, description: 'only to rename it, or where two have the same name' };
+const id = { ...schema.id, description: 'only to rename it, or where two have the same name' };
 const assistant = named('name', { id, ...resource.assistantSettings });
 const key = named('name', {
   id,
@@ -53,18 +54,18 @@ const key = named('name', {
 });
 const user = (roles: readonly string[]): ObjectSchema =>
   named('email', {
-    email: resource.email,
-    role: resource.oneOf(roles),
+    email: schema.email,
+    role: schema.oneOf(roles),
     password: { ...secret, description: `set when the user is created, and never changed; ${secret.description}` },
   });
 const group = (roles: readonly string[]): ObjectSchema =>
   named('name', {
-    name: { ...resource.name, description: 'as the claim of the identity provider has it, every character of it' },
-    role: resource.oneOf(roles),
+    name: { ...schema.name, description: 'as the claim of the identity provider has it, every character of it' },
+    role: schema.oneOf(roles),
   });
 const costCenter = named('name', {
-  name: resource.costCenter,
-  monthly_budget_eur: resource.aboveZero,
+  name: schema.costCenter,
+  monthly_budget_eur: schema.aboveZero,
 });
 const company = object(
   {

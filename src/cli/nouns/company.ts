@@ -14,7 +14,7 @@ import {
   wholeNumber,
   wholeOrZero,
 } from '../../domain/field.ts';
-import { LANGUAGES, readLanguage } from '../../domain/language/language.ts';
+import { LANGUAGES, readLanguage } from '../../domain/languages.ts';
 import { eachLimit, MOST_MEMBER_KEYS } from '../../domain/limits.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
@@ -22,7 +22,13 @@ import { unknownModels } from '../../operations/model.ts';
 import { onboardCompany } from '../../operations/onboarding/onboarding.ts';
 import { readOwnPrice } from '../../operations/onboarding/own-price.ts';
 import { Problem } from '../../operations/problem.ts';
-import { type CompanyRow, createCompany, findCompany, listCompanies, setCompany } from '../../store/company/company.ts';
+import {
+  type CompanyRow,
+  findCompany,
+  insertCompany,
+  listCompanies,
+  updateCompany,
+} from '../../store/company/company.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
 import type { MadeInvitation } from '../../store/users/invitation.ts';
 import {
@@ -100,7 +106,7 @@ export const companyCommands: readonly Command[] = [
     summary: 'add a company',
     options: newCompany,
     async run(context, values) {
-      const company = await context.transact((sql) => createCompany(sql, values));
+      const company = await context.transact((sql) => insertCompany(sql, values));
       warnOfCeiling(context, company, values);
       return { json: company, text: show('Company created.', company) };
     },
@@ -186,7 +192,7 @@ export const companyCommands: readonly Command[] = [
       const { before, company, spent, unknown } = await transact(async (sql) => {
         const before = await findCompany(sql, id);
         const unknown = await unknownModels(sql, id, 'disable', disable, before.disabled_model_slugs);
-        return { before, company: await setCompany(sql, id, changes), spent: await readSpent(sql, id), unknown };
+        return { before, company: await updateCompany(sql, id, changes), spent: await readSpent(sql, id), unknown };
       });
       warnOfCeiling(context, company, values);
       warnOfUsedUp(context, { budget: company.monthly_budget_eur, before: before.monthly_budget_eur, spent });

@@ -22,7 +22,6 @@ const toldInStream = (isCharged: boolean) =>
 const orList = (choices: readonly string[]) => `${choices.slice(0, -1).join(', ')} oder ${choices.at(-1)}`;
 
 export const de: Words = {
-  name: 'Deutsch',
   locale: 'de-DE',
 
   frame: {

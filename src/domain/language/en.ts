@@ -36,8 +36,6 @@ const toldInStream = (isCharged: boolean) =>
   `The client was told so in the stream. ${isCharged ? 'What it had got is charged.' : 'Nothing was charged.'}`;
 
 export const en = {
-  /** The name of the language, in itself. */
-  name: 'English',
   /** Where a region of the reader's is unknown: dates and numbers. */
   locale: 'en-IE',
 

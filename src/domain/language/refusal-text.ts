@@ -1,7 +1,8 @@
 import type { FieldError } from '../field.ts';
 import type { Noun, Refusal } from '../input/refusal.ts';
+import { ENGLISH } from '../languages.ts';
 import type { Words } from './en.ts';
-import { ENGLISH, wordsOf } from './language.ts';
+import { wordsOf } from './language.ts';
 
 /** Refusals in the language of a page. What only operators and programs meet has no text but the English one. */
 

@@ -1,5 +1,6 @@
 import type { Words } from '../language/en.ts';
-import { ENGLISH, wordsOf } from '../language/language.ts';
+import { wordsOf } from '../language/language.ts';
+import { ENGLISH } from '../languages.ts';
 
 /** A row of an audited table. */
 type Row = Readonly<Record<string, unknown>>;

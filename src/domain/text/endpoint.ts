@@ -1,4 +1,5 @@
-import { ENGLISH, wordsOf } from '../language/language.ts';
+import { wordsOf } from '../language/language.ts';
+import { ENGLISH } from '../languages.ts';
 import type { BookedEndpoint, FREE_ENDPOINT, LookupEndpoint } from '../usage.ts';
 
 /** English titles of all that the trail of requests names as an endpoint. */

@@ -1,7 +1,8 @@
 import { isLimited } from '../budget.ts';
 import type { RestrictionColumns } from '../key.ts';
 import type { Words } from '../language/en.ts';
-import { ENGLISH, wordsOf } from '../language/language.ts';
+import { wordsOf } from '../language/language.ts';
+import { ENGLISH } from '../languages.ts';
 import { eachLimit, type LimitColumns } from '../limits.ts';
 
 /** How numbers are shown to the reader. */

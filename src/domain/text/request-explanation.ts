@@ -1,6 +1,7 @@
 import { type ErrorName, statusOfError } from '../errors.ts';
 import type { Words } from '../language/en.ts';
-import { ENGLISH, wordsOf } from '../language/language.ts';
+import { wordsOf } from '../language/language.ts';
+import { ENGLISH } from '../languages.ts';
 import { LIMIT_NAMES } from '../limits.ts';
 import type { Outcome } from '../usage.ts';
 

@@ -7,16 +7,10 @@ import { type Claim, createKeyOnce, type RevealedKey } from '../../store/company
 import type { Sql } from '../../store/connection/pool.ts';
 import { createInvitation, findInvitation, type MadeInvitation } from '../../store/users/invitation.ts';
 import { type CompanySettings, createWithModels } from '../company.ts';
-import { made, withLink } from '../invitation.ts';
 import { checkedKey, type KeySettings } from '../key.ts';
-import { type Operation, post } from '../operation.ts';
 import { type Mistake, Problem, refuse } from '../problem.ts';
-import * as schema from '../schemas.ts';
 import { createOwnPrices, type OwnPrice } from './own-price.ts';
 
-/** How a customer begins: a company with all it needs for its first call, in one transaction. */
-
-/** The company that is wanted, with its settings, limits and the shared models that it may not use. */
 export interface Onboarding extends CompanySettings {
   /** Prices of its own for shared models. */
   readonly own_prices?: readonly OwnPrice[] | undefined;
@@ -128,38 +122,3 @@ async function part<T>(mistakes: Mistake[], member: string, make: () => Promise<
     return null;
   }
 }
-
-const ownPrice = schema.object({
-  slug: schema.slug,
-  cost_eur_per_1k_input: schema.price,
-  cost_eur_per_1k_output: schema.price,
-});
-
-export const onboardingOperations: readonly Operation[] = [
-  post<Onboarding>('onboardCompany', '/companies/onboard', {
-    summary:
-      'Onboard a customer: a company with its limits, models and own prices, the invitation of its owner, and a first key, all of it or nothing. No e-mail is sent: the program passes link and key on.',
-    action: 'company.create',
-    body: schema.object(
-      {
-        ...schema.newCompany,
-        own_prices: { ...schema.listOf(ownPrice), description: 'of shared models, for this company alone' },
-        owner: schema.object({ email: schema.email }),
-        key: schema.object(schema.keySettings, ['name', 'scopes']),
-      },
-      ['name'],
-    ),
-    answer: schema.object({
-      ...schema.company.properties,
-      invitation: schema.orNull(made),
-      key: schema.orNull(schema.mintedKey),
-    }),
-    status: 201,
-    secret: ['invitation.link', 'key.key'],
-    async run(sql, { services, origin, actor, body }) {
-      const done = await onboardCompany(sql, { actor, keyPrefix: services.keyPrefix }, body);
-      const { company, invitation, key } = done;
-      return { ...company, invitation: invitation && withLink(origin, invitation), key };
-    },
-  }),
-];

@@ -5,29 +5,6 @@ import { type Erased, erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { leaveCompany } from '../../store/connection/tenant-role.ts';
 import { findCompanyUser, keepAnOwner, setErasureAsked } from '../../store/users/user.ts';
-import { type Call, get, type Operation, post } from '../operation.ts';
-import * as schema from '../schemas.ts';
-
-/** The erasure of one of the people of a company. That of all of them, once it is closed, is in company-end.ts. */
-
-export const erasureOperations: readonly Operation[] = [
-  get('countPersonErasure', '/companies/{company}/users/{user}/erasure', {
-    summary: 'What an erasure of a user of a company would reach; nothing is changed',
-    action: 'company-user.write',
-    answer: schema.erased,
-    isLong: true,
-    run: (sql, call) => erasePersonOf(sql, call, null),
-  }),
-  post<{ readonly email: string }>('erasePerson', '/companies/{company}/users/{user}/erase', {
-    summary:
-      "Erase a user of a company: a pseudonym takes the place of the address, and the account goes. The ledger stays. A company's token erases within the company, and leaves it an owner; an operator's erases everywhere. This cannot be undone",
-    action: 'company-user.write',
-    body: schema.object({ email: { ...schema.email, description: 'the address of the person, as a confirmation' } }),
-    answer: schema.erased,
-    isLong: true,
-    run: (sql, call) => erasePersonOf(sql, call, call.body.email),
-  }),
-];
 
 /**
  * Erases one of the people of a company: by its owners within the company, by operators everywhere.
@@ -36,7 +13,7 @@ export const erasureOperations: readonly Operation[] = [
  */
 export async function erasePersonOf(
   sql: Sql,
-  call: { readonly role: Role; readonly params: Call['params'] },
+  call: { readonly role: Role; readonly params: Readonly<Record<string, string>> },
   email: string | null,
 ): Promise<Erased> {
   const company = call.params.company as string;

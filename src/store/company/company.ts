@@ -1,33 +1,17 @@
-import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
+import { COMPANY } from '../../domain/settings/company.ts';
+import { namesOf } from '../../domain/settings/schema.ts';
+import type { Values } from '../../domain/settings/setting.ts';
 import { throwConflict, unknownCompany } from '../../domain/text/refused-change.ts';
-import { given, limitColumns } from '../connection/columns.ts';
+import { given, settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** Members are the columns of the table (contract section 3). */
-export interface CompanyRow extends LimitColumns {
+/** Members are the columns of the table (contract section 3): those that people set, and these. */
+export interface CompanyRow extends Values<typeof COMPANY> {
   readonly id: string;
-  readonly name: string;
   /** Sorted. */
   readonly disabled_model_slugs: string[];
-  readonly allow_non_eu_models: boolean;
-  /** Exact decimal text in EUR; null or "0" means unlimited. */
-  readonly monthly_budget_eur: string | null;
-  /** Ceiling that operators set: exact decimal text in EUR; null: none. */
-  readonly credit_limit_eur: string | null;
-  /** Operators refuse models outside the EU, whatever `allow_non_eu_models` says. */
-  readonly eu_locked: boolean;
   /** The lower of budget and credit limit; null: unlimited. */
   readonly effective_budget_eur: string | null;
-  /** In which its people read pages and e-mails unless they chose another one; null: none is set. */
-  readonly language: string | null;
-  /** How many active keys of their own each member may have; 0: none. */
-  readonly member_max_keys: number;
-  /** The most that the monthly budget of such a key may be: exact decimal text in EUR; null: any. */
-  readonly member_key_budget_eur: string | null;
-  /** Whether members may use the playground. */
-  readonly member_playground: boolean;
-  /** strict: each request reserves what it can cost at most before it is sent. */
-  readonly budget_mode: 'standard' | 'strict';
   readonly created_at: Date;
   /** Since when its keys get 401 and nothing of it can be changed; null: it is open. */
   readonly closed_at: Date | null;
@@ -38,29 +22,14 @@ export interface CompanyRow extends LimitColumns {
 /** Absent members stay unchanged. */
 export type Changes<T> = { readonly [K in keyof T]?: T[K] | undefined };
 
-type Settings = Omit<
-  CompanyRow,
-  'id' | 'created_at' | 'closed_at' | 'erased_at' | 'disabled_model_slugs' | 'effective_budget_eur'
->;
+type Settings = Values<typeof COMPANY>;
 /** A new company; its id is random unless given. */
 export type NewCompany = Changes<Settings & Pick<CompanyRow, 'id'>> & Pick<CompanyRow, 'name'>;
 export type CompanyChanges = Changes<Settings & Record<'disable' | 'enable', readonly string[]>>;
 
-const SETTINGS: readonly (keyof Settings)[] = [
-  'name',
-  'monthly_budget_eur',
-  'budget_mode',
-  'allow_non_eu_models',
-  'credit_limit_eur',
-  'eu_locked',
-  'language',
-  'member_max_keys',
-  'member_key_budget_eur',
-  'member_playground',
-  ...LIMIT_NAMES,
-];
+const SETTINGS = namesOf(COMPANY);
 
-export async function createCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
+export async function insertCompany(sql: Sql, company: NewCompany): Promise<CompanyRow> {
   const [row] = await sql<CompanyRow[]>`
     insert into companies ${given(sql, company, ['id', ...SETTINGS])} returning ${companyColumns(sql)}`;
   return row as CompanyRow;
@@ -71,7 +40,7 @@ export async function createCompany(sql: Sql, company: NewCompany): Promise<Comp
  * written only where the change names them: the tenant role may not.
  * @throws RefusedChange not_found
  */
-export async function setCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
+export async function updateCompany(sql: Sql, id: string, changes: CompanyChanges): Promise<CompanyRow> {
   const { disable = [], enable = [] } = changes;
   const disabled_model_slugs = sql`array(
     select unnest(disabled_model_slugs) union select unnest(${[...disable]}::text[])
@@ -169,9 +138,6 @@ export async function rowsOf<T>(sql: Sql, company: string | null, rows: T[]): Pr
 }
 
 export function companyColumns(sql: Sql) {
-  return sql`id, name, disabled_model_slugs, allow_non_eu_models, trim_scale(monthly_budget_eur)::text as monthly_budget_eur,
-    trim_scale(credit_limit_eur)::text as credit_limit_eur, eu_locked,
-    trim_scale(company_budget(companies))::text as effective_budget_eur,
-    budget_mode, language, member_max_keys, trim_scale(member_key_budget_eur)::text as member_key_budget_eur,
-    member_playground, ${limitColumns(sql)}, created_at, closed_at, erased_at`;
+  return sql`id, disabled_model_slugs, ${settingColumns(sql, COMPANY)},
+    trim_scale(company_budget(companies))::text as effective_budget_eur, created_at, closed_at, erased_at`;
 }

@@ -1,4 +1,5 @@
 import { LIMIT_NAMES } from '../../domain/limits.ts';
+import type { Settings } from '../../domain/settings/setting.ts';
 import type { Sql } from './pool.ts';
 
 /** The most bytes that several rows of one answer have together: long ones would fill the memory of the pages' process. */
@@ -22,6 +23,14 @@ export function given<T extends object>(
 ) {
   const named = columns.filter((column) => values[column] !== undefined).map((column) => [column, values[column]]);
   return sql({ ...Object.fromEntries(named), ...more } as Record<string, string>);
+}
+
+/** The columns of settings, for `select`: amounts as exact decimal text. */
+export function settingColumns(sql: Sql, settings: Settings) {
+  const columns = Object.entries(settings).map(([column, { kind }]) =>
+    kind === 'amount' ? `trim_scale(${column})::text as ${column}` : column,
+  );
+  return sql.unsafe(columns.join(', '));
 }
 
 /** The columns of the limits of a company or a key. */

@@ -1,5 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { ENGLISH, wordsOf } from '../../domain/language/language.ts';
+import { wordsOf } from '../../domain/language/language.ts';
+import { ENGLISH } from '../../domain/languages.ts';
 import { type ChangedRow, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
 import { addDays } from '../../domain/text/day-range.ts';
 import { shownActor, shownRow } from '../connection/actor.ts';

@@ -1,4 +1,6 @@
 import { LIMIT_NAMES } from '../../domain/limits.ts';
+import { COMPANY } from '../../domain/settings/company.ts';
+import { namesOf } from '../../domain/settings/schema.ts';
 import { digestOfRow } from '../statement/digest.ts';
 
 /** A table in the archive of a company: the file `<table>.jsonl`, with one JSON object a line. */
@@ -28,9 +30,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'companies',
     what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
-    columns: words(
-      `id name disabled_model_slugs allow_non_eu_models monthly_budget_eur budget_mode ${LIMITS} credit_limit_eur eu_locked language member_max_keys member_key_budget_eur member_playground created_at closed_at erased_at`,
-    ),
+    columns: words(`id ${namesOf(COMPANY).join(' ')} disabled_model_slugs created_at closed_at erased_at`),
     company: 'id',
     order: 'id',
   },

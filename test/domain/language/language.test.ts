@@ -1,8 +1,9 @@
 import t from 'tap';
 import { de } from '../../../src/domain/language/de.ts';
 import { en } from '../../../src/domain/language/en.ts';
-import { asLanguage, LANGUAGES, readLanguage, wordsOf } from '../../../src/domain/language/language.ts';
+import { wordsOf } from '../../../src/domain/language/language.ts';
 import { parts, pluralIn } from '../../../src/domain/language/words.ts';
+import { asLanguage, LANGUAGES, readLanguage } from '../../../src/domain/languages.ts';
 import { textsOf, VALUE } from '../../admin/english.ts';
 
 /** Texts that are the same in German: names, and words that German has too. */

@@ -7,7 +7,7 @@ import {
   revokeOwnKey,
   rotateOwnKey,
 } from '../../../src/operations/users/own-key.ts';
-import { type CompanyChanges, createCompany, setCompany } from '../../../src/store/company/company.ts';
+import { type CompanyChanges, insertCompany, updateCompany } from '../../../src/store/company/company.ts';
 import { createKey, findKey, type NewKey } from '../../../src/store/company/key.ts';
 import { type KeyHolder, ownKeyIds, readAllowance } from '../../../src/store/company/own-key.ts';
 import { mintPlaygroundKey } from '../../../src/store/company/playground-key.ts';
@@ -24,7 +24,7 @@ const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.transaction(10_000, wo
 let count = 0;
 /** A company that lets its members have keys, and one of its members. */
 async function member(allowed: Omit<CompanyChanges, 'name'> = { member_max_keys: 2 }): Promise<KeyHolder> {
-  const { id: company_id } = await run((sql) => createCompany(sql, { name: `Company ${++count}`, ...allowed }));
+  const { id: company_id } = await run((sql) => insertCompany(sql, { name: `Company ${++count}`, ...allowed }));
   return colleague(company_id);
 }
 
@@ -35,7 +35,7 @@ async function colleague(company_id: string): Promise<KeyHolder> {
 }
 
 const allow = ({ company_id }: KeyHolder, changes: CompanyChanges) =>
-  run((sql) => setCompany(sql, company_id, changes));
+  run((sql) => updateCompany(sql, company_id, changes));
 const claim = () => ({ secret: randomBytes(32).toString('base64url'), holder: 'session a' });
 
 /** Behind the wall of the company, as the pages do it. */

@@ -6,14 +6,14 @@ import {
   removeAssistant,
   setAssistant,
 } from '../../../src/store/company/assistant.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
-const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
-const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
+const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
+const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 const plain = { company_id: acme, name: 'Helper', system_prompt: '- be\nkind' };
 const full = {
   ...plain,

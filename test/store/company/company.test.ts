@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import {
   companiesNamed,
-  createCompany,
   findCompany,
+  insertCompany,
   listCompanies,
-  setCompany,
+  updateCompany,
 } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -14,7 +14,7 @@ const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
 
 t.test('a company begins closed to non-EU models, without budget and without disabled models', async (t) => {
-  const company = await run((sql) => createCompany(sql, { name: 'Acme' }));
+  const company = await run((sql) => insertCompany(sql, { name: 'Acme' }));
   t.match(company, { name: 'Acme', allow_non_eu_models: false, monthly_budget_eur: null });
   t.same(company.disabled_model_slugs, []);
   t.match(company.id, /^[0-9a-f-]{36}$/);
@@ -25,19 +25,21 @@ t.test('a company begins closed to non-EU models, without budget and without dis
 t.test('a budget keeps every digit', async (t) => {
   const budget = '123456789012.123456789012345';
   const { id, monthly_budget_eur } = await run((sql) =>
-    createCompany(sql, { name: 'Exact', monthly_budget_eur: budget }),
+    insertCompany(sql, { name: 'Exact', monthly_budget_eur: budget }),
   );
   t.equal(monthly_budget_eur, budget);
-  t.equal((await run((sql) => setCompany(sql, id, { monthly_budget_eur: '0.10' }))).monthly_budget_eur, '0.1');
+  t.equal((await run((sql) => updateCompany(sql, id, { monthly_budget_eur: '0.10' }))).monthly_budget_eur, '0.1');
 });
 
 t.test('what a change does not name stays as it is', async (t) => {
   const made = await run((sql) =>
-    createCompany(sql, { name: 'Steady', monthly_budget_eur: '5', allow_non_eu_models: true }),
+    insertCompany(sql, { name: 'Steady', monthly_budget_eur: '5', allow_non_eu_models: true }),
   );
-  t.same(await run((sql) => setCompany(sql, made.id, {})), made);
-  t.same(await run((sql) => setCompany(sql, made.id, { name: 'Renamed' })), { ...made, name: 'Renamed' });
-  const closed = await run((sql) => setCompany(sql, made.id, { allow_non_eu_models: false, monthly_budget_eur: null }));
+  t.same(await run((sql) => updateCompany(sql, made.id, {})), made);
+  t.same(await run((sql) => updateCompany(sql, made.id, { name: 'Renamed' })), { ...made, name: 'Renamed' });
+  const closed = await run((sql) =>
+    updateCompany(sql, made.id, { allow_non_eu_models: false, monthly_budget_eur: null }),
+  );
   const budgets = { monthly_budget_eur: null, effective_budget_eur: null };
   t.same(closed, { ...made, name: 'Renamed', allow_non_eu_models: false, ...budgets });
 });
@@ -48,28 +50,28 @@ t.test('limits are set, changed one by one and lifted', async (t) => {
     tokens_per_minute: 1_000_000_000_000,
     max_concurrent: 1_000_000,
   };
-  const made = await run((sql) => createCompany(sql, { name: 'Limited', ...limits }));
+  const made = await run((sql) => insertCompany(sql, { name: 'Limited', ...limits }));
   t.match(made, limits);
-  const one = await run((sql) => setCompany(sql, made.id, { max_concurrent: 1 }));
+  const one = await run((sql) => updateCompany(sql, made.id, { max_concurrent: 1 }));
   t.same(one, { ...made, max_concurrent: 1 });
-  t.same(await run((sql) => setCompany(sql, made.id, { tokens_per_minute: null })), {
+  t.same(await run((sql) => updateCompany(sql, made.id, { tokens_per_minute: null })), {
     ...one,
     tokens_per_minute: null,
   });
 });
 
 t.test('disabled models are a sorted set', async (t) => {
-  const { id } = await run((sql) => createCompany(sql, { name: 'Picky' }));
-  const set = async (changes: object) => (await run((sql) => setCompany(sql, id, changes))).disabled_model_slugs;
+  const { id } = await run((sql) => insertCompany(sql, { name: 'Picky' }));
+  const set = async (changes: object) => (await run((sql) => updateCompany(sql, id, changes))).disabled_model_slugs;
   t.same(await set({ disable: ['b', 'a', 'b', 'with "quotes", {braces}'] }), ['a', 'b', 'with "quotes", {braces}']);
   t.same(await set({ disable: ['a', 'c'], enable: ['b', 'never was'] }), ['a', 'c', 'with "quotes", {braces}']);
   t.same(await set({ enable: ['a', 'c', 'with "quotes", {braces}'] }), []);
 });
 
 t.test('two changes at once both hold', async (t) => {
-  const { id } = await run((sql) => createCompany(sql, { name: 'Busy' }));
+  const { id } = await run((sql) => insertCompany(sql, { name: 'Busy' }));
   const slugs = Array.from({ length: 20 }, (_, i) => `m${String(i).padStart(2, '0')}`);
-  await Promise.all(slugs.map((slug) => run((sql) => setCompany(sql, id, { disable: [slug] }))));
+  await Promise.all(slugs.map((slug) => run((sql) => updateCompany(sql, id, { disable: [slug] }))));
   t.same((await run((sql) => findCompany(sql, id))).disabled_model_slugs, slugs);
 });
 
@@ -82,7 +84,7 @@ t.test('an unknown company is refused', async (t) => {
     message: `There is no company ${id}.`,
   };
   await t.rejects(
-    run((sql) => setCompany(sql, id, { name: 'X' })),
+    run((sql) => updateCompany(sql, id, { name: 'X' })),
     refusal,
   );
   await t.rejects(
@@ -98,7 +100,7 @@ t.test('companies are listed by name', async (t) => {
 });
 
 t.test('companies are found by many texts at once: whole names, and ids in any case', async (t) => {
-  const create = (name: string) => run((sql) => createCompany(sql, { name }));
+  const create = (name: string) => run((sql) => insertCompany(sql, { name }));
   const [one, twin, third] = [await create('Twins Ltd'), await create('Twins Ltd'), await create('Third Ltd')];
   const upper = third.id.toUpperCase();
   const found = await run((sql) => companiesNamed(sql, ['Twins Ltd', upper, 'Third Ltd', 'third ltd', 'Nobody']));

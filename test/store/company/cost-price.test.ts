@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import { type MarginSums, readMargin, setCostPrice } from '../../../src/store/company/cost-price.ts';
 import { createModel, removeModel } from '../../../src/store/company/model.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
@@ -13,8 +13,8 @@ import { addUsage } from '../../support/usage.ts';
 const { db } = await emptyDatabase(t);
 await migrate(db, { billingTimezone: 'Europe/Berlin' });
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
-const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
-const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
+const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
+const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 
 t.test('margin is revenue less tokens × the cost price of the day, to the last digit', async (t) => {
   await run((sql) =>
@@ -82,7 +82,7 @@ t.test('margin is revenue less tokens × the cost price of the day, to the last 
 });
 
 t.test("a company's own model never takes the cost price of the shared one, nor the other way round", async (t) => {
-  const { id: owner } = await run((sql) => createCompany(sql, { name: 'Owner' }));
+  const { id: owner } = await run((sql) => insertCompany(sql, { name: 'Owner' }));
   const own = {
     slug: 'twin',
     company_id: owner,

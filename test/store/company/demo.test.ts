@@ -1,7 +1,7 @@
 import t from 'tap';
 import { prepareDemo, type Welcome, welcome } from '../../../src/demo/first-run.ts';
 import { createAssistant } from '../../../src/store/company/assistant.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import { hasDemo, removeDemo } from '../../../src/store/company/demo.ts';
 import { createModel } from '../../../src/store/company/model.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
@@ -48,7 +48,7 @@ t.test('what others use is kept, and it says for whom', async (t) => {
   const { db } = await testDatabase(t);
   const companyId = (await start(db)).companyId as string;
   await db.run(MS, async (sql) => {
-    const { id } = await createCompany(sql, { name: 'Acme' });
+    const { id } = await insertCompany(sql, { name: 'Acme' });
     await createAssistant(sql, { company_id: id, name: 'A', system_prompt: 'x', model_slug: 'demo-chat' });
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes, allowed_model_slugs) values (${id}, 'k', ${Buffer.alloc(32)}, 'svc_aaaa', '{chat}', '{demo-chat-us}')`;
     await createUser(sql, { email: 'own@example.com', role: 'owner', company_id: companyId }, null);
@@ -65,7 +65,7 @@ t.test('what others use is kept, and it says for whom', async (t) => {
 t.test('models and a company of the same names that somebody else made are not of the demo', async (t) => {
   const { db } = await testDatabase(t);
   await db.run(MS, async (sql) => {
-    await createCompany(sql, { name: 'Demo company' });
+    await insertCompany(sql, { name: 'Demo company' });
     await createModel(sql, { ...MODEL, slug: 'demo-chat', upstream_model: 'internal-demo-chat' });
   });
   t.same(await db.transaction(MS, removeDemo), { removed: [], kept: [] });

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import { findKey, type NewKey, revokeKey } from '../../../src/store/company/key.ts';
 import { type Claim, createKeyOnce, rotateKeyOnce } from '../../../src/store/company/key-reveal.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
@@ -11,8 +11,8 @@ import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
-const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
-const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
+const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
+const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 
 type Asked = NewKey & { readonly id: string };
 const request = (more: Partial<Omit<NewKey, 'id'>> = {}): Asked => ({

@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import {
   createKey,
   findKey,
@@ -19,8 +19,8 @@ import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
-const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
-const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
+const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
+const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 const asked: NewKey = { company_id: acme, name: 'ci', scopes: ['chat'], created_by: 'ada@example.com' };
 
 t.test('spec 2.7: prefix and 32 base32 characters; stored only as SHA-256, shown later by its first 8', async (t) => {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import {
   createModel,
   listModels,
@@ -14,8 +14,8 @@ import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
-const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
-const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
+const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
+const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 
 const model = (slug: string, company_id: string | null = null): NewModel => ({
   slug,

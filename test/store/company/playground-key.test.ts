@@ -1,6 +1,6 @@
 import t from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import {
   createKey,
   findKey,
@@ -22,8 +22,8 @@ import { testDatabase } from '../../support/postgres.ts';
 
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
-const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
-const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
+const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
+const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 
 /** Behind the wall, as the pages do it. */
 const behind = <T>(company: string, work: (sql: Sql) => Promise<T>) =>

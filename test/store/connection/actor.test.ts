@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import t from 'tap';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { snapshot, within } from '../../../src/store/connection/tenant-role.ts';
 import { pageOfAudit } from '../../../src/store/lists/audit.ts';
@@ -17,7 +17,7 @@ t.test('what is kept of a playground that was named by an operator does not tell
   const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(MS, work);
   const names = ['Acme', 'Closed'];
   const [acme, closed] = (await Promise.all(
-    names.map((name) => run((sql) => createCompany(sql, { name }))),
+    names.map((name) => run((sql) => insertCompany(sql, { name }))),
   )) as unknown as [{ id: string; name: string }, { id: string; name: string }];
   await run((sql) => createUser(sql, { email: OLGA, role: 'operator', company_id: null }, null));
   for (const { id } of [acme, closed]) {

@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import { parseDatabaseUrl } from '../../../src/store/connection/address.ts';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { ensureTenantRole, within } from '../../../src/store/connection/tenant-role.ts';
@@ -147,7 +147,7 @@ t.test('the tenant role works through PgBouncer, and ends with its transaction',
   const companies = await direct.db.transaction(MS, async (sql) => {
     const made = [];
     for (let n = 0; n < 4; n++) {
-      const { id } = await createCompany(sql, { name: `company ${n}` });
+      const { id } = await insertCompany(sql, { name: `company ${n}` });
       await sql`insert into chat_usage (company_id, cost_eur) values (${id}, ${n + 1})`;
       made.push(id);
     }

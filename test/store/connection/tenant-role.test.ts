@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { createAssistant } from '../../../src/store/company/assistant.ts';
-import { createCompany, setCompany } from '../../../src/store/company/company.ts';
+import { insertCompany, updateCompany } from '../../../src/store/company/company.ts';
 import { createKey, revokeKey } from '../../../src/store/company/key.ts';
 import { createModel } from '../../../src/store/company/model.ts';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
@@ -26,7 +26,7 @@ const MS = 10_000;
 /** A company with a row in every table that has rows of companies. */
 async function fullCompany(db: Database, name: string): Promise<{ id: string; key: string; assistant: string }> {
   const made = await db.transaction(MS, async (sql) => {
-    const { id } = await createCompany(sql, { name });
+    const { id } = await insertCompany(sql, { name });
     const key = await createKey(sql, 'svc_', { company_id: id, name, scopes: ['chat'], created_by: 'test' });
     const assistant = await createAssistant(sql, { company_id: id, name, system_prompt: `the secret of ${name}` });
     await createModel(sql, {
@@ -164,7 +164,7 @@ t.test('with every WHERE forgotten', async (t) => {
       { message: /There is no/ },
     );
     await t.rejects(
-      within(db, one.id, MS, (sql) => setCompany(sql, two.id, { name: 'taken over' })),
+      within(db, one.id, MS, (sql) => updateCompany(sql, two.id, { name: 'taken over' })),
       { message: /There is no/ },
     );
     await t.rejects(
@@ -232,7 +232,7 @@ t.test('with every WHERE forgotten', async (t) => {
   await t.test('what a company may change is announced and audited as ever', async (t) => {
     await db.run(MS, (sql) => sql`delete from changes`);
     const made = await within(db, one.id, MS, async (sql) => {
-      await setCompany(sql, one.id, { monthly_budget_eur: '7' });
+      await updateCompany(sql, one.id, { monthly_budget_eur: '7' });
       await revokeKey(sql, one.key);
       return createKey(sql, 'svc_', { company_id: one.id, name: 'new', scopes: ['chat'], created_by: 'test' });
     });

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
-import { closeCompany, createCompany, reopenCompany } from '../../../src/store/company/company.ts';
+import { closeCompany, insertCompany, reopenCompany } from '../../../src/store/company/company.ts';
 import { createKey, revokeKey, rotateKey, setKey } from '../../../src/store/company/key.ts';
 import { mintPlaygroundKey } from '../../../src/store/company/playground-key.ts';
 import { actingAs } from '../../../src/store/connection/acting-person.ts';
@@ -28,7 +28,7 @@ async function begin(t: Test) {
   const { db } = await testDatabase(t);
   const run = <T>(work: (sql: Sql) => PromiseLike<T>) => db.run(MS, work);
   const asAnn = <T>(work: (sql: Sql) => Promise<T>) => actingAs(db, ANN, MS, work);
-  const { id } = await run((sql) => createCompany(sql, { name: 'ACME' }));
+  const { id } = await run((sql) => insertCompany(sql, { name: 'ACME' }));
   const asked = { company_id: id, name: 'Website', scopes: ['chat'] as const, created_by: ANN };
   return { db, run, asAnn, company: id, asked, store: eventStore(db, db), list: listOf(db) };
 }
@@ -122,7 +122,7 @@ t.test('plain SQL writes them too; what is rolled back writes none', async (t) =
 
 t.test('behind the tenant wall events are written, and those of another company not seen', async (t) => {
   const { db, asAnn, company, asked } = await begin(t);
-  const other = await db.run(MS, (sql) => createCompany(sql, { name: 'Other' }));
+  const other = await db.run(MS, (sql) => insertCompany(sql, { name: 'Other' }));
   for (const id of [company, other.id]) {
     await asAnn(async (sql) => {
       await enterCompany(sql, id);
@@ -200,7 +200,7 @@ t.test('an event is told once, however often and by however many it is looked at
 
 t.test('events of a company do not wait until thousands of another one are sent', async (t) => {
   const { run, company, store } = await begin(t);
-  const { id: other } = await run((sql) => createCompany(sql, { name: 'Other' }));
+  const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
   const addEvents = (id: string, count: number) =>
     run(
       (sql) =>
@@ -228,7 +228,7 @@ t.test('events of a company do not wait until thousands of another one are sent'
 
 t.test('a list is filtered, and read page by page', async (t) => {
   const { run, asAnn, company, asked, list, store } = await begin(t);
-  const other = await run((sql) => createCompany(sql, { name: 'Other' }));
+  const other = await run((sql) => insertCompany(sql, { name: 'Other' }));
   for (let n = 0; n < 5; n++) await asAnn((sql) => createKey(sql, 'svc_', asked));
   const middle = nextMillisecond();
   const key = await asAnn((sql) => createKey(sql, 'svc_', { ...asked, company_id: other.id }));

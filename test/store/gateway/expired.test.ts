@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import { createKey } from '../../../src/store/company/key.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { gatewayStore } from '../../../src/store/gateway/gateways.ts';
@@ -11,7 +11,7 @@ const MS = 10_000;
 t.test('sessions, answers and texts of keys go when their time is over, although nobody comes again', async (t) => {
   const { db } = await testDatabase(t);
   const run: <T>(work: (sql: Sql) => PromiseLike<T>) => Promise<T> = (work) => db.run(MS, work);
-  const { id: company } = await run((sql) => createCompany(sql, { name: 'Corp' }));
+  const { id: company } = await run((sql) => insertCompany(sql, { name: 'Corp' }));
   const key = await run((sql) =>
     createKey(sql, 'svc_', { company_id: company, name: 'key', scopes: ['chat'], created_by: 'pages' }),
   );

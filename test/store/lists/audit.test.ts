@@ -1,5 +1,6 @@
 import t from 'tap';
-import { LANGUAGES, wordsOf } from '../../../src/domain/language/language.ts';
+import { wordsOf } from '../../../src/domain/language/language.ts';
+import { LANGUAGES } from '../../../src/domain/languages.ts';
 import { OWN_MODEL_COLUMNS } from '../../../src/domain/text/change-text.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { pageOfAudit } from '../../../src/store/lists/audit.ts';

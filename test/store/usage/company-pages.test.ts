@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
@@ -15,7 +15,7 @@ import { addRequests } from '../../support/requests.ts';
 const MANY = 3000;
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(20_000, work);
-const { id: company } = await run((sql) => createCompany(sql, { name: 'Acme' }));
+const { id: company } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 
 /** What a query of the company returns, and how many rows of a table and its parts it read. */
 async function reading<T>(table: string, query: (sql: Sql) => Promise<T>) {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { wholeMonth } from '../../../src/domain/text/day-range.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import { setCostPrice } from '../../../src/store/company/cost-price.ts';
 import { ledgerStore } from '../../../src/store/gateway/ledger.ts';
 import { verifySeals, verifySums } from '../../../src/store/statement/verify.ts';
@@ -14,7 +14,7 @@ import { addUsage } from '../../support/usage.ts';
 const { db } = await testDatabase(t);
 const store = ledgerStore(db);
 const run = <T>(work: Parameters<typeof db.run<T>>[1]) => db.run(10_000, work);
-const companyOf = async (name: string) => (await run((sql) => createCompany(sql, { name }))).id;
+const companyOf = async (name: string) => (await run((sql) => insertCompany(sql, { name }))).id;
 
 /** A record as gateways write it. A gateway of the version before names no details. */
 function record(company: string, more: object = {}) {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { newRequestId, requestIdTime } from '../../../src/runtime/request-id.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { within } from '../../../src/store/connection/tenant-role.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
@@ -25,7 +25,7 @@ const ALL: RequestsQuery = {
   before: null,
 };
 const companyWith = async (rows: readonly SomeRequest[]) => {
-  const { id: company } = await run((sql) => createCompany(sql, { name: 'Acme' }));
+  const { id: company } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
   return {
     company,
     ids: await addRequests(

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { summarizeUsage } from '../../../src/store/usage/summary.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -10,7 +10,7 @@ import { addUsage } from '../../support/usage.ts';
 const { db } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
 const company = async (budget: string | null = null) =>
-  (await run((sql) => createCompany(sql, { name: 'Acme', monthly_budget_eur: budget }))).id;
+  (await run((sql) => insertCompany(sql, { name: 'Acme', monthly_budget_eur: budget }))).id;
 
 t.test('spec 5.6: requests, tokens and EUR of a month, exact, in all and per model and endpoint', async (t) => {
   const id = await company('12.5');

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { hashPassword, verifyPassword } from '../../../src/domain/password.ts';
-import { createCompany } from '../../../src/store/company/company.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { pageOfCompanyUsers } from '../../../src/store/lists/page.ts';
 import { createSession } from '../../../src/store/users/session.ts';
@@ -11,7 +11,7 @@ import { until } from '../../support/until.ts';
 
 const { db, url } = await testDatabase(t);
 const run = <T>(work: (sql: Sql) => Promise<T>) => db.run(10_000, work);
-const { id: acme } = await run((sql) => createCompany(sql, { name: 'Acme' }));
+const { id: acme } = await run((sql) => insertCompany(sql, { name: 'Acme' }));
 const password = 'correct horse battery';
 
 t.test('a user is stored with a hash of the password, never the password', async (t) => {
@@ -55,7 +55,7 @@ t.test('a taken address and an unknown company are refused', async (t) => {
 });
 
 t.test('of two owners who remove each other at once, one stays', async (t) => {
-  const { id: duo } = await run((sql) => createCompany(sql, { name: 'Duo' }));
+  const { id: duo } = await run((sql) => insertCompany(sql, { name: 'Duo' }));
   const owner = (email: string) => run((sql) => createUser(sql, { email, role: 'owner', company_id: duo }, null));
   const [one, two] = [await owner('one@duo.example'), await owner('two@duo.example')];
   const [removed, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -102,7 +102,7 @@ async function peopleOf(company: string) {
 }
 
 t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {
-  const { id: solo } = await run((sql) => createCompany(sql, { name: 'Solo' }));
+  const { id: solo } = await run((sql) => insertCompany(sql, { name: 'Solo' }));
   const asked = { email: 'solo@example.com', role: 'member', company_id: solo } as const;
   const { id } = await run((sql) => createUser(sql, asked, null));
   const entries = () => run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);

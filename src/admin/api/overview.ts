@@ -1,13 +1,17 @@
-import { problemsOf } from '../domain/text/overview.ts';
-import { readDetailedMargin } from '../store/usage/margin.ts';
-import { readOverview } from '../store/usage/overview.ts';
-import { get, type Operation } from './operation.ts';
-import * as schema from './schemas.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { problemsOf } from '../../domain/text/overview.ts';
+import { readDetailedMargin } from '../../store/usage/margin.ts';
+import { readOverview } from '../../store/usage/overview.ts';
+import { type ApiOperation, get } from './frame/operation.ts';
 
 const sumOrNull = schema.orNull(schema.sum);
+
 const percent = { type: ['number', 'null'] };
+
 const totals = { requests: schema.count, tokens: schema.count, cost_eur: schema.sum };
+
 const company = schema.object({ id: schema.id, name: schema.string });
+
 const period = {
   ...totals,
   begins: schema.day,
@@ -16,6 +20,7 @@ const period = {
     schema.object({ id: schema.id, name: schema.textOrNull, cost_eur: schema.sum, share: percent }),
   ),
 };
+
 const nearBudget = schema.object({
   company,
   key: schema.orNull(schema.object({ ...company.properties, prefix: schema.string })),
@@ -26,6 +31,7 @@ const nearBudget = schema.object({
   reached_on: { ...schema.orNull(schema.day), description: 'at the present pace; null: reached, or not in this month' },
   owners: schema.array(schema.string, 'addresses of owners of the company, three at most'),
 });
+
 const gateway = schema.object({
   id: schema.string,
   name: schema.string,
@@ -40,6 +46,7 @@ const gateway = schema.object({
   limits_alone: schema.boolean,
   requests_in_flight: schema.count,
 });
+
 const status = schema.object({
   ok: { type: 'boolean', description: 'nothing is wrong; refused requests and budgets are not judged' },
   problems: schema.array(
@@ -143,8 +150,11 @@ const sums = {
     }),
   ),
 };
+
 const ofModel = { model: schema.string };
+
 const ofCompany = { company_id: schema.id, company_name: schema.textOrNull };
+
 const margin = schema.object({
   month: schema.day,
   total: schema.object(sums),
@@ -160,11 +170,13 @@ const margin = schema.object({
   },
   upstream_currency: schema.object({ currency: schema.string, rate: schema.textOrNull }),
 });
+
 const MOST_COMPANIES = 100_000;
+
 const USUAL_COMPANIES = 200;
 
 /** What operators have to know of all companies. */
-export const overviewOperations: readonly Operation[] = [
+export const overviewOperations: readonly ApiOperation[] = [
   get('getStatus', '/status', {
     summary: 'What is wrong, usage of all companies, top spenders, budgets near their end, models and gateways',
     action: 'overview.read',
@@ -175,27 +187,23 @@ export const overviewOperations: readonly Operation[] = [
       return { ok: problems.length === 0, problems, ...overview };
     },
   }),
-  get<{ readonly month?: string; readonly companies?: number; readonly lines?: 'true' | 'false' }>(
-    'getMargin',
-    '/margin',
-    {
-      summary: 'Revenue, cost and margin of a month by model and by company; default: the present month',
-      action: 'cost.read',
-      query: schema.object(
-        {
-          month: schema.month,
-          companies: schema.whole(MOST_COMPANIES, `how many, the highest revenue first; default: ${USUAL_COMPANIES}`),
-          lines: schema.oneOf(['true', 'false'], 'true: also by company and model'),
-        },
-        [],
-      ),
-      answer: margin,
-      isLong: true,
-      async run(sql, { query: { month, companies = USUAL_COMPANIES, lines }, services }) {
-        const extent = { companies, lines: lines === 'true' };
-        const worth = { currency: services.upstreamCurrency, rate: services.upstreamRate };
-        return readDetailedMargin(sql, month === undefined ? null : `${month}-01`, worth, extent);
+  get('getMargin', '/margin', {
+    summary: 'Revenue, cost and margin of a month by model and by company; default: the present month',
+    action: 'cost.read',
+    query: schema.object(
+      {
+        month: schema.month,
+        companies: schema.whole(MOST_COMPANIES, `how many, the highest revenue first; default: ${USUAL_COMPANIES}`),
+        lines: schema.oneOf(['true', 'false'], 'true: also by company and model'),
       },
+      [],
+    ),
+    answer: margin,
+    isLong: true,
+    async run(sql, { query: { month, companies = USUAL_COMPANIES, lines }, services }) {
+      const extent = { companies, lines: lines === 'true' };
+      const worth = { currency: services.upstreamCurrency, rate: services.upstreamRate };
+      return readDetailedMargin(sql, month === undefined ? null : `${month}-01`, worth, extent);
     },
-  ),
+  }),
 ];

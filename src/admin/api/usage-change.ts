@@ -1,6 +1,9 @@
-import { addDays, type DayRange, rangeBefore, readRange } from '../domain/text/day-range.ts';
-import { readAllChange, readAllUsage, readCompaniesBeside } from '../store/usage/all-usage.ts';
-import { readUsageChange, type Times } from '../store/usage/change.ts';
+import type { Schema } from '../../domain/settings/schema.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { addDays, type DayRange, rangeBefore, readRange } from '../../domain/text/day-range.ts';
+import { readAt } from '../../operations/problem.ts';
+import { readAllChange, readAllUsage, readCompaniesBeside } from '../../store/usage/all-usage.ts';
+import { readUsageChange, type Times } from '../../store/usage/change.ts';
 import {
   ALL_GROUPS,
   COMPANY_GROUPS,
@@ -11,23 +14,24 @@ import {
   readAllTable,
   readUsageTable,
   type TableQuery,
-} from '../store/usage/usage-table.ts';
-import { type Call, get, type Operation, type Schema } from './operation.ts';
-import { readAt } from './problem.ts';
-import * as schema from './schemas.ts';
-import { type AskedFilters, filtersOf, usageFilters } from './usage.ts';
+} from '../../store/usage/usage-table.ts';
+import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
+import { filtersOf, usageFilters } from './usage.ts';
 
 /** Why usage changed, and usage by two groups, as the pages show them: days are those of the billing time zone. */
 
 type Days = Partial<DayRange>;
+
 interface TimesQuery extends Days {
   readonly before_from?: string;
   readonly before_to?: string;
 }
+
 const days = {
   from: { ...schema.day, description: 'the first day; default: seven days before the present one' },
   to: { ...schema.day, description: 'the last day; default: yesterday' },
 };
+
 const times = {
   ...days,
   before_from: {
@@ -37,13 +41,16 @@ const times = {
   },
   before_to: { ...schema.day, description: 'the last day of the time before' },
 };
+
 const difference = { type: 'string', description: 'EUR as exact decimal text; negative: it became less' };
+
 const sums = schema.object({
   requests: schema.count,
   prompt_tokens: schema.count,
   completion_tokens: schema.count,
   cost_eur: schema.sum,
 });
+
 const parts = {
   before: sums,
   after: sums,
@@ -53,21 +60,29 @@ const parts = {
   changed_prices_eur: difference,
   difference_eur: { ...difference, description: 'the sum of the four parts, to the last digit' },
 };
+
 const mover = { before_eur: schema.sum, after_eur: schema.sum, difference_eur: difference };
+
 const movers = (members: Readonly<Record<string, Schema>>) =>
   schema.object({ count: schema.count, lines: schema.array(schema.object({ ...mover, ...members })) });
+
 const timeCosts = schema.array(
   schema.object({ time: schema.oneOf(['before', 'after']), at: schema.day, cost_eur: schema.sum }),
   'by day, or by month where one of the times is longer than 62 days',
 );
+
 const range = schema.object({ from: schema.day, to: schema.day });
+
 const explained = {
   total: schema.object(parts),
   by_model: schema.array(schema.object({ ...parts, model: schema.string }), 'those that changed most first'),
   by_time: timeCosts,
 };
+
 const both = { before: range, after: range };
+
 const heading = schema.object({ value: schema.string, name: schema.textOrNull, total: schema.string });
+
 const grid = {
   from: schema.day,
   to: schema.day,
@@ -78,23 +93,28 @@ const grid = {
   other_columns: schema.count,
   total: schema.string,
 };
-const gridQuery = (groups: readonly string[]) => ({
+
+const gridQuery = <G extends Group>(groups: readonly G[]) => ({
   ...days,
   rows: schema.oneOf(groups),
   columns: schema.oneOf(groups, 'another group than the rows'),
   metric: schema.oneOf(METRICS, 'default: cost_eur'),
 });
+
 interface GridQuery extends Days {
   readonly rows?: Group;
   readonly columns?: Group;
   readonly metric?: Metric;
 }
+
 const MOST_MOVERS = 100;
+
 const MOST_COMPANIES = 1000;
+
 const MOST_CELLS = { rows: 200, columns: 100 };
 
-export const usageChangeOperations: readonly Operation[] = [
-  get<TimesQuery & AskedFilters>('getUsageChange', '/companies/{company}/usage/change', {
+export const usageChangeOperations: readonly ApiOperation[] = [
+  get('getUsageChange', '/companies/{company}/usage/change', {
     summary:
       'Why a company spent more or less than in a time before: more calls, longer calls, dearer models, changed prices',
     action: 'usage.read',
@@ -117,7 +137,7 @@ export const usageChangeOperations: readonly Operation[] = [
       };
     },
   }),
-  get<GridQuery & AskedFilters>('getUsageTable', '/companies/{company}/usage/table', {
+  get('getUsageTable', '/companies/{company}/usage/table', {
     summary: 'One figure of a company by two groups, such as cost by model and key',
     action: 'usage.read',
     query: schema.object({ ...gridQuery(COMPANY_GROUPS), ...usageFilters }, []),
@@ -128,7 +148,7 @@ export const usageChangeOperations: readonly Operation[] = [
       return { company_id, ...asked.range, ...(await readUsageTable(sql, company_id, filtersOf(call.query), asked)) };
     },
   }),
-  get<Days>('getAllUsage', '/usage', {
+  get('getAllUsage', '/usage', {
     summary: 'The usage of all companies together, by model and by company',
     action: 'overview.read',
     query: schema.object(days, []),
@@ -151,7 +171,7 @@ export const usageChangeOperations: readonly Operation[] = [
       return { ...asked, ...(await readAllUsage(sql, asked, MOST_COMPANIES)) };
     },
   }),
-  get<TimesQuery & { readonly model?: string }>('getAllUsageChange', '/usage/change', {
+  get('getAllUsageChange', '/usage/change', {
     summary: 'Why all companies together spent more or less than in a time before, and which companies',
     action: 'overview.read',
     query: schema.object({ ...times, model: schema.slug }, []),
@@ -168,7 +188,7 @@ export const usageChangeOperations: readonly Operation[] = [
       return { ...asked, ...(await readAllChange(sql, asked, call.query.model ?? null, MOST_MOVERS)) };
     },
   }),
-  get<Days & { readonly company: string; readonly with: string }>('compareCompanies', '/usage/beside', {
+  get('compareCompanies', '/usage/beside', {
     summary: 'Two companies side by side: before is the first, after the second',
     action: 'overview.read',
     query: schema.object({ ...days, company: schema.id, with: schema.id }, ['company', 'with']),
@@ -184,7 +204,7 @@ export const usageChangeOperations: readonly Operation[] = [
       return { ...asked, ...(await readCompaniesBeside(sql, [company, other], asked)) };
     },
   }),
-  get<GridQuery>('getAllUsageTable', '/usage/table', {
+  get('getAllUsageTable', '/usage/table', {
     summary: 'One figure of all companies by two groups, such as cost by company and model',
     action: 'overview.read',
     query: schema.object(gridQuery(ALL_GROUPS), []),
@@ -196,7 +216,7 @@ export const usageChangeOperations: readonly Operation[] = [
   }),
 ];
 
-type Services = Pick<Call['services'], 'calendar' | 'clock'>;
+type Services = Pick<ApiCall['services'], 'calendar' | 'clock'>;
 
 /** The days that are asked for, by default the last seven that are over. @throws Problem 400 */
 function daysOf({ query: { from, to }, services }: { readonly query: Days; readonly services: Services }): DayRange {

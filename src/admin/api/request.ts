@@ -1,19 +1,14 @@
-import { ENDPOINTS } from '../domain/text/endpoint.ts';
-import { explainRequest, type Result } from '../domain/text/request-explanation.ts';
-import { TOKEN_DETAILS } from '../domain/usage.ts';
-import { requestIdTime } from '../runtime/request-id.ts';
-import type { Sql } from '../store/connection/pool.ts';
-import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../store/usage/request.ts';
-import { type HoursGroup, readRequestHours } from '../store/usage/request-hours.ts';
-import { type Call, get, type Operation, type Page, type PageQuery } from './operation.ts';
-import { Problem, wrongAt } from './problem.ts';
-import * as schema from './schemas.ts';
-
-interface SumsQuery {
-  readonly from: string;
-  readonly to: string;
-  readonly by?: HoursGroup;
-}
+import * as schema from '../../domain/settings/schema.ts';
+import { ENDPOINTS } from '../../domain/text/endpoint.ts';
+import { explainRequest, type Result } from '../../domain/text/request-explanation.ts';
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { Problem, wrongAt } from '../../operations/problem.ts';
+import { requestIdTime } from '../../runtime/request-id.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../../store/usage/request.ts';
+import { type HoursGroup, readRequestHours } from '../../store/usage/request-hours.ts';
+import { type ApiCall, type ApiOperation, get, type Page, type PageQuery } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
 
 interface Filters extends PageQuery {
   readonly status?: string;
@@ -35,7 +30,9 @@ const filters = {
   from: schema.instant,
   to: { ...schema.instant, description: 'the first instant that is left out' },
 };
+
 const numberOrNull = { type: ['number', 'null'], minimum: 0 };
+
 const members = {
   request_id: { ...schema.id, description: 'the x-request-id of its answer' },
   occurred_at: schema.instant,
@@ -62,7 +59,9 @@ const members = {
   added_us: numberOrNull,
   first_event_ms: numberOrNull,
 };
-const page = schema.pageOf(schema.object(members));
+
+const page = resource.pageOf(schema.object(members));
+
 const detail = schema.object({
   ...members,
   what: { type: 'string', description: 'what happened, in words' },
@@ -79,12 +78,17 @@ const detail = schema.object({
   },
   upstream_currency: { ...schema.textOrNull, description: 'its currency' },
 });
-const LIST = { query: schema.listQuery(filters), answer: page } as const;
+
+const LIST = { query: resource.listQuery(filters), answer: page } as const;
+
 const NOTE = 'Where little matches, a page may be short or empty while next_cursor is not null';
 
 const GROUPS = ['all', 'hour', 'day', 'model', 'key', 'endpoint'] as const satisfies readonly HoursGroup[];
+
 const number = { type: 'number', minimum: 0 };
+
 const times = schema.orNull(schema.object({ mean: number, p50: number, p95: number, p99: number }));
+
 const sums = schema.object({
   group: {
     type: ['string', 'null'],
@@ -100,8 +104,8 @@ const sums = schema.object({
 });
 
 /** What became of requests: single ones of the last days, and sums. */
-export const requestOperations: readonly Operation[] = [
-  get<Filters>('listRequests', '/requests', {
+export const requestOperations: readonly ApiOperation[] = [
+  get('listRequests', '/requests', {
     ...LIST,
     summary: `Requests of all companies, and those without a valid key, newest first. ${NOTE}`,
     action: 'request.all',
@@ -113,7 +117,7 @@ export const requestOperations: readonly Operation[] = [
     action: 'request.all',
     run: find,
   }),
-  get<Filters>('listRequestsOfCompany', '/companies/{company}/requests', {
+  get('listRequestsOfCompany', '/companies/{company}/requests', {
     ...LIST,
     summary: `Requests of a company, newest first. ${NOTE}`,
     action: 'request.read',
@@ -125,7 +129,7 @@ export const requestOperations: readonly Operation[] = [
     action: 'request.read',
     run: find,
   }),
-  get<SumsQuery>('sumRequests', '/companies/{company}/requests/sums', {
+  get('sumRequests', '/companies/{company}/requests/sums', {
     summary: 'How many requests were answered, refused and failed in a range of hours, and how fast',
     action: 'request.read',
     query: schema.object({ from: schema.instant, to: schema.instant, by: schema.oneOf(GROUPS) }, ['from', 'to']),
@@ -137,7 +141,7 @@ export const requestOperations: readonly Operation[] = [
   }),
 ];
 
-async function list(sql: Sql, { params, query }: Call<never, Filters>): Promise<Page<RequestRow>> {
+async function list(sql: Sql, { params, query }: ApiCall<never, Filters>): Promise<Page<RequestRow>> {
   const { status = null, model = null, key = null, endpoint = null, from, to, cursor, limit } = query;
   const { rows, next } = await pageOfRequests(sql, {
     model,
@@ -159,7 +163,7 @@ function placeOf(cursor: string): RequestCursor {
   throw wrongAt('?cursor', 'must be a next_cursor');
 }
 
-async function find(sql: Sql, { params }: Call): Promise<object> {
+async function find(sql: Sql, { params }: ApiCall): Promise<object> {
   const { company = null, request: id } = params;
   const request = await findRequest(sql, id as string, company);
   if (request === null) throw new Problem(404, `Nothing is known of request ${id}.`);

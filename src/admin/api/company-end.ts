@@ -1,26 +1,28 @@
-import { closeCompany, findCompany, reopenCompany } from '../store/company/company.ts';
-import { eraseCompany } from '../store/company/erasure.ts';
-import type { Sql } from '../store/connection/pool.ts';
-import { leaveCompany, snapshot } from '../store/connection/tenant-role.ts';
-import { archiveCompany } from '../store/usage/archive.ts';
-import { type Call, get, type Operation, post } from './operation.ts';
-import * as schema from './schemas.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { closeCompany, findCompany, reopenCompany } from '../../store/company/company.ts';
+import { eraseCompany } from '../../store/company/erasure.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { leaveCompany, snapshot } from '../../store/connection/tenant-role.ts';
+import { archiveCompany } from '../../store/usage/archive.ts';
+import { type ApiCall, type ApiOperation, get, post } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
 
 const PATH = '/companies/{company}';
+
 const EXPORT_MS = 30 * 60_000;
 
 /** How a company ends: closed, exported, its people erased. */
-export const companyEndOperations: readonly Operation[] = [
+export const companyEndOperations: readonly ApiOperation[] = [
   post('closeCompany', `${PATH}/close`, {
     summary: 'Close a company: every gateway refuses its keys within a second, and nothing of it can be changed',
     action: 'company.close',
-    answer: schema.company,
+    answer: resource.company,
     run: (sql, call) => asOperator(sql, call, async (id) => (await closeCompany(sql, id)).company),
   }),
   post('reopenCompany', `${PATH}/reopen`, {
     summary: 'Open a closed company again, with the keys that were active',
     action: 'company.close',
-    answer: schema.company,
+    answer: resource.company,
     run: (sql, call) => asOperator(sql, call, async (id) => (await reopenCompany(sql, id)).company),
   }),
   get('exportCompany', `${PATH}/export`, {
@@ -41,18 +43,18 @@ export const companyEndOperations: readonly Operation[] = [
   get('countErasure', `${PATH}/erasure`, {
     summary: 'What an erasure of a closed company would reach; nothing is changed',
     action: 'company.erase',
-    answer: schema.erased,
+    answer: resource.erased,
     isLong: true,
     run: (sql, call) => asOperator(sql, call, (id) => eraseCompany(sql, id, null)),
   }),
-  post<{ readonly name: string }>('eraseCompany', `${PATH}/erase`, {
+  post('eraseCompany', `${PATH}/erase`, {
     summary:
       'Erase the names and addresses of a closed company and its users. The ledger stays. This cannot be undone: export it first',
     action: 'company.erase',
     body: schema.object({
       name: { ...schema.presentName, description: "the company's present name, as a confirmation" },
     }),
-    answer: schema.erased,
+    answer: resource.erased,
     isLong: true,
     run: (sql, call) => asOperator(sql, call, (id) => eraseCompany(sql, id, call.body.name)),
   }),
@@ -61,7 +63,7 @@ export const companyEndOperations: readonly Operation[] = [
 /** The tenant role may neither close a company nor erase anything; only operators get here. */
 async function asOperator<T>(
   sql: Sql,
-  { params }: Pick<Call, 'params'>,
+  { params }: Pick<ApiCall, 'params'>,
   work: (company: string) => Promise<T>,
 ): Promise<T> {
   await leaveCompany(sql);

@@ -1,9 +1,10 @@
-import { checkEmail, checkVisible, FieldError, readInstant } from '../domain/field.ts';
-import { readCidr } from '../domain/request/cidr.ts';
-import { readBudgetedCostCenter } from '../domain/request/cost-center.ts';
-import type { Violation } from '../domain/request/request.ts';
-import type { ObjectSchema, Operation, Schema } from './operation.ts';
-import { type Mistake, Problem } from './problem.ts';
+import { checkEmail, checkVisible, FieldError, readInstant } from '../../../domain/field.ts';
+import { readCidr } from '../../../domain/request/cidr.ts';
+import { readBudgetedCostCenter } from '../../../domain/request/cost-center.ts';
+import type { Violation } from '../../../domain/request/request.ts';
+import type { ObjectSchema, Schema } from '../../../domain/settings/schema.ts';
+import { type Mistake, Problem } from '../../../operations/problem.ts';
+import type { ApiOperation } from './operation.ts';
 import * as validators from './validators.generated.ts';
 
 interface AjvError extends Violation {
@@ -17,7 +18,7 @@ export type Validator = ((value: unknown) => boolean) & { readonly errors: reado
 const VALIDATORS = validators as unknown as Readonly<Record<string, Validator>>;
 
 /** @throws Problem 400 that names all mistakes */
-export function checkBody({ id, body: schema }: Operation, body: unknown): unknown {
+export function checkBody({ id, body: schema }: ApiOperation, body: unknown): unknown {
   const mistakes = mistakesIn(body, VALIDATORS[`${id}Body`] as Validator, schema as ObjectSchema);
   if (mistakes.length > 0) throw new Problem(400, 'The body is not valid.', mistakes);
   return body;
@@ -25,7 +26,7 @@ export function checkBody({ id, body: schema }: Operation, body: unknown): unkno
 
 /** Checks a query; whole numbers are told as such. @throws Problem 400 that names all mistakes */
 export function checkQuery(
-  { id, query: schema }: Operation,
+  { id, query: schema }: ApiOperation,
   given: Readonly<Record<string, readonly string[]>>,
 ): object {
   if (schema === undefined) return {};

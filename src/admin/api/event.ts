@@ -1,7 +1,8 @@
-import { EVENT_KINDS } from '../domain/event.ts';
-import { type EventFilter, listEvents, replayEvents } from '../store/events/event.ts';
-import { get, type Operation, type PageQuery, pageOf, post } from './operation.ts';
-import * as schema from './schemas.ts';
+import { EVENT_KINDS } from '../../domain/event.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { type EventFilter, listEvents, replayEvents } from '../../store/events/event.ts';
+import { type ApiOperation, get, pageOf, post } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
 
 interface Chosen {
   readonly company_id?: string;
@@ -16,7 +17,9 @@ const CHOSEN = {
   since: { ...schema.instant, description: `what happened since ${schema.instant.description}` },
   state: schema.oneOf(['undelivered', 'dead'], 'undelivered: failed so far, or given up; dead: given up'),
 };
+
 const replayed = schema.object({ events: { ...schema.count, description: 'how many are sent again' } });
+
 const delivery = schema.object({
   channel: schema.oneOf(['webhook', 'email']),
   recipient: { type: 'string', description: 'an e-mail address; empty for the webhook' },
@@ -26,6 +29,7 @@ const delivery = schema.object({
   next_attempt_at: schema.instant,
   delivered_at: schema.orNull(schema.instant),
 });
+
 const event = schema.object({
   id: schema.id,
   subject: { type: 'string', description: 'id of the key or the company, or number of the statement' },
@@ -45,12 +49,12 @@ const event = schema.object({
 });
 
 /** What programs were told by webhook. */
-export const eventOperations: readonly Operation[] = [
-  get<PageQuery & Chosen>('listEvents', '/events', {
+export const eventOperations: readonly ApiOperation[] = [
+  get('listEvents', '/events', {
     summary: 'List events of companies and what became of them, newest first',
     action: 'event.read',
-    query: schema.listQuery(CHOSEN),
-    answer: schema.pageOf(event),
+    query: resource.listQuery(CHOSEN),
+    answer: resource.pageOf(event),
     run: (sql, { query }) => pageOf(query, (range) => listEvents(sql, filterOf(query), range)),
   }),
   post('replayEvent', '/events/{event}/replay', {
@@ -59,7 +63,7 @@ export const eventOperations: readonly Operation[] = [
     answer: replayed,
     run: async (sql, { params }) => ({ events: await replayEvents(sql, { id: params.event as string }) }),
   }),
-  post<Chosen>('replayEvents', '/events/replay', {
+  post('replayEvents', '/events/replay', {
     summary: 'Send all events since an instant again by webhook, under their ids',
     action: 'event.replay',
     body: schema.object(CHOSEN, ['since']),

@@ -1,19 +1,21 @@
-import { throwNotFound } from '../domain/text/refused-change.ts';
-import { parseStatement } from '../domain/text/statement.ts';
-import { findCompany } from '../store/company/company.ts';
-import { leaveCompany } from '../store/connection/tenant-role.ts';
-import { closeOne } from '../store/statement/close.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { parseStatement } from '../../domain/text/statement.ts';
+import { findCompany } from '../../store/company/company.ts';
+import { leaveCompany } from '../../store/connection/tenant-role.ts';
+import { closeOne } from '../../store/statement/close.ts';
 import {
   listStatements,
   openMonths,
   SHARED_BOUND,
   type StoredStatement,
   statementOf,
-} from '../store/statement/statement.ts';
-import { DEFAULT_LIMIT, get, type Operation, type PageQuery, post } from './operation.ts';
-import * as schema from './schemas.ts';
+} from '../../store/statement/statement.ts';
+import { type ApiOperation, DEFAULT_LIMIT, get, post } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
 
 const digest = schema.written('^[0-9a-f]{64}$', 'SHA-256 in hex');
+
 const row = {
   company_id: schema.id,
   number: { type: 'integer', minimum: 1, description: 'without a gap for each company' },
@@ -29,6 +31,7 @@ const row = {
     'calls of this month that came after it was closed; statement null: they will be on the next one',
   ),
 };
+
 const statement = schema.object({
   ...row,
   document: {
@@ -36,15 +39,16 @@ const statement = schema.object({
     description: 'the sealed document: as one line of JSON with a line feed behind it, its SHA-256 is the digest',
   },
 });
+
 const LIST = '/companies/{company}/statements';
 
-export const statementOperations: readonly Operation[] = [
-  get<PageQuery>('listStatements', LIST, {
+export const statementOperations: readonly ApiOperation[] = [
+  get('listStatements', LIST, {
     summary: 'List the statements of a company, the latest first, and the months that wait for one',
     action: 'statement.read',
-    query: schema.listQuery({}, schema.numberCursor),
+    query: resource.listQuery({}, resource.numberCursor),
     answer: schema.object({
-      ...schema.pageOf(schema.object(row)).properties,
+      ...resource.pageOf(schema.object(row)).properties,
       open_months: {
         ...schema.array(schema.month),
         description: 'months that are over, have calls and are not closed, whatever the page',
@@ -62,7 +66,7 @@ export const statementOperations: readonly Operation[] = [
       return { data, next_cursor, open_months: await openMonths(sql, company) };
     },
   }),
-  get<{ readonly month: string }>('getStatement', `${LIST}/month`, {
+  get('getStatement', `${LIST}/month`, {
     summary: 'Read the statement of a closed month',
     action: 'statement.read',
     query: schema.object({ month: schema.month }),
@@ -74,7 +78,7 @@ export const statementOperations: readonly Operation[] = [
       throwNotFound('statement', `${query.month} of the company is not closed.`);
     },
   }),
-  post<{ readonly month: string; readonly anyway?: boolean }>('closeStatement', LIST, {
+  post('closeStatement', LIST, {
     summary:
       'Close a month with a statement, for good, after all earlier months with calls. A month that is closed already answers with its statement',
     action: 'statement.close',

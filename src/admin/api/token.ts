@@ -1,9 +1,10 @@
-import { findCompany } from '../store/company/company.ts';
-import type { Sql } from '../store/connection/pool.ts';
-import { tokensAfter } from '../store/users/cursor-lists.ts';
-import { revokeToken, type TokenRow } from '../store/users/token.ts';
-import { type Call, get, type Operation, type PageQuery, pageOf, post } from './operation.ts';
-import * as schema from './schemas.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { findCompany } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { tokensAfter } from '../../store/users/cursor-lists.ts';
+import { revokeToken, type TokenRow } from '../../store/users/token.ts';
+import { type ApiCall, type ApiOperation, get, pageOf, post } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
 
 const token = schema.object({
   id: schema.id,
@@ -11,18 +12,20 @@ const token = schema.object({
   company_id: { ...schema.orNull(schema.id), description: 'whose owner it acts like; null: like an operator' },
   access: schema.oneOf(['read', 'write']),
   created_at: schema.instant,
-  created_by: schema.createdBy,
+  created_by: resource.createdBy,
   expires_at: schema.orNull(schema.instant),
   last_used_at: schema.orNull(schema.instant),
   revoked_at: schema.orNull(schema.instant),
   state: schema.oneOf(['active', 'expired', 'revoked']),
 });
-const LIST = { query: schema.listQuery(), answer: schema.pageOf(token) } as const;
+
+const LIST = { query: resource.listQuery(), answer: resource.pageOf(token) } as const;
+
 const OF_COMPANY = '/companies/{company}/tokens';
 
 /** Tokens like the one that the program sends. A program makes none: a leaked token must not outlive its revocation. */
-export const tokenOperations: readonly Operation[] = [
-  get<PageQuery>('listTokens', '/tokens', {
+export const tokenOperations: readonly ApiOperation[] = [
+  get('listTokens', '/tokens', {
     ...LIST,
     summary: 'List administration tokens, of operators and of all companies, ordered by id',
     action: 'token.read',
@@ -34,7 +37,7 @@ export const tokenOperations: readonly Operation[] = [
     action: 'token.write',
     run: revoke,
   }),
-  get<PageQuery>('listTokensOfCompany', OF_COMPANY, {
+  get('listTokensOfCompany', OF_COMPANY, {
     ...LIST,
     summary: 'List administration tokens of a company, ordered by id',
     action: 'company-token.read',
@@ -51,6 +54,6 @@ export const tokenOperations: readonly Operation[] = [
   }),
 ];
 
-function revoke(sql: Sql, { params }: Call): Promise<TokenRow> {
+function revoke(sql: Sql, { params }: ApiCall): Promise<TokenRow> {
   return revokeToken(sql, params.token as string, params.company ?? null);
 }

@@ -1,38 +1,16 @@
-import type { Calendar } from '../domain/month.ts';
-import type { Clock } from '../domain/ports.ts';
-import type { Role } from '../domain/user.ts';
-import type { Database, Sql } from '../store/connection/pool.ts';
-import type { Write } from '../store/usage/export.ts';
-import type { Action } from './permission.ts';
-import { type Problem, wrongAt } from './problem.ts';
-
-/** A JSON Schema, as OpenAPI 3.1 and ajv read it. */
-export type Schema = Readonly<Record<string, unknown>>;
-
-/** An object without members other than those named. */
-export interface ObjectSchema extends Schema {
-  readonly type: 'object';
-  readonly properties: Readonly<Record<string, Schema>>;
-}
-
-/** What operations know of this deployment. */
-export interface OperationServices {
-  readonly keyPrefix: string;
-  readonly calendar: Calendar;
-  readonly clock: Clock;
-  /** The currency in which the upstream tells its own cost, and the EUR that a unit is worth; null: not known. */
-  readonly upstreamCurrency: string;
-  readonly upstreamRate: string | null;
-}
+import type { ObjectSchema, Schema } from '../../../domain/settings/schema.ts';
+import type { Role } from '../../../domain/user.ts';
+import type { Caller } from '../../../operations/caller.ts';
+import type { Action } from '../../../operations/permission.ts';
+import { type Problem, wrongAt } from '../../../operations/problem.ts';
+import type { Database, Sql } from '../../../store/connection/pool.ts';
+import type { Write } from '../../../store/usage/export.ts';
 
 /** What an operation works with: who asks, and what was asked, checked by its schemas. */
-export interface Call<B = unknown, Q = unknown> {
-  readonly services: OperationServices;
+export interface ApiCall<B = unknown, Q = unknown> extends Caller {
   /** Where people reach the pages. */
   readonly origin: string;
-  /** As the audit log names it. */
-  readonly actor: string;
-  /** What the token acts like. */
+  /** The role that the token has. */
   readonly role: Extract<Role, 'operator' | 'owner'>;
   /** Identifiers of the path, in lower case. */
   readonly params: Readonly<Record<string, string>>;
@@ -47,20 +25,20 @@ export interface Resource {
   /** The parameter of the path that is its id. */
   readonly param: string;
   /** @throws RefusedChange not_found */
-  find(sql: Sql, call: Call): Promise<object>;
+  find(sql: Sql, call: ApiCall): Promise<object>;
 }
 
 /** A file that is written while it is sent, which may take minutes. */
 interface File<B, Q> {
   /** Its media type. */
   readonly type: string;
-  name(call: Call<B, Q>): string;
+  name(call: ApiCall<B, Q>): string;
   /** After `run`, which refuses what cannot be written. */
-  write(db: Database, call: Call<B, Q>, write: Write): Promise<unknown>;
+  write(db: Database, call: ApiCall<B, Q>, write: Write): Promise<unknown>;
 }
 
 /** One operation of administration over HTTP: what is served, checked and documented. */
-export interface Operation<B = unknown, Q = unknown> {
+export interface ApiOperation<B = unknown, Q = unknown> {
   /** The `operationId`. */
   readonly id: string;
   readonly method: 'get' | 'post' | 'patch' | 'delete';
@@ -71,8 +49,8 @@ export interface Operation<B = unknown, Q = unknown> {
   readonly action: Action;
   /** Members of the body that need another permission. */
   readonly memberActions?: Readonly<Record<string, Action>>;
-  readonly query?: ObjectSchema;
-  readonly body?: ObjectSchema;
+  readonly query?: ObjectSchema<Q>;
+  readonly body?: ObjectSchema<B>;
   /** What it answers with; null: nothing (204), or a file. */
   readonly answer: Schema | null;
   readonly file?: File<B, Q>;
@@ -86,15 +64,15 @@ export interface Operation<B = unknown, Q = unknown> {
   /** The member of the answer that is shown once, or several of them: of a member within another, "key.key". */
   readonly secret?: string | readonly string[];
   /** Runs in one transaction, under the tenant role where the path names a company. @throws RefusedChange */
-  run(sql: Sql, call: Call<B, Q>): Promise<object | null>;
+  run(sql: Sql, call: ApiCall<B, Q>): Promise<object | null>;
 }
 
 /** What an operation is besides its id, method and path. */
-type Parts<B, Q> = Omit<Operation<B, Q>, 'id' | 'method' | 'path' | 'answer' | 'status'> &
-  Partial<Pick<Operation, 'answer' | 'status'>>;
+type Parts<B, Q> = Omit<ApiOperation<B, Q>, 'id' | 'method' | 'path' | 'answer' | 'status'> &
+  Partial<Pick<ApiOperation, 'answer' | 'status'>>;
 
 /** An operation that reads; `Q` is its query. */
-export function get<Q = unknown>(id: string, path: string, parts: Parts<never, Q>): Operation {
+export function get<Q = unknown>(id: string, path: string, parts: Parts<never, Q>): ApiOperation {
   return define('get', id, path, parts);
 }
 
@@ -103,18 +81,18 @@ export function getOne(
   id: string,
   path: string,
   resource: Resource,
-  parts: Pick<Operation, 'summary' | 'action' | 'answer'>,
-): Operation {
+  parts: Pick<ApiOperation, 'summary' | 'action' | 'answer'>,
+): ApiOperation {
   return define('get', id, path, { ...parts, resource, run: resource.find });
 }
 
 /** An operation that makes or does something; `B` is its body. */
-export function post<B = unknown>(id: string, path: string, parts: Parts<B, unknown>): Operation {
+export function post<B = unknown>(id: string, path: string, parts: Parts<B, unknown>): ApiOperation {
   return define('post', id, path, parts);
 }
 
 /** An operation that changes the members in its body. */
-export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): Operation {
+export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): ApiOperation {
   return define('patch', id, path, parts);
 }
 
@@ -122,8 +100,8 @@ export function patch<B>(id: string, path: string, parts: Parts<B, unknown>): Op
 export function remove(
   id: string,
   path: string,
-  parts: Omit<Parts<unknown, unknown>, 'run'> & { run(sql: Sql, call: Call): Promise<unknown> },
-): Operation {
+  parts: Omit<Parts<unknown, unknown>, 'run'> & { run(sql: Sql, call: ApiCall): Promise<unknown> },
+): ApiOperation {
   return define('delete', id, path, {
     ...parts,
     status: 204,
@@ -135,12 +113,12 @@ export function remove(
 }
 
 /** Drops the types of body and query for the list. */
-function define<B, Q>(method: Operation['method'], id: string, path: string, parts: Parts<B, Q>): Operation {
-  return { id, method, path, answer: null, status: 200, ...parts } as unknown as Operation;
+function define<B, Q>(method: ApiOperation['method'], id: string, path: string, parts: Parts<B, Q>): ApiOperation {
+  return { id, method, path, answer: null, status: 200, ...parts };
 }
 
 /** Whether the answer has an ETag. */
-export function hasTag({ resource, method, answer }: Operation): boolean {
+export function hasTag({ resource, method, answer }: ApiOperation): boolean {
   return resource !== undefined && method !== 'post' && answer !== null;
 }
 

@@ -1,8 +1,9 @@
-import { AUDITED } from '../domain/text/change-text.ts';
-import type { Sql } from '../store/connection/pool.ts';
-import { asOwnersSee, pageOfAudit } from '../store/lists/audit.ts';
-import { type Call, get, type Operation, type PageQuery } from './operation.ts';
-import * as schema from './schemas.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { AUDITED } from '../../domain/text/change-text.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
+import { type ApiCall, type ApiOperation, get, type PageQuery } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
 
 /** The filters of the log; days are those of the billing time zone. */
 type Query = PageQuery & Partial<Readonly<Record<'search' | 'subject' | 'actor' | 'from' | 'to', string>>>;
@@ -23,8 +24,9 @@ const change = schema.object({
   },
   after: { type: ['object', 'null'] },
 });
+
 const LOG = {
-  query: schema.listQuery(
+  query: resource.listQuery(
     {
       search: schema.text,
       subject: schema.oneOf(AUDITED, 'the table'),
@@ -32,20 +34,20 @@ const LOG = {
       from: { ...schema.day, description: 'the first day' },
       to: { ...schema.day, description: 'the last day' },
     },
-    schema.numberCursor,
+    resource.numberCursor,
   ),
-  answer: schema.pageOf(change),
+  answer: resource.pageOf(change),
 } as const;
 
 /** Who changed what. */
-export const auditOperations: readonly Operation[] = [
-  get<Query>('listChanges', '/audit', {
+export const auditOperations: readonly ApiOperation[] = [
+  get('listChanges', '/audit', {
     ...LOG,
     summary: 'The audit log, newest first',
     action: 'audit.read',
     run: list,
   }),
-  get<Query>('listChangesOfCompany', '/companies/{company}/audit', {
+  get('listChangesOfCompany', '/companies/{company}/audit', {
     ...LOG,
     summary: 'The audit log of a company as its owners see it, newest first',
     action: 'company-audit.read',
@@ -53,7 +55,7 @@ export const auditOperations: readonly Operation[] = [
   }),
 ];
 
-async function list(sql: Sql, { params, query }: Call<never, Query>): Promise<object> {
+async function list(sql: Sql, { params, query }: ApiCall<never, Query>): Promise<object> {
   const { company = null } = params;
   const { cursor, limit, search = '', subject = null, actor = null, from = null, to = null } = query;
   const { rows, next } = await pageOfAudit(sql, {

@@ -1,7 +1,9 @@
-import { COMPANY_ROLES, type CompanyRole, companyMistake, type Role } from '../domain/user.ts';
-import { findCompany } from '../store/company/company.ts';
-import type { Sql } from '../store/connection/pool.ts';
-import { companyUsersAfter, usersAfter } from '../store/users/cursor-lists.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { COMPANY_ROLES, companyMistake } from '../../domain/user.ts';
+import { wrongAt } from '../../operations/problem.ts';
+import { findCompany } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { companyUsersAfter, usersAfter } from '../../store/users/cursor-lists.ts';
 import {
   createUser,
   findCompanyUser,
@@ -10,45 +12,50 @@ import {
   removeUser,
   setRole,
   type UserRow,
-} from '../store/users/user.ts';
-import type { Call, Operation, PageQuery, Resource } from './operation.ts';
-import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
-import { wrongAt } from './problem.ts';
-import * as schema from './schemas.ts';
+} from '../../store/users/user.ts';
+import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
+import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
 
 /** Who may sign in: all users, for operators, and those of one company, for its owners too. */
 
 const USER: Resource = { table: 'users', param: 'user', find };
+
 const PATH = '/users/{user}';
+
 const company_id = { ...schema.orNull(schema.id), description: 'null: for an operator, and for nobody else' };
 
 const role = schema.oneOf(COMPANY_ROLES);
+
 const companyUser = schema.object({
-  ...schema.user.properties,
+  ...resource.user.properties,
   role,
   last_sign_in_at: { ...schema.orNull(schema.instant), description: 'null: never, or not known' },
 });
+
 const COMPANYS = '/companies/{company}/users';
+
 const OF_COMPANY = `${COMPANYS}/{user}`;
+
 const COMPANY_USER: Resource = {
   table: 'users',
   param: 'user',
   find: (sql, { params }) => findCompanyUser(sql, params.company as string, params.user as string),
 };
 
-export const userOperations: readonly Operation[] = [
-  get<PageQuery & { readonly company_id?: string }>('listUsers', '/users', {
+export const userOperations: readonly ApiOperation[] = [
+  get('listUsers', '/users', {
     summary: 'List users, ordered by id',
     action: 'user.read',
-    query: schema.listQuery({ company_id: schema.id }),
-    answer: schema.pageOf(schema.user),
+    query: resource.listQuery({ company_id: schema.id }),
+    answer: resource.pageOf(resource.user),
     run: (sql, { query }) => pageOf(query, (range) => usersAfter(sql, query.company_id ?? null, range)),
   }),
-  post<{ readonly email: string; readonly role: Role; readonly company_id?: string | null }>('createUser', '/users', {
+  post('createUser', '/users', {
     summary: 'Create a user without a password, who signs in by OpenID Connect or gets a password later',
     action: 'user.write',
-    body: schema.object({ email: schema.email, role: schema.role, company_id }, ['email', 'role']),
-    answer: schema.user,
+    body: schema.object({ email: schema.email, role: resource.role, company_id }, ['email', 'role']),
+    answer: resource.user,
     status: 201,
     run(sql, { body: { email, role, company_id = null } }) {
       const mistake = companyMistake(role, company_id);
@@ -56,18 +63,18 @@ export const userOperations: readonly Operation[] = [
       return createUser(sql, { email: email.toLowerCase(), role, company_id }, null);
     },
   }),
-  getOne('getUser', PATH, USER, { summary: 'Read a user', action: 'user.read', answer: schema.user }),
+  getOne('getUser', PATH, USER, { summary: 'Read a user', action: 'user.read', answer: resource.user }),
   remove('removeUser', PATH, {
     summary: 'Remove a user, who is signed out at once. The last operator cannot be removed',
     action: 'user.write',
     resource: USER,
     run: (sql, { params }) => removeUser(sql, params.user as string),
   }),
-  get<PageQuery>('listCompanyUsers', COMPANYS, {
+  get('listCompanyUsers', COMPANYS, {
     summary: 'List the users of a company, ordered by id',
     action: 'company-user.read',
-    query: schema.listQuery(),
-    answer: schema.pageOf(companyUser),
+    query: resource.listQuery(),
+    answer: resource.pageOf(companyUser),
     async run(sql, { params, query }) {
       const { id } = await findCompany(sql, params.company as string);
       return pageOf(query, (range) => companyUsersAfter(sql, id, range));
@@ -78,7 +85,7 @@ export const userOperations: readonly Operation[] = [
     action: 'company-user.read',
     answer: companyUser,
   }),
-  patch<{ readonly role: CompanyRole }>('changeCompanyUser', OF_COMPANY, {
+  patch('changeCompanyUser', OF_COMPANY, {
     summary: "Change the role of a user of a company. A company's token leaves it an owner",
     action: 'company-user.write',
     body: schema.object({ role }),
@@ -103,12 +110,12 @@ export const userOperations: readonly Operation[] = [
   }),
 ];
 
-async function find(sql: Sql, { params }: Call): Promise<UserRow> {
+async function find(sql: Sql, { params }: ApiCall): Promise<UserRow> {
   const { company_name: _, ...user } = await findUserById(sql, params.user as string);
   return user;
 }
 
 /** Operators may leave a company without an owner. */
-async function keepAnOwnerOf(sql: Sql, { role, params }: Pick<Call, 'role' | 'params'>): Promise<void> {
+async function keepAnOwnerOf(sql: Sql, { role, params }: Pick<ApiCall, 'role' | 'params'>): Promise<void> {
   if (role === 'owner') await keepAnOwner(sql, params.company as string, params.user as string);
 }

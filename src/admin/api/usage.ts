@@ -1,26 +1,30 @@
-import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../domain/text/csv.ts';
-import { type DayRange, isMonth, readRange, wholeMonth } from '../domain/text/day-range.ts';
-import { BOOKED_ENDPOINTS } from '../domain/text/endpoint.ts';
-import { TOKEN_DETAILS } from '../domain/usage.ts';
-import { findCompany } from '../store/company/company.ts';
-import type { Sql } from '../store/connection/pool.ts';
-import { snapshot } from '../store/connection/tenant-role.ts';
-import { readCompanyUsage, type UsageFilters } from '../store/usage/company-usage.ts';
-import { readTokenDetails } from '../store/usage/details.ts';
-import { copyLedger } from '../store/usage/export.ts';
-import { answersOf, readQuality } from '../store/usage/quality.ts';
-import { summaryOf } from '../store/usage/summary.ts';
-import { type Call, get, type Operation, type Schema } from './operation.ts';
-import { readAt, wrongAt } from './problem.ts';
-import * as schema from './schemas.ts';
+import type { Schema } from '../../domain/settings/schema.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS } from '../../domain/text/csv.ts';
+import { type DayRange, isMonth, readRange, wholeMonth } from '../../domain/text/day-range.ts';
+import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { readAt, wrongAt } from '../../operations/problem.ts';
+import { findCompany } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { snapshot } from '../../store/connection/tenant-role.ts';
+import { readCompanyUsage, type UsageFilters } from '../../store/usage/company-usage.ts';
+import { readTokenDetails } from '../../store/usage/details.ts';
+import { copyLedger } from '../../store/usage/export.ts';
+import { answersOf, readQuality } from '../../store/usage/quality.ts';
+import { summaryOf } from '../../store/usage/summary.ts';
+import { type ApiCall, type ApiOperation, get } from './frame/operation.ts';
 
 interface Query extends Partial<DayRange>, AskedFilters {
   readonly month?: string;
 }
 
 const tokens = { requests: schema.count, prompt_tokens: schema.count, completion_tokens: schema.count };
+
 const sums = { ...tokens, cost_eur: schema.sum };
+
 const by = (members: Readonly<Record<string, Schema>>) => schema.array(schema.object({ ...members, ...sums }));
+
 /** Filters of a query, and their values. */
 export const usageFilters = {
   model: schema.slug,
@@ -28,6 +32,7 @@ export const usageFilters = {
   endpoint: schema.oneOf(BOOKED_ENDPOINTS),
   cost_center: schema.written(`^[^${schema.CONTROL}]{0,128}$`, 'empty: calls that name none'),
 };
+
 export type AskedFilters = Partial<{ readonly [K in Exclude<keyof UsageFilters, 'keys'>]: string }>;
 
 const query = schema.object(
@@ -39,6 +44,7 @@ const query = schema.object(
   },
   [],
 );
+
 const exportQuery = schema.object(
   {
     ...query.properties,
@@ -50,9 +56,12 @@ const exportQuery = schema.object(
   },
   [],
 );
+
 /** Groups whose lines are bounded, as members of an answer; a cost centre for each call would make it as long as the ledger. */
 const GROUPS = ['by_model', 'by_endpoint', 'by_key', 'by_cost_center'] as const;
+
 const MOST_LINES = 1000;
+
 const answer = schema.object({
   company_id: schema.id,
   company_name: schema.string,
@@ -100,12 +109,14 @@ const answer = schema.object({
     description: 'by model and hour of a single day, day of up to 62 days, else month',
   },
 });
+
 const PATH = '/companies/{company}/usage';
+
 const EXPORT_MS = 30 * 60_000;
 
 /** What a company used, and the ledger rows behind it. Days are those of the billing time zone. */
-export const usageOperations: readonly Operation[] = [
-  get<Query>('getUsage', PATH, {
+export const usageOperations: readonly ApiOperation[] = [
+  get('getUsage', PATH, {
     summary: 'The usage of a company in a month or in a range of days',
     action: 'usage.read',
     query,
@@ -124,7 +135,7 @@ export const usageOperations: readonly Operation[] = [
       return { ...summary, ...range, month, counts, by_key, by_time: usage.by_time };
     },
   }),
-  get<Query & { readonly spreadsheet?: Spreadsheet }>('exportLedger', '/companies/{company}/ledger', {
+  get('exportLedger', '/companies/{company}/ledger', {
     summary: 'The ledger rows behind the usage of a month or of a range of days, as CSV, oldest first',
     action: 'usage.read',
     query: exportQuery,
@@ -148,7 +159,7 @@ export const usageOperations: readonly Operation[] = [
 ];
 
 /** @throws Problem 400 */
-function rangeOf({ query: { month, from, to }, services }: Call<never, Query>): DayRange {
+function rangeOf({ query: { month, from, to }, services }: ApiCall<never, Query>): DayRange {
   if (from === undefined && to === undefined) {
     return wholeMonth(month === undefined ? services.calendar.date(services.clock()) : `${month}-01`);
   }

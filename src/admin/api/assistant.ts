@@ -1,32 +1,28 @@
-import {
-  type AssistantChanges,
-  createAssistant,
-  findAssistant,
-  type NewAssistant,
-  removeAssistant,
-  setAssistant,
-} from '../store/company/assistant.ts';
-import { assistantsAfter, assistantsThatFit } from '../store/users/cursor-lists.ts';
-import { unknownModels } from './model.ts';
-import type { Operation, PageQuery, Resource } from './operation.ts';
-import { get, getOne, pageOf, patch, post, remove } from './operation.ts';
-import { refuse } from './problem.ts';
-import * as schema from './schemas.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { unknownModels } from '../../operations/model.ts';
+import { refuse } from '../../operations/problem.ts';
+import { createAssistant, findAssistant, removeAssistant, setAssistant } from '../../store/company/assistant.ts';
+import { assistantsAfter, assistantsThatFit } from '../../store/users/cursor-lists.ts';
+import type { ApiOperation, Resource } from './frame/operation.ts';
+import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
 
 const ASSISTANT: Resource = {
   table: 'assistants',
   param: 'assistant',
   find: (sql, { params }) => findAssistant(sql, params.company as string, params.assistant as string),
 };
+
 const LIST = '/companies/{company}/assistants';
+
 const PATH = `${LIST}/{assistant}`;
 
-export const assistantOperations: readonly Operation[] = [
-  get<PageQuery>('listAssistants', LIST, {
+export const assistantOperations: readonly ApiOperation[] = [
+  get('listAssistants', LIST, {
     summary: 'List the assistants of a company, ordered by id',
     action: 'assistant.read',
-    query: schema.listQuery(),
-    answer: schema.pageOf(schema.assistant),
+    query: resource.listQuery(),
+    answer: resource.pageOf(resource.assistant),
     run(sql, { params, query }) {
       const company = params.company as string;
       return pageOf(
@@ -36,11 +32,11 @@ export const assistantOperations: readonly Operation[] = [
       );
     },
   }),
-  post<Omit<NewAssistant, 'company_id'>>('createAssistant', LIST, {
+  post('createAssistant', LIST, {
     summary: 'Create an assistant',
     action: 'assistant.write',
-    body: schema.object(schema.assistantSettings, ['name', 'system_prompt']),
-    answer: schema.assistant,
+    body: schema.object(resource.assistantSettings, ['name', 'system_prompt']),
+    answer: resource.assistant,
     status: 201,
     async run(sql, { params, body }) {
       const { company: company_id = '' } = params;
@@ -51,13 +47,13 @@ export const assistantOperations: readonly Operation[] = [
   getOne('getAssistant', PATH, ASSISTANT, {
     summary: 'Read an assistant',
     action: 'assistant.read',
-    answer: schema.assistant,
+    answer: resource.assistant,
   }),
-  patch<AssistantChanges>('changeAssistant', PATH, {
+  patch('changeAssistant', PATH, {
     summary: 'Change an assistant; members that are left out stay as they are',
     action: 'assistant.write',
-    body: schema.changeOf(schema.assistantSettings),
-    answer: schema.assistant,
+    body: schema.changeOf(resource.assistantSettings),
+    answer: resource.assistant,
     resource: ASSISTANT,
     async run(sql, { params, body }) {
       const { assistant: id = '', company = '' } = params;

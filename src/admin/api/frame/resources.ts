@@ -1,0 +1,159 @@
+import { MOST } from '../../../domain/field.ts';
+import { SCOPES } from '../../../domain/scope.ts';
+import { budgetSchema, CEILINGS, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../../domain/settings/company.ts';
+import {
+  array,
+  boolean,
+  cidr,
+  count,
+  email,
+  end,
+  eur,
+  id,
+  instant,
+  listOf,
+  name,
+  object,
+  oneOf,
+  orNull,
+  price,
+  type Schema,
+  slug,
+  text,
+  textOrNull,
+  whole,
+} from '../../../domain/settings/schema.ts';
+import { schemasOf } from '../../../domain/settings/setting.ts';
+import { ROLES } from '../../../domain/user.ts';
+
+/** Schemas of the things that administration over HTTP reads and writes: `domain/settings` has those of their settings. */
+
+export const createdBy = {
+  ...textOrNull,
+  description:
+    'to an administration token of a company: “operator” for whoever never was one of its users or administration tokens',
+};
+
+/** A page of a list. */
+export function pageOf<T>(items: Schema<T>) {
+  return object({ data: array(items), next_cursor: textOrNull });
+}
+
+/** A cursor that is a number, as text: `next_cursor` is one, too. */
+export const numberCursor: Schema<string> = { type: 'string', pattern: '^[1-9]\\d{0,14}$' };
+
+/** The query of a list, with filters. */
+export function listQuery<P extends Readonly<Record<string, Schema>> = Record<never, never>>(
+  filters: P = {} as P,
+  cursor: Schema<string> = id,
+) {
+  const limit: Schema<number> = { type: 'integer', minimum: 1, maximum: 200 };
+  const next = { ...cursor, description: 'the next_cursor of the page before' };
+  return object<{ limit: typeof limit; cursor: typeof next } & P, never>({ limit, cursor: next, ...filters }, []);
+}
+
+const limits = schemasOf(LIMIT_SETTINGS);
+
+/** Members of a company that can be set. */
+export const companySettings = { ...schemasOf(COMPANY_SETTINGS), ...limits };
+/** Ceilings of a company, which operators set. */
+export const ceilings = schemasOf(CEILINGS);
+export const disabledSlugs = listOf(slug);
+/** Members of a company that is created. */
+export const newCompany = { ...companySettings, ...ceilings, disabled_model_slugs: disabledSlugs };
+export const company = object({
+  id,
+  ...companySettings,
+  ...ceilings,
+  effective_budget_eur: orNull({ ...eur, description: 'what holds of budget and credit limit; null: unlimited' }),
+  disabled_model_slugs: disabledSlugs,
+  created_at: instant,
+  closed_at: orNull({ ...instant, description: `${instant.description}; null: it is open` }),
+  erased_at: orNull({ ...instant, description: `${instant.description}; null: its people were not erased` }),
+});
+
+/** Members of a model that can be changed. */
+export const modelSettings = {
+  upstream_model: { ...name, description: 'the name that the upstream knows the model by' },
+  kind: oneOf(['chat', 'embedding']),
+  eu_hosted: boolean,
+  cost_eur_per_1k_input: price,
+  cost_eur_per_1k_output: price,
+  token_input: oneOf(['accept', 'refuse'], 'whether embedding calls may send token ids'),
+};
+export const modelOwner = orNull({ ...id, description: 'the company that the model belongs to; null: shared by all' });
+export const model = object({ id, slug, company_id: modelOwner, ...modelSettings, created_at: instant });
+
+/** Members of a key that can be set. */
+export const keySettings = {
+  name,
+  scopes: { ...listOf(oneOf(SCOPES), SCOPES.length), minItems: 1 },
+  expires_at: orNull({ ...end, description: `${end.description}; null: never` }),
+  ...limits,
+  monthly_budget_eur: budgetSchema,
+  allowed_model_slugs: orNull({ ...listOf(slug), minItems: 1, description: 'null: every model of the company' }),
+  allowed_cidrs: orNull({ ...listOf(cidr), minItems: 1, description: 'networks it may be used from; null: any' }),
+};
+export const key = object({
+  id,
+  company_id: id,
+  ...keySettings,
+  expires_at: orNull({ ...instant, description: `${instant.description}; null: never` }),
+  prefix: { type: 'string', description: 'the first 8 characters' },
+  created_at: instant,
+  created_by: createdBy,
+  last_used_at: orNull(instant),
+  revoked_at: orNull(instant),
+  user_id: orNull({ ...id, description: 'the user whose key it is; null: of the company, or of a playground' }),
+  person: {
+    ...textOrNull,
+    description: 'the e-mail address of that user; null: nobody, or somebody who is not there any more',
+  },
+  purpose: orNull(oneOf(['playground'], 'null: for programs; playground: of a user who tries models on the pages')),
+  state: oneOf(['active', 'expired', 'revoked']),
+});
+export const mintedKey = object({
+  ...key.properties,
+  key: {
+    type: ['string', 'null'],
+    description: 'the key itself, shown once; null in a repeated answer after a minute',
+  },
+});
+
+/** Members of an assistant that can be set. */
+export const assistantSettings = {
+  name,
+  system_prompt: text,
+  model_slug: orNull(slug),
+  temperature: { type: ['number', 'null'], minimum: 0, maximum: 2 },
+  max_tokens: orNull(whole(MOST.maxTokens, 'null: what the caller says')),
+  visibility: oneOf(['company', 'private', 'persons', 'teams', 'projects']),
+  project_id: orNull(id),
+};
+export const assistant = object({ id, company_id: id, ...assistantSettings, created_at: instant });
+
+export const role = oneOf(ROLES);
+export const user = object({
+  id,
+  email,
+  company_id: orNull(id),
+  role,
+  created_at: instant,
+  oidc_group: {
+    ...textOrNull,
+    description: 'the group of the identity provider that gives the role; null: given by hand',
+  },
+  second_factor_since: orNull({
+    ...instant,
+    description: 'since when the password asks for a code too; null: it does not',
+  }),
+  erasure_asked_at: orNull({
+    ...instant,
+    description: 'when the user asked to be erased; null: that did not happen',
+  }),
+});
+/** What an erasure reached, or would reach. */
+export const erased = object({
+  persons: { ...count, description: 'people whose addresses are replaced by pseudonyms' },
+  rows: { type: 'object', additionalProperties: count, description: 'rows by table' },
+});

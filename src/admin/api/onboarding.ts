@@ -1,0 +1,45 @@
+import * as schema from '../../domain/settings/schema.ts';
+import { withLink } from '../../operations/invitation.ts';
+import { onboardCompany } from '../../operations/onboarding/onboarding.ts';
+import { type ApiOperation, post } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
+import { made } from './invitation.ts';
+
+/** How a customer begins: a company with all it needs for its first call, in one transaction. */
+
+/** The company that is wanted, with its settings, limits and the shared models that it may not use. */
+
+const ownPrice = schema.object({
+  slug: schema.slug,
+  cost_eur_per_1k_input: schema.price,
+  cost_eur_per_1k_output: schema.price,
+});
+
+export const onboardingOperations: readonly ApiOperation[] = [
+  post('onboardCompany', '/companies/onboard', {
+    summary:
+      'Onboard a customer: a company with its limits, models and own prices, the invitation of its owner, and a first key, all of it or nothing. No e-mail is sent: the program passes link and key on.',
+    action: 'company.create',
+    body: schema.object(
+      {
+        ...resource.newCompany,
+        own_prices: { ...schema.listOf(ownPrice), description: 'of shared models, for this company alone' },
+        owner: schema.object({ email: schema.email }),
+        key: schema.object(resource.keySettings, ['name', 'scopes']),
+      },
+      ['name'],
+    ),
+    answer: schema.object({
+      ...resource.company.properties,
+      invitation: schema.orNull(made),
+      key: schema.orNull(resource.mintedKey),
+    }),
+    status: 201,
+    secret: ['invitation.link', 'key.key'],
+    async run(sql, { services, origin, actor, body }) {
+      const done = await onboardCompany(sql, { actor, keyPrefix: services.keyPrefix }, body);
+      const { company, invitation, key } = done;
+      return { ...company, invitation: invitation && withLink(origin, invitation), key };
+    },
+  }),
+];

@@ -1,0 +1,164 @@
+import { readMoment } from '../../domain/price.ts';
+import * as schema from '../../domain/settings/schema.ts';
+import { RefusedChange, throwNotFound } from '../../domain/text/refused-change.ts';
+import { costPrices, removeCostPrice, setCostPrice } from '../../store/company/cost-price.ts';
+import { findModelById, type ModelRow } from '../../store/company/model.ts';
+import { findPrice, pricesOfModel, pricesOn, schedulePrice, withdrawPrice } from '../../store/company/price.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
+import { get, getOne, goneCursor, pageOf, pageOfAll, post, remove } from './frame/operation.ts';
+import * as resource from './frame/resources.ts';
+
+const nameOrNull = schema.textOrNull;
+
+const amounts = { input: schema.price, output: schema.price };
+
+const price = schema.object({
+  id: schema.id,
+  slug: schema.slug,
+  company_id: schema.orNull(schema.id),
+  company_name: nameOrNull,
+  valid_from: schema.instant,
+  input: {
+    ...schema.orNull(schema.price),
+    description: 'EUR per 1000 tokens; null: from then on there was no such model',
+  },
+  output: schema.orNull(schema.price),
+  changed_by: schema.string,
+  created_at: schema.instant,
+  begun: { type: 'boolean', description: 'false: it can be withdrawn' },
+});
+
+const costPrice = schema.object({
+  id: schema.id,
+  slug: schema.slug,
+  company_id: schema.orNull(schema.id),
+  company_name: nameOrNull,
+  valid_from: schema.day,
+  ...amounts,
+  changed_by: schema.string,
+});
+
+const answered = schema.object({
+  from: { ...schema.instant, description: 'since when within the day, or the instant that was asked for' },
+  valid_from: { ...schema.orNull(schema.instant), description: 'when this price began; null: there was no such model' },
+  company_id: {
+    ...schema.orNull(schema.id),
+    description: 'the company whose own model it was; null: the shared model',
+  },
+  input: schema.orNull(schema.price),
+  output: schema.orNull(schema.price),
+});
+
+const PATH = '/models/{model}/prices';
+
+const COSTS = '/models/{model}/cost-prices';
+
+const PRICE: Resource = {
+  table: 'model_prices',
+  param: 'price',
+  find: async (sql, call) => findPrice(sql, await modelOf(sql, call), call.params.price as string),
+};
+
+export const priceOperations: readonly ApiOperation[] = [
+  get('listPrices', PATH, {
+    summary: 'The prices of a model: those to come, the present one and those before, the latest first',
+    action: 'model.read',
+    query: resource.listQuery(),
+    answer: resource.pageOf(price),
+    async run(sql, call) {
+      const model = await modelOf(sql, call);
+      const page = pageOf(call.query, ({ after, limit }) => pricesOfModel(sql, model, after, limit));
+      return page.catch((error: unknown) => {
+        throw error instanceof RefusedChange ? goneCursor() : error;
+      });
+    },
+  }),
+  post('addPrice', PATH, {
+    summary:
+      'Let a price begin at a date, five seconds from now or later, in place of one that was to begin then. A member that is left out stays as it is before',
+    action: 'model.write',
+    body: { ...schema.object({ valid_from: schema.moment, ...amounts }, ['valid_from']), minProperties: 2 },
+    answer: price,
+    status: 201,
+    async run(sql, call) {
+      const { slug, company_id } = await modelOf(sql, call);
+      const { valid_from, ...amounts } = call.body;
+      return schedulePrice(sql, { slug, company_id, from: readMoment(valid_from), ...amounts });
+    },
+  }),
+  getOne('getPrice', `${PATH}/{price}`, PRICE, {
+    summary: 'Read a price of a model',
+    action: 'model.read',
+    answer: price,
+  }),
+  remove('withdrawPrice', `${PATH}/{price}`, {
+    summary: 'Withdraw a price that has not begun',
+    action: 'model.write',
+    resource: PRICE,
+    async run(sql, call) {
+      await PRICE.find(sql, call);
+      await withdrawPrice(sql, call.params.price as string);
+    },
+  }),
+  get('getPricesOn', `${PATH}/on`, {
+    summary: 'What a model cost on a day, one answer for each part of the day, or at an instant',
+    action: 'model.read',
+    query: schema.object(
+      {
+        at: schema.moment,
+        company_id: { ...schema.id, description: 'what this company paid; default: one without a model of its own' },
+      },
+      ['at'],
+    ),
+    answer: schema.object({ data: schema.array(answered) }),
+    async run(sql, call) {
+      const { slug, company_id: own } = await modelOf(sql, call);
+      const { at, company_id = own } = call.query;
+      return { data: await pricesOn(sql, slug, company_id, readMoment(at)) };
+    },
+  }),
+  get('listCostPrices', COSTS, {
+    summary: 'What the operator pays for a model, the latest first',
+    action: 'cost.read',
+    query: resource.listQuery(),
+    answer: resource.pageOf(costPrice),
+    async run(sql, call) {
+      return pageOfAll(call.query, await costsOf(sql, call));
+    },
+  }),
+  post('setCostPrice', COSTS, {
+    summary:
+      'Set what the operator pays for a model from a day on, past or to come; default: today. Companies never see it',
+    action: 'cost.write',
+    body: schema.object({ valid_from: schema.day, ...amounts }, ['input', 'output']),
+    answer: costPrice,
+    status: 201,
+    async run(sql, call) {
+      const { slug, company_id } = await modelOf(sql, call);
+      const { valid_from = null, input, output } = call.body;
+      return setCostPrice(sql, { slug, company_id, input, output }, valid_from);
+    },
+  }),
+  remove('removeCostPrice', `${COSTS}/{cost}`, {
+    summary: 'Remove a cost price: the margin of its days is then computed with the one before it',
+    action: 'cost.write',
+    async run(sql, call) {
+      const id = call.params.cost as string;
+      if (!(await costsOf(sql, call)).some((cost) => cost.id === id)) {
+        throwNotFound('price', 'There is no such cost price.');
+      }
+      await removeCostPrice(sql, id);
+    },
+  }),
+];
+
+function modelOf(sql: Sql, { params }: Pick<ApiCall, 'params'>): Promise<ModelRow> {
+  return findModelById(sql, params.model as string);
+}
+
+/** All cost prices of a model; each was set by hand, so they are few. */
+async function costsOf(sql: Sql, call: Pick<ApiCall, 'params'>) {
+  const { slug, company_id: own } = await modelOf(sql, call);
+  return (await costPrices(sql, slug)).filter(({ company_id }) => company_id === own);
+}

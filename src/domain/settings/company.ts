@@ -1,0 +1,187 @@
+import { oneOf, readBoolean, readBudget, readCreditLimit, readName, wholeNumber, wholeOrZero } from '../field.ts';
+import { LANGUAGE_NAMES, LANGUAGES, type Language, readLanguage } from '../languages.ts';
+import { eachLimit, MOST_MEMBER_KEYS } from '../limits.ts';
+import * as schema from './schema.ts';
+import type { Setting } from './setting.ts';
+
+/** EUR as exact decimal text; null and "0": no limit (spec section 2.9). */
+export const budgetSchema = schema.described(
+  schema.orNull(schema.eur),
+  `${schema.eur.description}; null or "0": no limit`,
+);
+
+/** Limits of companies and of keys: `domain/limits.ts` has their rows. */
+export const LIMIT_SETTINGS = eachLimit(
+  ({ most, meaning, description }, column): Setting<number | null> => ({
+    kind: 'number',
+    schema: schema.orNull(schema.whole(most, description)),
+    option: `--${column.replaceAll('_', '-')} N`,
+    meaning,
+    read: wholeNumber(most),
+    isNullable: true,
+    field: { name: column, label: ({ limits }) => limits[column] },
+  }),
+);
+
+/** What members of a company may do, which its owners set. */
+export const MEMBER_SETTINGS = {
+  member_max_keys: {
+    kind: 'number',
+    schema: {
+      type: 'integer',
+      minimum: 0,
+      maximum: MOST_MEMBER_KEYS,
+      description:
+        'the most active keys of their own that each member may have; those that exist stay when it is lowered',
+    },
+    option: '--member-max-keys N',
+    meaning: 'the most active keys of their own that each member may have; those that exist stay; default: 0',
+    read: wholeOrZero(MOST_MEMBER_KEYS),
+    field: {
+      name: 'member_keys',
+      label: ({ settings }) => settings.members.keys,
+      hint: ({ settings }) => settings.members.keysHint,
+    },
+  } as Setting<number>,
+  member_key_budget_eur: {
+    kind: 'amount',
+    schema: schema.orNull(
+      schema.described(
+        schema.aboveZero,
+        `${schema.eur.description}: the most that the monthly budget of such a key may be when it is made, above 0; null: any`,
+      ),
+    ),
+    option: '--member-key-budget EUR',
+    meaning: 'the most that the monthly budget of such a key may be when it is made',
+    read: readCreditLimit,
+    isNullable: true,
+    field: {
+      name: 'member_budget',
+      label: ({ settings }) => settings.members.budget,
+      hint: ({ settings }) => settings.members.budgetHint,
+    },
+  } as Setting<string | null>,
+  member_playground: {
+    kind: 'switch',
+    schema: schema.described(schema.boolean, 'members may use the playground'),
+    option: '--member-playground',
+    meaning: 'let members use the playground',
+    read: readBoolean,
+    field: {
+      name: 'member_playground',
+      label: ({ settings }) => settings.members.playground,
+      hint: ({ settings }) => settings.members.playgroundHint,
+    },
+  } as Setting<boolean>,
+};
+
+/** Ceilings of a company, which operators set, and how strictly its budget holds. */
+export const CEILINGS = {
+  credit_limit_eur: {
+    kind: 'amount',
+    schema: schema.orNull(
+      schema.described(
+        schema.aboveZero,
+        `${schema.eur.description}: the most that the budget may be, above 0; null: no ceiling`,
+      ),
+    ),
+    option: '--credit-limit EUR',
+    meaning: 'the most that the monthly budget may be; holds without a budget too',
+    read: readCreditLimit,
+    isNullable: true,
+    field: {
+      name: 'credit_limit',
+      label: () => 'Credit limit in EUR a month',
+      hint: () => 'Empty for none. A higher budget, or none, counts as this amount.',
+    },
+  } as Setting<string | null>,
+  eu_locked: {
+    kind: 'switch',
+    schema: schema.described(schema.boolean, 'models outside the EU are refused, whatever the company allows'),
+    option: '--eu-locked',
+    meaning: 'refuse models outside the EU, whatever the company allows',
+    read: readBoolean,
+    field: {
+      name: 'eu_locked',
+      label: () => 'Lock the EU gate',
+      hint: () => 'Models outside the EU are refused, also where they were allowed.',
+    },
+  } as Setting<boolean>,
+};
+
+/** Members of a company that can be set, in the order of commands and answers; ceilings and limits are tables of their own. */
+export const COMPANY_SETTINGS = {
+  name: {
+    kind: 'text',
+    schema: schema.name,
+    option: '--name NAME',
+    meaning: 'name of the company',
+    read: readName,
+    field: { name: 'name', label: () => 'Company name' },
+  } as Setting<string>,
+  monthly_budget_eur: {
+    kind: 'amount',
+    schema: budgetSchema,
+    option: '--budget EUR',
+    meaning: 'monthly budget; none and 0 are no limit',
+    read: readBudget,
+    isNullable: true,
+    field: {
+      name: 'budget',
+      label: ({ settings }) => settings.budget,
+      hint: ({ settings }) => settings.budgetHint(''),
+    },
+  } as Setting<string | null>,
+  budget_mode: {
+    kind: 'choice',
+    schema: schema.oneOf(['standard', 'strict'], 'strict: each request reserves what it can cost at most'),
+    option: '--budget-mode standard|strict',
+    meaning: 'strict: each request first reserves the most it can cost, so the budget is never exceeded',
+    read: oneOf('standard', 'strict'),
+    field: {
+      name: 'strict',
+      label: () => 'Strict budget',
+      hint: () => 'Each call first reserves the most it can cost, so that the budget is never passed.',
+      box: ['standard', 'strict'],
+    },
+  } as Setting<'standard' | 'strict'>,
+  allow_non_eu_models: {
+    kind: 'switch',
+    schema: schema.boolean,
+    option: '--allow-non-eu',
+    meaning: 'allow models hosted outside the EU',
+    read: readBoolean,
+    field: {
+      name: 'allow_non_eu',
+      label: ({ settings }) => settings.nonEu,
+      hint: ({ settings }) => settings.nonEuHint,
+    },
+  } as Setting<boolean>,
+  language: {
+    kind: 'choice',
+    schema: schema.orNull(
+      schema.oneOf(
+        LANGUAGES,
+        'of pages and e-mails for its users who chose none; null: that of each browser, English in e-mails',
+      ),
+    ),
+    option: `--language ${LANGUAGES.join('|')}`,
+    meaning:
+      'language of pages and e-mails for its users who chose none; none: that of each browser, English in e-mails',
+    read: readLanguage,
+    isNullable: true,
+    field: {
+      name: 'company_language',
+      label: ({ settings }) => settings.language,
+      hint: ({ settings }) => settings.languageHint,
+      choices: ({ settings }) => [
+        ['', settings.ofReader],
+        ...LANGUAGES.map((each) => [each, LANGUAGE_NAMES[each]] as const),
+      ],
+    },
+  } as Setting<Language | null>,
+  ...MEMBER_SETTINGS,
+};
+
+/** Every column of `companies` that people set, but for its disabled models. */
+export const COMPANY = { ...COMPANY_SETTINGS, ...LIMIT_SETTINGS, ...CEILINGS };

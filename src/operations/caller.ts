@@ -1,0 +1,30 @@
+import type { Calendar } from '../domain/month.ts';
+import type { Clock } from '../domain/ports.ts';
+import type { Role } from '../domain/user.ts';
+import type { Mistake } from './problem.ts';
+
+/** What operations know of this deployment. */
+export interface OperationServices {
+  readonly keyPrefix: string;
+  readonly calendar: Calendar;
+  readonly clock: Clock;
+  /** The currency in which the upstream tells its own cost, and the EUR that a unit is worth; null: not known. */
+  readonly upstreamCurrency: string;
+  readonly upstreamRate: string | null;
+}
+
+/**
+ * Who asks for an operation. A face makes it: a page of its session, a command, HTTP of its token, `apply` of its file.
+ * Operations run in a transaction of their face, which names the actor to the audit log.
+ */
+export interface Caller {
+  readonly services: OperationServices;
+  /** As the audit log names it. */
+  readonly actor: string;
+  readonly role: Role;
+  /**
+   * Takes what rules have against an input, before anything is written. A face refuses it (and throws), asks its user, or
+   * warns and lets it pass: `Mistake.severity` says what it may.
+   */
+  judge(mistakes: readonly Mistake[]): void;
+}
