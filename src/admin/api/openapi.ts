@@ -82,7 +82,7 @@ function header(name: string, description: string): object {
   return { name, in: 'header', schema: { type: 'string', description } };
 }
 
-function requestBody(method: Operation['method'], schema: Schema): object {
+function requestBody(method: ApiOperation['method'], schema: Schema): object {
   return { ...json(schema), ...(method === 'patch' && { 'application/merge-patch+json': { schema } }) };
 }
 
