@@ -11,7 +11,7 @@ import t, { type Test } from 'tap';
 const CEILINGS = {
   'lines of src': 72_500,
   'files that spell a setting, at most': 25,
-  'files that spell monthly_budget_eur': 39,
+  'files that spell monthly_budget_eur': 40,
   'writes of the store that pages, commands and HTTP import': 126,
   'names exported by several files': 29,
   'words of Markdown': 78_500,
