@@ -112,5 +112,5 @@ t.test('owners set them, administrators read them; every change is in the audit 
     await sql`select actor, action, before ->> 'monthly_budget_eur' as was, after ->> 'monthly_budget_eur' as is,
     after ->> 'name' as name from audit_log where subject = 'cost_center_budgets' order by id desc limit 1`;
   t.match(last, { actor: office.people.owner, action: 'update', was: '6', is: '8', name: 'Büro 2' });
-  t.match((await owner.get(`/companies/${company}/audit`)).text, /budget of a cost centre/i);
+  t.match((await owner.get(`/companies/${company}/audit`)).text, /budget of the cost centre/i);
 });
