@@ -9,12 +9,12 @@ import t, { type Test } from 'tap';
  * feature: lower it where a change made room.
  */
 const CEILINGS = {
-  'lines of src': 72_500,
+  'lines of src': 73_500,
   'files that spell a setting, at most': 25,
   'files that spell monthly_budget_eur': 40,
   'writes of the store that pages, commands and HTTP import': 126,
   'names exported by several files': 29,
-  'words of Markdown': 78_500,
+  'words of Markdown': 80_500,
 };
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));

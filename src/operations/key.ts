@@ -23,7 +23,7 @@ export async function checkedKey(
   settings: KeySettings,
 ): Promise<NewKey> {
   refuse(await unknownModels(sql, whose.company_id, MODELS, settings[MODELS]));
-  return { ...settings, expires_at: endOf(settings.expires_at), ...whose };
+  return { ...settings, expires_at: expiryOf(settings.expires_at), ...whose };
 }
 
 /**
@@ -38,6 +38,6 @@ export function digestsIn(text: string, prefix: string): string[] {
   return found.map(digestOf);
 }
 
-export function endOf(text: string | null | undefined): Moment | null | undefined {
+export function expiryOf(text: string | null | undefined): Moment | null | undefined {
   return typeof text === 'string' ? readMoment(text) : text;
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { MOST_OVERLAP } from '../../domain/key.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { checkedKey, digestsIn, endOf, MODELS } from '../../operations/key.ts';
+import { checkedKey, digestsIn, expiryOf, MODELS } from '../../operations/key.ts';
 import { unknownModels } from '../../operations/model.ts';
 import { readAt, refuse } from '../../operations/problem.ts';
 import {
@@ -79,7 +79,7 @@ export const keyOperations: readonly ApiOperation[] = [
       const { key: id = '', company = '' } = params;
       const before = await findKey(sql, id, company);
       refuse(await unknownModels(sql, company, MODELS, body[MODELS], before[MODELS]));
-      return setKey(sql, id, { ...body, expires_at: endOf(body.expires_at) }, company);
+      return setKey(sql, id, { ...body, expires_at: expiryOf(body.expires_at) }, company);
     },
   }),
   remove('revokeKey', PATH, {
