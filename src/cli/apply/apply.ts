@@ -451,6 +451,4 @@ class Application {
   }
 }
 
-function of(owner: CompanyRow | null): string {
-  return owner === null ? '' : ` of ${owner.name}`;
-}
+const of = (owner: CompanyRow | null): string => (owner === null ? '' : ` of ${owner.name}`);
