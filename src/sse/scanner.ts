@@ -197,7 +197,7 @@ export abstract class EventScanner {
 
   #failTooLarge(): void {
     this.isTooLarge = true;
-    this.fail('an event larger than allowed');
+    this.fail(`an event larger than MAX_EVENT_BYTES (${this.#maxEventBytes})`);
   }
 
   /** Breaks the stream by the error in [start, end). */

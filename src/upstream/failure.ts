@@ -84,10 +84,15 @@ export function brokenStream(isTold: boolean): GatewayError {
 }
 
 /** The answer is larger than the gateway holds. The upstream ran, and the call is booked. */
-export function answerTooLarge(): GatewayError {
-  const error = new GatewayError('upstream_error', TOO_LARGE);
+export function answerTooLarge(text = TOO_LARGE): GatewayError {
+  const error = new GatewayError('upstream_error', text);
   error.retry = false;
   return error;
+}
+
+/** An event of a stream is larger than MAX_EVENT_BYTES. */
+export function eventTooLarge(): GatewayError {
+  return answerTooLarge('An event of the answer is larger than the gateway passes on. Ask for less in one request.');
 }
 
 const TOO_LARGE =

@@ -6,7 +6,7 @@ import type { ResponseStream } from '../../http/exchange.ts';
 import type { ToldUsage } from '../../json/usage.ts';
 import type { DialectStream, StreamOptions } from '../../sse/dialect-stream.ts';
 import type { SpanSink } from '../../sse/scanner.ts';
-import { brokenAnswer, brokenStream, type Deadline, deadlineFailure } from '../../upstream/failure.ts';
+import { brokenAnswer, brokenStream, type Deadline, deadlineFailure, eventTooLarge } from '../../upstream/failure.ts';
 import type { AnswerHead } from '../../upstream/upstream.ts';
 import type { KeepaliveSource, KeptStream } from '../request/keepalive.ts';
 import type { Reply } from '../request/reply.ts';
@@ -134,9 +134,10 @@ export class StreamRelay extends Relay implements SpanSink, KeepaliveSource {
   }
 
   #brokenError(): GatewayError {
-    const { reason, told } = this.#scanner;
+    const { reason, told, isTooLarge } = this.#scanner;
     if (told !== null) return this.toldError(told, this.#ran, `stream broken: ${reason}`);
     this.meter.upstreamFailed(`stream broken: ${reason}`);
+    if (isTooLarge) return eventTooLarge();
     return brokenAnswer();
   }
 

@@ -3,7 +3,7 @@ import { Agent, type IncomingMessage, request, type ServerResponse } from 'node:
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import { open } from '../../support/client.ts';
+import { ask, open } from '../../support/client.ts';
 import { startGateway, type TestGateway } from '../../support/gateway.ts';
 import { until } from '../../support/until.ts';
 import { scriptedUpstream } from '../../support/upstream.ts';
@@ -146,6 +146,27 @@ t.test("text that ends at a limit of the gateway's own is charged: a caller coul
     const tokens = Number(row?.completion_tokens);
     t.ok(tokens > words / 2 && tokens < words * 2, `${name}: ${tokens} tokens for ${words} words`);
   }
+});
+
+t.test('an event that is too large is told as such, and the log names the setting', async (t) => {
+  const gateway = await startGateway(t, upstream.url, { MAX_EVENT_BYTES: '2000' });
+  await gateway.model('fast', { upstream: 'internal-fast' });
+  const key = await gateway.key(await gateway.company());
+  const url = `${gateway.url}/chat/completions`;
+  for (const before of ['', event('one')]) {
+    upstream.answer((res) => void res.writeHead(200, HEAD).end(`${before}data: {"a":"${'x'.repeat(4000)}"}\n\n`));
+    const { text } = await ask(url, {
+      key,
+      body: { model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true },
+    });
+    t.match(text, /upstream_error/);
+    t.match(
+      text,
+      /An event of the answer is larger than the gateway passes on/,
+      before === '' ? 'whole' : 'behind text',
+    );
+  }
+  t.match(gateway.logged.join(''), /an event larger than MAX_EVENT_BYTES \(2000\)/);
 });
 
 t.test(
