@@ -66,7 +66,7 @@ export function targetsOf(results: SectionResults, series: string): string[] {
 }
 
 /** CPU per unit of work, its ratio to a base, and units a second. */
-export const costs = (unit: 'request' | 'event', name = 'do-nothing proxy', base = 'proxy') => ({
+export const costs = (unit: 'request' | 'event' | 'turn', name = 'do-nothing proxy', base = 'proxy') => ({
   [`CPU µs per ${unit}`]: spreads('cpu'),
   [`÷ ${name}`]: ratioTo(base),
   [`${unit}s/s`]: medians('rate'),
@@ -75,7 +75,7 @@ export const costs = (unit: 'request' | 'event', name = 'do-nothing proxy', base
 /** A table for each series, with a row per target: its costs, and more. */
 export function targetTables(
   results: SectionResults,
-  unit: (series: string) => 'request' | 'event',
+  unit: (series: string) => 'request' | 'event' | 'turn',
   more: Readonly<Record<string, Column>> = {},
   title = '',
 ): string[] {

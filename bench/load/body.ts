@@ -31,6 +31,51 @@ export function requestBody(shape: BodyShape): Buffer {
   return Buffer.concat([Buffer.from(open), content, Buffer.from(close)]);
 }
 
+/**
+ * The bodies of an agent's conversation, one for each turn: tools, the whole history with their calls and results, and
+ * streamed answers. The first has some 20 KiB, and each is longer than the one before by the same.
+ * @param bytes of the last, within a message
+ */
+export function turnBodies(model: string, turns: number, bytes: number): Buffer[] {
+  const tools = ['read_file', 'write_file', 'run_command', 'search'].map((name) => ({
+    type: 'function',
+    function: {
+      name,
+      description: `${name}: ${'works in the folder of the project. '.repeat(10)}`,
+      parameters: {
+        type: 'object',
+        properties: { path: { type: 'string' }, text: { type: 'string' } },
+        required: ['path'],
+      },
+    },
+  }));
+  const text = JSON.parse(`"${prose(1500)}"`) as string;
+  const step = (n: number) => [
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [
+        { id: `call_${n}`, type: 'function', function: { name: 'read_file', arguments: `{"path":"src/${n}.ts"}` } },
+      ],
+    },
+    { role: 'tool', tool_call_id: `call_${n}`, content: text },
+    { role: 'assistant', content: text.slice(0, 500) },
+    { role: 'user', content: 'Go on.' },
+  ];
+  const first = [
+    { role: 'system', content: text.repeat(10) },
+    { role: 'user', content: 'Mend the failing test.' },
+  ];
+  const head = { model, stream: true, stream_options: { include_usage: true }, temperature: 0.7, tools };
+  const sizeOf = (messages: unknown): number => Buffer.byteLength(JSON.stringify({ ...head, messages }));
+  const start = sizeOf(first);
+  const steps = Math.max(1, Math.floor((bytes - start) / (sizeOf([...first, ...step(0)]) - start) / (turns - 1 || 1)));
+  return Array.from({ length: turns }, (_, turn) => {
+    const history = Array.from({ length: turn * steps }, (_, n) => step(n)).flat();
+    return Buffer.from(JSON.stringify({ ...head, messages: [...first, ...history] }));
+  });
+}
+
 /** Text with the escapes JSON text has, so that a scanner cannot jump to its end in one search. */
 export function prose(bytes: number): Buffer {
   const line = 'The quick brown fox jumps over the lazy dog; \\"why\\" nobody knows.\\n';

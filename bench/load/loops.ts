@@ -17,34 +17,38 @@ export interface Running {
 }
 
 /**
+ * How the connections of a closed loop behave: how fast each sends (default: as fast as the other side takes it), how often
+ * each reads what has come (default: always), in which time they begin, one after the other (default: at once), and how long
+ * every second one rests between two exchanges (default: not at all).
+ */
+export type Manner = Readonly<Partial<Record<'bytesPerSecond' | 'readEveryMs' | 'rampMs' | 'restMs', number>>>;
+
+/**
  * Closed loop: keeps `connections` exchanges open at once, each followed by the next, a failed one after 50 ms.
- * @param request the bytes of the n-th request
- * @param bytesPerSecond how fast each connection sends; default: as fast as the other side takes it
- * @param readEveryMs how often each reads what has come; default: always
- * @param rampMs in which the connections begin, one after the other; default: at once
+ * @param request the bytes of the n-th request, which is the k-th of its connection
  */
 export function closedLoop(
   address: Address,
   connections: number,
-  request: (n: number) => Buffer,
+  request: (n: number, k: number) => Buffer,
   tally: Tally,
-  bytesPerSecond?: number,
-  readEveryMs?: number,
-  rampMs = 0,
+  { bytesPerSecond, readEveryMs, rampMs = 0, restMs = 0 }: Manner = {},
 ): Running {
   let [sent, ended, stopped] = [0, 0, false];
   const all = Array.from({ length: connections }, (_, k) => {
     const connection = new Connection(address, tally, bytesPerSecond, readEveryMs);
+    const rest = k % 2 === 0 ? 0 : restMs;
+    let own = 0;
     const next = (): void => {
       if (stopped) return;
-      connection.send(request(sent++), (whole) => {
+      connection.send(request(sent++, own++), (whole) => {
         ended++;
-        if (whole) next();
-        else setTimeout(next, 50);
+        if (whole && rest === 0) next();
+        else setTimeout(next, whole ? rest : 50);
       });
     };
     // those that send at a pace begin one after the other, so that their requests do not end together
-    const ms = bytesPerSecond === undefined ? rampMs : (request(0).length / bytesPerSecond) * 1000;
+    const ms = bytesPerSecond === undefined ? rampMs : (request(0, 0).length / bytesPerSecond) * 1000;
     if (ms === 0) next();
     else setTimeout(next, (k / connections) * ms);
     return connection;

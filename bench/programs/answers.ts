@@ -62,10 +62,11 @@ export function chunk(data: string | Buffer): Buffer {
  * A whole streamed answer as the few packets it is sent in.
  * @param chunkPerEvent frames each event as its own HTTP chunk, as most servers do; otherwise each packet is one
  *   HTTP chunk and ends anywhere within an event, as behind a hop that frames anew
+ * @param count content events; the finish, the usage and [DONE] follow them
  */
-export function burstPackets(chunkPerEvent: boolean): Buffer[] {
-  const turns = Math.ceil(BURST_EVENTS / CONTENT_EVENTS.length);
-  const content = Array<string[]>(turns).fill(CONTENT_EVENTS).flat().slice(1, BURST_EVENTS);
+export function burstPackets(chunkPerEvent: boolean, count = BURST_EVENTS): Buffer[] {
+  const turns = Math.ceil(count / CONTENT_EVENTS.length);
+  const content = Array<string[]>(turns).fill(CONTENT_EVENTS).flat().slice(1, count);
   const events = [FIRST_EVENT, ...content, ...LAST_EVENTS];
   const all = Buffer.from(events.join(''));
   const packets = chunkPerEvent

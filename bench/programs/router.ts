@@ -23,7 +23,7 @@ export interface StreamMode {
   readonly mode: 'paced' | 'burst' | 'open';
   /** Milliseconds. */
   readonly interval?: number;
-  /** Of paced: content events of a stream, the first of them one interval after the beginning; endless if absent. */
+  /** Content events of a stream. Of paced: the first of them one interval after the beginning, endless if absent; of burst: BURST_EVENTS if absent. */
   readonly events?: number;
   /** Of paced: `waits` sends nothing but the first event, until the same mode that `goesOn` with the open streams. */
   readonly begin?: 'waits' | 'goesOn';
@@ -35,10 +35,10 @@ const ANSWER = answerBytes();
 const OPENING = Buffer.concat([STREAM_HEAD, chunk(FIRST_EVENT)]);
 const CONTENT = CONTENT_EVENTS.map(chunk);
 const ENDING = Buffer.concat([...LAST_EVENTS.map(chunk), LAST_CHUNK]);
-const BURST = { event: burstPackets(true), packet: burstPackets(false) };
 const STREAM_TRUE = Buffer.from('"stream":true');
 
 let mode: StreamMode = { mode: 'burst' };
+let burst = burstPackets(false);
 let wheel = newWheel(1);
 let turned = performance.now(); // up to where the wheel has turned
 let turns = 0;
@@ -49,7 +49,7 @@ function newWheel(slots: number): { next: number; readonly slots: Map<Socket, nu
 }
 
 function startStream(socket: Socket): void {
-  if (mode.mode === 'burst') return writeSpaced(socket, mode.chunkPerEvent ? BURST.event : BURST.packet, 0);
+  if (mode.mode === 'burst') return writeSpaced(socket, burst, 0);
   socket.write(OPENING);
   // streams that all began at once are spread over the interval
   const slot = mode.events === undefined ? wheel.next++ : turns - 1 + wheel.slots.length;
@@ -122,6 +122,7 @@ process.on('message', (message: StreamMode) => {
   if (mode.begin === 'goesOn') return process.send?.({ done: true });
   for (const socket of wheel.slots.flatMap((slot) => [...slot.keys()])) if (!socket.destroyed) socket.write(ENDING);
   wheel = newWheel(mode.interval ?? 1);
+  if (mode.mode === 'burst') burst = burstPackets(mode.chunkPerEvent ?? false, mode.events);
   process.send?.({ done: true });
 });
 process.on('disconnect', () => process.exit(0));

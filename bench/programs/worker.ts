@@ -1,6 +1,6 @@
-import { type BodyShape, requestBody } from '../load/body.ts';
+import { type BodyShape, requestBody, turnBodies } from '../load/body.ts';
 import { parseAddress, requestBytes } from '../load/connection.ts';
-import { closedLoop, openLoop, type Running } from '../load/loops.ts';
+import { closedLoop, type Manner, openLoop, type Running } from '../load/loops.ts';
 import { newTally, type Summary, summarize } from '../load/tally.ts';
 import { benchKey, SLUG } from './answers.ts';
 
@@ -10,21 +10,18 @@ import { benchKey, SLUG } from './answers.ts';
  */
 export type Order = Load | 'read' | 'reset' | 'drain' | 'stop';
 
-export interface Load extends Omit<BodyShape, 'model'> {
+/** The manner is without `rate`. */
+export interface Load extends Omit<BodyShape, 'model'>, Manner {
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Exchanges kept open at once, each followed by the next. */
   readonly connections: number;
   /** Requests started per second instead, at random instants (Poisson), however long answers take. They wait for one of the connections. */
   readonly rate?: number;
-  /** How fast each connection sends; default: as fast as the other side takes it. Without `rate`. */
-  readonly bytesPerSecond?: number;
-  /** How often each connection reads what has come; default: always. Without `rate`. */
-  readonly readEveryMs?: number;
-  /** In which the connections begin, one after the other; default: at once. Without `rate`. */
-  readonly rampMs?: number;
   /** Requests take the keys of this many companies in turn, and are made one by one; all are the same when absent. */
   readonly keys?: number;
+  /** Bodies are those of a conversation with so many turns, of up to `bytes`, instead; each connection has its own. Without `rate`. */
+  readonly turns?: number;
 }
 
 /** Answers so far, and requests that wait for one. */
@@ -37,14 +34,22 @@ function start(load: Load): void {
   const { rate, connections, keys } = load;
   const address = parseAddress(load.baseUrl);
   const body = requestBody({ ...load, model: SLUG });
-  const make = (key: string): Buffer =>
-    requestBytes(address, { authorization: `Bearer ${key}`, ...load.headers }, body);
+  const make = (key: string, bytes = body): Buffer =>
+    requestBytes(address, { authorization: `Bearer ${key}`, ...load.headers }, bytes);
   const only = make(benchKey(0));
   const request = keys === undefined ? () => only : (n: number) => make(benchKey(n % keys));
+  const talk =
+    load.turns === undefined ? null : turnBodies(SLUG, load.turns, load.bytes).map((turn) => make(benchKey(0), turn));
   tally = newTally();
   running = rate
     ? openLoop(address, { perSecond: rate, random: true }, request, tally, connections)
-    : closedLoop(address, connections, request, tally, load.bytesPerSecond, load.readEveryMs, load.rampMs);
+    : closedLoop(
+        address,
+        connections,
+        talk === null ? request : (_, k) => talk[k % talk.length] as Buffer,
+        tally,
+        load,
+      );
 }
 
 process.on('message', (order: Order) => {

@@ -41,8 +41,8 @@ begin
   raise exception '% is append-only', tg_table_name using errcode = 'restrict_violation';
 end $$;
 
--- Whether this database is spread over several servers. "tollgate database distribute" replaces it, with spend_horizon,
--- has_spent_since and end_reservations.
+-- Whether this database is spread over several servers. "tollgate database distribute" replaces it, with spend_horizon
+-- and end_reservations.
 create function is_distributed() returns boolean language sql immutable as 'select false';
 
 -- Functions that set their search_path set also by what they read and print texts, constants and names: whoever calls them,

@@ -11,28 +11,30 @@ create table monthly_spend (
   completion_tokens bigint not null default 0,
   api_cost_eur      numeric not null default 0,
   chat_cost_eur     numeric not null default 0,
-  changed_xid       xid8 not null default pg_current_xact_id(),
   statement         bigint,
   primary key (company_id, billing_month)
-);
+) with (fillfactor = 40); -- one batch may change every row of a page
 comment on table monthly_spend is 'what the budget check reads: always the sum of the api_usage and chat_usage rows it stands for';
-comment on column monthly_spend.changed_xid is 'transaction of the last change: replicas ask for what changed since the oldest transaction they had not seen finished';
 comment on column monthly_spend.statement is 'number of the statement that closed this month; null: the month is open';
-create index monthly_spend_changed on monthly_spend (changed_xid);
 -- looked at only by an update that names the column, so counting rows does not pay for it
 create trigger closed_once before update of statement on monthly_spend for each row
   when (old.statement is not null) execute function refuse_change();
 
--- Rows of monthly_spend that change from now on have a changed_xid from here on: a transaction may commit long after
--- it took its id.
-create function spend_horizon() returns xid8 language sql stable as 'select pg_snapshot_xmin(pg_current_snapshot())';
+-- By this gateways learn whose spend changed: a row for each batch and month. An index on monthly_spend instead would get
+-- an entry for each company of each batch, and keep the new version of its row from staying on its page.
+create table spend_changes (
+  company_id    uuid not null,
+  xid           xid8 not null default pg_current_xact_id(),
+  billing_month date not null,
+  others        uuid[]
+);
+comment on table spend_changes is 'whose row of monthly_spend a transaction changed, for an hour';
+comment on column spend_changes.others is 'further companies of the same batch; null: none';
+alter table spend_changes alter column others set storage external; -- random bytes do not compress
+create index spend_changes_xid on spend_changes (xid);
 
--- Whether any company's spend changed since a snapshot. By the index: without the snapshot's value Postgres expected to
--- find a row at once, and each look of each gateway, four a second, read the whole table.
-create function has_spent_since(before pg_snapshot) returns boolean language sql stable set search_path from current as $$
-  select coalesce((select true from monthly_spend
-    where changed_xid >= pg_snapshot_xmin(before) and not pg_visible_in_snapshot(changed_xid, before) order by changed_xid limit 1), false)
-$$;
+-- Rows of spend_changes that come from now on have an xid from here on: a transaction may commit long after it took its id.
+create function spend_horizon() returns xid8 language sql stable as 'select pg_snapshot_xmin(pg_current_snapshot())';
 
 -- Of companies, by day.
 create table usage_daily (
@@ -185,9 +187,13 @@ begin
       requests          = s.requests + excluded.requests,
       prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
       completion_tokens = s.completion_tokens + excluded.completion_tokens,
-      api_cost_eur      = s.api_cost_eur + excluded.api_cost_eur,
-      changed_xid       = excluded.changed_xid
+      api_cost_eur      = s.api_cost_eur + excluded.api_cost_eur
     returning s.company_id, s.billing_month, s.statement
+  ),
+  told as (
+    insert into spend_changes (company_id, billing_month, others)
+    select companies[1], billing_month, case when cardinality(companies) > 1 then companies[2:] end
+    from (select billing_month, array_agg(company_id) as companies from counted group by 1) as months
   )
   select array_agg(company_id), array_agg(billing_month) into late_companies, late_months from counted where statement is not null;
   if late_companies is not null then
@@ -399,7 +405,8 @@ begin
     insert into monthly_spend as m (company_id, billing_month, chat_cost_eur)
     values (moved.company_id, moved.billing_month, moved.cost)
     on conflict (company_id, billing_month) do update set
-      chat_cost_eur = m.chat_cost_eur + excluded.chat_cost_eur, changed_xid = excluded.changed_xid;
+      chat_cost_eur = m.chat_cost_eur + excluded.chat_cost_eur;
+    insert into spend_changes (company_id, billing_month) values (moved.company_id, moved.billing_month);
   end loop;
   return null;
 end $$;
@@ -412,7 +419,8 @@ create trigger move_chat_cost_delete after delete on chat_usage
 
 create function zero_chat_cost() returns trigger language plpgsql security definer set search_path from current as $$
 begin
-  update monthly_spend set chat_cost_eur = 0, changed_xid = pg_current_xact_id() where chat_cost_eur <> 0;
+  insert into spend_changes (company_id, billing_month) select company_id, billing_month from monthly_spend where chat_cost_eur <> 0;
+  update monthly_spend set chat_cost_eur = 0 where chat_cost_eur <> 0;
   return null;
 end $$;
 create trigger zero_chat_cost after truncate on chat_usage for each statement execute function zero_chat_cost();

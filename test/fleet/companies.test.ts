@@ -45,10 +45,9 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
   'model_prices by nothing':
     'those that begin at a date, of all companies: a few rows of an index; after changes of models',
   'monthly_spend by billing_month': 'the sums of all companies for the overview, once in a quarter of an hour',
-  'monthly_spend by billing_month, changed_xid': 'the same for budget alerts, which look at this month',
-  'monthly_spend by changed_xid': 'what other replicas have spent since the last look: all companies at once',
   'request_hours by hour': 'hours that are too old are deleted once an hour, a few at a time',
   'request_hours by nothing': 'the hours of two days are summed up for the overview, once in a quarter of an hour',
+  'spend_changes by xid': 'whose spend changed since the last look: all companies at once',
   'users by role': 'whether there is an operator, once at the start',
 };
 
@@ -56,7 +55,7 @@ const BY_OTHER_NAME: Readonly<Record<string, string>> = {
 const ALL_COMPANIES = [
   /^insert into usage_marks/,
   /^\s*delete from request_hours/,
-  /\bspends as materialized/,
+  /\b(spends|changed) as materialized/,
   /\b(present|buckets) as materialized/,
   /\bwith untold as/,
 ];

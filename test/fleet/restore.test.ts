@@ -61,11 +61,11 @@ t.test(
     const ahead = async (): Promise<number[]> => {
       const [row] = await fresh.sql`
       select (select count(*)::integer from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())) as changes,
-        (select count(*)::integer from monthly_spend where changed_xid >= pg_snapshot_xmax(pg_current_snapshot())) as spend`;
+        (select count(*)::integer from spend_changes where xid >= pg_snapshot_xmax(pg_current_snapshot())) as spend`;
       return [row?.changes, row?.spend];
     };
-    const [changes = 0, spend] = await ahead();
-    t.ok(changes > 0 && spend === 2, 'the change feed names transactions this server has never had');
+    const [changes = 0, spend = 0] = await ahead();
+    t.ok(changes > 0 && spend > 0, 'the change feed names transactions this server has never had');
 
     const cli = { env: { DATABASE_URL: fresh.url, ...env } };
     t.match(await tollgate(['ledger', 'verify', '--json'], cli), {

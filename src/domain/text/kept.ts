@@ -59,7 +59,7 @@ export const KEPT_OF_SERVICE: readonly (readonly [Tables, what: string, why: str
     'Seals of the ledger, nothing of persons: ids of calls and digests', 'to prove the ledger', 'as long as bookkeeping law wants it'],
   [{ api_usage_set_aside: 'record reason' }, 'Ledger rows that could not be booked', 'to book them by hand', 'until the operator deletes them'],
   [{ gateways: 'name version' }, 'Gateways: name of the machine or pod', 'to know which one is gone', 'a day after it was last seen, longer if it left records'],
-  [{ changes: 'kind subject' }, 'What changed a moment ago: ids', 'to tell every gateway', 'about an hour'],
+  [{ changes: 'kind subject', spend_changes: 'others' }, 'What changed a moment ago: ids', 'to tell every gateway', 'about an hour'],
   [{ limit_owners: '', limit_slots: '', limit_windows: 'kind units', usage_marks: 'period', alert_lease: '' },
     'Limits in use, and what all used up to an hour: ids and counts', 'limits and the overview', 'about an hour; marks for days and months'],
   [{ settings: 'name value', tenant_grants: 'privilege', personal_data: 'table_name column_name kind word company', schema_migrations: 'name sha256 needs' },

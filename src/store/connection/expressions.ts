@@ -1,4 +1,5 @@
 import type { End, Moment } from '../../domain/price.ts';
+import { literal } from './identity.ts';
 import type { Sql } from './pool.ts';
 
 /** Parts of SQL that several statements have. Texts go into a tagged statement by `sql.unsafe`. */
@@ -48,6 +49,22 @@ export function startOf(sql: Sql, moment: Moment): Promise<Date> {
 /** The instant at which something ends: of a day, which is its last one, the end in the billing time zone. */
 export function endOf(sql: Sql, end: End): Promise<Date> {
   return beginningOf(sql, end, 1);
+}
+
+/** SQL of a text that tells which changes of spend are visible: the cursor of `spentSince`. */
+export const SPEND_CURSOR = `concat_ws(' ', spend_horizon(), pg_current_snapshot())`;
+
+/**
+ * A statement for the companies and months whose spend changed since a cursor (sql/schema/sums.sql); null: none. Cursor and
+ * rows are values of the text: with parameters Postgres expected many rows, and read the whole table.
+ */
+export function spentSince(
+  cursor: string | null,
+  columns = 'unnest(company_id || others) as company_id, billing_month',
+): string {
+  const [horizon = null, snapshot = null] = cursor?.split(' ') ?? [];
+  return `select ${columns} from spend_changes
+    where xid >= ${literal(horizon)}::xid8 and not pg_visible_in_snapshot(xid, ${literal(snapshot)}::pg_snapshot)`;
 }
 
 /** The present day in the billing time zone. */

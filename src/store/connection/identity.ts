@@ -5,6 +5,9 @@
 export const SERVER_IDENTITY = `concat(extract(epoch from pg_postmaster_start_time()), '/',
   (select oid from pg_database where datname = current_database()))`;
 
+/** The database's clock, in seconds. */
+export const CLOCK = 'extract(epoch from now())::float8';
+
 /**
  * A number or a snapshot from the server, as a literal for the text of a statement. Without parameters a
  * statement takes one round trip instead of two, which halves the cost of frequent polls.

@@ -3,8 +3,7 @@ import type { EventLook } from '../../domain/ports.ts';
 import type { BudgetAlert } from '../../domain/text/alert.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { matching } from '../connection/columns.ts';
-import { IS_ACTIVE, nilId } from '../connection/expressions.ts';
-import { literal } from '../connection/identity.ts';
+import { IS_ACTIVE, nilId, SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
 
@@ -55,8 +54,8 @@ function states(sql: Sql, only: Fragment) {
 /** Writes alerts for thresholds that were newly reached. @param cursor as of `EventStore.look` */
 export async function lookAtBudgets(sql: Sql, cursor: string | null): Promise<Pick<EventLook, 'cursor' | 'reached'>> {
   const [found] = await sql<[Pick<EventLook, 'cursor' | 'reached'>]>`
-    with ${states(sql, spentSince(sql, cursor))}, ${writtenAlerts(sql)}
-    select spend_horizon()::text as cursor, (select count(*)::integer from written) as reached`;
+    with ${states(sql, onlyLater(sql, cursor))}, ${writtenAlerts(sql)}
+    select ${sql.unsafe(SPEND_CURSOR)} as cursor, (select count(*)::integer from written) as reached`;
   return found;
 }
 
@@ -69,15 +68,16 @@ export async function lookAtCostCenters(sql: Sql, cursor: string | null): Promis
   const [{ any }] = await sql<[{ any: boolean }]>`select exists (select 1 from cost_center_budgets) as any`;
   if (!any) return null;
   const [found] = await sql<[{ cursor: string }]>`
-    with ${costCenterStates(sql, spentSince(sql, cursor))}, ${writtenAlerts(sql)}
-    select spend_horizon()::text as cursor`;
+    with ${costCenterStates(sql, onlyLater(sql, cursor))}, ${writtenAlerts(sql)}
+    select ${sql.unsafe(SPEND_CURSOR)} as cursor`;
   return found.cursor;
 }
 
 /** A condition on `s`, a row of monthly_spend. */
-function spentSince(sql: Sql, cursor: string | null): Fragment {
-  // a transaction may commit long after it took its id: the cursor is the oldest that was running
-  return cursor === null ? sql`true` : sql`s.changed_xid >= ${sql.unsafe(literal(cursor))}::xid8`;
+function onlyLater(sql: Sql, cursor: string | null): Fragment {
+  return cursor === null
+    ? sql`true`
+    : sql`company_id = any(array(with changed as materialized (${sql.unsafe(spentSince(cursor))}) select distinct company_id from changed))`;
 }
 
 /**

@@ -1,5 +1,6 @@
 import { type Logger, reasonOf } from '../../log.ts';
-import { literal, SERVER_IDENTITY } from '../connection/identity.ts';
+import { SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
+import { CLOCK, literal, SERVER_IDENTITY } from '../connection/identity.ts';
 import type { Database, Listening, Sql } from '../connection/pool.ts';
 
 /** Whatever the change feed keeps up to date. Its methods never throw and never wait. */
@@ -34,12 +35,14 @@ export function followers(...all: readonly Follower[]): Follower {
 export interface ChangeFeedOptions {
   /** Milliseconds between polls: how late a change without notification is at most. Default 750. */
   readonly pollMs?: number;
-  /** Seconds the feed's rows are kept, the same for all gateways; after a longer gap all is in doubt. Default one hour. */
+  /** Seconds the feed's rows are kept, the same for all gateways; after a longer gap all is in doubt. Default KEPT_SECONDS. */
   readonly keepSeconds?: number;
   /** Called at every poll with whether any company's spend may have changed since the poll before. */
   readonly onSpend?: (changed: boolean) => void;
 }
 
+/** How long rows of the feed are kept, those of spend too, unless a test says otherwise. */
+export const KEPT_SECONDS = 3600;
 const CHANNEL = 'tollgate';
 const POLL_DEADLINE_MS = 1000;
 const TRIM_DEADLINE_MS = 2000;
@@ -51,6 +54,8 @@ const MAX_CHANGES = 10_000; // for more, dropping everything is cheaper
 interface Snapshot {
   /** Tells which transactions had finished: `xmin:xmax:running,…`. */
   readonly snapshot: string;
+  /** The cursor of `spentSince`. */
+  readonly spend: string;
   /** Which server and database (server.ts). */
   readonly server: string;
   /** The database's clock, seconds. */
@@ -101,7 +106,7 @@ export class ChangeFeed {
     this.#db = db;
     this.#follower = follower;
     this.#log = log;
-    this.#options = { pollMs: 750, keepSeconds: 3600, onSpend: () => {}, ...options };
+    this.#options = { pollMs: 750, keepSeconds: KEPT_SECONDS, onSpend: () => {}, ...options };
     this.#listener = db.listen(CHANNEL, {
       onNotice: (payload) => {
         const [first, last] = [payload.indexOf(':'), payload.lastIndexOf(':')];
@@ -139,9 +144,7 @@ export class ChangeFeed {
 
   async #poll(): Promise<void> {
     try {
-      const { changes, spent, ...now } = await this.#db.run(POLL_DEADLINE_MS, (sql) =>
-        readNews(sql, this.#last?.snapshot ?? null),
-      );
+      const { changes, spent, ...now } = await this.#db.run(POLL_DEADLINE_MS, (sql) => readNews(sql, this.#last));
       if (this.#closed) return;
       const gap = this.#last === null || !continues(this.#last, now, this.#options.keepSeconds);
       this.#options.onSpend(spent || gap);
@@ -186,14 +189,18 @@ export class ChangeFeed {
     }
     if (this.#trimming !== null || now.at - horizon.at <= this.#options.keepSeconds + TRIM_MARGIN_SECONDS) return;
     this.#trimming = this.#db
-      .run(
-        TRIM_DEADLINE_MS,
-        (sql) => sql`
+      .run(TRIM_DEADLINE_MS, async (sql) => {
+        const { count } = await sql`
           delete from changes where id in (
             select id from changes where xid < pg_snapshot_xmin(${horizon.snapshot}::pg_snapshot)
-            limit ${TRIM_ROWS} for update skip locked)`,
-      )
-      .then(({ count }) => {
+            limit ${TRIM_ROWS} for update skip locked)`;
+        const [oldest = ''] = horizon.spend.split(' ');
+        const [more] = await sql<{ xid: string }[]>`
+          select xid::text from spend_changes where xid < ${oldest}::xid8 order by xid offset ${TRIM_ROWS} limit 1`;
+        const spend = await sql`delete from spend_changes where xid < ${more?.xid ?? oldest}::xid8`;
+        return Math.max(count, spend.count);
+      })
+      .then((count) => {
         if (count < TRIM_ROWS) this.#horizon = now;
       })
       .catch((error) => {
@@ -218,7 +225,8 @@ export class ChangeFeed {
  * The changes since a snapshot, and the next snapshot. New rows are those of transactions that had not finished at the
  * snapshot; their ids do not tell, because a row may become visible after one with a higher id was read.
  */
-async function readNews(sql: Sql, since: string | null): Promise<News> {
+async function readNews(sql: Sql, last: Snapshot | null): Promise<News> {
+  const since = last?.snapshot ?? null;
   const before = `pg_snapshot_xmin(${literal(since)}::pg_snapshot)`; // for the indexes
   const seen = (xid: string): string => `pg_visible_in_snapshot(${xid}, ${literal(since)}::pg_snapshot)`;
   // One statement, so that the rows and the new snapshot are of the same instant. As one text: the driver makes a
@@ -226,11 +234,12 @@ async function readNews(sql: Sql, since: string | null): Promise<News> {
   const [row] = await sql.unsafe<[News]>(`
     select pg_current_snapshot()::text as snapshot,
       ${SERVER_IDENTITY} as server,
-      extract(epoch from now())::float8 as at,
+      ${CLOCK} as at,
+      ${SPEND_CURSOR} as spend,
       (select coalesce(json_agg(json_build_array(id, kind, subject)), '[]')
        from (select id, kind, subject from changes where xid >= ${before} and not ${seen('xid')}
              limit ${MAX_CHANGES + 1}) as fresh) as changes,
-      has_spent_since(${literal(since)}::pg_snapshot) as spent`);
+      coalesce((${spentSince(last?.spend ?? null, 'true')} order by xid limit 1), false) as spent`);
   return row;
 }
 

@@ -1,8 +1,10 @@
 import { formatEur } from '../../domain/money.ts';
 import type { LedgerStore, MonthSum, RefusedRecord, Reservation } from '../../domain/ports.ts';
 import { type BookedCall, TOKEN_DETAILS } from '../../domain/usage.ts';
-import { literal, SERVER_IDENTITY } from '../connection/identity.ts';
+import { SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
+import { CLOCK, SERVER_IDENTITY } from '../connection/identity.ts';
 import type { Database, Sql } from '../connection/pool.ts';
+import { KEPT_SECONDS } from './change-feed.ts';
 
 /** Deadline of one batch. Short, because nothing else reveals a server that vanished; the writer halves slow batches. */
 const INSERT_MS = 4_000;
@@ -164,22 +166,24 @@ function readSpend(db: Database, ids: readonly string[], months: readonly string
   });
 }
 
-/** @param cursor the server, and its oldest running transaction at the last reading */
+/** @param cursor the server and its clock at the last reading, and the cursor of `spentSince` */
 async function readChangedSpend(db: Database, cursor: string | null): ReturnType<LedgerStore['changedSpend']> {
-  // a transaction may commit long after it took its id: everything from the oldest transaction that
-  // was running at the last reading is read again
-  const [before, since] = cursor?.split(' ') ?? [null, null];
+  const [before, seconds, ...since] = cursor?.split(' ') ?? [];
   // as one text, see `readNews` in change-feed.ts: a gateway that writes asks this four times a second
-  const [{ server, horizon, sums }] = await db.run(READ_MS, (sql) =>
-    sql.unsafe<[{ server: string; horizon: string; sums: MonthSum[] | null }]>(`
-      select ${SERVER_IDENTITY} as server, spend_horizon()::text as horizon, (
+  const [{ server, at, now, sums }] = await db.run(READ_MS, (sql) =>
+    sql.unsafe<[{ server: string; at: number; now: string; sums: MonthSum[] | null }]>(`
+      with changed as materialized (${spentSince(before === undefined ? null : since.join(' '))})
+      select ${SERVER_IDENTITY} as server, ${CLOCK} as at, ${SPEND_CURSOR} as now, (
         select ${sumsOf('api_cost_eur + chat_cost_eur')} from monthly_spend
-        where changed_xid >= ${literal(since ?? null)}::xid8
+        where company_id = any(array(select distinct company_id from changed))
+          and billing_month = any(array(select distinct billing_month from changed))
       ) as sums`),
   );
-  const next = `${server} ${horizon}`;
-  if (before === null || before === server) return { cursor: next, sums: sums ?? [] };
-  // after a failover or a restore, ids may be lower than those we saw: read all current figures
+  const next = `${server} ${at} ${now}`;
+  const continues = before === server && at - Number(seconds) <= KEPT_SECONDS;
+  if (before === undefined || continues) return { cursor: next, sums: sums ?? [] };
+  // after a failover or a restore, ids may be lower than those we saw, and after a long time changes are deleted: read all
+  // current figures
   const all = await db.run(
     READ_ALL_MS,
     (sql) => sql<MonthSum[]>`

@@ -52,7 +52,7 @@ export interface BackupProgress {
 }
 
 /** Tables whose rows live for minutes or a day, and are left out. With the sessions, people sign in again. */
-const TRANSIENT = ['sessions', 'changes', 'budget_reservations', 'key_reveals', 'idempotent_answers'];
+const TRANSIENT = ['sessions', 'changes', 'spend_changes', 'budget_reservations', 'key_reveals', 'idempotent_answers'];
 /** Gateways that are gone with records: no month is closed without those (sql/schema/gateways.sql). */
 const GONE = `where backlog > 0 and last_seen_at < now() - interval '1 minute'`;
 

@@ -8,6 +8,7 @@ import type { Database, Sql } from '../connection/pool.ts';
  */
 export const SPREAD = [
   'monthly_spend',
+  'spend_changes',
   'usage_daily',
   'usage_monthly',
   'usage_company_days',
@@ -165,7 +166,7 @@ async function pending(sql: Sql, shards: number): Promise<string[]> {
     statements.push(
       `alter database ${database} set citus.enable_unsafe_triggers = on`,
       'alter table api_usage drop constraint api_usage_pkey, add primary key (billing_month, request_id, company_id)',
-      `alter table monthly_spend alter changed_xid set default ${CLOCK}`,
+      `alter table spend_changes alter xid set default ${CLOCK}`,
       // a worker has a session of the tenant for what the coordinator asks as the tenant; without a password nobody else has
       'alter role tollgate_tenant login',
     );
@@ -297,8 +298,6 @@ function functions(zone: string, place: string): readonly string[] {
     end $$`,
     `create or replace function spend_horizon() returns xid8 language sql stable as
     'select ((extract(epoch from clock_timestamp()) * 1000000)::bigint - ${HORIZON_SECONDS * 1_000_000})::text::xid8'`,
-    `create or replace function has_spent_since(before pg_snapshot) returns boolean language sql stable set search_path from current as
-    'select exists (select 1 from monthly_spend where changed_xid >= spend_horizon())'`,
     // the coordinator commits before the workers, but keeps its locks until they have: reserve_budget() waits until what
     // ends here is in the sums
     `create or replace function end_reservations(booked uuid[]) returns void language plpgsql set search_path from current as $$

@@ -353,8 +353,8 @@ export async function forgetOtherCluster(db: Database): Promise<boolean> {
   const [found] = await db.run(
     CHECK_MS,
     (sql) => sql<[{ foreign: boolean }]>`
-      select exists (select 1 from changes where xid >= pg_snapshot_xmax(pg_current_snapshot()))
-        or exists (select 1 from monthly_spend where ${foreign(sql)}) as foreign`,
+      select exists (select 1 from changes where ${foreign(sql)})
+        or exists (select 1 from spend_changes where ${foreign(sql)}) as foreign`,
   );
   if (!found.foreign) return false;
   await db.transaction(RESET_MS, async (sql) => {
@@ -362,14 +362,11 @@ export async function forgetOtherCluster(db: Database): Promise<boolean> {
     // one statement, and the first to write, so that its snapshot contains none of our own ids
     await sql`
       with foreign_ids as (
-        select 1 from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())
-        union all select 1 from monthly_spend where ${foreign(sql)} limit 1
+        select 1 from changes where ${foreign(sql)}
+        union all select 1 from spend_changes where ${foreign(sql)} limit 1
       ),
-      gone as (delete from changes where xid >= pg_snapshot_xmax(pg_current_snapshot())),
-      moved as (
-        update monthly_spend set changed_xid = pg_current_xact_id()
-        where ${foreign(sql)}
-      )
+      gone as (delete from changes where ${foreign(sql)}),
+      spent as (delete from spend_changes where ${foreign(sql)})
       select announce_change('all', '') from foreign_ids`;
   });
   return true;
@@ -377,5 +374,5 @@ export async function forgetOtherCluster(db: Database): Promise<boolean> {
 
 /** Rows of a server that was further; no transaction id is as high as the instants of a distributed database. */
 function foreign(sql: Sql) {
-  return sql`changed_xid >= pg_snapshot_xmax(pg_current_snapshot()) and changed_xid < '1000000000000000'::xid8`;
+  return sql`xid >= pg_snapshot_xmax(pg_current_snapshot()) and xid < '1000000000000000'::xid8`;
 }

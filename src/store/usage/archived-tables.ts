@@ -136,7 +136,6 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     columns: words(
       'company_id billing_month requests prompt_tokens completion_tokens api_cost_eur chat_cost_eur statement',
     ),
-    without: { changed_xid: 'a number of the database, by which gateways notice a change' },
     order: 'billing_month',
   },
   {

@@ -336,7 +336,7 @@ const center = (company: string, name: string, budget: number) =>
 
 t.test('where no cost centre has a budget, no sum is read', async (t) => {
   t.equal(await store.lookAtCostCenters(null), null);
-  t.equal(await store.lookAtCostCenters('0'), null);
+  t.equal(await store.lookAtCostCenters('0 1:1:'), null);
 });
 
 t.test('a cost centre: each threshold once a month, apart from those of its company and of others', async (t) => {
@@ -413,10 +413,10 @@ t.test('a look with a cursor sees cost centres of companies that spent since', a
   const cursor = await store.lookAtCostCenters(null);
   t.equal(await written(early), 'IT50');
   await spend(late, 60, undefined, undefined, 'IT');
-  t.ok(BigInt((await store.lookAtCostCenters(cursor)) as string) >= BigInt(cursor as string));
+  const next = await store.lookAtCostCenters(cursor);
   t.equal(await written(late), 'IT50');
   await run((sql) => sql`update cost_center_budgets set monthly_budget_eur = 70 where company_id = ${early}`);
-  await store.lookAtCostCenters(`${2n ** 62n}`);
+  await store.lookAtCostCenters(next);
   t.equal(await written(early), 'IT50', 'a lower budget without new spend is seen by a full look');
   await Promise.all(Array.from({ length: 4 }, () => eventStore(db, db).lookAtCostCenters(null)));
   t.equal(await written(early), 'IT50 IT80', 'once, by however many at once');

@@ -8,8 +8,8 @@ import { until } from '../../support/until.ts';
 
 const MS = 10_000;
 const SETTINGS = `create table settings (name text primary key, value text);
-  insert into settings values ('billing_timezone', 'UTC'); create table monthly_spend (changed_xid xid8);
-  create table changes (xid xid8);
+  insert into settings values ('billing_timezone', 'UTC'); create table monthly_spend ();
+  create table changes (xid xid8); create table spend_changes (xid xid8);
   create table gateways (name text, last_seen_at timestamptz);
   create function ensure_api_usage_partitions(date, integer) returns void language sql as '';`;
 

@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { DatabaseRefused } from '../../../src/store/connection/errors.ts';
+import { SPEND_CURSOR, spentSince } from '../../../src/store/connection/expressions.ts';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { requireUsable } from '../../../src/store/schema/migrate.ts';
 import { type TestDatabase, testDatabase } from '../../support/postgres.ts';
+import { until } from '../../support/until.ts';
 
 const MS = 10_000;
 
@@ -365,19 +367,51 @@ t.test('looks of gateways for spend do not read the whole table', async (t) => {
   const { db } = await testDatabase(t);
   await db.run(MS, (sql) =>
     sql.unsafe(`insert into monthly_spend (company_id, billing_month) select gen_random_uuid(), '2026-05-01' from generate_series(1, 20000);
-      analyze monthly_spend`),
+      insert into spend_changes (company_id, xid, billing_month) select gen_random_uuid(), (3 + n % 700)::text::xid8, '2026-05-01' from generate_series(1, 20000) n;
+      analyze monthly_spend; analyze spend_changes`),
   );
+  const [cursor = ''] = (
+    await db.run(MS, (sql) => sql<{ now: string }[]>`select ${sql.unsafe(SPEND_CURSOR)} as now`)
+  ).map(({ now }) => now);
+  const company = randomUUID();
   await db.transaction(MS, async (sql) => {
-    const look = () => sql<[{ spent: boolean }]>`
-      select bool_or(has_spent_since(snapshot)) as spent from (select pg_current_snapshot() as snapshot from generate_series(1, 10)) as looks`;
+    const look = async () => [
+      ...(await sql.unsafe(`select coalesce((${spentSince(cursor, 'true')} order by xid limit 1), false) as spent`)),
+      ...(await sql.unsafe(`with changed as materialized (${spentSince(cursor)}) select company_id::text from monthly_spend
+        where company_id = any(array(select company_id from changed)) and billing_month = any(array(select billing_month from changed))`)),
+    ];
     t.same(await look(), [{ spent: false }]);
-    const [read] = await sql`select seq_tup_read from pg_stat_xact_user_tables where relname = 'monthly_spend'`;
-    t.same(read, { seq_tup_read: 0 });
-    const [{ before }] = await sql<[{ before: string }]>`select pg_current_snapshot()::text as before`;
-    await sql`insert into monthly_spend (company_id, billing_month) values (${randomUUID()}, '2026-05-01')`;
-    const [seen] = await sql`select has_spent_since(${before}::pg_snapshot) as spent`;
-    t.same(seen, { spent: true });
+    const read = await sql`
+      select sum(seq_tup_read)::integer as rows from pg_stat_xact_user_tables where relname in ('monthly_spend', 'spend_changes')`;
+    t.same([...read], [{ rows: 0 }]);
+    await sql`insert into chat_usage (company_id, cost_eur) values (${company}, 1)`;
+    t.same(await look(), [{ spent: true }, { company_id: company }]);
   });
+});
+
+t.test('the next version of a row of monthly_spend stays on its page: no index gets an entry', async (t) => {
+  const { db } = await testDatabase(t);
+  const companies = Array.from({ length: 50 }, () => randomUUID());
+  await db.run(MS, async (sql) => {
+    for (let batch = 0; batch < 2; batch++)
+      await insert(
+        sql,
+        companies.map((company_id) => usage({ company_id })),
+      );
+  });
+  await until(
+    () =>
+      db.run(
+        MS,
+        (sql) => sql<[{ updated: number; hot: number }]>`
+          select n_tup_upd::integer as updated, n_tup_hot_upd::integer as hot from pg_stat_user_tables
+          where relname = 'monthly_spend'`,
+      ),
+    'every update is a HOT one',
+    ([{ updated, hot }]) => updated === 50 && hot === 50,
+  );
+  const told = await db.run(MS, (sql) => sql`select cardinality(others) as others from spend_changes`);
+  t.same([...told], Array(2).fill({ others: 49 }), 'a row for each batch tells whose spend it changed');
 });
 
 t.test('the billing month is the calendar month of the configured zone', async (t) => {
