@@ -1,5 +1,6 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
+import { performance } from 'node:perf_hooks';
 import { type ActiveMember, ActiveSet } from '../runtime/active-set.ts';
 import type { BufferPool } from '../runtime/buffer-pool.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
@@ -10,7 +11,7 @@ import { HeadPattern, headEnd } from './head-pattern.ts';
 import { type AnsweringConnection, type KnownHead, RepeatedRequest, RepeatedResponse } from './repeated-request.ts';
 import type { Reader } from './shared-read.ts';
 
-/** A larger body goes to Node's parser: its pieces are read as they come. */
+/** A larger body is read as it comes. */
 const MAX_GATHERED = 65_536;
 /** How often connections are checked that have sent a part of a request. */
 const GATHER_MS = 1000;
@@ -64,8 +65,9 @@ export class Gathering extends ActiveSet<ClientConnection> {
  * Stands before Node's parser on one connection. A request that repeats the head of an earlier one goes past the
  * parser, which saves 6 µs of 40: some twenty strings, and the objects and timers around them.
  *
- *   socket ─┬─ everything else ───────────────────────> Node's parser ─> FastRequest ──────┬─> handler
- *           └─ a known head and its whole body, alone ─────────────────> RepeatedRequest ──┘
+ *   socket ─┬─ everything else ───────────────────────────> Node's parser ─> FastRequest ──────┬─> handler
+ *           └─ a known head and its whole body, alone, or ─────────────> RepeatedRequest ──┘
+ *              the beginning of a large one: the rest is read into memory of the gateway
  *
  * The limits, timers and errors of the connection remain the server's.
  */
@@ -75,13 +77,16 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
   readonly buffers: BufferPool;
   #feed!: Feed;
   readonly #setting: ConnectionSetting;
-  readonly #onData = (chunk: Buffer): void => this.onRead(chunk, chunk.length);
+  readonly #onData = (chunk: Buffer): void => void (this.#read(chunk, chunk.length, true) || this.socket.pause());
   #partial: PartialRequest | null = null;
   #pattern: HeadPattern | null = null;
   #known: KnownHead | null = null;
   /** Requests since the last one that repeated the known head. */
   #misses = 0;
   #answering: RepeatedResponse | null = null;
+  /** The repeated request whose large body is arriving, and when it has to be whole; monotonic milliseconds. */
+  #arriving: RepeatedRequest | null = null;
+  #arrivesUntil = 0;
   /** Bytes that came while a repeated request was being answered. */
   #held: Buffer | null = null;
 
@@ -105,7 +110,10 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     this.#feed = feed;
     socket.off('data', feed);
     socket.on('data', this.#onData); // from now on Node's parser does not read from the system itself
-    socket.prependListener('end', () => this.#giveUp());
+    socket.prependListener('end', () => {
+      if (this.#arriving !== null) this.#fail('HPE_INVALID_EOF_STATE');
+      else this.#giveUp();
+    });
     socket.on('close', () => {
       this.#setting.gathering.leave(this);
       this.#answering?.close();
@@ -122,16 +130,36 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     return this.#answering !== null || this.#partial !== null;
   }
 
-  /** Takes the bytes [0, end) of a buffer whose next read overwrites them. */
-  onRead(bytes: Buffer, end: number): void {
-    if (this.socket.writableEnded) return; // its last answer is out
-    if (this.#answering !== null) return this.#hold(copied(bytes, 0, end));
-    if (this.#partial !== null) return this.#gather(this.#partial, bytes, end);
-    if (this.#isBetweenRequests()) {
-      if (this.#pattern !== null && this.#takeRepeated(this.#pattern, bytes, end)) return;
+  get room(): Buffer | null {
+    return this.#arriving === null ? null : this.#arriving.room;
+  }
+
+  onRead(bytes: Buffer, end: number): boolean {
+    return this.#read(bytes, end, false);
+  }
+
+  /**
+   * Takes the bytes [0, end).
+   * @param isOwn whether the buffer is theirs alone; false: the next read overwrites them
+   * @returns false to read nothing more until the socket is resumed
+   */
+  #read(bytes: Buffer, end: number, isOwn: boolean): boolean {
+    if (this.socket.writableEnded) return true; // its last answer is out
+    if (this.#arriving !== null) return this.#arrive(this.#arriving, bytes, end, isOwn);
+    if (this.#answering !== null) this.#hold(copied(bytes, 0, end));
+    else if (this.#partial !== null) this.#gather(this.#partial, bytes, end);
+    else if (!this.#isBetweenRequests()) this.#give(copied(bytes, 0, end));
+    else if (this.#pattern !== null && this.#takeRepeated(this.#pattern, bytes, end)) return this.#readsOn();
+    else {
       this.#misses++;
+      this.#give(copied(bytes, 0, end));
     }
-    this.#give(copied(bytes, 0, end));
+    return true;
+  }
+
+  /** Whether the body that has begun to arrive was asked for: till then no more of it is read. */
+  #readsOn(): boolean {
+    return this.#arriving === null || this.#arriving.keep();
   }
 
   /** Gives a piece to Node's parser. */
@@ -181,9 +209,14 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     if (from < 0 || this.#setting.isDraining()) return false;
     const { contentLength } = pattern;
     const token = pattern.sameToken ? null : pattern.token;
-    if (from + contentLength === end) this.#answer(token, copied(bytes, from, end));
-    else if (from + contentLength < end || contentLength > MAX_GATHERED) return false;
-    else {
+    if (from + contentLength === end) this.#answer(token, copied(bytes, from, end), contentLength);
+    else if (from + contentLength < end) return false;
+    else if (contentLength > MAX_GATHERED) {
+      const { requestTimeout } = this.#setting.server;
+      this.#arrivesUntil = requestTimeout > 0 ? performance.now() + requestTimeout : Number.POSITIVE_INFINITY;
+      this.#setting.gathering.join(this);
+      this.#answer(token, bytes.subarray(from, end), contentLength);
+    } else {
       const whole = Buffer.allocUnsafe(from + contentLength);
       bytes.copy(whole, 0, 0, end);
       this.#partial = { bytes: whole, received: end, bodyFrom: from, token, wasChecked: false };
@@ -196,18 +229,41 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
   #gather(partial: PartialRequest, bytes: Buffer, end: number): void {
     if (partial.received + end > partial.bytes.length) {
       this.#giveUp();
-      return this.onRead(bytes, end);
+      this.onRead(bytes, end);
+      return;
     }
     bytes.copy(partial.bytes, partial.received, 0, end);
     partial.received += end;
     if (partial.received < partial.bytes.length) return;
     this.#partial = null;
     this.#setting.gathering.leave(this);
-    this.#answer(partial.token, partial.bytes.subarray(partial.bodyFrom));
+    const body = partial.bytes.subarray(partial.bodyFrom);
+    this.#answer(partial.token, body, body.length);
   }
 
-  /** Gives a part of a request to Node's parser when a second check finds it. */
+  /** Takes the next bytes of a large body. */
+  #arrive(req: RepeatedRequest, bytes: Buffer, end: number, isOwn: boolean): boolean {
+    const taken = Math.min(end, req.left);
+    if (taken < end) this.#hold(copied(bytes, taken, end));
+    if (taken === req.left) {
+      this.#arriving = null;
+      this.#setting.gathering.leave(this);
+    }
+    return req.take(bytes, taken, isOwn) || this.#arriving === null;
+  }
+
+  /** Ends a request whose body does not arrive, with an error such as Node's parser has. */
+  #fail(code: string): void {
+    this.#setting.gathering.leave(this);
+    this.socket.emit('error', Object.assign(new Error(code), { code }));
+  }
+
+  /**
+   * Gives a part of a request to Node's parser when a second check finds it, and ends a request whose large body takes
+   * too long.
+   */
   checkPartial(): void {
+    if (this.#arriving !== null && performance.now() > this.#arrivesUntil) this.#fail('ERR_HTTP_REQUEST_TIMEOUT');
     const partial = this.#partial;
     if (partial === null) return;
     if (partial.wasChecked) this.#giveUp();
@@ -223,10 +279,12 @@ export class ClientConnection implements AnsweringConnection, Reader, ActiveMemb
     this.#give(partial.bytes.subarray(0, partial.received));
   }
 
-  #answer(token: string | null, body: Buffer): void {
-    const req = new RepeatedRequest(this.socket, this.#known as KnownHead, token, body);
-    const res = new RepeatedResponse(this);
+  /** @param body what of it has arrived */
+  #answer(token: string | null, body: Buffer, length: number): void {
+    const req = new RepeatedRequest(this.socket, this.#known as KnownHead, token, body, length);
+    const res = new RepeatedResponse(this, req);
     this.#answering = res;
+    if (body.length < length) this.#arriving = req;
     this.#setting.handler(req, res);
   }
 

@@ -2,13 +2,24 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { RequestHead } from './request-head.ts';
 
+/**
+ * Whose memory a piece of a body lies in. `own`: no one else's, so it may be freed once it is copied; `kept`: it stays
+ * as it is; `lent`: it is overwritten once the call returns.
+ */
+export type PieceMemory = 'own' | 'kept' | 'lent';
+
 /** Takes the bytes of a request's body. */
 export interface BodySink {
+  /** @returns false to read nothing more until `readOn`; a piece that was read already may still come */
+  onPiece(bytes: Buffer, memory: PieceMemory): boolean;
   /**
-   * @param owned whether the bytes have memory of their own, which may be freed once they are copied
-   * @returns false to read nothing more until `readOn`; a piece that was read already may still come
+   * Memory of its own into which the next bytes may be read.
+   * @param most how many bytes are still to come
+   * @returns null: they are to come by `onPiece`
    */
-  onPiece(bytes: Buffer, owned: boolean): boolean;
+  room(most: number): Buffer | null;
+  /** Takes the next bytes, which were read to the beginning of the last room. @returns as `onPiece` does */
+  onFilled(bytes: number): boolean;
   onWhole(): void;
 }
 

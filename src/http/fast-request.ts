@@ -27,7 +27,7 @@ export class FastRequest extends IncomingMessage {
   readBody(sink: BodySink): void {
     if (this.complete || this.readableLength > 0) {
       // some of the body is in the stream already
-      this.on('data', (piece: Buffer) => void (sink.onPiece(piece, false) || this.pause()));
+      this.on('data', (piece: Buffer) => void (sink.onPiece(piece, 'kept') || this.pause()));
       this.on('end', () => sink.onWhole());
       return;
     }
@@ -44,7 +44,7 @@ export class FastRequest extends IncomingMessage {
   override push(piece: Buffer | null): boolean {
     const sink = this.#sink;
     if (sink === null) return super.push(piece);
-    if (piece !== null) return sink.onPiece(piece, true);
+    if (piece !== null) return sink.onPiece(piece, 'own');
     sink.onWhole();
     return true;
   }

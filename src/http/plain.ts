@@ -82,8 +82,8 @@ export class PlainRequest implements ClientRequest {
   readBody(sink: BodySink): void {
     if (this.#req.readableDidRead) throw new Error(BODY_READ);
     this.#req.on('data', (piece: Buffer) => {
-      // not owned: other code may listen too
-      if (!sink.onPiece(piece, false)) this.#req.pause();
+      // other code may listen too
+      if (!sink.onPiece(piece, 'kept')) this.#req.pause();
     });
     this.#req.on('end', () => sink.onWhole());
   }

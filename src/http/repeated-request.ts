@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import type { BufferPool } from '../runtime/buffer-pool.ts';
-import type { ClientRequest, ClientResponse, ResponseListener, ResponseStream } from './exchange.ts';
+import type { BodySink, ClientRequest, ClientResponse, ResponseListener, ResponseStream } from './exchange.ts';
 import { FramedStream, STREAM_BUFFER, type StreamedResponse } from './framed-stream.ts';
+import { lingerAfterAnswer } from './linger.ts';
 import type { RequestHead } from './request-head.ts';
 import { answerHead } from './response-head.ts';
 
@@ -10,7 +11,7 @@ const NONE = Buffer.alloc(0);
 /** The head that requests of a connection repeat, as Node's parser read it. */
 export type KnownHead = Pick<ClientRequest, 'method' | 'url' | 'rawHeaders' | 'head'>;
 
-/** A request whose head repeats a known one, and whose whole body has arrived. */
+/** A request whose head repeats a known one. Its whole body has arrived, or it is large and arrives past Node's parser. */
 export class RepeatedRequest implements ClientRequest {
   readonly method: string;
   readonly url: string;
@@ -18,30 +19,75 @@ export class RepeatedRequest implements ClientRequest {
   readonly rawHeaders: readonly string[];
   readonly head: RequestHead;
   readonly httpVersionMinor = 1;
-  readonly complete = true;
   readonly socket: Socket;
+  /** Where the next bytes of the body are to be read to; null: not to memory of its sink. */
+  room: Buffer | null = null;
   #body: Buffer;
+  /** Bytes of the body that are still to come. */
+  left: number;
+  #sink: BodySink | null = null;
 
-  /** @param token the bearer token, where it differs from that of the known head */
-  constructor(socket: Socket, known: KnownHead, token: string | null, body: Buffer) {
+  /**
+   * @param token the bearer token, where it differs from that of the known head
+   * @param body what of it has arrived; only until `keep` is called, where more is to come
+   */
+  constructor(socket: Socket, known: KnownHead, token: string | null, body: Buffer, length: number) {
     this.socket = socket;
     this.method = known.method;
     this.url = known.url;
     this.#body = body;
+    this.left = length - body.length;
     this.rawHeaders = known.rawHeaders;
     this.head = token === null ? known.head : known.head.withBearer(token);
-    this.head.contentLength = body.length;
+    this.head.contentLength = length;
+  }
+
+  get complete(): boolean {
+    return this.left === 0;
   }
 
   /** Returns the body and keeps no reference: a streamed answer lasts longer than the body is needed. */
-  takeBody(): Buffer {
+  takeBody(): Buffer | null {
+    if (this.left > 0) return null;
     const body = this.#body;
     this.#body = NONE;
     return body;
   }
 
-  readBody(): void {} // `takeBody` never returns null
-  readOn(): void {}
+  readBody(sink: BodySink): void {
+    this.#sink = sink;
+    const body = this.#body;
+    this.#body = NONE;
+    const goesOn = sink.onPiece(body, 'lent');
+    this.room = sink.room(this.left);
+    if (goesOn) this.readOn();
+  }
+
+  readOn(): void {
+    this.socket.resume();
+  }
+
+  /** Keeps what has arrived until the body is asked for. @returns whether it was asked for already */
+  keep(): boolean {
+    this.#body = Buffer.from(this.#body);
+    return this.#sink !== null;
+  }
+
+  /**
+   * Takes the next bytes of the body, no more than are still to come. Not before it was asked for.
+   * @param isOwn whether they have memory of their own. They may be those of the room
+   * @returns false to read nothing more until `readOn`
+   */
+  take(bytes: Buffer, end: number, isOwn: boolean): boolean {
+    const sink = this.#sink as BodySink;
+    this.left -= end;
+    let goesOn: boolean;
+    if (bytes === this.room) goesOn = sink.onFilled(end);
+    else goesOn = sink.onPiece(end === bytes.length ? bytes : bytes.subarray(0, end), isOwn ? 'own' : 'lent');
+    this.room = this.left > 0 ? sink.room(this.left) : null;
+    if (this.left === 0) sink.onWhole();
+    return goesOn;
+  }
 }
 
 /** A connection as its answer sees it. It is told when the answer is out and the connection is free again. */
@@ -62,6 +108,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   headersSent = false;
   destroyed = false;
   readonly #connection: AnsweringConnection;
+  readonly #req: RepeatedRequest;
   /** The connection closes after this answer. */
   #isLast = false;
   /** The whole answer was written. */
@@ -71,8 +118,9 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   /** The listener was told that the answer is out, or that the connection closed. */
   #closed = false;
 
-  constructor(connection: AnsweringConnection) {
+  constructor(connection: AnsweringConnection, req: RepeatedRequest) {
     this.#connection = connection;
+    this.#req = req;
     setAnswer(connection.socket, this);
   }
 
@@ -94,6 +142,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
 
   closeAfter(): void {
     this.#isLast = true;
+    if (!this.#req.complete) lingerAfterAnswer(this.#req);
   }
 
   send(status: number, headers: readonly string[], body: Buffer | string): void {
@@ -160,6 +209,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   #head(status: number, headers: readonly string[], isChunked: boolean): string {
+    if (!this.#req.complete) this.closeAfter(); // what is still to come of the body is no request
     const head = answerHead(status, headers, this.#isLast ? null : this.#connection.keepAliveMs, isChunked);
     this.headersSent = true;
     return head;

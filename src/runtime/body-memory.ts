@@ -47,6 +47,7 @@ export class BodyMemory {
 
   /** Notes a small body, which has memory of its own. */
   noteSmall(bytes: number): void {
+    this.turns.noteOther();
     this.#bytes += bytes;
     if (this.#bytes < COLLECT_BYTES) return;
     this.#bytes = 0;
@@ -82,14 +83,32 @@ export class LentSlabs {
   /** Copies a piece. */
   add(piece: Buffer): void {
     for (let from = 0; from < piece.length; ) {
-      if (this.#used === SLAB_BYTES) {
-        this.#slabs.push(this.#memory.lend());
-        this.#used = 0;
-      }
-      const copied = piece.copy(this.#slabs.at(-1) as Buffer, this.#used, from);
+      const copied = piece.copy(this.#last(), this.#used, from);
       this.#used += copied;
       from += copied;
     }
+  }
+
+  /** Memory for the next bytes, at most so many of them: they are written there, and then told to `fill`. */
+  room(most: number): Buffer {
+    const slab = this.#last();
+    return slab.subarray(this.#used, Math.min(SLAB_BYTES, this.#used + most));
+  }
+
+  /** Adds the bytes that were written to the beginning of the room. @returns them */
+  fill(bytes: number): Buffer {
+    const from = this.#used;
+    this.#used += bytes;
+    return (this.#slabs.at(-1) as Buffer).subarray(from, this.#used);
+  }
+
+  /** The slab that has room. */
+  #last(): Buffer {
+    if (this.#used === SLAB_BYTES) {
+      this.#slabs.push(this.#memory.lend());
+      this.#used = 0;
+    }
+    return this.#slabs.at(-1) as Buffer;
   }
 
   /** The bytes that were added, until they are given back. */

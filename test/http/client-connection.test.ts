@@ -82,13 +82,18 @@ function answer(req: ClientRequest, res: ClientResponse, seen: Seen): void {
 
 const nothing = (): Seen => ({ repeated: 0, closed: 0, release: null, unanswered: null });
 
-async function serve(t: Test, watched: boolean, seen = nothing()) {
+async function serve(t: Test, watched: boolean, seen = nothing(), answers = answer) {
   let isDraining = false;
   const parts = new Set(watched ? (Object.keys(FAST_PARTS) as FastPart[]) : []);
-  const server: Server = createServer({ ...messageClasses(parts), keepAliveTimeout: 75_000, requireHostHeader: false });
+  const server: Server = createServer({
+    ...messageClasses(parts),
+    keepAliveTimeout: 75_000,
+    requireHostHeader: false,
+    connectionsCheckingInterval: 100,
+  });
   const handler = (req: ClientRequest, res: ClientResponse): void => {
     if (isDraining) res.closeAfter();
-    answer(req, res, seen);
+    answers(req, res, seen);
   };
   attach(server, { handler, isDraining: () => isDraining, parts, secure: false });
   const peers = new Map<number | undefined, Socket>();
@@ -244,6 +249,9 @@ const LAST = [
   'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n',
 ];
 
+/** Read as they come; the last is larger than what is accepted. */
+const LARGE_ONES = [post('a'.repeat(70_000)), post(`e${'x'.repeat(90_000)}`), post('a'.repeat(100_001))];
+
 const RACES = 4;
 
 t.test("whatever is sent, however it is cut, the answers are the server's own", async (t) => {
@@ -253,6 +261,7 @@ t.test("whatever is sent, however it is cut, the answers are the server's own", 
   const request = fc.oneof(
     { weight: 5, arbitrary: usual.map(([way, length, key]) => post(way + 'x'.repeat(length), '', key)) },
     { weight: 1, arbitrary: fc.constantFrom(...ODD) },
+    { weight: 1, arbitrary: fc.constantFrom(...LARGE_ONES) },
   );
   // a piece for each request, or cut anywhere
   const cuts = fc.option(fc.array(fc.nat(), { maxLength: 5 }), { freq: 1 });
@@ -320,18 +329,14 @@ t.test('a body may come in pieces; one that takes long is for the parser, and it
   t.match(heard.text, /HTTP\/1\.1 400/, 'half a request');
 });
 
-t.test('a large body is for the parser alone, and small ones behind it pass it by again', async (t) => {
+t.test('a large body passes the parser by as well', async (t) => {
   const { port, seen } = await serve(t, true);
   const heard = open(port);
-  await inTurn(heard, [
-    post('a'),
-    post('a'),
-    post('a'.repeat(99_000)),
-    post('a'),
-    post('b'.repeat(200_000)),
-    post('a'),
-  ]);
-  t.equal(seen.repeated, 2, 'the second was refused before it was read');
+  const refused = post('b'.repeat(200_000));
+  const answers = await inTurn(heard, [post('a'), post('a'), post('a'.repeat(99_000)), post('a'), refused]);
+  t.equal(seen.repeated, 4);
+  t.ok(answers[2]?.includes(`"text":"${'a'.repeat(99_000)}"`), 'whole');
+  t.match(answers[4], /^HTTP\/1\.1 413 .*connection: close/is, 'what is too large is refused before it is read');
   const other = open(port);
   await inTurn(other, [post('a'), post('a')]);
   other.text = '';
@@ -342,6 +347,62 @@ t.test('a large body is for the parser alone, and small ones behind it pass it b
   heard.socket.destroy();
   other.socket.destroy();
 });
+
+t.test('a large body is kept until it is asked for, and one that is not asked for ends its connection', async (t) => {
+  let ask: (() => void) | null = null;
+  const seen = nothing();
+  const { port } = await serve(t, true, seen, (req, res) => {
+    if (req.head.contentLength < 1000) return answer(req, res, seen);
+    ask = () => (req.head.bearer === 'svc_no' ? res.send(404, ['content-length', '2'], '{}') : answer(req, res, seen));
+  });
+  const heard = open(port);
+  await inTurn(heard, [post('a')]);
+  for (const letter of ['a', 'x', 'y']) {
+    const large = post(letter.repeat(99_000));
+    heard.text = '';
+    ask = null;
+    heard.socket.write(large.slice(0, 70_000));
+    await until(() => ask !== null, 'the request');
+    await passBy(port); // another connection reads to the buffer that both share
+    heard.socket.write(large.slice(70_000));
+    (ask as unknown as () => void)();
+    await until(() => heard.text.endsWith('}'), 'the answer');
+    t.ok(heard.text.includes(`"text":"${letter.repeat(99_000)}"`), 'as it was sent');
+  }
+  t.equal(seen.repeated, 3);
+  heard.text = '';
+  ask = null;
+  heard.socket.write(post('a'.repeat(99_000), '', 'svc_no').slice(0, 70_000));
+  await until(() => ask !== null, 'the request');
+  (ask as unknown as () => void)();
+  heard.socket.write('x'.repeat(20_000));
+  await until(() => heard.ended, 'the connection ends');
+  t.match(heard.text, /^HTTP\/1\.1 404 .*connection: close/is);
+});
+
+t.test(
+  'a large body that does not arrive is ended by the deadline of the server, or by the end of what is sent',
+  async (t) => {
+    const half = post('a'.repeat(99_000)).slice(0, 80_000);
+    for (const watched of [true, false]) {
+      const { port, seen, server } = await serve(t, watched);
+      server.requestTimeout = 300;
+      const heard = open(port);
+      await inTurn(heard, [post('a')]);
+      heard.text = '';
+      heard.socket.write(half);
+      await until(() => heard.ended, 'the connection ends');
+      t.match(heard.text, /^HTTP\/1\.1 408/, `watched: ${watched}`);
+      const other = open(port);
+      await inTurn(other, [post('a')]);
+      other.text = '';
+      other.socket.end(half);
+      await until(() => other.ended, 'the connection ends');
+      t.match(other.text, /^HTTP\/1\.1 400/, `watched: ${watched}`);
+      await until(() => seen.closed === 4, 'all four are over');
+    }
+  },
+);
 
 t.test('a client that leaves before its answer is noticed', async (t) => {
   for (const way of ['n', 'l', 'p', 'b', 's']) {

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { GatewayError } from '../../domain/errors.ts';
 import { STORED_FILES } from '../../domain/request/stateless.ts';
 import { type Files, filesOf, NO_FILES } from '../../domain/tokens/file.ts';
-import type { BodySink, ClientRequest } from '../../http/exchange.ts';
+import type { BodySink, ClientRequest, PieceMemory } from '../../http/exchange.ts';
 import type { JsonFault, Members, ParsedObject } from '../../json/members.ts';
 import { parseObject } from '../../json/parser.ts';
 import { type Edit, splicePieces } from '../../json/splice.ts';
@@ -12,8 +12,12 @@ import { SMALL_BYTES } from './held-memory.ts';
 
 /** A body up to this size is parsed when it is whole; a larger one while it arrives. */
 const PARSE_BYTES = 65_536;
-/** How much of a larger body is read before others have their turn; else the system gives up to 2 MiB of each. */
+/** Bytes after which a body that is announced as larger gets memory of a large one: a slab at least. */
+const BEGUN_BYTES = 16_384;
+/** How much of a larger body is read before others have their turn; else the system gives up to 8 MiB of each. */
 const TURN_BYTES = 131_072;
+/** The same while nobody else asks for anything: half a millisecond. */
+const LONE_TURN_BYTES = 1_048_576;
 /** Reading a small piece takes as much time as this many bytes of a large one. */
 const PIECE_BYTES = 1024;
 /** Pieces at which a small body is joined: each takes 120 bytes more than its own. A body in pieces of 1 KiB has fewer. */
@@ -169,12 +173,15 @@ class BodyReader implements BodySink {
   #slabs: LentSlabs | null = null;
   readonly #parser: ObjectStreamParser | null;
   readonly #isAnnounced: boolean;
+  /** The size above which it lies in slabs. */
+  readonly #slabsFrom: number;
   #size = 0;
   #chunks = 0;
   /** What reading took, in bytes: the size, with small pieces as PIECE_BYTES each. */
   #cost = 0;
-  /** Cost at which reading pauses, so that other bodies have their turn. */
+  /** Cost at which it is asked whether reading pauses, so that others have their turn; and at which this turn began. */
   #turnEnds = TURN_BYTES;
+  #turnBegan = 0;
   /** Cost that was told to the listener, and size for which memory was taken. What was announced is known already. */
   #told: number;
   #held = 0;
@@ -189,30 +196,60 @@ class BodyReader implements BodySink {
     this.#listener = listener;
     this.#isAnnounced = announced >= 0;
     this.#told = Math.max(0, announced);
+    this.#slabsFrom = announced > PARSE_BYTES ? BEGUN_BYTES : PARSE_BYTES;
     this.#parser = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectStreamParser(STORED_FILES);
   }
 
-  onPiece(piece: Buffer, owned: boolean): boolean {
+  onPiece(piece: Buffer, memory: PieceMemory): boolean {
     const listener = this.#listener;
     if (listener === null) return true; // the rest of a body that is too large
-    this.#size += piece.length;
-    this.#cost += Math.max(piece.length, PIECE_BYTES);
-    const refusal = this.#check(listener);
-    if (refusal !== null) {
-      this.#listener = null;
-      this.#pieces.length = 0;
-      this.#slabs?.giveBack();
-      listener.onNoBody(refusal);
-      this.#isStopped = this.#size <= this.#limit;
-      return !this.#isStopped;
-    }
+    if (!this.#takes(piece.length, listener)) return !this.#isStopped;
     this.#parser?.push(piece);
-    this.#pieces.push(piece);
-    if (this.#size > PARSE_BYTES) this.#move(owned);
-    else if (this.#pieces.length === MOST_PIECES) this.#pieces = [Buffer.concat(this.#pieces)];
+    if (this.#size > this.#slabsFrom) this.#move(piece, memory);
+    else {
+      this.#pieces.push(memory === 'lent' ? Buffer.from(piece) : piece);
+      if (this.#pieces.length === MOST_PIECES) this.#pieces = [Buffer.concat(this.#pieces)];
+    }
+    return this.#goesOn();
+  }
+
+  room(most: number): Buffer | null {
+    return this.#listener === null ? null : (this.#slabs?.room(most) ?? null);
+  }
+
+  onFilled(bytes: number): boolean {
+    const listener = this.#listener as BodyListener;
+    const piece = (this.#slabs as LentSlabs).fill(bytes);
+    if (!this.#takes(bytes, listener)) return !this.#isStopped;
+    this.#parser?.push(piece);
+    return this.#goesOn();
+  }
+
+  /** Counts the next bytes. @returns false where the body is refused */
+  #takes(bytes: number, listener: BodyListener): boolean {
+    this.#size += bytes;
+    this.#cost += Math.max(bytes, PIECE_BYTES);
+    const refusal = this.#check(listener);
+    if (refusal === null) return true;
+    this.#listener = null;
+    this.#pieces.length = 0;
+    this.#slabs?.giveBack();
+    listener.onNoBody(refusal);
+    this.#isStopped = this.#size <= this.#limit;
+    return false;
+  }
+
+  /** Whether reading goes on; where it does not, it will when others had their turn. */
+  #goesOn(): boolean {
     if (this.#cost < this.#turnEnds) return true;
+    const { turns } = this.#memory;
+    if (turns.isAlone && this.#cost - this.#turnBegan < LONE_TURN_BYTES) {
+      this.#turnEnds = this.#cost + TURN_BYTES;
+      return true;
+    }
     this.#turnEnds = Number.POSITIVE_INFINITY; // a piece that was read already may still come
-    this.#memory.turns.enter(() => {
+    turns.enter(() => {
+      this.#turnBegan = this.#cost;
       this.#turnEnds = this.#cost + TURN_BYTES;
       if (!this.#isStopped) this.#req.readOn();
     });
@@ -247,14 +284,16 @@ class BodyReader implements BodySink {
     listener.onBody(body);
   }
 
-  /** Moves the pieces at hand to slabs. */
-  #move(owned: boolean): void {
+  /** Moves a piece to slabs, and before it those at hand. */
+  #move(piece: Buffer, memory: PieceMemory): void {
     this.#slabs ??= new LentSlabs(this.#memory);
-    for (const piece of this.#pieces) {
-      this.#slabs.add(piece);
-      if (owned) free(piece);
+    for (const earlier of this.#pieces) {
+      this.#slabs.add(earlier);
+      if (memory === 'own') free(earlier);
     }
     this.#pieces.length = 0;
+    this.#slabs.add(piece);
+    if (memory === 'own') free(piece);
   }
 
   #body(wholeAt: number): RequestBody {

@@ -48,7 +48,7 @@ function requestOf(contentLength: number) {
     sink = to;
   };
   const req = { head: { contentLength }, takeBody: () => null, readBody, readOn() {} };
-  const push = (bytes: number): boolean => (sink as unknown as BodySink).onPiece(Buffer.alloc(bytes, 0x20), true);
+  const push = (bytes: number): boolean => (sink as unknown as BodySink).onPiece(Buffer.alloc(bytes, 0x20), 'own');
   return { req: req as unknown as ClientRequest, push };
 }
 

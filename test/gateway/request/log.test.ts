@@ -99,7 +99,7 @@ t.test('a body that came with its head was not waited for: what parsing it takes
   const body = Buffer.from('{}');
   for (const cameWithHead of [true, false]) {
     const readBody = (sink: BodySink): void => {
-      sink.onPiece(body, false);
+      sink.onPiece(body, 'kept');
       sink.onWhole();
     };
     const req = { head: { contentLength: 2 }, takeBody: () => (cameWithHead ? body : null), readBody };
