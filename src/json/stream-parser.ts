@@ -43,6 +43,7 @@ import {
 } from './members.ts';
 import { NameWatcher, type WatchedNames } from './name-watcher.ts';
 import { DIGITS, EXPONENT_DIGITS, FAULT, FRACTION, MINUS, nextNumberState, ZERO } from './number-state.ts';
+import { decodeShort, recentText } from './short-text.ts';
 import { load, MAX_LOAD, pass } from './strings.ts';
 import { Utf8Check } from './utf8-check.ts';
 
@@ -439,5 +440,6 @@ export class ObjectStreamParser {
  */
 function reduced(b: Buffer, start: number, end: number, rawLength: number, most: number): string {
   if (rawLength > most) return most === LONG_STRING ? beginning(b, start) : SHORTENED;
-  return decodeString(b, start, end);
+  if (end - start > SHORT_STRING) return decodeString(b, start, end);
+  return recentText(b, start, end) ?? decodeShort(b, start, end);
 }

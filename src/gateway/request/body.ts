@@ -4,15 +4,13 @@ import { STORED_FILES } from '../../domain/request/stateless.ts';
 import { type Files, filesOf, NO_FILES } from '../../domain/tokens/file.ts';
 import type { BodySink, ClientRequest, PieceMemory } from '../../http/exchange.ts';
 import type { JsonFault, Members, ParsedObject } from '../../json/members.ts';
-import { parseObject } from '../../json/parser.ts';
+import { MOST_WHOLE, parseObject } from '../../json/parser.ts';
 import { type Edit, splicePieces } from '../../json/splice.ts';
 import { ObjectStreamParser } from '../../json/stream-parser.ts';
 import { type BodyMemory, free, LentSlabs } from '../../runtime/body-memory.ts';
 import { SMALL_BYTES } from './held-memory.ts';
 
-/** A body up to this size is parsed when it is whole; a larger one while it arrives. */
-const PARSE_BYTES = 65_536;
-/** Bytes after which a body that is announced as larger gets memory of a large one: a slab at least. */
+/** Bytes after which a body that is announced as large gets memory of a large one: a slab at least. */
 const BEGUN_BYTES = 16_384;
 /** How much of a larger body is read before others have their turn; else the system gives up to 8 MiB of each. */
 const TURN_BYTES = 131_072;
@@ -171,6 +169,7 @@ class BodyReader implements BodySink {
   #pieces: Buffer[] = [];
   /** Memory of a large body. A small one borrows none, because slabs are large. */
   #slabs: LentSlabs | null = null;
+  /** Reads a larger body while it arrives; null: it is parsed when it is whole, in a quarter to all of the time. */
   readonly #parser: ObjectStreamParser | null;
   readonly #isAnnounced: boolean;
   /** The size above which it lies in slabs. */
@@ -196,8 +195,8 @@ class BodyReader implements BodySink {
     this.#listener = listener;
     this.#isAnnounced = announced >= 0;
     this.#told = Math.max(0, announced);
-    this.#slabsFrom = announced > PARSE_BYTES ? BEGUN_BYTES : PARSE_BYTES;
-    this.#parser = announced >= 0 && announced <= PARSE_BYTES ? null : new ObjectStreamParser(STORED_FILES);
+    this.#slabsFrom = announced > SMALL_BYTES ? BEGUN_BYTES : SMALL_BYTES;
+    this.#parser = announced >= 0 && announced <= MOST_WHOLE ? null : new ObjectStreamParser(STORED_FILES);
   }
 
   onPiece(piece: Buffer, memory: PieceMemory): boolean {
@@ -298,13 +297,13 @@ class BodyReader implements BodySink {
 
   #body(wholeAt: number): RequestBody {
     const slabs = this.#slabs;
-    const pieces = slabs?.pieces ?? this.#pieces;
-    if (slabs !== null && this.#parser !== null) {
-      return new RequestBody(pieces, this.#size, this.#parser.end(), wholeAt, slabs);
+    let pieces = slabs?.pieces ?? this.#pieces;
+    if (slabs === null) {
+      if (pieces.length !== 1) pieces = [Buffer.concat(pieces)];
+      this.#memory.noteSmall(this.#size);
     }
-    const body = pieces.length === 1 ? (pieces[0] as Buffer) : Buffer.concat(pieces);
-    this.#memory.noteSmall(body.length);
-    return new RequestBody([body], body.length, this.#parser?.end() ?? parseObject(body, STORED_FILES), wholeAt);
+    const object = this.#parser?.end() ?? parseObject(pieces[0] as Buffer, STORED_FILES);
+    return new RequestBody(pieces, this.#size, object, wholeAt, slabs);
   }
 }
 
