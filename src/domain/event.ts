@@ -31,6 +31,11 @@ export interface Delivery {
   readonly attempts: number;
 }
 
+/** What goes in one message: an event, or all that one address is told by e-mail of one company. */
+export function messageOf({ channel, recipient, event }: Delivery): string {
+  return channel === 'email' ? `${event.company.id} ${recipient}` : event.id;
+}
+
 /** Kinds, and the first part of each, which stands for all of that part. */
 // biome-ignore format: a table
 export const EVENT_KINDS = [

@@ -288,7 +288,7 @@ export interface EventStore {
    */
   lookAtCostCenters(cursor: string | null): Promise<string | null>;
   /**
-   * Deliveries of a channel that are due, the longest waiting first.
+   * Deliveries of a channel that are due, the longest waiting first; beyond the limit those of the same messages.
    * @param operators of the receivers: of all other addresses only those that are still a receiver's
    */
   due(channel: Channel, limit: number, operators: readonly string[]): Promise<Delivery[]>;

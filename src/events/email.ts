@@ -16,20 +16,22 @@ interface EmailSettings extends MailSettings {
 }
 
 /**
- * Sends budget alerts by SMTP, one message for each receiver. A message sent again has the same Message-ID, by which
+ * Sends budget alerts by SMTP, one message for each receiver and company. A message sent again has the same Message-ID, by which
  * many programs show it once; SMTP itself has nothing of the kind.
  */
 export function emailSender({ pages, brand, ...settings }: EmailSettings, timeoutMs = MAIL_MS): Send {
   const send = mailer(settings, timeoutMs);
   const domain = settings.from.slice(settings.from.lastIndexOf('@') + 1);
-  return (event, { recipient, language, outsider }) => {
-    const alert = event as unknown as BudgetAlert; // other events are for no e-mail
-    const digest = createHash('sha256').update(recipient).digest('hex').slice(0, 16);
+  return (events, { recipient, language, outsider }) => {
+    const alerts = events as unknown as readonly [BudgetAlert, ...BudgetAlert[]]; // other events are for no e-mail
+    const hash = createHash('sha256').update(recipient);
+    for (const { id } of alerts.slice(1)) hash.update(id);
+    const digest = hash.digest('hex').slice(0, 16);
     const words = wordsOf(asLanguage(language) ?? ENGLISH);
     return send({
-      ...mailOf(alert, words, brand, pages, outsider),
+      ...mailOf(alerts, words, brand, pages, outsider),
       to: recipient,
-      messageId: `<${alert.id}.${digest}@${domain}>`,
+      messageId: `<${alerts[0].id}.${digest}@${domain}>`,
     });
   };
 }

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Channel, type CompanyEvent, type Delivery, pauseAfter } from '../domain/event.ts';
+import { type Channel, type CompanyEvent, type Delivery, messageOf, pauseAfter } from '../domain/event.ts';
 import type { EventReceivers, EventStore } from '../domain/ports.ts';
 import { reasonOf } from '../log.ts';
 
 /**
- * Sends an event to one receiver, in the receiver's language where that is known; all as a Delivery has it. Rejects with
+ * Sends a message to one receiver: an event, or by e-mail several of one company, in the receiver's language where that is known; all as a Delivery has it. Rejects with
  * a short reason that holds no secret.
  */
 export type Send = (
-  event: CompanyEvent,
+  events: readonly [CompanyEvent, ...CompanyEvent[]],
   receiver: Pick<Delivery, 'recipient' | 'language' | 'outsider'>,
 ) => Promise<void>;
 
@@ -181,26 +181,35 @@ export class EventSender {
     const { store, operators } = this.#options;
     while (!this.#closing.signal.aborted && performance.now() < this.#leaseUntil) {
       const due = await store.due(channel, AT_ONCE, operators);
-      await Promise.all(due.map((delivery) => this.#attempt(delivery)));
+      const messages = [...Map.groupBy(due, messageOf).values()];
+      await Promise.all(messages.map((message) => this.#attempt(message as [Delivery, ...Delivery[]])));
       if (due.length < AT_ONCE) return;
     }
   }
 
-  async #attempt(delivery: Delivery): Promise<void> {
-    const { store, channels, log } = this.#options;
-    const { event, channel, attempts } = delivery;
-    let write: () => Promise<void>;
+  async #attempt(message: readonly [Delivery, ...Delivery[]]): Promise<void> {
+    const { channels } = this.#options;
+    const [{ channel }] = message;
+    const events = message.map(({ event }) => event) as [CompanyEvent, ...CompanyEvent[]];
+    let error: string | null = null;
     try {
-      await channels[channel]?.(event, delivery);
-      this.counts[channel].delivered++;
-      write = () => store.delivered(delivery);
-    } catch (error) {
-      const reason = reasonOf(error);
-      const pause = pauseAfter(attempts + 1, Math.random());
-      this.counts[channel].failed++;
-      if (pause === null) log.warn({ event: event.id, channel, reason }, 'events: one could not be delivered');
-      write = () => store.failed(delivery, reason, pause);
+      await channels[channel]?.(events, message[0]);
+    } catch (reason) {
+      error = reasonOf(reason);
     }
+    this.counts[channel][error === null ? 'delivered' : 'failed']++;
+    for (const delivery of message) await this.#write(delivery, error);
+  }
+
+  /** @param error why the message was not taken; null: it was */
+  async #write(delivery: Delivery, error: string | null): Promise<void> {
+    const { store, log } = this.#options;
+    const { event, channel, attempts } = delivery;
+    const pause = pauseAfter(attempts + 1, Math.random());
+    if (error !== null && pause === null) {
+      log.warn({ event: event.id, channel, reason: error }, 'events: one could not be delivered');
+    }
+    const write = () => (error === null ? store.delivered(delivery) : store.failed(delivery, error, pause));
     // deliveries whose result is not written are sent again
     for (;;) {
       try {

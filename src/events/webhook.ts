@@ -11,7 +11,7 @@ import { ATTEMPT_MS, type Send } from './sender.ts';
  * @param secret the key of the HMAC
  */
 export function webhookSender({ url, secret }: { url: URL; secret: Buffer }, timeoutMs = ATTEMPT_MS): Send {
-  return async (event) => {
+  return async ([event]) => {
     const body = JSON.stringify(event);
     const timestamp = Math.floor(Date.now() / 1000);
     const signature = createHmac('sha256', secret).update(`${event.id}.${timestamp}.${body}`).digest('base64');

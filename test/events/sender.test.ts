@@ -209,6 +209,47 @@ t.test(
   },
 );
 
+t.test('alerts of many keys that are reached together are one e-mail for each reader of a company', async (t) => {
+  const { db, mailbox, receiver, sender, company } = await begin(t);
+  const id = await company('ACME');
+  await db.run(
+    MS,
+    (sql) => sql`
+      with keys as (
+        insert into api_keys (company_id, name, digest, prefix, scopes, monthly_budget_eur)
+        select ${id}, 'key ' || n, sha256(n::text::bytea), 'svc_aaaa', '{chat}', 0.000001 from generate_series(1, 120) n returning id
+      ), spent as (
+        select id, row_number() over () as n from keys
+      )
+      insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+        completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+      select billing_month(now()), gen_random_uuid(), ${id}, id, 'fast', 'internal-name', 'chat.completions', 1, 0, 0.001, 1, 1,
+        'upstream', 'completed', now() from spent`,
+  );
+  const { counts } = sender();
+  await until(
+    () => receiver.received.length,
+    'programs are told one by one',
+    (count) => count === 121,
+  );
+  await until(
+    () => mailbox.mails.length,
+    'readers are told',
+    (count) => count >= 2,
+  );
+  await until(
+    () => db.run(MS, (sql) => sql`select from event_deliveries where state = 'pending'`),
+    'all is delivered',
+    ({ length }) => length === 0,
+  );
+  t.same(mailbox.mails.map(({ to }) => to).sort(), [['ops@tollgate.example'], [`own@${id}.example`]], 'one for each');
+  for (const { text } of mailbox.mails) {
+    t.match(text, /121 budget alerts for ACME/);
+    for (const name of ['key 1', 'key 77', 'key 120']) t.ok(text.replaceAll('=\r\n', '').includes(name), name);
+  }
+  t.equal(counts.email.delivered, 2);
+});
+
 t.test('where cost centres cannot be looked at, the other alerts go on', async (t) => {
   const { db, receiver, sender, company, logged } = await begin(t);
   let looks = 0;

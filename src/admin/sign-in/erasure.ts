@@ -46,8 +46,8 @@ ${
 async function ask(c: PageContext): Promise<Response> {
   const { user_id, email, company_id, company_name: company } = c.var.session.user;
   const deciding = await change(c, async (sql) => {
-    await askErasure(sql, user_id, company_id, true);
-    return listOwners(sql, company_id);
+    const isNews = await askErasure(sql, user_id, company_id, true);
+    return isNews ? listOwners(sql, company_id) : [];
   });
   const { adminUrl, brand } = c.var.services;
   const where = company_id === null ? '/users' : `/companies/${company_id}/users/${user_id}/erase`;

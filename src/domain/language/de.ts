@@ -2056,6 +2056,7 @@ export const de: Words = {
     used: ({ who, percent, month }) => `${who} hat ${percent} % des Budgets für ${month} verbraucht`,
     forecast: ({ who, month }) => `${who} wird das Budget für ${month} bei diesem Tempo überschreiten`,
     sentence: (text) => `${text}.`,
+    alerts: ({ count, company }) => `${count} Budgethinweise für ${company}`,
     budget: (amount) => `Budget: ${amount}`,
     spent: (amount) => `Bisher ausgegeben: ${amount}`,
     atEnd: (amount) => `Bei diesem Tempo am Ende des Monats: ${amount}`,

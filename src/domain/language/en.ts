@@ -1957,6 +1957,7 @@ export const en = {
     forecast: ({ who, month }: { who: string; month: string }) =>
       `${who} will pass its budget for ${month} at this pace`,
     sentence: (text: string) => `${text}.`,
+    alerts: ({ count, company }: { count: number; company: string }) => `${count} budget alerts for ${company}`,
     budget: (amount: string) => `Budget: ${amount}`,
     spent: (amount: string) => `Spent so far: ${amount}`,
     atEnd: (amount: string) => `At this pace at the end of the month: ${amount}`,

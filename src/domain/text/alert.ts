@@ -31,21 +31,46 @@ export interface BudgetAlert {
 
 /**
  * Subject and plain text of an e-mail.
+ * @param alerts of one company
  * @param words of the reader's language
  * @param pages base address of the administration pages; null: no link
  * @param outsider id of the line by which an address outside the company is told; null: its reader signs in to the pages
  */
 export function mailOf(
-  alert: BudgetAlert,
+  alerts: readonly [BudgetAlert, ...BudgetAlert[]],
   words: Words,
   brand: MailBrand,
   pages: URL | null,
   outsider: string | null = null,
 ) {
-  const { company, key = null, cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const { mails } = words;
-  const { shown: eur } = eurIn(words.locale);
-  const month = monthName(alert.month, words.locale);
+  const [first] = alerts;
+  const told = alerts.map((alert) => paragraphOf(alert, words));
+  const { title, lines } =
+    told.length === 1
+      ? (told[0] as Paragraph)
+      : {
+          title: mails.alerts({ count: told.length, company: first.company.name }).replace(/\p{Cc}/gu, ' '),
+          lines: told.flatMap((each, k) => (k === 0 ? each.lines : ['', '', ...each.lines])),
+        };
+  if (pages !== null && outsider === null) {
+    lines.push('', new URL(told.length === 1 ? pageOf(first) : companyPage(first), pages).href);
+  } else if (pages !== null) {
+    lines.push('', mails.noMore, new URL(STOP_PATH + outsider, pages).href);
+  }
+  return plainMail(words, brand, title, lines);
+}
+
+interface Paragraph {
+  readonly title: string;
+  readonly lines: string[];
+}
+
+/** What an e-mail says of one alert. */
+function paragraphOf(alert: BudgetAlert, { mails, locale }: Words): Paragraph {
+  const { company, key = null, cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
+  const { shown: eur } = eurIn(locale);
+  const month = monthName(alert.month, locale);
   // anyone may have written the names in the database, and none may add lines of its own
   const named =
     cost_center !== null
@@ -54,19 +79,20 @@ export function mailOf(
         ? company.name
         : mails.key({ ...key, company: company.name });
   const who = named.replace(/\p{Cc}/gu, ' ');
-  const what = threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
-  const lines = [mails.sentence(what), '', mails.budget(eur(budget_eur)), mails.spent(eur(spent_eur))];
+  const title =
+    threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
+  const lines = [mails.sentence(title), '', mails.budget(eur(budget_eur)), mails.spent(eur(spent_eur))];
   if (forecast_eur !== null) lines.push(mails.atEnd(eur(forecast_eur)));
   lines.push('', cost_center !== null ? mails.refusesNothing : threshold === '100' ? mails.refused : mails.willRefuse);
-  if (pages !== null && outsider === null) {
-    lines.push('', new URL(pageOf(alert), pages).href);
-  } else if (pages !== null) {
-    lines.push('', mails.noMore, new URL(STOP_PATH + outsider, pages).href);
-  }
-  return plainMail(words, brand, what, lines);
+  return { title, lines };
 }
 
-/** The page with what was spent, below the address of the pages. */
+/** The page with what a company spent, below the address of the pages. */
+function companyPage({ company, month }: BudgetAlert): string {
+  return `/companies/${company.id}/usage?${new URLSearchParams({ month })}`;
+}
+
+/** The page with what was spent. */
 function pageOf({ company, key, cost_center, month }: BudgetAlert): string {
   if (cost_center != null) return costCenterPage(company.id, cost_center, month);
   return `/companies/${company.id}/usage?${new URLSearchParams({ month, ...(key != null && { key: key.id }) })}`;

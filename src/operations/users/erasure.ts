@@ -31,9 +31,10 @@ export async function erasePersonOf(
  * A person asks to be erased, or takes that back. Nothing is erased by it: the company decides, whose log of changes
  * would otherwise lose who changed something by that person's own hand.
  * @param company of the person; null: an operator
+ * @returns whether those who decide are to be told: once a day, however often the person asks and takes it back
  * @throws RefusedChange conflict for the last owner, and the last operator
  */
-export async function askErasure(sql: Sql, id: string, company: string | null, asks: boolean): Promise<void> {
+export async function askErasure(sql: Sql, id: string, company: string | null, asks: boolean): Promise<boolean> {
   if (asks) await keepAnOwner(sql, company, id);
-  await setErasureAsked(sql, id, asks);
+  return setErasureAsked(sql, id, asks);
 }

@@ -4,6 +4,7 @@ import {
   type Delivery,
   EVENT_DAYS,
   FORECAST,
+  messageOf,
   STANDARD_PERCENTS,
 } from '../../domain/event.ts';
 import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.ts';
@@ -19,6 +20,8 @@ const MANY_MS = 20_000; // with all events that are new, or too old
 /** How many of a company's deliveries by one channel, new or replayed, are due at once; then one after each pause. */
 const BURST = 32;
 const PAUSE_SECONDS = 0.1;
+/** Most e-mails that are read at once, so that those of one company and reader become one. */
+const MOST_TOGETHER = 2000;
 
 /**
  * Events in the database (sql/schema/events.sql).
@@ -101,7 +104,9 @@ async function tell(
     ),
     told as (
       insert into event_deliveries (event_id, channel, recipient, next_attempt_at)
-      select f.id, r.channel, r.recipient, ${dueInTurn(sql, sql`partition by f.company_id, r.channel order by f.at, f.id`)}
+      select f.id, r.channel, r.recipient, case when r.channel = 'email'
+        then ${dueInTurn(sql, sql`dense_rank() over (partition by f.company_id, r.channel order by r.recipient)`)}
+        else ${dueInTurn(sql, sql`row_number() over (partition by f.company_id, r.channel order by f.at, f.id)`)} end
       from fresh f cross join lateral (
         select 'webhook' as channel, '' as recipient where ${webhook}
         union select 'email', p.email from alert_readers(f.company_id) p
@@ -124,9 +129,9 @@ function isAlert(sql: Sql, event: 'e' | 'f') {
   return sql`split_part(${sql(event)}.kind, '.', 1) in ('budget', 'cost_center')`;
 }
 
-/** When the deliveries of a window are due. */
-function dueInTurn(sql: Sql, window: ReturnType<Sql>) {
-  return sql`now() + make_interval(secs => ${PAUSE_SECONDS}::float8 * greatest(0, row_number() over (${window}) - ${BURST}::integer))`;
+/** When a delivery is due. @param place among those of its company, from 1 on */
+function dueInTurn(sql: Sql, place: ReturnType<Sql>) {
+  return sql`now() + make_interval(secs => ${PAUSE_SECONDS}::float8 * greatest(0, ${place} - ${BURST}::integer))`;
 }
 
 /** An event's columns, of `eventColumns`. */
@@ -175,10 +180,12 @@ async function readDue(sql: Sql, channel: Channel, limit: number, operators: rea
       and (c.closed_at is null or not ${isAlert(sql, 'e')})
       and (d.channel <> 'email' or d.recipient = any (${[...operators]}::text[])
         or exists (select 1 from alert_readers(e.company_id) p where p.email = d.recipient))
-    order by d.next_attempt_at limit ${limit}`;
-  return rows.map(({ channel, recipient, language, outsider, attempts, ...event }) => {
+    order by d.next_attempt_at, e.at, e.id limit ${channel === 'email' ? Math.max(limit, MOST_TOGETHER) : limit}`;
+  const due = rows.map(({ channel, recipient, language, outsider, attempts, ...event }) => {
     return { event: eventOf(event), channel, recipient, language, outsider, attempts };
   });
+  const messages = new Set(due.slice(0, limit).map(messageOf));
+  return due.filter((delivery) => messages.has(messageOf(delivery)));
 }
 
 /** Which events; null: whatever it is. */
@@ -253,7 +260,7 @@ function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
 export async function replayEvents(sql: Sql, which: EventFilter | { readonly id: string }): Promise<number> {
   const { count } = await sql`
     with chosen as (
-      select e.id, ${dueInTurn(sql, sql`partition by e.company_id order by e.at, e.id`)} as due
+      select e.id, ${dueInTurn(sql, sql`row_number() over (partition by e.company_id order by e.at, e.id)`)} as due
       from events e where ${'id' in which ? sql`e.id = ${which.id}` : matches(sql, which)}
     ),
     mails as (

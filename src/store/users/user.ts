@@ -139,11 +139,23 @@ export async function keepAnOwner(sql: Sql, company: string | null, id: string):
   }
 }
 
-/** Notes that a person asks to be erased, or takes it back. @throws RefusedChange not_found */
-export async function setErasureAsked(sql: Sql, id: string, asks: boolean): Promise<void> {
+/**
+ * Notes that a person asks to be erased, or takes it back.
+ * @returns whether the person had not asked before, nor in the last day and taken it back
+ * @throws RefusedChange not_found
+ */
+export async function setErasureAsked(sql: Sql, id: string, asks: boolean): Promise<boolean> {
   const at = asks ? sql`coalesce(erasure_asked_at, now())` : sql`null`;
-  const { count } = await sql`update users set erasure_asked_at = ${at} where id = ${id}`;
-  if (count === 0) throwNotFound('user');
+  const [row] = await sql<{ is_news: boolean }[]>`
+    with before as (
+      select erasure_asked_at is null and not exists (
+        select from audit_log l where l.subject = 'users' and l.subject_id = u.id and l.at > now() - interval '1 day'
+          and (l.company_id = u.company_id or l.company_id is null and u.company_id is null)
+          and l.before ->> 'erasure_asked_at' is not null) as is_news
+      from users u where id = ${id} for update
+    )
+    update users set erasure_asked_at = ${at} from before where id = ${id} returning is_news`;
+  return row?.is_news ?? throwNotFound('user');
 }
 
 /** An address, and the languages of its reader: the person's own, and that of the company; null: none. */

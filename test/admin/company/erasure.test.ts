@@ -40,6 +40,25 @@ t.test('a person asks and takes it back; nothing is erased by it, and owners are
   await person.post('/account/erasure');
 });
 
+t.test('owners are told once, however often a person asks and takes it back', async (t) => {
+  const person = await signedIn(office, 'administrator');
+  for (let n = 0; n < 5; n++) {
+    await person.post('/account/erasure');
+    await person.post('/account/erasure');
+    await person.post('/account/erasure/withdraw');
+  }
+  await person.post('/account/erasure');
+  await (await signedIn(office, 'member')).post('/account/erasure');
+  const askedBy = (email: string) =>
+    mailbox.mails.filter(({ to, text }) => to.includes(people.owner) && text.includes(email)).length;
+  await until(
+    async () => askedBy(people.member),
+    'the owner is told of the next person',
+    (count) => count === 1,
+  );
+  t.equal(askedBy(people.administrator), 1);
+});
+
 t.test('the last owner cannot ask, and the last operator cannot', async (t) => {
   const asked = await owner.post('/account/erasure');
   t.equal(asked.status, 422);

@@ -19,7 +19,7 @@ const ALERT: BudgetAlert = {
 
 t.test('an e-mail says who, how much, and where to look', async (t) => {
   const pages = new URL('https://gate.example');
-  t.same(mailOf(ALERT, EN, BRAND, pages), {
+  t.same(mailOf([ALERT], EN, BRAND, pages), {
     subject: '[Tollgate] ACME has used 80 % of its budget for November 2026',
     text: `ACME has used 80 % of its budget for November 2026.
 
@@ -33,7 +33,7 @@ https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=
 `,
   });
   const key = { id: ALERT.id, name: 'Newsroom', prefix: 'svc_abcd' };
-  const of = (more: Partial<BudgetAlert>) => mailOf({ ...ALERT, key, ...more }, EN, BRAND, null);
+  const of = (more: Partial<BudgetAlert>) => mailOf([{ ...ALERT, key, ...more }], EN, BRAND, null);
   t.equal(
     of({ threshold: 'forecast' }).subject,
     '[Tollgate] Key “Newsroom” (svc_abcd…) of ACME will pass its budget for November 2026 at this pace',
@@ -41,9 +41,37 @@ https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=
   t.match(of({ threshold: '100' }).text, /Calls are refused with status 402 until/);
   t.notMatch(of({ forecast_eur: null }).text, /pace|http/);
   t.match(
-    mailOf({ ...ALERT, key }, EN, BRAND, pages).text,
+    mailOf([{ ...ALERT, key }], EN, BRAND, pages).text,
     `/usage?month=2026-11&key=${ALERT.id}\n`,
     'the same month and key',
+  );
+});
+
+t.test('an e-mail of several alerts of a company tells each, and has one link', async (t) => {
+  const key = { id: ALERT.id, name: 'Newsroom', prefix: 'svc_abcd' };
+  const pages = new URL('https://gate.example');
+  const { subject, text } = mailOf([ALERT, { ...ALERT, key, threshold: '100', forecast_eur: null }], EN, BRAND, pages);
+  t.equal(subject, '[Tollgate] 2 budget alerts for ACME');
+  t.equal(
+    text,
+    `ACME has used 80 % of its budget for November 2026.
+
+Budget: €400.00
+Spent so far: €325.12
+At this pace at the end of the month: €480.50
+
+Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.
+
+
+Key “Newsroom” (svc_abcd…) of ACME has used 100 % of its budget for November 2026.
+
+Budget: €400.00
+Spent so far: €325.12
+
+Calls are refused with status 402 until the month ends or the budget is raised.
+
+https://gate.example/companies/0b9f6a52-9d1e-4f6b-8a57-0d3c5f1b7e21/usage?month=2026-11
+`,
   );
 });
 
@@ -54,7 +82,7 @@ t.test('an e-mail is in the language of its receiver, and names the operator and
     imprint: 'https://modellwerk.example/impressum',
     privacy: null,
   };
-  t.same(mailOf({ ...ALERT, budget_eur: '1400', threshold: '100', spent_eur: '1400.004' }, DE, brand, null), {
+  t.same(mailOf([{ ...ALERT, budget_eur: '1400', threshold: '100', spent_eur: '1400.004' }], DE, brand, null), {
     subject: '[Modellwerk] ACME hat 100 % des Budgets für November 2026 verbraucht',
     text: `ACME hat 100 % des Budgets für November 2026 verbraucht.
 
