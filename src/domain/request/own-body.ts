@@ -65,7 +65,8 @@ export class OwnBody {
     let value = this.#body[name];
     const found: string[] = [];
     for (const step of steps) {
-      if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) continue;
+      if (typeof value !== 'object' || value === null || !Object.prototype.propertyIsEnumerable.call(value, step))
+        continue;
       found.push(step);
       value = (value as Record<string, unknown>)[step];
     }
