@@ -1,6 +1,6 @@
 import type { Visibility } from './assistant.ts';
 import { type Refusal, refusal } from './input/refusal.ts';
-import { unseenIn, unseenInEmail } from './input/visible-text.ts';
+import { nameSpelling, unseenIn, unseenInEmail } from './input/visible-text.ts';
 import type { ModelKind, TokenInput } from './model.ts';
 import { SCOPES, type Scope } from './scope.ts';
 
@@ -57,7 +57,7 @@ export function readName(text: string): string {
 
 /** A name that something has already. */
 export function readPresentName(text: string): string {
-  const name = text.trim();
+  const name = nameSpelling(text.trim());
   if (name === '' || name.length > 200 || /\p{Cc}/u.test(name)) refuse(refusal('name'), text);
   return name;
 }
@@ -124,12 +124,12 @@ export const readVisibility: Read<Visibility> = oneOf('company', 'private', 'per
 
 /** The address that somebody gets. */
 export function readEmail(text: string): string {
-  return checkEmail(readPresentEmail(text.normalize()));
+  return checkEmail(readPresentEmail(text));
 }
 
 /** An address that somebody has already. */
 export function readPresentEmail(text: string): string {
-  const email = text.trim().toLowerCase();
+  const email = text.normalize().trim().toLowerCase();
   if (!EMAIL.test(email) || email.length > 254) refuse(refusal('email'), text);
   return email;
 }

@@ -359,3 +359,50 @@ t.test('a key of a person: listed with its person, and left alone by the file', 
     'a name that a member chose is not meant',
   );
 });
+
+t.test('a name is one however its accents are written: by a page, a command, a file and HTTP', async (t) => {
+  const [name, apart] = ['Zürich AG', 'Zürich AG'.normalize('NFD')];
+  t.not(name, apart);
+  const named = () => sql<{ id: string }[]>`select id from companies where name = ${name}`;
+  const { json } = await tollgate('company', 'create', '--name', apart, '--json');
+  t.equal(json.name, name);
+  const things = (name: string, temperature: number) => `companies:
+  - name: ${name}
+    assistants: [{ name: ${`Übersicht ${name}`.normalize(temperature ? 'NFC' : 'NFD')}, system_prompt: x, temperature: ${temperature} }]
+`;
+  for (const [n, text] of [things(apart, 0), things(name, 1), things(apart, 0)].entries()) {
+    writeFileSync(path, text);
+    t.match(await tollgate('apply', path), {
+      code: 0,
+      out: n === 0 ? /^\+ assistant/ : /^~ assistant[^~+]*temperature/,
+    });
+  }
+  t.match(await tollgate('apply', path), { code: 0, out: 'Nothing to change.\n' });
+  t.same(await named(), [{ id: json.id }]);
+  writeFileSync(path, `companies: [{ name: ${name} }, { name: ${apart} }]`);
+  t.match(await tollgate('apply', path), { code: 1, err: /a second time/ });
+  t.match(await send(office, token, ['GET', `/companies?name=${encodeURIComponent(apart)}`]), {
+    body: { data: [{ id: json.id }] },
+  });
+  const { body: other } = await send(office, token, ['POST', '/companies'], { name: `${apart} 2` });
+  t.equal(other.name, `${name} 2`);
+  t.match(await send(office, token, ['PATCH', `/companies/${other.id}`], { name: `${apart} 3` }), {
+    body: { name: `${name} 3` },
+  });
+  const { body: key } = await send(office, token, ['POST', `${base}/keys`], { ...KEY, name: apart });
+  t.equal(key.name, name);
+  t.match(await send(office, token, ['GET', `${base}/keys?name=${encodeURIComponent(apart)}`]), {
+    body: { data: [{ id: key.id }] },
+  });
+  t.match(await send(office, token, ['PATCH', `${base}/keys/${key.id}`], { name: `${apart} 4` }), {
+    body: { name: `${name} 4` },
+  });
+  await sql`update companies set name = ${apart} where id = ${json.id}`; // plain SQL
+  writeFileSync(path, `companies: [{ name: ${name}, requests_per_minute: 60 }]`);
+  t.match(await tollgate('apply', path), { code: 0 });
+  t.same(await named(), [{ id: json.id }]);
+  const email = 'ü@zürich.example';
+  for (const each of [email, email.normalize('NFD')])
+    await tollgate('user', 'invite', '--email', each, '--company', json.id, '--role', 'owner');
+  t.match(await sql`select email from invitations where company_id = ${json.id}`, [{ email }]);
+});

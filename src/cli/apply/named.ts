@@ -1,3 +1,5 @@
+import { nameSpelling } from '../../domain/input/visible-text.ts';
+
 /** Entries of a list, and which of the things that are there each of them means. */
 
 /** An entry of a list whose things have ids and names. */
@@ -31,7 +33,7 @@ export function finder<T extends Named & { readonly id: string }>(
   const byId = Map.groupBy(rows, ({ id }) => id);
   const byName = Map.groupBy(
     rows.filter(({ id }) => !given.has(id)),
-    ({ name }) => name,
+    ({ name }) => nameSpelling(name),
   );
   return (n) => {
     const { id, name, absent } = all[n] as Named;

@@ -1,5 +1,6 @@
 import { type Document, LineCounter, parseDocument, type YAMLError } from 'yaml';
 import { mistakesIn, type Validator } from '../../admin/api/frame/check.ts';
+import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { Failure } from '../frame/command.ts';
 import { CONFIGURATION } from './schema.ts';
 import * as validators from './validators.generated.ts';
@@ -40,7 +41,19 @@ export function readWanted(text: string, name: string): WantedFile {
     told.sort((one, other) => offsetOf(document, one.pointer) - offsetOf(document, other.pointer));
     throw new Failure(...told.map(({ pointer, detail }) => describe(place, pointer, detail)));
   }
-  return { wanted: wanted as Wanted, place };
+  return { wanted: inOneSpelling(wanted as Wanted), place };
+}
+
+/** With the names of companies and of their things as the database has them; those of groups are the provider's. */
+function inOneSpelling(wanted: Wanted): Wanted {
+  const spelled = <T extends { readonly name: string }>(all: readonly T[]) =>
+    all.map((each) => ({ ...each, name: nameSpelling(each.name) }));
+  const companies = spelled(wanted.companies ?? []).map((company) => ({
+    ...company,
+    ...(company.keys && { keys: spelled(company.keys) }),
+    ...(company.assistants && { assistants: spelled(company.assistants) }),
+  }));
+  return { ...wanted, companies };
 }
 
 /** The first line of what the parser says, without the place, which is told before it. The other lines quote the file. */

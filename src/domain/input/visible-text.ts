@@ -29,6 +29,11 @@ const MEANT = new RegExp(
   'gu',
 );
 
+/** The one spelling of a name, in which names are kept and compared: with accents joined to their letters (NFC). */
+export function nameSpelling<T extends string | null | undefined>(name: T): T {
+  return (name?.normalize() ?? name) as T;
+}
+
 /** The first character that nobody sees, as "U+200B"; null where all can be seen. */
 export function unseenIn(text: string): string | null {
   if (ASCII.test(text)) return null;

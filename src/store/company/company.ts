@@ -1,3 +1,4 @@
+import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { COMPANY } from '../../domain/settings/company.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Values } from '../../domain/settings/setting.ts';
@@ -60,10 +61,10 @@ export async function companiesOf(
   wanted: readonly { readonly id?: string; readonly name: string }[],
 ): Promise<CompanyRow[]> {
   const ids = wanted.flatMap(({ id }) => id ?? []);
-  const names = wanted.filter(({ id }) => id === undefined).map(({ name }) => name);
+  const names = wanted.filter(({ id }) => id === undefined).map(({ name }) => nameSpelling(name));
   return sql<CompanyRow[]>`
     select ${companyColumns(sql)} from companies
-    where id in (select unnest(${ids}::uuid[])) or name in (select unnest(${names}::text[]))`;
+    where id in (select unnest(${ids}::uuid[])) or normalize(name) in (select unnest(${names}::text[]))`;
 }
 
 /** @throws RefusedChange not_found */
@@ -97,7 +98,7 @@ export async function companyNames(sql: Sql, ids: readonly string[]): Promise<Ma
 export async function companiesNamed(sql: Sql, texts: readonly string[]) {
   const asked = sql`unnest(${[...texts]}::text[]) as asked`;
   return sql<{ text: string; id: string }[]>`
-    select asked as text, id from companies join ${asked} on name = asked
+    select asked as text, id from companies join ${asked} on normalize(name) = normalize(asked)
     union select asked, id from companies join ${asked} on id::text = lower(asked)`;
 }
 

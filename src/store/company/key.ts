@@ -1,4 +1,5 @@
 import { refusal } from '../../domain/input/refusal.ts';
+import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { digestBytes, digestOf, mintKey, type RestrictionColumns } from '../../domain/key.ts';
 import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
 import type { End } from '../../domain/price.ts';
@@ -70,7 +71,7 @@ export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Pro
     sql<KeyRow[]>`
       insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, ${limitColumns(sql)},
         monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from, user_id)
-      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${asked.name}, ${digestBytes(key)}, ${key.slice(0, 8)},
+      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${nameSpelling(asked.name)}, ${digestBytes(key)}, ${key.slice(0, 8)},
              ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz,
              ${limitValues(sql, asked)} ${asked.monthly_budget_eur ?? null}::numeric,
              ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[],
@@ -110,7 +111,7 @@ export async function setKey(
     allowed_cidrs: cidrs === undefined ? sql`allowed_cidrs` : sql`${sorted(cidrs)}::text[]::cidr[]`,
   };
   const isOwn = sql`(purpose is null
-    or name = ${changes.name ?? null}::text is not false
+    or name = ${nameSpelling(changes.name) ?? null}::text is not false
       and (scopes @> ${[...(scopes ?? [])]}::text[] and scopes <@ ${[...(scopes ?? [])]}::text[] or ${scopes === undefined})
       and (date_trunc('milliseconds', expires_at) is not distinct from ${expires_at ?? null}::timestamptz or ${expires_at === undefined}))`;
   const [row] = await sql<KeyRow[]>`

@@ -1,3 +1,4 @@
+import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { LIMIT_NAMES } from '../../domain/limits.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Sql } from './pool.ts';
@@ -21,7 +22,9 @@ export function given<T extends object>(
   columns: readonly (keyof T & string)[],
   more: object = {},
 ) {
-  const named = columns.filter((column) => values[column] !== undefined).map((column) => [column, values[column]]);
+  const named = columns
+    .filter((column) => values[column] !== undefined)
+    .map((column) => [column, column === 'name' ? nameSpelling(values[column] as string) : values[column]]);
   return sql({ ...Object.fromEntries(named), ...more } as Record<string, string>);
 }
 

@@ -1,3 +1,4 @@
+import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { type AssistantRow, assistantColumns } from '../company/assistant.ts';
 import { type CompanyRow, companyColumns } from '../company/company.ts';
 import { type KeyRow, keyColumns, listBytes } from '../company/key.ts';
@@ -21,7 +22,7 @@ type Fragment = ReturnType<typeof keyColumns>;
 
 export function companiesAfter(sql: Sql, name: string | null, after: After): PromiseLike<CompanyRow[]> {
   return sql<CompanyRow[]>`
-    select ${companyColumns(sql)} from companies where true ${matching(sql, { name })} ${tail(sql, after)}`;
+    select ${companyColumns(sql)} from companies where true ${matching(sql, { name: nameSpelling(name) })} ${tail(sql, after)}`;
 }
 
 /** How many of these companies fit on a page with the models that they disabled. */
@@ -29,7 +30,7 @@ export function companiesThatFit(sql: Sql, name: string | null, after: After): P
   return thatFit(
     sql,
     sql`select id, ${unpackedBytes(sql, 'disabled_model_slugs')} as bytes
-      from companies where true ${matching(sql, { name })} ${tail(sql, after)}`,
+      from companies where true ${matching(sql, { name: nameSpelling(name) })} ${tail(sql, after)}`,
   );
 }
 
@@ -52,7 +53,7 @@ export interface KeyFilter {
 }
 
 function keysOf(sql: Sql, company: string, { name, state }: KeyFilter) {
-  return sql`from api_keys where company_id = ${company} ${matching(sql, { name: name ?? null })}
+  return sql`from api_keys where company_id = ${company} ${matching(sql, { name: nameSpelling(name) ?? null })}
     ${state === undefined ? sql`` : sql`and ${sql.unsafe(STATE_NOW)} = ${state}`}`;
 }
 

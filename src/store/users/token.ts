@@ -1,3 +1,4 @@
+import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { digestBytes, mintKey } from '../../domain/key.ts';
 import type { End } from '../../domain/price.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
@@ -49,7 +50,7 @@ export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow &
   const [row] = await explaining(
     sql<TokenRow[]>`
       insert into admin_tokens (id, name, company_id, digest, access, created_by, expires_at)
-      select coalesce(${id}::uuid, gen_random_uuid()), ${name}, ${company}::uuid, ${digestBytes(token)}, ${access}, ${created_by}, ${expires}::timestamptz
+      select coalesce(${id}::uuid, gen_random_uuid()), ${nameSpelling(name)}, ${company}::uuid, ${digestBytes(token)}, ${access}, ${created_by}, ${expires}::timestamptz
       where coalesce(${expires}::timestamptz > now(), true)
       returning ${tokenColumns(sql)}`,
     { admin_tokens_company_id_fkey: () => unknownCompany(company as string) },
