@@ -101,6 +101,33 @@ t.test('a usage names no model, whichever it is', (t) => {
   t.end();
 });
 
+t.test('what the operator pays is removed in any spelling, from a usage and elsewhere', async (t) => {
+  const words = ['cost', 'Cost', 'COST', 'costs', 'totalCost', 'TotalCost', 'total_cost', 'TOTAL_COST', 'cost_details'];
+  words.push('price', 'Price', 'total_price', 'totalPrice', 'TOTAL_PRICE', 'unitPrice', 'prompt_price', 'price_unit');
+  words.push(
+    'prices',
+    'pricing',
+    'Pricing',
+    'PRICE',
+    'total_usd',
+    'total_cost_usd',
+    'totalUsd',
+    'amount_eur',
+    'USD_COST',
+  );
+  for (const name of words) {
+    t.equal(
+      rendered(
+        `{"model":"m","usage":{"prompt_tokens":1,"${name}":1,"a":{"${name}":"1"}},"b":[{"${name}":{}}],"${name}":1}`,
+      ),
+      `{"model":"${SLUG}","usage":{"prompt_tokens":1,"a":{}},"b":[{}]}`,
+      name,
+    );
+  }
+  const kept = `{"model":"${SLUG}","choices":[{"message":{"content":"","arguments":{"price":1}}}]}`;
+  t.equal(rendered(kept), kept, "the input of a tool is the model's");
+});
+
 t.test('usage of an answer', (t) => {
   t.strictSame(scanned('{"usage":{"prompt_tokens":8,"completion_tokens":3,"total_tokens":11}}').usage, {
     prompt: 8,

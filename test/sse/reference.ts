@@ -179,8 +179,8 @@ function membersOf(text: string): Span[] | null {
 }
 
 /** Members that are removed: some names of the list, and all that begin or end like others. */
-const LEAKS = /^(?:provider|_?hidden_params|headers|cost.*)$|^(?:provider_|x-|X-)./s;
-const LEAKING_ENDS = /.(?:_cost|Cost)$/s;
+const LEAKS = /^(?:provider|_?hidden_params|headers)$|^(?:provider_|x-|X-)./s;
+const LEAKING_ENDS = /^(?:[Cc]ost|COST|(?:[Pp]ric|PRIC).)|(?:[Cc]osts?|COSTS?|[Pp]ric(?:es?|ing)|PRIC(?:ES?|ING))$/s;
 const leaks = (name: string) => LEAKS.test(name) || LEAKING_ENDS.test(name);
 const leaksOnTop = (name: string) => name === 'x_groq' || leaks(name);
 /** Members whose objects are generated. */

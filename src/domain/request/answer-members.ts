@@ -41,10 +41,24 @@ export const LEAKING_MEMBERS: readonly string[] = [
   'api_base', 'base_url', 'region', 'server', 'host', 'hostname', 'kv_transfer_params', 'ec_transfer_params',
 ];
 
-/** Members that tell what the operator pays: they are removed like those above, from a usage and wherever they are. */
-// biome-ignore format: a table
+/** A word in the usual cases. */
+const cased = (word: string): readonly string[] => [
+  word,
+  word.toUpperCase(),
+  word.charAt(0).toUpperCase() + word.slice(1),
+];
+
+/**
+ * Members that tell what the operator pays: they are removed like those above, from a usage and wherever they are. They
+ * begin or end with a word for it: cost_details, TotalCost, prompt_price, PRICING.
+ */
 export const PRICE_MEMBERS: readonly string[] = [
-  'cost', 'cost*', '*_cost', '*Cost', '*_cost_usd', '*_costs', 'is_byok',
+  ...cased('cost'),
+  ...['cost', 'pric'].flatMap(cased).map((word) => `${word}*`),
+  ...['cost', 'costs', 'price', 'prices', 'pricing', '_usd', 'Usd', '_eur', 'Eur']
+    .flatMap(cased)
+    .map((word) => `*${word}`),
+  'is_byok',
 ];
 
 /** Nested members whose string values are text that the model generated: tokens are estimated from it if the usage is missing. */
