@@ -185,7 +185,7 @@ export function openAdmin(
     return { log, clock, proxies: config.adminProxies, settings };
   };
   const withPages = config.databaseConnections > OWN_CONNECTIONS;
-  const { server, close } = createAdminListener(health, withPages ? pages : null, tls);
+  const { server, close } = createAdminListener(health, withPages ? pages : null, tls, config.adminProxies);
   return { server, close, listen: () => listening(server, { host: adminHost, port: adminPort }, 'ADMIN_') };
 }
 

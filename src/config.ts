@@ -120,7 +120,7 @@ const TABLE = {
   maxHeaderBytes: variable('MAX_HEADER_BYTES', '16384', whole(1024, 1_048_576),
     'largest size of all headers of a request'),
   maxConnections: variable('MAX_CONNECTIONS', '20000', whole(1, 1_000_000),
-    'client connections at once; a further one is closed, and some idle ones too, to make room'),
+    'client connections at once; a further one takes the place of one of the network that has the most'),
   maxRequests: variable('MAX_REQUESTS', '15000', whole(1, 1_000_000), 'requests at once; more get 503, and those of one company before all places are taken'),
   maxDelayMs: variable('MAX_DELAY_MS', '250', whole(1, 60_000),
     'mean event-loop delay above which companies with more than their share of the work get 503'),

@@ -1,11 +1,13 @@
 import type { Server, ServerOptions } from 'node:http';
+import type { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, GatewayError } from '../domain/errors.ts';
 import { attach, type FastParts, messageClasses } from '../http/attach.ts';
 import type { ClientRequest, ClientResponse, Connections, RequestHandler } from '../http/exchange.ts';
 import { IdleInterval } from '../runtime/idle-interval.ts';
-import { createServerOver, largestGroup, networkOf } from '../runtime/node-http.ts';
+import { createServerOver } from '../runtime/node-http.ts';
+import { Places } from '../runtime/places.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import type { TlsFiles } from '../runtime/tls-files.ts';
 import { Turns } from '../runtime/turns.ts';
@@ -32,11 +34,6 @@ const DELAYED_MS = 3;
 /** How often the refusals that are due are sent. */
 const SHED_MS = 50;
 
-/** Without a place for a connection this part of MAX_CONNECTIONS is made free, at most once in ROOM_MS. */
-const ROOM = 1 / 64;
-const ROOM_MS = 1000;
-/** When only this part of the places is free, as many idle connections are closed: so that new ones need not be. */
-const AHEAD = 1 / 16;
 /** How often the log tells that there is no place. */
 export const FULL_MS = 60_000;
 
@@ -53,7 +50,7 @@ const REASONS: Readonly<Record<number, string>> = {
 
 /** What the log says where further connections are closed. */
 export const FULL =
-  'there are as many client connections as MAX_CONNECTIONS and the limit of open files (ulimit -n) allow: further ones are closed';
+  'there are as many client connections as MAX_CONNECTIONS and the limit of open files (ulimit -n) allow: for each further one, one of the network that has the most is closed';
 
 /** The API's server, and how it closes idle connections. */
 export interface Listener {
@@ -75,9 +72,26 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
   const isDraining = (): boolean => !server.listening; // the next request is for another gateway
   const server = createServerOver(tls, { ...serverOptions(settings), ...messageClasses(parts) });
   const handler = createHandler(services, isDraining);
-  const connections = attach(server, { handler, isDraining, parts, secure: tls !== null });
+  const { maxConnections } = settings;
+  let toldFullAt = Number.NEGATIVE_INFINITY;
+  const onFull = (): void => {
+    metrics.dropped();
+    const now = performance.now();
+    if (now - toldFullAt < FULL_MS) return;
+    toldFullAt = now;
+    log.warn({ connections: maxConnections }, FULL);
+  };
+  const places = new Places({
+    count: maxConnections,
+    areProxied: settings.apiProxies > 0,
+    isBusy: (socket) => connections.answering(socket) !== null,
+    onFull,
+  });
+  const onOpen = (socket: Socket): void => void (places.take(socket) || socket.destroy());
+  const connections = attach(server, { handler, isDraining, parts, secure: tls !== null, onOpen });
   server.maxHeadersCount = settings.maxHeaders + 1; // Node drops the rest silently: the one more shows it
-  server.maxConnections = settings.maxConnections;
+  server.maxConnections = 2 * maxConnections; // those that are being closed have no place any more
+  server.on('drop', onFull);
   const refuse = (socket: Duplex, name: ErrorName | null): void => {
     const at = Date.now();
     const requestId = newRequestId(at);
@@ -91,28 +105,6 @@ export function createListener(services: Services, parts: FastParts, tls: TlsFil
   server.on('clientError', ({ code = '' }: Error & { code?: string }, socket) =>
     refuse(socket, code === 'ECONNRESET' ? null : (ERRORS[code] ?? 'invalid_request')),
   );
-  const { maxConnections } = settings;
-  let madeRoomAt = Number.NEGATIVE_INFINITY;
-  const room = (part: number): void => {
-    const now = performance.now();
-    if (now - madeRoomAt < ROOM_MS) return;
-    madeRoomAt = now;
-    makeRoom(connections, part * maxConnections);
-  };
-  // with fewer places idle connections are closed where a new one finds none
-  if (AHEAD * maxConnections > 1) {
-    server.on('connection', () => void (connections.open.size > (1 - AHEAD) * maxConnections && room(AHEAD)));
-  }
-  let toldFullAt = Number.NEGATIVE_INFINITY;
-  server.on('drop', () => {
-    metrics.dropped();
-    const now = performance.now();
-    if (now - toldFullAt >= FULL_MS) {
-      toldFullAt = now;
-      log.warn({ connections: maxConnections }, FULL);
-    }
-    room(ROOM);
-  });
   // for example without free descriptors: connections wait in the kernel until there are some
   server.on('error', (error) => {
     if (server.listening) log.error({ err: error }, 'cannot accept connections'); // else the start fails with it
@@ -157,14 +149,6 @@ export function createHandler(services: Services, isDraining: () => boolean): Re
     if (!(company instanceof Promise)) return enter(req, res, company, complete);
     void company.then((found) => void (res.destroyed || enter(req, res, found, complete))); // the client may have left
   };
-}
-
-/** Closes the oldest idle connections of the network that has most of them: kept open they would keep others out. */
-function makeRoom({ open, answering }: Connections, count: number): void {
-  // those that sent nothing yet have just come, or soon reach their deadline
-  const idle = [...open].filter((socket) => socket.bytesRead > 0 && answering(socket) === null);
-  const most = largestGroup(idle, ({ remoteAddress }) => networkOf(remoteAddress));
-  for (const socket of most.slice(0, Math.ceil(count))) socket.setTimeout(1); // unless the next request is coming
 }
 
 /** What a server has to be created with for the limits to hold. */

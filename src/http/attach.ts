@@ -38,14 +38,19 @@ interface AttachOptions {
   readonly parts: FastParts;
   /** The server speaks TLS: its bytes come decrypted, so reads are not shared. */
   readonly secure: boolean;
+  /** There is a new connection. */
+  readonly onOpen?: (socket: Socket) => void;
 }
 
 /**
  * Answers the requests of a server by the fast path. Nothing changes on the wire.
  * @param server created with `messageClasses` of the same parts, and not listening yet
  */
-export function attach(server: Server, { handler, isDraining, parts, secure }: AttachOptions): Connections {
-  if (!parts.has('messages')) return attachPlain(server, handler, secure);
+export function attach(
+  server: Server,
+  { handler, isDraining, parts, secure, onOpen = () => {} }: AttachOptions,
+): Connections {
+  if (!parts.has('messages')) return attachPlain(server, handler, secure, onOpen);
   const open = new Set<Socket>();
   const buffers = streamBuffers();
   const setting = {
@@ -68,6 +73,7 @@ export function attach(server: Server, { handler, isDraining, parts, secure }: A
     if (connection?.begin(socket)) connections.set(socket, connection);
     open.add(socket);
     socket.on('close', () => open.delete(socket));
+    onOpen(socket);
   });
   const onRequest = (req: FastRequest, res: FastResponse): void => {
     closeWithConnection(res);

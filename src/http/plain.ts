@@ -21,8 +21,14 @@ const BODY_READ =
 /**
  * Answers the requests of a server by the public interface of node:http alone.
  * @param secure the server speaks TLS
+ * @param onOpen told of each new connection
  */
-export function attachPlain(server: Server, handler: RequestHandler, secure: boolean): Connections {
+export function attachPlain(
+  server: Server,
+  handler: RequestHandler,
+  secure: boolean,
+  onOpen: (socket: Socket) => void,
+): Connections {
   const open = new Set<Socket>();
   const answers = new Map<Duplex, ServerResponse>();
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
@@ -40,6 +46,7 @@ export function attachPlain(server: Server, handler: RequestHandler, secure: boo
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
     open.add(socket);
     socket.on('close', () => open.delete(socket));
+    onOpen(socket);
   });
   server.on('timeout', (socket: Socket) => {
     const isBusy = (): boolean => answers.has(socket);

@@ -79,11 +79,11 @@ export class Supervisor {
     await Promise.all(this.#places.map((place) => this.#fill(place)));
   }
 
-  /** Gives a connection to the worker with the fewest; closes it when there are too many. */
+  /** Gives a connection to the worker with the fewest, which gives it a place; closes it while that takes too long. */
   take(connection: Handle): void {
     let connections = this.#spread.waiting;
     for (const { load } of this.#running) connections += load;
-    if (connections < this.#options.maxConnections) return this.#spread.offer(connection);
+    if (connections < 2 * this.#options.maxConnections) return this.#spread.offer(connection);
     connection.close();
     const { maxConnections, metrics, log } = this.#options;
     metrics.dropped();

@@ -54,7 +54,6 @@ async function openWorker(start: WorkerStart) {
   const name = `${hostname() || 'unnamed'}/${start.worker}`;
   const api = await openApi(config, log, tls, { collectYoung, name });
   const { engine, server } = api;
-  server.maxConnections = 2 * config.maxConnections; // the supervisor bounds those of all workers together
   const listening = new Promise((resolve) => server.once('listening', resolve));
   const give = takeOver(server);
   await listening;

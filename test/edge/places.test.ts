@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { get } from 'node:http';
 import { connect } from 'node:net';
 import t, { type Test } from 'tap';
 import { ask } from '../support/client.ts';
@@ -91,5 +92,82 @@ t.test('idle connections are closed before a new one finds no place', async (t) 
     const answer = await new Promise((resolve) => socket.once('data', resolve).once('close', resolve));
     t.match(String(answer), /^HTTP\/1\.1 200/, `connection ${n + 1}`);
     socket.resume();
+  }
+});
+
+/** Opens connections from one address, which send these bytes. @returns those that the gateway closed so far */
+async function crowd(t: Test, url: string, localAddress: string, count: number, bytes = ''): Promise<() => number> {
+  const { hostname, port } = new URL(url);
+  let closed = 0;
+  const opened = Array.from({ length: count }, async () => {
+    const socket = connect({ host: hostname, port: Number(port), localAddress });
+    t.teardown(() => socket.destroy());
+    socket.once('close', () => closed++).on('error', () => {});
+    await once(socket, 'connect').catch(() => {}); // or it was closed already
+    socket.resume().write(bytes);
+  });
+  await Promise.all(opened);
+  return () => closed;
+}
+
+/** Asks on a connection of its own. @returns the status; 0: none */
+function askFrom(localAddress: string, url: string, key = ''): Promise<number> {
+  const { hostname, port, pathname } = new URL(url);
+  return new Promise((resolve) => {
+    const headers = { connection: 'close', authorization: `Bearer ${key}` };
+    const request = get({ host: hostname, port, path: pathname, localAddress, headers, agent: false }, (res) => {
+      res.resume();
+      resolve(res.statusCode as number);
+    });
+    request.on('error', () => resolve(0));
+  });
+}
+
+const SILENT_ONES: Record<string, string> = {
+  nothing: '',
+  'half a head': POST,
+  'one request': 'GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n',
+};
+
+for (const [what, bytes] of Object.entries(SILENT_ONES)) {
+  t.test(`who opens more connections than there are places keeps nobody else out: each sends ${what}`, async (t) => {
+    const gateway = await startGateway(t, upstream.url, { MAX_CONNECTIONS: '100', HEADER_SECONDS: '300' });
+    const key = await gateway.key(await gateway.company());
+    const closed = await crowd(t, gateway.url, '127.0.0.66', 150, bytes);
+    await until(() => closed() >= 50, 'those beyond the places are closed');
+    const statuses = await Promise.all(
+      Array.from({ length: 40 }, (_, n) => askFrom(`127.0.1.${n % 5}`, `${gateway.url}/models`, key)),
+    );
+    t.strictSame(
+      statuses.filter((status) => status !== 200),
+      [],
+    );
+  });
+}
+
+t.test('idle connections of a proxy do not give way to ones that send nothing', async (t) => {
+  const gateway = await startGateway(t, upstream.url, {
+    MAX_CONNECTIONS: '100',
+    API_PROXIES: '1',
+    HEADER_SECONDS: '300',
+  });
+  const closed = await crowd(t, gateway.url, '127.0.0.7', 80, SILENT_ONES['one request']);
+  const answered = () => gateway.logged.filter((line) => line.includes('"status":401')).length;
+  await until(() => answered() === 80, 'all are answered');
+  const silent = await crowd(t, gateway.url, '127.0.0.66', 150);
+  await until(() => silent() >= 130, 'the others are closed');
+  t.equal(closed(), 0);
+});
+
+t.test('however many connections the admin listener has, it says that the gateway lives', async (t) => {
+  const gateway = await startGateway(t, upstream.url);
+  const closed = await Promise.all(
+    ['127.0.0.66', '127.0.0.67'].map((address) => crowd(t, gateway.adminUrl, address, 600)),
+  );
+  await until(() => closed.reduce((sum, each) => sum + each(), 0) >= 200, 'those beyond the places are closed');
+  for (const address of ['127.0.0.66', '127.0.0.1']) {
+    for (const path of ['livez', 'readyz', 'metrics']) {
+      t.equal(await askFrom(address, `${gateway.adminUrl}/${path}`), 200, `${path} from ${address}`);
+    }
   }
 });

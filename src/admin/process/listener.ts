@@ -2,16 +2,17 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Logger } from '../../log.ts';
 import { Metrics } from '../../metrics.ts';
-import { closeWithConnection, createServerOver, networkOf } from '../../runtime/node-http.ts';
+import { closeWithConnection, createServerOver } from '../../runtime/node-http.ts';
+import { Places } from '../../runtime/places.ts';
 import type { TlsFiles } from '../../runtime/tls-files.ts';
 import type { Forwarder, PagesOrigin } from './forward.ts';
 
 /** The bytes of a body that are read ahead, and those that wait for a slow client. */
 const BUFFER_BYTES = 16_384;
 
-/** Connections at once, and those of one address: each takes a descriptor, which the API needs too. */
+/** Connections at once, and further ones for /livez and /readyz alone: each takes a descriptor, which the API needs too. */
 const MAX_CONNECTIONS = 1000;
-const MAX_OF_ADDRESS = 500;
+const MAX_PROBES = 50;
 
 /** The state that /livez, /readyz and /metrics answer from. */
 export interface Health {
@@ -30,12 +31,23 @@ export interface Health {
  * visitors does not pay for them.
  * @param origin called at that request; null: there are no pages
  * @param tls null: the listener speaks plain HTTP
+ * @param proxies number of reverse proxies in front of it
  */
-export function createAdminListener(health: Health, origin: (() => PagesOrigin) | null, tls: TlsFiles | null) {
+export function createAdminListener(
+  health: Health,
+  origin: (() => PagesOrigin) | null,
+  tls: TlsFiles | null,
+  proxies: number,
+) {
   let pages: Promise<Forwarder> | null = null;
 
   async function answer(path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
-    if (path === '/livez' || path === '/readyz' || path === '/metrics') return answerHealth(health, path, req, res);
+    if (path === '/livez' || path === '/readyz') return answerHealth(health, path, req, res);
+    if (isProbe(req.socket)) {
+      res.shouldKeepAlive = false;
+      return send(res, 503, 'there are too many connections\n');
+    }
+    if (path === '/metrics') return answerHealth(health, path, req, res);
     if (origin === null)
       return send(
         res,
@@ -48,7 +60,7 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
   }
 
   const server = createServerOver(tls, { headersTimeout: 15_000, requestTimeout: 30_000, highWaterMark: BUFFER_BYTES });
-  boundConnections(server);
+  const isProbe = boundConnections(server, tls !== null, proxies > 0);
   server.on('request', (req: IncomingMessage, res: ServerResponse) => {
     closeWithConnection(res);
     const path = (req.url as string).split('?', 1)[0] as string;
@@ -70,21 +82,27 @@ export function createAdminListener(health: Health, origin: (() => PagesOrigin) 
   };
 }
 
-/** Closes connections beyond the bounds. Half of all are left to other addresses, such as the prober of an orchestrator. */
-function boundConnections(server: Server): void {
-  const open = new Map<string, number>();
-  server.maxConnections = MAX_CONNECTIONS;
-  server.on('connection', (socket: Socket) => {
-    const network = networkOf(socket.remoteAddress);
-    const count = (change: number): number => {
-      const now = (open.get(network) ?? 0) + change;
-      if (now > 0) open.set(network, now);
-      else open.delete(network);
-      return now;
-    };
-    socket.once('close', () => count(-1));
-    if (count(1) > MAX_OF_ADDRESS) socket.destroy();
+/**
+ * Gives places to connections. Where all have a request under way, the latest further ones may ask for /livez and
+ * /readyz: an orchestrator would restart a gateway that does not answer it.
+ * @returns whether a connection may ask for nothing else
+ */
+function boundConnections(server: Server, secure: boolean, areProxied: boolean): (socket: Socket) => boolean {
+  const busy = new Set<Socket>();
+  const probes = new Set<Socket>();
+  const places = new Places({ count: MAX_CONNECTIONS, areProxied, isBusy: (socket) => busy.has(socket) });
+  server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
+    if (places.take(socket)) return;
+    probes.add(socket);
+    socket.once('close', () => probes.delete(socket));
+    const [oldest] = probes;
+    if (probes.size > MAX_PROBES) oldest?.destroy();
   });
+  server.on('request', ({ socket }: IncomingMessage, res: ServerResponse) => {
+    busy.add(socket);
+    res.once('close', () => busy.delete(socket));
+  });
+  return (socket) => probes.has(socket);
 }
 
 async function answerHealth(health: Health, path: string, req: IncomingMessage, res: ServerResponse): Promise<void> {
