@@ -1,4 +1,5 @@
-import { hash, randomBytes } from 'node:crypto';
+import { hash, randomBytes, randomUUID } from 'node:crypto';
+import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { unpackTar } from 'modern-tar';
 import t, { type Test } from 'tap';
@@ -13,14 +14,15 @@ import { PERMISSIONS } from '../../src/operations/permission.ts';
 import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { distribute } from '../../src/store/schema/distribution.ts';
 import { migrate } from '../../src/store/schema/migrate.ts';
+import { verifyStill, verifySums } from '../../src/store/statement/verify.ts';
 import { createSession } from '../../src/store/users/session.ts';
 import { createToken } from '../../src/store/users/token.ts';
 import { createUser } from '../../src/store/users/user.ts';
 import { paint, paintOthers } from '../admin/paint.ts';
 import { type GatewayProcess, startProcess } from '../faults/gateway.ts';
 import { tollgate } from '../support/cli.ts';
-import { freezeTemplate, join, onEach } from '../support/distributed.ts';
-import { inDatabase } from '../support/postgres.ts';
+import { freezeTemplate, join as joinServers, onEach } from '../support/distributed.ts';
+import { holds, inDatabase } from '../support/postgres.ts';
 import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
@@ -55,8 +57,18 @@ const MAKES_A_CALL = '/companies/:company/playground/:request';
 const NOT_THERE = /\/shown$|\/company\/tokens\/|\/:company\/tokens\/:token\/revoke$/;
 const MONTHLY = /\/statements\/(month|close)/;
 /** What operations have to be asked with. */
-const QUERIES: Readonly<Record<string, string>> = {};
+const QUERIES: Readonly<Record<string, string>> = {
+  'models/{model}/prices/on': `?at=${TODAY}`,
+  'usage/beside': `?company=${COMPANY}&with=${idOf('company 1')}`,
+  'requests/sums': `?from=${RANGE.from}T00:00:00Z&to=${RANGE.to}T00:00:00Z`,
+  'statements/month': `?month=${CLOSED}`,
+};
+/** A company that is open is not erased. */
+const REFUSED = '/companies/{company}/erasure';
+const CHANGES =
+  /^(migrate|apply|gateway forget|demo remove|database .*|.* (create|onboard|set|close|reopen|erase|remove|withdraw|cost|import|rotate|revoke|invite|set-password|reset-factor|retry|replay))$/;
 
+const BILL = `model,prompt_tokens,completion_tokens,time\ninternal,200,100,${LAST_MONTH}-15T12:00:00Z\n`;
 /** The arguments of each command that reads. */
 const READS: Readonly<Record<string, readonly string[]>> = {
   status: [],
@@ -64,6 +76,10 @@ const READS: Readonly<Record<string, readonly string[]>> = {
   'model list': OF,
   'model offered': [],
   'model price': ['model-02', ...OF],
+  'company export': [COMPANY, '--to', 'ARCHIVE'],
+  'key find': ['--stdin'],
+  request: ['REQUEST'],
+  'ledger reconcile': ['--upstream', '-'],
   'key list': OF,
   'assistant list': OF,
   'user list': OF,
@@ -86,7 +102,7 @@ const READS: Readonly<Record<string, readonly string[]>> = {
 
 t.test('every page and command says on several servers what it says on one', { skip }, async (t) => {
   const cluster = await startCitus(t, 2).catch((error: unknown) => {
-    if (error instanceof CitusUnobtainable) return error.message;
+    if (error instanceof CitusUnobtainable && process.env.FAULTS !== 'citus') return error.message;
     throw error;
   });
   if (typeof cluster === 'string') t.pass('Citus is there', { skip: cluster });
@@ -115,12 +131,14 @@ async function comparePages(t: Test, cluster: CitusCluster): Promise<void> {
       )
         .replaceAll(url, '')
         .replaceAll(adminUrl, '')
-        // each gateway tells of itself
-        .replace(/<section id="gateways">.*?<\/section>/s, '')
         // what is drawn by lot for each form
         .replaceAll(/name="(?:id|claim|csrf)" value="[^"]*"/g, '');
-      return text !== 'too many requests\n' && { status: response.status, text };
+      return text !== 'too many requests\n' && { status: response.status, text: ofEither(text) };
     }, `an answer of ${path}`) as Promise<Said>;
+  // the first page starts the pages' process
+  for (const which of [0, 1] as const) {
+    await until(async () => (await fetched('/sign-in', {})(which)).status === 200, 'the pages');
+  }
   for (const role of ROLES) {
     await t.test(`pages of the ${role}`, async (t) => {
       const headers = { cookie: `tollgate=${tokens[role]}` };
@@ -148,21 +166,48 @@ async function comparePages(t: Test, cluster: CitusCluster): Promise<void> {
     for (const { method, path } of OPERATIONS) {
       if (method !== 'get') continue;
       const status = await same(t, path, fetched(addressOf(path, ids), headers));
-      t.equal(status, 200, `${path}: ${status}`);
+      t.equal(status, path === REFUSED ? 409 : 200, `${path}: ${status}`);
     }
   });
   await t.test('commands', async (t) => {
+    const folder = t.testdir();
     for (const { name } of COMMANDS) {
       const args = READS[name];
+      t.equal(args === undefined, CHANGES.test(name), `${name} reads, or changes something`);
       if (args === undefined) continue;
       for (const form of [[], ['--json']]) {
         const line = [...name.split(' '), ...args, ...form];
         const status = await same(t, line.join(' '), async (of) => {
-          const { code, out, err } = await tollgate(line, { env: { ...ENV, DATABASE_URL: urls[of] as string } });
-          return { status: code, text: out + err };
+          const archive = join(folder, randomUUID());
+          const words = line.map((word) => ({ REQUEST: ids.request, ARCHIVE: archive })[word] ?? word);
+          const env = { ...ENV, DATABASE_URL: urls[of] as string };
+          const { code, out } = await tollgate(words, { env, stdin: BILL });
+          return {
+            status: code,
+            text: ofEither(out)
+              .replaceAll(archive, '')
+              .replace(/as of \S+Z/, ''),
+          };
         });
-        t.ok([0, 1].includes(status as number), `${line}: ${status}`);
+        t.ok([0, 1].includes(status as number), `${line.join(' ')}: ${status}`);
       }
+    }
+  });
+  await t.test('ledger verify looks again while nothing is booked', (t) => lookAgain(t, urls[1]));
+  await t.test('ledger verify finds nothing beside bookings but what is wrong', (t) =>
+    verifyBesideBookings(t, urls[1]),
+  );
+}
+
+/** An answer without what is of one copy alone: its gateways, and when a token was used or an archive made. */
+function ofEither(text: string): string {
+  if (!/^[[{]/.test(text)) return text.replace(/<section id="gateways">.*?<\/section>/s, '');
+  const ofOne = ['gateways', 'last_used_at', 'taken_at'];
+  return text.replace(/^.*$/gm, (line) => {
+    try {
+      return JSON.stringify(JSON.parse(line, (name, value) => (ofOne.includes(name) ? undefined : value)));
+    } catch {
+      return line; // of a value that takes several lines
     }
   });
 }
@@ -186,6 +231,60 @@ async function textOf(response: Response): Promise<string> {
     .map(({ header, data }) => `${header.name}\n${Buffer.from(data ?? []).toString()}`)
     .join('\n')
     .replace(/"taken_at": "[^"]*"/, '');
+}
+
+/** What differs is looked at again, from its month on, while nothing is booked. */
+async function lookAgain(t: Test, url: string): Promise<void> {
+  const db = openDatabase({ url });
+  t.teardown(() => db.close());
+  const month = TODAY.slice(0, 7);
+  let booked: Promise<void> | undefined;
+  const found = await verifyStill(
+    (work) => db.transaction(60_000, work),
+    async (sql, since) => {
+      if (since === null) return { checked: 7, total: 1, differences: [{ month }] };
+      t.equal(since, month);
+      booked = db.run(60_000, (sql) => addUsage(sql, [{ company: COMPANY, month: `${month}-01`, prompt: 1 }]));
+      await until(
+        () => holds(db, `exists (select from pg_locks where relation = 'api_usage'::regclass and not granted)`),
+        'it waits',
+      );
+      return verifySums(sql, 'daily', 10, since);
+    },
+  );
+  t.match(found, { checked: 7, total: 0, differences: [] });
+  await booked;
+}
+
+async function verifyBesideBookings(t: Test, url: string): Promise<void> {
+  const db = openDatabase({ url });
+  t.teardown(() => db.close());
+  let isOver = false;
+  const rows = Array.from({ length: 100 }, (_, n) => ({
+    company: idOf(`company ${n % DATA.companies}`),
+    prompt: 10,
+    input: '0.1',
+    month: `${TODAY.slice(0, 7)}-01`,
+  }));
+  const writing = (async () => {
+    while (!isOver) await db.run(60_000, (sql) => addUsage(sql, rows));
+  })();
+  const verify = () => tollgate(['ledger', 'verify', '--json'], { env: { ...ENV, DATABASE_URL: url } });
+  for (let round = 0; round < 3; round++) {
+    const { code, json, out } = await verify();
+    t.equal(code, 0, out.slice(0, 2000));
+    t.match(json, { differences: [], daily: { total: 0 }, total: 0 });
+  }
+  await db.run(
+    60_000,
+    (sql) => sql`update usage_key_months set requests = requests + 1
+    where company_id = ${COMPANY} and api_key_id = ${idOf('key 1')} and billing_month = ${`${LAST_MONTH}-01`} and cost_center = 'Sales'`,
+  );
+  const { code, json } = await verify();
+  t.equal(code, 1);
+  t.match(json.key_months, { total: 1, differences: [{ counter: 'requests', month: LAST_MONTH }] });
+  isOver = true;
+  await writing;
 }
 
 interface Said {
@@ -217,7 +316,7 @@ async function fillBoth(t: Test, { coordinator, workers }: CitusCluster) {
     (sql) => sql`create database pages_spread`,
   );
   const servers = [several, ...workers.map(({ url }) => inDatabase(url, 'pages_spread'))];
-  await join(servers);
+  await joinServers(servers);
   const copy = openDatabase({ url: several });
   t.teardown(() => copy.close());
   await distribute(copy, { shards: SHARDS, dryRun: false });

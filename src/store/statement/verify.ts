@@ -80,8 +80,11 @@ export interface SumsCheck {
  * in one snapshot; safe while rows are written.
  * @returns how many months of companies were compared, and the differences
  */
-export async function verifyLedger(sql: Sql): Promise<{ checked: number; differences: Difference[] }> {
-  const { checked, differences } = await compare(sql, MONTHLY_SPEND, null);
+export async function verifyLedger(
+  sql: Sql,
+  since: Since = null,
+): Promise<{ checked: number; differences: Difference[] }> {
+  const { checked, differences } = await compare(sql, MONTHLY_SPEND, null, since);
   return { checked, differences: differences.map(({ model_slug, ...difference }) => difference as Difference) };
 }
 
@@ -90,12 +93,12 @@ export async function verifyLedger(sql: Sql): Promise<{ checked: number; differe
  * them. Reads the whole ledger in one snapshot; safe while rows are written.
  * @param most differences returned
  */
-export function verifySums(sql: Sql, name: SumsName, most = MOST): Promise<SumsCheck> {
-  return compare(sql, comparedOf(SUMS[name]), most);
+export function verifySums(sql: Sql, name: SumsName, most = MOST, since: Since = null): Promise<SumsCheck> {
+  return compare(sql, comparedOf(SUMS[name]), most, since);
 }
 
 /** @param most differences returned; null: all */
-async function compare(sql: Sql, compared: Compared, most: number | null): Promise<SumsCheck> {
+async function compare(sql: Sql, compared: Compared, most: number | null, since: Since): Promise<SumsCheck> {
   const { table, period, by, figures, rows, untold = [] } = compared;
   const columns = by.split(', ');
   const or = (column: string) => sql.unsafe(columns.includes(column) ? column : `null as ${column}`);
@@ -106,8 +109,9 @@ async function compare(sql: Sql, compared: Compared, most: number | null): Promi
     );
   const pairs = figures.map((name, at) => `('${name}', ${of('c')[at]}, ${of('r')[at]})`).join(', ');
   const [row] = await sql<[SumsCheck]>`
-    with rows (${sql.unsafe(by)}, ${sql.unsafe(figures.join(', '))}) as materialized (${sql.unsafe(rows)}),
-    counted as materialized (select ${sql.unsafe(by)}, ${sql.unsafe(counted)} from ${sql(table)} group by ${sql.unsafe(by)}),
+    with every (${sql.unsafe(by)}, ${sql.unsafe(figures.join(', '))}) as not materialized (${sql.unsafe(rows)}),
+    rows as materialized (select * from every ${beginning(sql, since)}),
+    counted as materialized (select ${sql.unsafe(by)}, ${sql.unsafe(counted)} from ${sql(table)} ${beginning(sql, since)} group by ${sql.unsafe(by)}),
     different as (
       select ${or('company_id')}, ${sql.unsafe(SHOWN[period])} as period, ${or('model_slug')}, ${or('api_key_id')}, counter, counted, rows
       from rows r full join counted c using (${sql.unsafe(by)})
@@ -121,6 +125,53 @@ async function compare(sql: Sql, compared: Compared, most: number | null): Promi
           'counter', counter, 'counted', trim_scale(coalesce(counted, 0))::text, 'rows', trim_scale(coalesce(rows, 0))::text)), '[]')
         from (select * from different limit ${most}) as first) as differences`;
   return row;
+}
+
+/** The month of the first difference, "2026-11" or a day of it; null: all months are looked at. */
+type Since = string | null;
+
+/** A day of a month may be booked in the next one. */
+function beginning(sql: Sql, since: Since) {
+  return since === null
+    ? sql``
+    : sql`where billing_month >= (${`${since.slice(0, 7)}-01`}::date - interval '1 month')::date`;
+}
+
+/**
+ * Checks, and looks again at what differs while nothing is booked, if the ledger is spread over several servers: a
+ * statement sees each of them at an instant of its own. Batches wait for as long as that takes.
+ * @param read runs a transaction
+ * @param check of the months since the first difference
+ */
+export async function verifyStill<C extends Looked>(
+  read: <T>(work: (sql: Sql) => Promise<T>) => Promise<T>,
+  check: (sql: Sql, since: Since) => Promise<C>,
+): Promise<C> {
+  const first = await read((sql) => check(sql, null));
+  const told = first.differences ?? first.findings ?? [];
+  const { total = told.length } = first;
+  if (total === 0 || !(await read(isSpread))) return first;
+  const months = told.map(({ day, month }) => month ?? day ?? null);
+  const since = told.length < total || months.includes(null) ? null : (months.sort()[0] as string);
+  const again = await read(async (sql) => {
+    await sql`lock table api_usage, chat_usage in share mode`;
+    return check(sql, since);
+  });
+  // how much was compared is told by the first look
+  return { ...first, ...Object.fromEntries(Object.entries(again).filter(([name]) => FOUND.includes(name))) };
+}
+
+const FOUND = ['total', 'differences', 'findings'];
+/** What a check found; without a total, all differences. */
+interface Looked {
+  readonly total?: number;
+  readonly differences?: readonly { readonly month?: string | null; readonly day?: string | null }[];
+  readonly findings?: readonly { readonly month?: string | null; readonly day?: string | null }[];
+}
+
+async function isSpread(sql: Sql): Promise<boolean> {
+  const [{ spread }] = await sql<[{ spread: boolean }]>`select is_distributed() as spread`;
+  return spread;
 }
 
 /** A row or a seal that was tampered with. */
@@ -152,7 +203,7 @@ export interface SealCheck extends Found<Finding> {
  * Checks every row against the seal of its batch, and every seal against the one before it
  * (sql/schema/seals.sql). Reads the whole ledger; safe while rows are written.
  */
-export async function verifySeals(sql: Sql): Promise<SealCheck> {
+export async function verifySeals(sql: Sql, since: Since = null): Promise<SealCheck> {
   const [row] = await sql<[SealCheck]>`
     with chain as (
       select writer, number, digest <> seal_digest(s) as edited, number > 1 + coalesce(lag(number) over seals, 0) as gap,
@@ -161,14 +212,14 @@ export async function verifySeals(sql: Sql): Promise<SealCheck> {
     ),
     sealed as (
       select s.writer, s.number, s.billing_month, t.request_id, substr(s.row_digests, (t.place * 16 - 15)::integer, 16) as digest
-      from ledger_seals s, unnest(s.request_ids) with ordinality as t (request_id, place)
+      from (select * from ledger_seals ${beginning(sql, since)}) s, unnest(s.request_ids) with ordinality as t (request_id, place)
     ),
     compared as (
       select s.writer, s.number, coalesce(s.billing_month, u.billing_month) as month,
         coalesce(s.request_id, u.request_id) as request_id,
         case when u.request_id is null then 'row missing' when s.request_id is null then 'row not sealed'
           when ${sql.unsafe(digestOfRow('u'))} <> s.digest then 'row edited' end as what
-      from sealed s full join api_usage u on u.billing_month = s.billing_month and u.request_id = s.request_id
+      from sealed s full join (select * from api_usage ${beginning(sql, since)}) u on u.billing_month = s.billing_month and u.request_id = s.request_id
     ),
     findings as (
       select what, writer, number, to_char(month, 'YYYY-MM') as month, request_id from compared where what <> 'row not sealed'
