@@ -1,7 +1,11 @@
-import { existsSync, writeSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { brotliDecompressSync } from 'node:zlib';
 import chromium from '@sparticuz/chromium';
 import axe from 'axe-core';
+import { unpackTar } from 'modern-tar';
 import {
   type Browser,
   type BrowserContextOptions,
@@ -46,9 +50,10 @@ async function launchBrowser(t: Test): Promise<Browser> {
   // the package has a browser for Linux on x64; elsewhere an installed one is used
   const executablePath = process.env.CHROMIUM ?? (await chromium.executablePath());
   if (!existsSync(executablePath)) throw new Error('no browser: set CHROMIUM to the path of one');
+  const env = { ...(process.env as Record<string, string>), FONTCONFIG_FILE: await ownFonts() };
   const launch = () =>
     playwright
-      .launch({ executablePath, args: FLAGS, ignoreDefaultArgs: WITHOUT, headless: true })
+      .launch({ executablePath, args: FLAGS, ignoreDefaultArgs: WITHOUT, headless: true, env })
       .catch((error: Error) => {
         // another test unpacks it just now
         if (!error.message.includes('ETXTBSY')) throw error;
@@ -57,9 +62,22 @@ async function launchBrowser(t: Test): Promise<Browser> {
   const browser = (await until(launch, 'the browser is unpacked')) as Browser;
   atEnd(t, () => {
     if (process.platform === 'linux') writeSync(1, `# unseen: ${spentByGrandchildren(process.pid, 'chromium')}\n`);
+    rmSync(join(tmpdir(), `tollgate-fonts-${process.pid}`), { recursive: true, force: true });
     return browser.close();
   });
   return browser;
+}
+
+/** The fonts of the browser's package, and no others: a page is as wide on every machine. @returns a file for fontconfig */
+async function ownFonts(): Promise<string> {
+  const packed = readFileSync(new URL('../bin/fonts.tar.br', import.meta.resolve('@sparticuz/chromium')));
+  const folder = join(tmpdir(), `tollgate-fonts-${process.pid}`);
+  mkdirSync(folder, { recursive: true });
+  for (const { header, data } of await unpackTar(brotliDecompressSync(packed)))
+    if (header.name.endsWith('.ttf')) writeFileSync(join(folder, basename(header.name)), data ?? '');
+  const file = join(folder, 'fonts.conf');
+  writeFileSync(file, `<fontconfig><dir>${folder}</dir><cachedir>${folder}</cachedir></fontconfig>`);
+  return file;
 }
 
 export interface Tab {

@@ -11,7 +11,7 @@ import { COMMANDS } from '../../src/cli/commands.ts';
 import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
 import type { Role } from '../../src/domain/user.ts';
 import { PERMISSIONS } from '../../src/operations/permission.ts';
-import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
+import { type Database, openDatabase, type Sql } from '../../src/store/connection/pool.ts';
 import { distribute } from '../../src/store/schema/distribution.ts';
 import { migrate } from '../../src/store/schema/migrate.ts';
 import { verifyStill, verifySums } from '../../src/store/statement/verify.ts';
@@ -235,8 +235,12 @@ async function textOf(response: Response): Promise<string> {
 
 /** What differs is looked at again, from its month on, while nothing is booked. */
 async function lookAgain(t: Test, url: string): Promise<void> {
-  const db = openDatabase({ url });
-  t.teardown(() => db.close());
+  const [db, writer, watcher] = [1, 2, 3].map(() => openDatabase({ url, maxConnections: 1 })) as [
+    Database,
+    Database,
+    Database,
+  ];
+  for (const each of [db, writer, watcher]) t.teardown(() => each.close());
   const month = TODAY.slice(0, 7);
   let booked: Promise<void> | undefined;
   const found = await verifyStill(
@@ -244,11 +248,8 @@ async function lookAgain(t: Test, url: string): Promise<void> {
     async (sql, since) => {
       if (since === null) return { checked: 7, total: 1, differences: [{ month }] };
       t.equal(since, month);
-      booked = db.run(60_000, (sql) => addUsage(sql, [{ company: COMPANY, month: `${month}-01`, prompt: 1 }]));
-      await until(
-        () => holds(db, `exists (select from pg_locks where relation = 'api_usage'::regclass and not granted)`),
-        'it waits',
-      );
+      booked = writer.run(60_000, (sql) => addUsage(sql, [{ company: COMPANY, month: `${month}-01`, prompt: 1 }]));
+      await until(() => holds(watcher, 'exists (select from pg_locks where not granted)'), 'the booking waits');
       return verifySums(sql, 'daily', 10, since);
     },
   );
