@@ -1,36 +1,67 @@
-import { checkCeilings } from '../domain/ceiling.ts';
+import { isLimited } from '../domain/budget.ts';
+import { checkCeilings, isAboveLimit, isUsedUp } from '../domain/ceiling.ts';
+import type { Refusal } from '../domain/input/refusal.ts';
 import {
   type CompanyChanges,
   type CompanyRow,
+  findCompany,
   insertCompany,
   type NewCompany,
   updateCompany,
 } from '../store/company/company.ts';
+import { lockRow } from '../store/company/last-change.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import { leaveCompany } from '../store/connection/tenant-role.ts';
+import { readSpent } from '../store/usage/company-usage.ts';
+import type { Caller } from './caller.ts';
 import { unknownModels } from './model.ts';
 import type { Mistake } from './problem.ts';
 
-export type Change = CompanyChanges & { readonly disabled_model_slugs?: readonly string[] };
+const DISABLED = 'disabled_model_slugs';
 
 /** The settings of a company that is created, and the models that it may not use. */
-export type CompanySettings = NewCompany & Change;
-
-export const DISABLED = 'disabled_model_slugs';
+export type CompanySettings = NewCompany & { readonly [DISABLED]?: readonly string[] };
+/** Members that are left out stay as they are. Disabled models are told as a whole, or as what is added and taken away. */
+export type CompanyChange = CompanyChanges & { readonly [DISABLED]?: readonly string[] | undefined };
 
 /** Settings and ceilings of a company that has none yet. */
 const NEW = { monthly_budget_eur: null, allow_non_eu_models: false, credit_limit_eur: null, eu_locked: false };
 
-/**
- * Creates a company, in a transaction that has to be rolled back where there are mistakes.
- * @returns what the rules of a company have against its settings, all of it
- */
-export async function createWithModels(
+/** Creates a company. @throws what the caller makes of a setting above its ceiling, and of an unknown model */
+export async function createCompany(
   sql: Sql,
-  { disabled_model_slugs: disable = [], ...settings }: CompanySettings,
-): Promise<{ readonly company: CompanyRow; readonly mistakes: readonly Mistake[] }> {
+  caller: Pick<Caller, 'judge'>,
+  { [DISABLED]: disable = [], ...settings }: CompanySettings,
+): Promise<CompanyRow> {
   const created = await insertCompany(sql, settings);
-  const mistakes = [...aboveCeilings(null, settings), ...(await unknownModels(sql, created.id, DISABLED, disable))];
-  return { company: disable.length === 0 ? created : await updateCompany(sql, created.id, { disable }), mistakes };
+  caller.judge([...aboveCeilings(null, settings), ...(await unknownModels(sql, created.id, DISABLED, disable))]);
+  return disable.length === 0 ? created : updateCompany(sql, created.id, { disable });
+}
+
+/**
+ * Changes settings of a company, one change at a time.
+ * @throws RefusedChange not_found; what the caller makes of the rules
+ */
+export async function changeCompany(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  id: string,
+  { [DISABLED]: slugs, ...changes }: CompanyChange,
+): Promise<CompanyRow> {
+  await lockRow(sql, 'companies', id); // or two changes at once would add up their lists of slugs
+  const present = await findCompany(sql, id);
+  const disable = slugs ?? changes.disable;
+  const enable = slugs === undefined ? changes.enable : present[DISABLED].filter((slug) => !slugs.includes(slug));
+  const { monthly_budget_eur: budget } = changes;
+  const wanted = { name: present.name, budget, before: present.monthly_budget_eur };
+  caller.judge([
+    ...aboveCeilings(present, changes),
+    ...(await unknownModels(sql, id, DISABLED, disable, present[DISABLED])),
+    ...(await usedUp(sql, wanted, id)),
+  ]);
+  // the tenant role may not set ceilings, and only operators get here with them
+  if (changes.credit_limit_eur !== undefined || changes.eu_locked !== undefined) await leaveCompany(sql);
+  return updateCompany(sql, id, { ...changes, disable, enable });
 }
 
 /**
@@ -43,8 +74,48 @@ export function aboveCeilings(company: CompanyRow | null, changes: CompanyChange
   const present = company ?? NEW;
   const { credit_limit_eur = present.credit_limit_eur, eu_locked = present.eu_locked } = changes;
   const { budget, nonEu } = checkCeilings({ ...present, credit_limit_eur, eu_locked }, changes);
+  const { monthly_budget_eur = present.monthly_budget_eur } = changes;
+  const mistakes: Mistake[] = [];
+  const hold = `the budget is above the credit limit: ${credit_limit_eur} EUR hold`;
+  if (budget !== null) mistakes.push(above('#/monthly_budget_eur', budget, hold));
+  else if (credit_limit_eur !== null && isAboveLimit({ ...present, monthly_budget_eur, credit_limit_eur })) {
+    mistakes.push({ pointer: '#/credit_limit_eur', detail: 'is below the budget', severity: 'ask', passed: hold });
+  }
+  if (nonEu !== null) {
+    mistakes.push(above('#/allow_non_eu_models', nonEu, 'the EU gate is locked: models outside the EU stay refused'));
+  }
+  return mistakes;
+}
+
+function above(pointer: string, reason: Refusal, passed: string): Mistake {
+  return { pointer, detail: reason.text, reason, severity: 'warn', passed };
+}
+
+/** A budget that a company or a key is to get: EUR as exact decimal text. */
+interface Wanted {
+  readonly name: string;
+  /** undefined: it stays. */
+  readonly budget: string | null | undefined;
+  readonly before: string | null;
+}
+
+/** The rule of a new budget that is spent already, of a company or of a key: calls would get 402 at once. */
+export async function usedUp(
+  sql: Sql,
+  { name, budget, before }: Wanted,
+  company: string,
+  key: string | null = null,
+): Promise<Mistake[]> {
+  if (budget == null || !isLimited(budget)) return [];
+  const spent = await readSpent(sql, company, key);
+  if (!isUsedUp({ budget, before, spent })) return [];
   return [
-    ...(budget === null ? [] : [{ pointer: '#/monthly_budget_eur', detail: budget.text }]),
-    ...(nonEu === null ? [] : [{ pointer: '#/allow_non_eu_models', detail: nonEu.text }]),
+    {
+      pointer: '#/monthly_budget_eur',
+      detail: 'is spent already',
+      severity: 'ask',
+      passed: `${spent} EUR of the budget of ${budget} EUR are spent this month: calls get 402`,
+      asked: { name, isKey: key !== null, budget, spent },
+    },
   ];
 }

@@ -28,11 +28,19 @@ export async function unknownModels(
   const added = slugs.filter((slug) => !kept.has(slug));
   if (added.length === 0) return [];
   const unknown = await unknownSlugs(sql, company, added);
-  return unknown.map((slug) => ({
-    slug,
-    pointer: `#/${member}${Array.isArray(wanted) ? `/${slugs.indexOf(slug)}` : ''}`,
-    detail: refusal('notOfCompany', { slug }).text,
-  }));
+  return unknown.map((slug) => {
+    const reason = refusal('notOfCompany', { slug });
+    const pointer = `#/${member}${Array.isArray(wanted) ? `/${slugs.indexOf(slug)}` : ''}`;
+    const passed = `the company has no model ${slug}; ${PASSED[member]}`;
+    return { slug, pointer, detail: reason.text, reason, severity: 'warn', passed };
+  });
 }
+
+/** What an unknown slug does where it passes. */
+const PASSED: Readonly<Record<string, string>> = {
+  disabled_model_slugs: 'the slug is disabled in case one is created',
+  allowed_model_slugs: 'the key may use it in case one is created',
+  model_slug: 'runs that name no model get 404',
+};
 
 type Slugs = string | readonly string[] | null | undefined;

@@ -24,6 +24,9 @@ export interface Mistake {
 
 /** A budget that is used up already: EUR as exact decimal text. */
 export interface NewBudget {
+  /** Of the company or key. */
+  readonly name: string;
+  readonly isKey: boolean;
   readonly budget: string;
   /** In the present month. */
   readonly spent: string;

@@ -36,14 +36,14 @@ t.test('a slug names a model of its company, but for those that were there befor
     sql.begin((sql) => unknownModels(sql as never, company, ...asked));
   const wrong = (slug: string, pointer: string) => ({ slug, pointer, detail: detail(slug) });
   const list = 'allowed_model_slugs';
-  t.same(await check(list, [CHAT, 'tpyo', EMBED, 'gone', 'tpyo'], ['gone']), [wrong('tpyo', `#/${list}/1`)]);
-  t.same(await check(list, ['b', 'a']), [wrong('a', `#/${list}/1`), wrong('b', `#/${list}/0`)]);
-  t.same(await check('model_slug', 'tpyo', 'gone'), [wrong('tpyo', '#/model_slug')]);
+  t.match(await check(list, [CHAT, 'tpyo', EMBED, 'gone', 'tpyo'], ['gone']), [wrong('tpyo', `#/${list}/1`)]);
+  t.match(await check(list, ['b', 'a']), [wrong('a', `#/${list}/1`), wrong('b', `#/${list}/0`)]);
+  t.match(await check('model_slug', 'tpyo', 'gone'), [wrong('tpyo', '#/model_slug')]);
   for (const wanted of [null, undefined, [], CHAT, [CHAT], 'gone', ['gone']])
-    t.same(await check(list, wanted, 'gone'), []);
+    t.match(await check(list, wanted, 'gone'), []);
   const { company: other } = await office.newCustomer();
   await office.model('theirs', { upstream: 'x', company: other });
-  t.same(await check(list, ['theirs']), [wrong('theirs', `#/${list}/0`)], 'a model of another company is none');
+  t.match(await check(list, ['theirs']), [wrong('theirs', `#/${list}/0`)], 'a model of another company is none');
 });
 
 t.test('models of a key: a page, a file and HTTP refuse an unknown one, a command warns', async (t) => {
@@ -129,11 +129,11 @@ t.test('a setting stays below its ceiling, which the same change may set', async
   } as CompanyRow;
   const budget = { pointer: '#/monthly_budget_eur', detail: 'must be at most 10, the credit limit of the company' };
   const gate = { pointer: '#/allow_non_eu_models', detail: 'is locked by the operator of this service' };
-  t.same(aboveCeilings(row, { monthly_budget_eur: '11', allow_non_eu_models: true }), [budget, gate]);
-  t.same(aboveCeilings(row, { monthly_budget_eur: '11', credit_limit_eur: '12' }), []);
-  t.same(aboveCeilings(row, { allow_non_eu_models: true, eu_locked: false }), []);
-  t.same(aboveCeilings(null, { monthly_budget_eur: '11', credit_limit_eur: '10' }), [budget]);
-  t.same(aboveCeilings(null, { monthly_budget_eur: '11' }), []);
+  t.match(aboveCeilings(row, { monthly_budget_eur: '11', allow_non_eu_models: true }), [budget, gate]);
+  t.match(aboveCeilings(row, { monthly_budget_eur: '11', credit_limit_eur: '12' }), []);
+  t.match(aboveCeilings(row, { allow_non_eu_models: true, eu_locked: false }), []);
+  t.match(aboveCeilings(null, { monthly_budget_eur: '11', credit_limit_eur: '10' }), [budget]);
+  t.match(aboveCeilings(null, { monthly_budget_eur: '11' }), []);
 
   await sql`update companies set credit_limit_eur = 10, eu_locked = true, monthly_budget_eur = 5, allow_non_eu_models = false where id = ${company}`;
   const above = { monthly_budget_eur: '11', allow_non_eu_models: true };

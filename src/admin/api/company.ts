@@ -1,13 +1,9 @@
 import { type Catalogue, modelState } from '../../domain/gate.ts';
 import { eachLimit } from '../../domain/limits.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { aboveCeilings, createWithModels, DISABLED } from '../../operations/company.ts';
-import { unknownModels } from '../../operations/model.ts';
-import { refuse } from '../../operations/problem.ts';
-import { findCompany, updateCompany } from '../../store/company/company.ts';
-import { lockRow } from '../../store/company/last-change.ts';
+import { changeCompany, createCompany } from '../../operations/company.ts';
+import { findCompany } from '../../store/company/company.ts';
 import type { ModelRow } from '../../store/company/model.ts';
-import { leaveCompany } from '../../store/connection/tenant-role.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { companiesAfter, companiesThatFit, modelsAfter } from '../../store/users/cursor-lists.ts';
 import { type ApiOperation, get, getOne, pageOf, patch, post, type Resource } from './frame/operation.ts';
@@ -60,11 +56,7 @@ export const companyOperations: readonly ApiOperation[] = [
     body: schema.object(resource.newCompany, ['name']),
     answer: resource.company,
     status: 201,
-    async run(sql, { body }) {
-      const { company, mistakes } = await createWithModels(sql, body);
-      refuse(mistakes);
-      return company;
-    },
+    run: (sql, call) => createCompany(sql, call, call.body),
   }),
   getOne('getCompany', PATH, COMPANY, { summary: 'Read a company', action: 'company.read', answer: resource.company }),
   patch('changeCompany', PATH, {
@@ -84,19 +76,7 @@ export const companyOperations: readonly ApiOperation[] = [
     }),
     answer: resource.company,
     resource: COMPANY,
-    async run(sql, { params, body: { disabled_model_slugs: slugs, ...changes } }) {
-      const id = params.company as string;
-      await lockRow(sql, COMPANY.table, id); // or two changes at once would add up their lists of slugs
-      const company = await findCompany(sql, id);
-      refuse([
-        ...aboveCeilings(company, changes),
-        ...(await unknownModels(sql, id, DISABLED, slugs, company.disabled_model_slugs)),
-      ]);
-      const enable = slugs === undefined ? [] : company.disabled_model_slugs.filter((slug) => !slugs.includes(slug));
-      // the tenant role may not set ceilings, and only operators get here with them
-      if (changes.credit_limit_eur !== undefined || changes.eu_locked !== undefined) await leaveCompany(sql);
-      return updateCompany(sql, id, { ...changes, disable: slugs, enable });
-    },
+    run: (sql, call) => changeCompany(sql, call, call.params.company as string, call.body),
   }),
   get('listModelsOfCompany', `${PATH}/models`, {
     summary:

@@ -1,34 +1,33 @@
-import { type CompanyRow, findCompany, updateCompany } from '../../store/company/company.ts';
-import type { Sql } from '../../store/connection/pool.ts';
+import { COMPANY } from '../../domain/settings/company.ts';
+import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
+import { changeCompany } from '../../operations/company.ts';
+import { type CompanyRow, findCompany } from '../../store/company/company.ts';
+import { callerOf } from '../page/caller.ts';
 import { change, type PageContext, param } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
-import { lockEdited, type RowChange } from '../page/optimistic-lock.ts';
+import { lockEdited } from '../page/optimistic-lock.ts';
 
-interface CompanyChange extends Pick<RowChange<CompanyRow>, 'labels' | 'changes'> {
-  /** May throw a ConfirmationNeeded. */
-  readonly ask?: (sql: Sql, present: CompanyRow) => Promise<void> | void;
-  /** Default: under the tenant role. */
-  readonly by?: typeof change;
-}
-
-/** Saves one form of the settings page. @throws ConfirmationNeeded when somebody else changed the same meanwhile */
-export async function saveCompany(c: PageContext, form: Form, companyChange: CompanyChange): Promise<Response> {
-  const { labels, changes, ask = () => {}, by = change } = companyChange;
+/**
+ * Saves one form of the settings page.
+ * @param settings those that the form edits
+ * @param by default: under the tenant role
+ * @throws ConfirmationNeeded when somebody else changed the same meanwhile, or a budget is used up already
+ */
+export async function saveCompany(
+  c: PageContext,
+  form: Form,
+  settings: Settings,
+  changes: Partial<CompanyRow>,
+  by: typeof change = change,
+): Promise<Response> {
+  form.check();
   const id = param(c, 'company');
   const page = `/companies/${id}/settings`;
+  const labels = labelsOf(settings, form.words);
   await by(c, async (sql) => {
     const find = () => findCompany(sql, id);
-    const present = await lockEdited(c, sql, form, {
-      table: 'companies',
-      id,
-      company: id,
-      labels,
-      changes,
-      find,
-      page,
-    });
-    await ask(sql, present);
-    await updateCompany(sql, id, changes);
+    await lockEdited(c, sql, form, { table: 'companies', id, company: id, labels, changes, find, page });
+    await changeCompany(sql, callerOf(c, form, COMPANY), id, changes);
   });
   return c.redirect(`${page}?done=saved`, 303);
 }

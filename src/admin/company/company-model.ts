@@ -6,9 +6,8 @@ import { ENGLISH } from '../../domain/languages.ts';
 import { modelEntry } from '../../domain/model.ts';
 import type { PriceUnit } from '../../domain/price.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
-import { unknownModels } from '../../operations/model.ts';
+import { changeCompany } from '../../operations/company.ts';
 import { may } from '../../operations/permission.ts';
-import { updateCompany } from '../../store/company/company.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
@@ -135,11 +134,10 @@ function toggle(direction: 'disable' | 'enable'): Route['handle'] {
     const id = param(c, 'company');
     const slug = form.required('slug', readSlug);
     form.check();
-    await change(c, async (sql) => {
-      const unknown = direction === 'disable' ? await unknownModels(sql, id, 'slug', slug) : [];
-      if (unknown.length > 0) throwNotFound('model', `The company has no model ${slug}.`);
-      await updateCompany(sql, id, { [direction]: [slug] });
-    });
+    const judge = ({ length }: readonly unknown[]) => {
+      if (length > 0) throwNotFound('model', `The company has no model ${slug}.`);
+    };
+    await change(c, (sql) => changeCompany(sql, { judge }, id, { [direction]: [slug] }));
     return c.redirect(`/companies/${id}/models?done=saved`, 303);
   };
 }

@@ -1,19 +1,25 @@
-import { readName } from '../../domain/field.ts';
+import { LIMIT_SETTINGS, MEMBER_SETTINGS } from '../../domain/settings/company.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
 import { may } from '../../operations/permission.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { type CompanySort, pageOfCompanies } from '../../store/lists/page.ts';
-import { mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { csrfInput, field, formState } from '../page/field.ts';
+import { changeAsOperator, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, lockInput } from '../page/optimistic-lock.ts';
-import { ceilingsCard, membersCard, setCeiling, setMembers, setSettings, settingsCard } from './ceiling.ts';
-import { saveCompany } from './company-edit.ts';
+import { settingFields } from '../page/setting.ts';
+import {
+  ceilingsCard,
+  membersCard,
+  NAME,
+  STRICT_CEILINGS,
+  saving,
+  setSettings,
+  settingCard,
+  settingsCard,
+} from './ceiling.ts';
 import { endCards } from './company-end.ts';
-import { limitFields, readLimits } from './restriction.ts';
 
 const BASE = '/companies/:company';
 
@@ -23,10 +29,28 @@ export const companyRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'company.read', handle: open },
   { method: 'GET', path: `${BASE}/settings`, action: 'company.read', handle: settingsPage },
   { method: 'POST', path: `${BASE}/settings`, action: 'company.set', handle: setSettings, page: settingsPage },
-  { method: 'POST', path: `${BASE}/members`, action: 'company.set', handle: setMembers, page: settingsPage },
-  { method: 'POST', path: `${BASE}/ceilings`, action: 'company.limit', handle: setCeiling, page: settingsPage },
-  { method: 'POST', path: `${BASE}/limits`, action: 'company.limit', handle: limit, page: settingsPage },
-  { method: 'POST', path: `${BASE}/name`, action: 'company.rename', handle: rename, page: settingsPage },
+  {
+    method: 'POST',
+    path: `${BASE}/members`,
+    action: 'company.set',
+    handle: saving(MEMBER_SETTINGS),
+    page: settingsPage,
+  },
+  {
+    method: 'POST',
+    path: `${BASE}/ceilings`,
+    action: 'company.limit',
+    handle: saving(STRICT_CEILINGS, changeAsOperator),
+    page: settingsPage,
+  },
+  {
+    method: 'POST',
+    path: `${BASE}/limits`,
+    action: 'company.limit',
+    handle: saving(LIMIT_SETTINGS),
+    page: settingsPage,
+  },
+  { method: 'POST', path: `${BASE}/name`, action: 'company.rename', handle: saving(NAME), page: settingsPage },
 ];
 
 const SORTS = {
@@ -35,8 +59,6 @@ const SORTS = {
   '-budget': 'Highest budget',
   '-created': 'Newest',
 };
-
-const NAME: Labels<CompanyRow> = { name: 'Company name' };
 
 function open(c: PageContext): Response {
   return c.redirect(`/companies/${param(c, 'company')}/usage`, 303);
@@ -66,7 +88,6 @@ async function settingsPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
   const company = await read(c, (sql) => findCompany(sql, id));
   const base = `/companies/${id}`;
-  const naming = formState(form, `${base}/name`);
   const words = c.var.format.words.settings;
   const elsewhere = html`<p>${words.models((models) => html`<a href="${base}/models">${models}</a>`)}${
     may(c.var.session.user, 'alert.read', id)
@@ -85,10 +106,7 @@ ${ceilingsCard(c, company, form)}
 ${limitsCard(c, company, form)}
 ${
   mayNow(c, 'company.rename')
-    ? html`<section class="card"><h2>Name</h2>${naming.summary}
-<form method="post" action="${base}/name" class="stack">${csrfInput(c)}${lockInput(naming, company, NAME)}
-${field(naming, { name: 'name', label: 'Company name', value: company.name, required: true })}
-<div class="actions"><button>Rename</button></div></form></section>`
+    ? settingCard(c, { company, form, settings: NAME, path: 'name', title: 'Name', save: 'Rename' })
     : ''
 }${endCards(c, company)}`;
   return page(c, words.of(company.name), body);
@@ -96,8 +114,6 @@ ${field(naming, { name: 'name', label: 'Company name', value: company.name, requ
 
 /** Limits of all keys of a company together. Those who are limited see them, operators set them. */
 function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
-  const path = `/companies/${company.id}/limits`;
-  const state = formState(form, path);
   const { format } = c.var;
   if (!mayNow(c, 'company.limit')) {
     const texts = limitTexts(company, format, format.words.limitTexts);
@@ -106,21 +122,14 @@ function limitsCard(c: PageContext, company: CompanyRow, form: Form): Html {
 <p>${texts.length === 0 ? words.noLimits : words.allKeys(texts.join(', '))}</p>
 <p class="hint">${words.limitsBy((keys) => html`<a href="/companies/${company.id}/keys">${keys}</a>`)}</p></section>`;
   }
-  return html`<section class="card"><h2>Limits</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<CompanyRow>(state, company, form.words.limits)}
-<p class="muted">For all keys of the company together. An empty field limits nothing.</p>
-<div class="pair">${limitFields(state, company)}</div>
-<div class="actions"><button class="primary">Save limits</button></div></form></section>`;
-}
-
-async function limit(c: PageContext, form: Form): Promise<Response> {
-  const changes = readLimits(form);
-  form.check();
-  return saveCompany(c, form, { labels: form.words.limits, changes });
-}
-
-async function rename(c: PageContext, form: Form): Promise<Response> {
-  const name = form.required('name', readName);
-  form.check();
-  return saveCompany(c, form, { labels: NAME, changes: { name } });
+  return settingCard(c, {
+    company,
+    form,
+    settings: LIMIT_SETTINGS,
+    path: 'limits',
+    title: 'Limits',
+    save: 'Save limits',
+    above: html`<p class="muted">For all keys of the company together. An empty field limits nothing.</p>`,
+    fields: (state) => html`<div class="pair">${settingFields(state, LIMIT_SETTINGS, company)}</div>`,
+  });
 }

@@ -1,22 +1,23 @@
-import { lines, readBudget, readEmail, readName, readSlug } from '../../domain/field.ts';
-import { readLanguage } from '../../domain/languages.ts';
+import { lines, readEmail, readName, readSlug } from '../../domain/field.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
 import { SCOPES } from '../../domain/scope.ts';
+import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding/onboarding.ts';
 import { type OwnPrice, readOwnPrice } from '../../operations/onboarding/own-price.ts';
-import { Problem } from '../../operations/problem.ts';
+import { type Mistake, Problem } from '../../operations/problem.ts';
 import { type ModelRow, sharedModels } from '../../store/company/model.ts';
-import { budgetField, ceilingFields, languageField, nonEuBox, readCeilings } from '../company/ceiling.ts';
+import { NAME, OWNERS_SETTINGS, STRICT_CEILINGS } from '../company/ceiling.ts';
 import { readScopes, scopeFields } from '../company/key.ts';
 import { idempotencyInputs, readIdempotencyInputs } from '../company/key-reveal.ts';
-import { limitFields, readLimits } from '../company/restriction.ts';
+import { refuseField } from '../page/caller.ts';
 import { change, type PageContext, type Route, read } from '../page/context.ts';
-import { checkbox, checkboxes, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import { checkboxes, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { idempotentId } from '../page/idempotent-form.ts';
 import { page } from '../page/layout.ts';
 import { priceLabels, priceText, sentUnit, shownUnit, unitInput } from '../page/price-unit.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
 import { handoverRoute, redirectToHandover } from './handover.ts';
 
 /** One page on which an operator creates a customer with all it needs for its first call. */
@@ -51,10 +52,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
 <section class="card">${state.summary}
 <form method="post" action="${PATH}" class="stack">${csrfInput(c)}${idempotencyInputs()}
 <fieldset><legend>Company</legend>
-${field(state, { name: 'name', label: 'Company name', required: true })}
-${budgetField(state, {})}
-${checkbox(state, nonEuBox(state))}
-${languageField(state, '')}</fieldset>
+${settingFields(state, { ...NAME, ...OWNERS_SETTINGS }, null)}</fieldset>
 <fieldset><legend>Owner</legend>
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: owner })}</fieldset>
 <fieldset><legend>First key</legend>
@@ -62,10 +60,10 @@ ${field(state, { name: 'key_name', label: 'Name of the key', hint: key })}
 ${scopeFields(state, SCOPES)}</fieldset>
 <fieldset><legend>Limits</legend>
 <p class="hint">For all keys of the company together. An empty field limits nothing.</p>
-<div class="pair">${limitFields(state, null)}</div></fieldset>
+<div class="pair">${settingFields(state, LIMIT_SETTINGS, null)}</div></fieldset>
 <fieldset><legend>Ceilings</legend>
 <p class="hint">What the company’s owners cannot pass.</p>
-${ceilingFields(state, null)}</fieldset>
+${settingFields(state, STRICT_CEILINGS, null)}</fieldset>
 <fieldset><legend>Models and prices</legend>
 ${unitInput(unit)}${modelFields(c, state, models, unit)}</fieldset>
 <div class="actions"><button class="primary">Create company</button> <a class="button quiet" href="/companies">Cancel</a></div></form></section>`;
@@ -90,6 +88,7 @@ ${field(state, { name: 'own_prices', label: 'Prices of its own', type: 'textarea
 ${models.map((model) => priceFields(c, state, model, unit))}</details>`;
 }
 
+const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...LIMIT_SETTINGS, ...STRICT_CEILINGS };
 const SIDES = ['input', 'output'] as const;
 
 function priceFields(c: PageContext, state: FormState, model: ModelRow, unit: PriceUnit): Html {
@@ -132,12 +131,7 @@ async function onboard(c: PageContext, form: Form): Promise<Response> {
   const keyName = form.optional('key_name', readName);
   const owner = form.optional('owner', readEmail);
   const asked: Onboarding = {
-    name: form.required('name', readName),
-    monthly_budget_eur: form.optional('budget', form.numeric(readBudget)),
-    allow_non_eu_models: form.checked('allow_non_eu'),
-    language: form.optional('company_language', readLanguage),
-    ...readLimits(form),
-    ...readCeilings(form),
+    ...readSettings(form, SETTINGS),
     disabled_model_slugs: form.all('disabled', lines(readSlug)).flat(),
     own_prices: readOwnPrices(form, models),
     ...(owner !== null && { owner: { email: owner } }),
@@ -151,30 +145,19 @@ async function onboard(c: PageContext, form: Form): Promise<Response> {
     return await redirectToHandover(c, done, owner !== null);
   } catch (error) {
     if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;
-    for (const { pointer, detail } of error.mistakes) refuseField(form, pointer, detail, asked.own_prices ?? []);
+    for (const mistake of error.mistakes) refuseMember(form, mistake, asked.own_prices ?? []);
     form.check();
     throw error;
   }
 }
 
-/** The fields by the members that the operation names. */
-const FIELDS: Readonly<Record<string, string>> = {
-  name: 'name',
-  monthly_budget_eur: 'budget',
-  disabled_model_slugs: 'disabled',
-  owner: 'owner',
-  key: 'key_name',
-};
+/** Fields of members beside the settings. */
+const FIELDS: Readonly<Record<string, string>> = { disabled_model_slugs: 'disabled', owner: 'owner', key: 'key_name' };
 
-/** Puts a mistake beside its field; a box has no place for words, so that its mistake stands above the form. */
-function refuseField(form: Form, pointer: string, detail: string, prices: readonly OwnPrice[]): void {
-  const [member = '', at = ''] = pointer.split('/').slice(1);
-  if (member === 'allow_non_eu_models') {
-    form.refuse('allow_non_eu', detail);
-    form.refuse('', `${form.words.settings.nonEu} ${detail}.`);
-    return;
-  }
+function refuseMember(form: Form, mistake: Mistake, prices: readonly OwnPrice[]): void {
+  const [member = '', at = ''] = mistake.pointer.split('/').slice(1);
+  if (Object.hasOwn(SETTINGS, member)) return refuseField(form, SETTINGS, mistake);
   const price = `input:${prices[Number(at)]?.slug}`;
   const own = form.values.has(price) ? price : 'own_prices';
-  form.refuse(member === 'own_prices' ? own : (FIELDS[member] ?? ''), `${detail}.`);
+  form.refuse(member === 'own_prices' ? own : (FIELDS[member] ?? ''), `${mistake.detail}.`);
 }

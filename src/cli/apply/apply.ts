@@ -6,7 +6,7 @@ import { costCenterName } from '../../domain/request/cost-center.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
-import { aboveCeilings } from '../../operations/company.ts';
+import { changeCompany, createCompany } from '../../operations/company.ts';
 import { unknownModels } from '../../operations/model.ts';
 import type { Mistake } from '../../operations/problem.ts';
 import {
@@ -16,7 +16,7 @@ import {
   removeAssistant,
   setAssistant,
 } from '../../store/company/assistant.ts';
-import { type CompanyRow, companiesOf, insertCompany, updateCompany } from '../../store/company/company.ts';
+import { type CompanyRow, companiesOf } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
 import {
   createKey,
@@ -207,23 +207,19 @@ class Application {
     } = wanted;
     const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = present;
+    const caller = { judge: (found: readonly Mistake[]) => this.#refuse(at, found) };
     if (row === null) {
-      row = await insertCompany(this.#sql, settings);
+      // of another deployment it may be above its ceiling, which holds
+      row = await createCompany(this.#sql, { judge: () => {} }, settings);
       this.#step('create', `company ${wanted.name}`, {}, settings);
     } else if (this.#step('change', `company ${row.name}`, row, settings)) {
       const changes = differences(row, settings).map(({ member, to }) => [member, to]);
-      this.#refuse(at, aboveCeilings(row, Object.fromEntries(changes)));
-      await updateCompany(this.#sql, row.id, settings);
+      await changeCompany(this.#sql, caller, row.id, Object.fromEntries(changes));
     }
     await this.#models(models, row, `${at}/models`);
     this.#at = at;
-    const disabled = row.disabled_model_slugs;
     if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
-      await this.#known(row.id, at, 'disabled_model_slugs', slugs, disabled);
-      await updateCompany(this.#sql, row.id, {
-        disable: slugs,
-        enable: disabled.filter((slug) => !slugs.includes(slug)),
-      });
+      await changeCompany(this.#sql, caller, row.id, { disabled_model_slugs: slugs });
     }
     await this.#assistants(assistants, row, `${at}/assistants`);
     await this.#keys(keys, row, `${at}/keys`);
@@ -431,7 +427,8 @@ class Application {
 
   /** Notes what a rule has against an entry. */
   #refuse(at: string, mistakes: readonly Mistake[]): void {
-    for (const { pointer, detail } of mistakes) this.#mistake(`${at}${pointer.slice(1)}`, detail);
+    const refused = mistakes.filter(({ severity }) => severity !== 'ask');
+    for (const { pointer, detail } of refused) this.#mistake(`${at}${pointer.slice(1)}`, detail);
   }
 
   #has(settings: object, members: readonly string[], at: string): boolean {

@@ -1,35 +1,14 @@
 import { isLimited } from '../../domain/budget.ts';
 import { isAboveLimit, isUsedUp } from '../../domain/ceiling.ts';
-import {
-  oneOf,
-  orNone,
-  readBoolean,
-  readBudget,
-  readCreditLimit,
-  readEmail,
-  readName,
-  readScope,
-  readSlug,
-  readUuid,
-  wholeNumber,
-  wholeOrZero,
-} from '../../domain/field.ts';
-import { LANGUAGES, readLanguage } from '../../domain/languages.ts';
-import { eachLimit, MOST_MEMBER_KEYS } from '../../domain/limits.ts';
+import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
 import { SCOPES } from '../../domain/scope.ts';
+import { CEILINGS, COMPANY, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../domain/settings/company.ts';
 import { limitTexts } from '../../domain/text/limit-text.ts';
-import { unknownModels } from '../../operations/model.ts';
+import { changeCompany, createCompany } from '../../operations/company.ts';
 import { onboardCompany } from '../../operations/onboarding/onboarding.ts';
 import { readOwnPrice } from '../../operations/onboarding/own-price.ts';
 import { Problem } from '../../operations/problem.ts';
-import {
-  type CompanyRow,
-  findCompany,
-  insertCompany,
-  listCompanies,
-  updateCompany,
-} from '../../store/company/company.ts';
-import { readSpent } from '../../store/usage/company-usage.ts';
+import { type CompanyRow, listCompanies } from '../../store/company/company.ts';
 import type { MadeInvitation } from '../../store/users/invitation.ts';
 import {
   ArgumentError,
@@ -37,68 +16,23 @@ import {
   type Context,
   command,
   Failure,
-  flag,
   optional,
   repeated,
   required,
   someChange,
 } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
+import { callerOf, changeOptions, newOptions, optionText } from '../frame/setting.ts';
 import { card, instant, listing, minute, sections, yesNo } from '../frame/text.ts';
 import { invitationLinks } from './user.ts';
 
-const budget = optional('--budget EUR|none', orNone(readBudget), 'monthly budget; none and 0 are no limit');
-
-const mode = optional(
-  '--budget-mode standard|strict',
-  oneOf('standard', 'strict'),
-  'strict: each request first reserves the most it can cost, so the budget is never exceeded',
-);
-
-const creditLimit = optional(
-  '--credit-limit EUR|none',
-  orNone(readCreditLimit),
-  'the most that the monthly budget may be; holds without a budget too',
-);
-const language = optional(
-  `--language ${LANGUAGES.join('|')}|none`,
-  orNone(readLanguage),
-  'language of pages and e-mails for its users who chose none; none: that of each browser, English in e-mails',
-);
-const MEMBER_PLAYGROUND = 'let members use the playground';
-/** How far members may use the API themselves. */
-const memberOptions = {
-  member_max_keys: optional(
-    '--member-max-keys N',
-    wholeOrZero(MOST_MEMBER_KEYS),
-    'the most active keys of their own that each member may have; those that exist stay; default: 0',
-  ),
-  member_key_budget_eur: optional(
-    '--member-key-budget EUR|none',
-    orNone(readCreditLimit),
-    'the most that the monthly budget of such a key may be when it is made',
-  ),
-};
-const EU_LOCKED = 'refuse models outside the EU, whatever the company allows';
-
 /** Options for the limits of companies and of keys. */
-export const limitOptions = eachLimit(({ most, meaning }, name) =>
-  optional(`--${name.replaceAll('_', '-')} N|none`, orNone(wholeNumber(most)), meaning),
-);
+export const limitOptions = changeOptions(LIMIT_SETTINGS);
+
+const { name: _, ...SETTINGS } = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS };
 
 /** Options for the settings of a company that is created. */
-const newCompany = {
-  name: required('--name NAME', readName, 'name of the company'),
-  monthly_budget_eur: budget,
-  budget_mode: mode,
-  allow_non_eu_models: flag('--allow-non-eu', 'allow models hosted outside the EU'),
-  language,
-  ...memberOptions,
-  member_playground: flag('--member-playground', MEMBER_PLAYGROUND),
-  credit_limit_eur: creditLimit,
-  eu_locked: flag('--eu-locked', EU_LOCKED),
-  ...limitOptions,
-};
+const newCompany = { name: required('--name NAME', readName, COMPANY.name.meaning), ...newOptions(SETTINGS) };
 
 export const companyCommands: readonly Command[] = [
   command({
@@ -106,8 +40,8 @@ export const companyCommands: readonly Command[] = [
     summary: 'add a company',
     options: newCompany,
     async run(context, values) {
-      const company = await context.transact((sql) => insertCompany(sql, values));
-      warnOfCeiling(context, company, values);
+      const caller = callerOf(context, COMPANY);
+      const company = await context.transact((sql) => createCompany(sql, caller, values));
       return { json: company, text: show('Company created.', company) };
     },
   }),
@@ -170,35 +104,17 @@ export const companyCommands: readonly Command[] = [
     operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
     options: {
       name: optional('--name NAME', readName, 'new name'),
-      monthly_budget_eur: budget,
-      budget_mode: mode,
-      allow_non_eu_models: optional('--allow-non-eu true|false', readBoolean, 'allow models hosted outside the EU'),
-      language,
-      ...memberOptions,
-      member_playground: optional('--member-playground true|false', readBoolean, MEMBER_PLAYGROUND),
-      credit_limit_eur: creditLimit,
-      eu_locked: optional('--eu-locked true|false', readBoolean, EU_LOCKED),
-      ...limitOptions,
+      ...changeOptions(SETTINGS),
       disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
       enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
     },
     notes: 'Running gateways apply the change within one second.',
     async run(context, values, id) {
-      const { transact } = context;
       const { disable, enable } = values;
       const both = disable.find((slug) => enable.includes(slug));
       if (both !== undefined) throw new ArgumentError(`${both} is both disabled and enabled; choose one`);
       const changes = someChange(values);
-      const { before, company, spent, unknown } = await transact(async (sql) => {
-        const before = await findCompany(sql, id);
-        const unknown = await unknownModels(sql, id, 'disable', disable, before.disabled_model_slugs);
-        return { before, company: await updateCompany(sql, id, changes), spent: await readSpent(sql, id), unknown };
-      });
-      warnOfCeiling(context, company, values);
-      warnOfUsedUp(context, { budget: company.monthly_budget_eur, before: before.monthly_budget_eur, spent });
-      for (const { slug } of unknown) {
-        context.warn(`the company has no model ${slug}; the slug is disabled in case one is created`);
-      }
+      const company = await context.transact((sql) => changeCompany(sql, callerOf(context, COMPANY), id, changes));
       return { json: company, text: show('Company changed.', company) };
     },
   }),
@@ -231,10 +147,8 @@ export const companyCommands: readonly Command[] = [
   }),
 ];
 
-/** The options of `company onboard`, by the members that the operation names. */
+/** Members of an onboarding beside the settings, by their options. */
 const OPTIONS: Readonly<Record<string, string>> = {
-  monthly_budget_eur: '--budget',
-  allow_non_eu_models: '--allow-non-eu',
   disabled_model_slugs: '--disable-model',
   own_prices: '--own-price',
   owner: '--owner-email',
@@ -244,9 +158,10 @@ const OPTIONS: Readonly<Record<string, string>> = {
 /** @throws Failure with a line for each mistake, which names its option */
 function toOptions(error: unknown): never {
   if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;
-  const lines = error.mistakes.map(
-    ({ pointer, detail }) => `${OPTIONS[pointer.split('/')[1] ?? ''] ?? pointer} ${detail}`,
-  );
+  const lines = error.mistakes.map((mistake) => {
+    const option = OPTIONS[mistake.pointer.split('/')[1] ?? ''];
+    return option === undefined ? optionText(COMPANY, mistake) : `${option} ${mistake.detail}`;
+  });
   throw new Failure(...lines);
 }
 
@@ -260,12 +175,6 @@ export const PLAIN = { count: String, eurText: (amount: string) => `${amount} EU
 /** A column of a list, if any of its rows has limits. */
 export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]): Record<string, (row: T) => string> {
   return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
-}
-
-/** A ceiling holds, whatever is below it: what an operator sets above it is kept. */
-function warnOfCeiling({ warn }: Context, company: CompanyRow, set: { allow_non_eu_models?: boolean | undefined }) {
-  if (isAboveLimit(company)) warn(`the budget is above the credit limit: ${company.effective_budget_eur} EUR hold`);
-  if (company.eu_locked && set.allow_non_eu_models) warn('the EU gate is locked: models outside the EU stay refused');
 }
 
 /** Of a company or a key. */

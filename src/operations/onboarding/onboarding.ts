@@ -6,7 +6,7 @@ import { createKey, type NewKey } from '../../store/company/key.ts';
 import { type Claim, createKeyOnce, type RevealedKey } from '../../store/company/key-reveal.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { createInvitation, findInvitation, type MadeInvitation } from '../../store/users/invitation.ts';
-import { type CompanySettings, createWithModels } from '../company.ts';
+import { type CompanySettings, createCompany } from '../company.ts';
 import { checkedKey, type KeySettings } from '../key.ts';
 import { type Mistake, Problem, refuse } from '../problem.ts';
 import { createOwnPrices, type OwnPrice } from './own-price.ts';
@@ -54,8 +54,10 @@ export async function onboardCompany(
   { own_prices = [], owner, key, ...settings }: Onboarding,
   form: Repeatable | null = null,
 ): Promise<Onboarded> {
-  const { company, mistakes: ofCompany } = await createWithModels(sql, { ...settings, id: form?.id ?? settings.id });
-  const mistakes = [...ofCompany, ...(await createOwnPrices(sql, company.id, own_prices))];
+  const mistakes: Mistake[] = [];
+  const collector = { judge: (found: readonly Mistake[]) => void mistakes.push(...found) };
+  const company = await createCompany(sql, collector, { ...settings, id: form?.id ?? settings.id });
+  mistakes.push(...(await createOwnPrices(sql, company.id, own_prices)));
   const invitation = owner && (await part(mistakes, 'owner', () => invite(sql, maker, company.id, owner.email, form)));
   const minted = key && (await part(mistakes, 'key', () => mint(sql, maker, company.id, key, form)));
   refuse(mistakes);
