@@ -23,7 +23,8 @@ export async function bookBatches(url: string, rows: number, companies: number, 
   return count;
 }
 
-function batchOf(rows: number, companies: number): Buffer {
+/** Records of the ledger as gateways send them. */
+export function batchOf(rows: number, companies: number): Buffer {
   const now = new Date();
   const month = `${now.toISOString().slice(0, 7)}-01`;
   const records = Array.from({ length: rows }, () => {

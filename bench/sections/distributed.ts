@@ -1,12 +1,10 @@
-import { randomUUID } from 'node:crypto';
-import { newRequestId } from '../../src/runtime/request-id.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
-import { ledgerStore } from '../../src/store/gateway/ledger.ts';
 import { migrate } from '../../src/store/schema/migrate.ts';
 import { missing, startCitus } from '../../test/fleet/citus.ts';
 import { onEach, spread as spreadTables } from '../../test/support/distributed.ts';
 import { inDatabase } from '../../test/support/postgres.ts';
 import { reading, type SectionResults } from '../results.ts';
+import { bookBatches } from '../run/batches.ts';
 import { parentOf, serverMicros } from '../run/process.ts';
 import type { Section } from '../run/rounds.ts';
 import { NOTHING, type Target } from '../run/targets.ts';
@@ -94,7 +92,7 @@ async function book({ baseUrl, pids }: Target, rows: number, seconds: number) {
   const before = pids.map(serverMicros);
   const began = performance.now();
   const until = began + seconds * 1000;
-  const counts = await Promise.all(Array.from({ length: WRITERS }, () => write(baseUrl, rows, until)));
+  const counts = await Promise.all(Array.from({ length: WRITERS }, () => bookBatches(baseUrl, rows, COMPANIES, until)));
   const took = (performance.now() - began) / 1000;
   const count = sum(counts);
   const [first = 0, ...others] = pids.map((pid, i) => (serverMicros(pid) - (before[i] as number)) / count);
@@ -102,45 +100,3 @@ async function book({ baseUrl, pids }: Target, rows: number, seconds: number) {
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
-
-/** One gateway's writer. @returns rows */
-async function write(url: string, rows: number, until: number): Promise<number> {
-  const db = openDatabase({ url, maxConnections: 1 });
-  const writer = randomUUID();
-  let count = 0;
-  try {
-    for (; performance.now() < until; count += rows) await ledgerStore(db).insert(writer, batchOf(rows), null);
-  } finally {
-    await db.close();
-  }
-  return count;
-}
-
-export const idOf = (company: number): string => `00000000-0000-4000-8000-${`${company}`.padStart(12, '0')}`;
-
-/** Records of the ledger as gateways send them. */
-export function batchOf(rows: number): Buffer {
-  const now = new Date();
-  const month = `${now.toISOString().slice(0, 7)}-01`;
-  const records = Array.from({ length: rows }, () => {
-    const id = idOf(Math.floor(Math.random() * COMPANIES));
-    return {
-      billing_month: month,
-      request_id: newRequestId(),
-      company_id: id,
-      api_key_id: id,
-      model_slug: 'fast',
-      upstream_model: 'internal-fast',
-      endpoint: 'chat.completions',
-      prompt_tokens: 200,
-      completion_tokens: 100,
-      cost_eur: '0.00025',
-      price_input: '0.0005',
-      price_output: '0.0015',
-      usage_source: 'upstream',
-      outcome: 'completed',
-      occurred_at: now.toISOString(),
-    };
-  });
-  return Buffer.from(JSON.stringify(records));
-}

@@ -1,6 +1,7 @@
 import type { Section } from '../run/rounds.ts';
 import { bodies } from './bodies.ts';
 import { burst } from './burst.ts';
+import { conversation } from './conversation.ts';
 import { counts } from './counts.ts';
 import { distributed } from './distributed.ts';
 import { idle } from './idle.ts';
@@ -14,6 +15,7 @@ import { pages } from './pages.ts';
 import { pauses } from './pauses.ts';
 import { replicas } from './replicas.ts';
 import { requests } from './requests.ts';
+import { rows } from './rows.ts';
 import { scale } from './scale.ts';
 import { scanner } from './scanner.ts';
 import { start } from './start.ts';
@@ -23,6 +25,8 @@ import { workers } from './workers.ts';
 /** The sections of RESULTS.md by the name they have in results.json, in the order of the report. */
 export const SECTIONS: Readonly<Record<string, Section>> = {
   requests,
+  conversation,
+  rows,
   latency,
   pauses,
   paced,
