@@ -15,8 +15,8 @@ import type { RequestHead } from '../http/request-head.ts';
 import { newRequestId } from '../runtime/request-id.ts';
 import { CallMeter } from './answer/call-meter.ts';
 import type { Call, Lookup, Operation } from './endpoints/call.ts';
-import { type BodyListener, type RequestBody, readBody } from './request/body.ts';
-import { addWork, type CompanyLoad } from './request/fair-shares.ts';
+import { type BodyListener, type RequestBody, readBody, TIMED_BYTES } from './request/body.ts';
+import { addTime, addWork, type CompanyLoad } from './request/fair-shares.ts';
 import { RequestMemory } from './request/held-memory.ts';
 import { RequestSummary } from './request/log.ts';
 import { Reply, type ReplyListener } from './request/reply.ts';
@@ -149,7 +149,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       let key = this.#key as ApiKey | Promise<ApiKey>;
       if (summary.askedAt > 0) key = this.#authenticate(operation.takesApiKeyHeader); // the body may have taken minutes
       if (key instanceof Promise) key = await key;
-      let call = operation.read(services, body, key.companyId, this.#id, this.#req.head); // 400, or 404 for an assistant
+      let call = this.#readCall(body, operation, key.companyId); // 400, or 404 for an assistant
       if (call instanceof Promise) call = await call;
       let company = companyOf(services, key); // as it is now: an assistant may have been waited for
       if (company instanceof Promise) company = await company;
@@ -209,6 +209,17 @@ class ApiRequest implements BodyListener, ReplyListener {
       summary.sentAt = performance.now();
     } catch (error) {
       this.#refuse(error);
+    }
+  }
+
+  #readCall(body: RequestBody, operation: Operation, companyId: string): Call | Promise<Call> {
+    const read = (): Call | Promise<Call> => operation.read(this.#services, body, companyId, this.#id, this.#req.head);
+    if (body.length < TIMED_BYTES) return read();
+    const began = performance.now();
+    try {
+      return read();
+    } finally {
+      addTime(this.#load, body.parseMs + performance.now() - began, body.length);
     }
   }
 

@@ -8,6 +8,8 @@ const SLAB_BYTES = 262_144;
 const MAX_FREE = 256;
 /** How often the use of slabs is checked; after ten checks in a row without any the unused ones go. */
 const CHECK_MS = 1000;
+/** How long one turn of the event loop may check large bodies, while there is other work. */
+const WHOLE_MS = 3;
 /** Freeing a smaller piece costs more than it saves. */
 const LEAST_FREED = 4096;
 
@@ -19,6 +21,8 @@ const LEAST_FREED = 4096;
 export class BodyMemory {
   /** The turns in which large bodies are read. */
   readonly turns = new Turns();
+  /** The turns in which large bodies that are whole are checked: some of them in each turn. */
+  readonly wholeTurns = new Turns(WHOLE_MS);
   readonly #collectYoung: (() => void) | undefined;
   #bytes = 0;
   #free: Buffer[] = [];

@@ -229,6 +229,7 @@ export class FastConnection implements Sender, UpstreamCall {
     const reader = this.#reader;
     const socket = this.#socket as Socket;
     this.#handler = null;
+    if (reader.reusable) this.#rest?.hurry();
     // an answer without a body may be followed by another for the same request; and an answer that came before the
     // whole request was sent leaves a rest of the request, which the upstream would take for another request
     if (!reader.reusable || !reader.hasBody || socket.writableLength > 0 || this.#rest?.isSent === false) {

@@ -98,16 +98,25 @@ export class RestOfRequest {
     return this.#next >= this.#body.length;
   }
 
-  #send(head = ''): void {
+  /**
+   * Sends all that is left, unless that is more than a turn of one that is alone: the answer came already, and a rest
+   * ends the connection.
+   */
+  hurry(): void {
+    const left = this.#body.slice(this.#next).reduce((sum, { length }) => sum + length, 0);
+    if (left > 0 && left <= LONE_TURN_BYTES) this.#send('', left);
+  }
+
+  #send(head = '', room = this.#turns.isAlone ? LONE_TURN_BYTES : TURN_BYTES): void {
     const socket = this.#socket;
     if (socket.destroyed) return;
     socket.cork();
     if (head !== '') socket.write(head, 'latin1');
-    for (let room = this.#turns.isAlone ? LONE_TURN_BYTES : TURN_BYTES; room > 0 && !this.isSent; ) {
+    for (let left = room; left > 0 && !this.isSent; ) {
       const piece = this.#body[this.#next++] as Buffer;
-      room -= piece.length;
+      left -= piece.length;
       if (this.isSent) socket.write(piece, (error) => void (error ?? this.#onSent?.()));
-      else if (room > 0) socket.write(piece);
+      else if (left > 0) socket.write(piece);
       else socket.write(piece, (error) => void (error ?? this.#turns.enter(() => this.#send())));
     }
     socket.uncork();

@@ -3,12 +3,15 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { Writable } from 'node:stream';
 import { setDefaultCACertificates } from 'node:tls';
 import t, { type Test } from 'tap';
 import connectorOf from 'undici/lib/core/connect.js';
+import { Turns } from '../../src/runtime/turns.ts';
 import type { AddressChange } from '../../src/upstream/addresses.ts';
 import type { FastConnection } from '../../src/upstream/fast-connection.ts';
 import { FastPool } from '../../src/upstream/fast-pool.ts';
+import { RestOfRequest } from '../../src/upstream/request-writer.ts';
 import { Stopped, type UpstreamOptions } from '../../src/upstream/upstream.ts';
 import { has } from '../support/child.ts';
 import { until } from '../support/until.ts';
@@ -110,6 +113,34 @@ t.test('an answer before the request is out ends its connection', async (t) => {
   t.equal(await call.ended, 'ok');
   t.equal(upstream.connections, 0);
 });
+
+t.test(
+  'what is left of a request leaves at once where its answer came before: a rest would end the connection',
+  async (t) => {
+    for (const [size, leaves] of [
+      [600_000, true],
+      [3_000_000, false],
+    ] as const) {
+      const turns = new Turns();
+      turns.noteOther();
+      turns.enter = () => {}; // its turn never comes
+      const written: Buffer[] = [];
+      const socket = new Writable({
+        writev: (parts, done) => done(void written.push(...parts.map(({ chunk }) => chunk))),
+      });
+      const body = Array.from({ length: size / 100_000 }, (_, n) => Buffer.alloc(100_000, `${n % 10}`));
+      let sent = 0;
+      const rest = new RestOfRequest(socket as Socket, 'head', body, turns, () => sent++);
+      await until(() => written.length > 0, 'the first part');
+      t.notOk(rest.isSent);
+      rest.hurry();
+      t.equal(rest.isSent, leaves, `${size} bytes`);
+      if (leaves) await until(() => sent === 1, 'the system has taken all of it');
+      const taken = Buffer.concat(written).toString('latin1');
+      t.ok(`head${Buffer.concat(body)}`.startsWith(taken) && (taken.length === size + 4) === leaves, 'as it is');
+    }
+  },
+);
 
 t.test('what is no answer is an error, and the connection is gone', async (t) => {
   for (const [text, reason] of [

@@ -10,6 +10,8 @@ import { ObjectStreamParser } from '../../json/stream-parser.ts';
 import { type BodyMemory, free, LentSlabs } from '../../runtime/body-memory.ts';
 import { SMALL_BYTES } from './held-memory.ts';
 
+/** A body of so many bytes is timed: many short values take ten times as long as one text. */
+export const TIMED_BYTES = 16_384;
 /** Bytes after which a body that is announced as large gets memory of a large one: a slab at least. */
 const BEGUN_BYTES = 16_384;
 /** How much of a larger body is read before others have their turn; else the system gives up to 8 MiB of each. */
@@ -38,6 +40,8 @@ export class RequestBody {
   readonly filePieces: ReadonlySet<Buffer>;
   /** When the body was whole, before it was parsed; monotonic milliseconds, NaN: it came with the head. */
   readonly wholeAt: number;
+  /** How long parsing it took, in milliseconds; 0 below TIMED_BYTES. */
+  readonly parseMs: number;
   readonly #slabs: LentSlabs | null;
 
   /** @param slabs in which the pieces lie; null: they have memory of their own */
@@ -46,6 +50,7 @@ export class RequestBody {
     length: number,
     object: ParsedObject | JsonFault,
     wholeAt = Number.NaN,
+    parseMs = 0,
     slabs: LentSlabs | null = null,
   ) {
     this.files = typeof object === 'string' ? NO_FILES : filesOf(object.files);
@@ -56,6 +61,7 @@ export class RequestBody {
     this.length = length;
     this.object = object;
     this.wholeAt = wholeAt;
+    this.parseMs = parseMs;
     this.#slabs = slabs;
   }
 
@@ -156,7 +162,10 @@ export function readBody(req: ClientRequest, limit: number, memory: BodyMemory, 
   }
   memory.noteSmall(body.length);
   if (body.length > limit) return listener.onNoBody(new GatewayError('request_too_large'));
-  listener.onBody(new RequestBody([body], body.length, parseObject(body, STORED_FILES)));
+  const began = body.length < TIMED_BYTES ? Number.NaN : performance.now();
+  const object = parseObject(body, STORED_FILES);
+  const parseMs = body.length < TIMED_BYTES ? 0 : performance.now() - began;
+  listener.onBody(new RequestBody([body], body.length, object, Number.NaN, parseMs));
 }
 
 class BodyReader implements BodySink {
@@ -172,6 +181,8 @@ class BodyReader implements BodySink {
   /** Reads a larger body while it arrives; null: it is parsed when it is whole, in a quarter to all of the time. */
   readonly #parser: ObjectStreamParser | null;
   readonly #isAnnounced: boolean;
+  /** What the parser took so far, in milliseconds. */
+  #parseMs = 0;
   /** The size above which it lies in slabs. */
   readonly #slabsFrom: number;
   #size = 0;
@@ -203,7 +214,7 @@ class BodyReader implements BodySink {
     const listener = this.#listener;
     if (listener === null) return true; // the rest of a body that is too large
     if (!this.#takes(piece.length, listener)) return !this.#isStopped;
-    this.#parser?.push(piece);
+    this.#parse(piece);
     if (this.#size > this.#slabsFrom) this.#move(piece, memory);
     else {
       this.#pieces.push(memory === 'lent' ? Buffer.from(piece) : piece);
@@ -220,8 +231,15 @@ class BodyReader implements BodySink {
     const listener = this.#listener as BodyListener;
     const piece = (this.#slabs as LentSlabs).fill(bytes);
     if (!this.#takes(bytes, listener)) return !this.#isStopped;
-    this.#parser?.push(piece);
+    this.#parse(piece);
     return this.#goesOn();
+  }
+
+  #parse(piece: Buffer): void {
+    if (this.#parser === null) return;
+    const began = performance.now();
+    this.#parser.push(piece);
+    this.#parseMs += performance.now() - began;
   }
 
   /** Counts the next bytes. @returns false where the body is refused */
@@ -276,11 +294,17 @@ class BodyReader implements BodySink {
     const listener = this.#listener;
     if (listener === null) return;
     this.#listener = null;
-    const body = this.#body(performance.now());
-    // this object lives as long as the request, and would keep the bytes alive
-    this.#pieces = [];
-    this.#slabs = null;
-    listener.onBody(body);
+    const wholeAt = performance.now();
+    const deliver = (): void => {
+      const body = this.#body(wholeAt);
+      // this object lives as long as the request, and would keep the bytes alive
+      this.#pieces = [];
+      this.#slabs = null;
+      listener.onBody(body);
+    };
+    const { turns, wholeTurns } = this.#memory;
+    if (this.#slabs === null || turns.isAlone) deliver();
+    else wholeTurns.enter(deliver);
   }
 
   /** Moves a piece to slabs, and before it those at hand. */
@@ -296,6 +320,7 @@ class BodyReader implements BodySink {
   }
 
   #body(wholeAt: number): RequestBody {
+    const began = performance.now();
     const slabs = this.#slabs;
     let pieces = slabs?.pieces ?? this.#pieces;
     if (slabs === null) {
@@ -303,7 +328,8 @@ class BodyReader implements BodySink {
       this.#memory.noteSmall(this.#size);
     }
     const object = this.#parser?.end() ?? parseObject(pieces[0] as Buffer, STORED_FILES);
-    return new RequestBody(pieces, this.#size, object, wholeAt, slabs);
+    const parseMs = this.#size < TIMED_BYTES ? 0 : this.#parseMs + performance.now() - began;
+    return new RequestBody(pieces, this.#size, object, wholeAt, parseMs, slabs);
   }
 }
 

@@ -4,8 +4,10 @@ import { fairLevel } from '../../domain/fair-share.ts';
 const KEPT = 0.8;
 /** A company with less work than this is forgotten. */
 const LEAST_WORK = 0.01;
-/** Bytes of a request body that cost about as much as a request without one. */
+/** Bytes of a request body that cost about as much as a request without one, where it is one long text. */
 const WORK_BYTES = 65_536;
+/** Milliseconds that a request without a large body takes. */
+const WORK_MS = 0.05;
 /** By what part of itself the capacity changes with a sample. Down faster than up: late events harm all companies. */
 const STEP_DOWN = 0.3;
 const STEP_UP = 0.07;
@@ -21,8 +23,8 @@ export interface CompanyLoad {
   /** Requests in flight. */
   inFlight: number;
   /**
-   * Work of the last moment, in requests of some 50 µs: 64 KiB of a request body count as one more, and so does each
-   * packet of a stream. Refused requests count too: the company would use as much.
+   * Work of the last moment, in requests of some 50 µs: 64 KiB of a request body count as one more, unless reading it
+   * took longer, and so does each packet of a stream. Refused requests count too: the company would use as much.
    */
   work: number;
 }
@@ -30,6 +32,15 @@ export interface CompanyLoad {
 /** Adds the work of reading bytes. */
 export function addWork(load: CompanyLoad, bytes: number): void {
   load.work += bytes / WORK_BYTES;
+}
+
+/**
+ * Adds what reading a body took beyond what its bytes counted as: 88 KB of 3,000 short messages take ten times as long
+ * as one text.
+ * @param ms in all
+ */
+export function addTime(load: CompanyLoad, ms: number, bytes: number): void {
+  load.work += Math.max(0, ms / WORK_MS - 1 - bytes / WORK_BYTES);
 }
 
 /** The loads of all companies during an overload, and the level above which their requests are refused. */

@@ -4,10 +4,12 @@ import t from 'tap';
 import type { CallMeter } from '../../../src/gateway/answer/call-meter.ts';
 import { JsonRelay } from '../../../src/gateway/answer/json-relay.ts';
 import { type BodyListener, readBody } from '../../../src/gateway/request/body.ts';
+import { addTime } from '../../../src/gateway/request/fair-shares.ts';
 import { HeldMemory, RequestMemory } from '../../../src/gateway/request/held-memory.ts';
 import type { Reply } from '../../../src/gateway/request/reply.ts';
 import type { BodySink, ClientRequest } from '../../../src/http/exchange.ts';
 import { BodyMemory } from '../../../src/runtime/body-memory.ts';
+import { until } from '../../support/until.ts';
 
 t.test('one company holds seven eighths of the memory, and leaves the rest to others', async (t) => {
   const memory = new HeldMemory(800);
@@ -86,6 +88,68 @@ t.test('a body without a length counts as work and as memory while it comes', as
   readBody(large.req, 10_000_000, new BodyMemory(), listener);
   t.equal(seen.held, 65_537, 'one with a length takes its memory before it is read');
 });
+
+t.test('a body that takes longer to read than its bytes count as counts by its time', async (t) => {
+  const load = { inFlight: 1, work: 0 };
+  addTime(load, 5.05, 65_536);
+  t.equal(Math.round(load.work), 99, 'one request and 64 KiB of it are counted already');
+  addTime(load, 0.08, 65_536);
+  t.equal(Math.round(load.work), 99);
+  const message = '{"role":"user","content":"x"}';
+  for (const [size, isTimed] of [
+    [20_000, true],
+    [90_000, true],
+    [300_000, true],
+    [200, false],
+  ] as const) {
+    const bytes = Buffer.from(`{"messages":[${Array(Math.ceil(size / message.length)).fill(message)}]}`);
+    for (const way of ['with its head', 'behind it', 'without a length']) {
+      const readTo = (sink: BodySink): void => {
+        for (let at = 0; at < bytes.length; at += 65_536) sink.onPiece(bytes.subarray(at, at + 65_536), 'kept');
+        sink.onWhole();
+      };
+      const head = { contentLength: way === 'without a length' ? -1 : bytes.length };
+      const req = { head, takeBody: () => (way === 'with its head' ? bytes : null), readBody: readTo, readOn() {} };
+      readBody(req as unknown as ClientRequest, 1_000_000, new BodyMemory(), {
+        onWait() {},
+        onBody: ({ parseMs }) => t.equal(parseMs > 0, isTimed, `${size} ${way}`),
+        onNoBody: ({ name }) => t.fail(name),
+        takeMemory: () => true,
+        worked() {},
+      });
+    }
+  }
+});
+
+t.test(
+  'large bodies are checked at once while nobody else asks for anything, and in turns beside other work',
+  async (t) => {
+    const memory = new BodyMemory();
+    const told: string[] = [];
+    const read = (size: number): void => {
+      const body = Buffer.from(`{"x":"${'y'.repeat(size)}"}`);
+      const readTo = (sink: BodySink): void => {
+        sink.onPiece(body, 'kept');
+        sink.onWhole();
+      };
+      const req = { head: { contentLength: body.length }, takeBody: () => null, readBody: readTo, readOn() {} };
+      readBody(req as unknown as ClientRequest, 1_000_000, memory, {
+        onWait() {},
+        onBody: ({ object }) => told.push(typeof object === 'string' ? object : `${size}`),
+        onNoBody: ({ name }) => t.fail(name),
+        takeMemory: () => true,
+        worked() {},
+      });
+    };
+    read(100_000);
+    t.same(told, ['100000']);
+    read(10); // other work
+    read(100_000);
+    t.same(told, ['100000', '10'], 'not yet');
+    await until(() => told.length === 3, 'its turn');
+    t.same(told, ['100000', '10', '100000']);
+  },
+);
 
 t.test('a body in pieces of a few bytes holds no more memory than others, and its pieces count as work', async (t) => {
   setFlagsFromString('--expose-gc');
