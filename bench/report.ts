@@ -76,9 +76,17 @@ export function describeRatios(results: Results): string {
 
 /**
  * The most by kind. CPU swings by a tenth on a machine that others use, what is allocated by a few percent as long as V8
- * still optimises, what is sent to Postgres by the number of its batches; the others do not swing.
+ * still optimises, what is sent to Postgres by the number of its batches, collections by when they begin; the others do not swing.
  */
-const MOST: Readonly<Record<string, number>> = { cpu: 1.1, allocated: 1.05, written: 1.03, sent: 1.05, calls: 1.03 };
+const MOST: Readonly<Record<string, number>> = {
+  cpu: 1.1,
+  allocated: 1.05,
+  copied: 1.03,
+  written: 1.03,
+  sent: 1.05,
+  calls: 1.03,
+  collections: 1.2,
+};
 
 /** The ratios that are above their bound, a line for each; those of CPU by the median of the rounds. */
 export function exceeded(results: Results): string[] {
@@ -94,7 +102,10 @@ function ratiosOf({ sections }: Results): { name: string; kind: string; ratio: S
   return Object.entries(sections).flatMap(([section, data]) =>
     Object.keys(data.series).flatMap((series) =>
       Object.entries(kinds).flatMap(([kind, title]) => {
-        const ratio = compared(data, [series, 'gateway', kind], [series, 'base', kind]);
+        // of nothing on both sides, neither costs more
+        const ratio = compared(data, [series, 'gateway', kind], [series, 'base', kind], (a, b) =>
+          a === b ? 1 : a / b,
+        );
         return ratio === null ? [] : [{ name: `${section}, ${series}: ${title}`, kind, ratio }];
       }),
     ),

@@ -1,7 +1,7 @@
 import { subscribe } from 'node:diagnostics_channel';
 import type { Session } from 'node:inspector';
 import type { Socket } from 'node:net';
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { piecesOf } from './pieces.ts';
@@ -10,7 +10,8 @@ import { piecesOf } from './pieces.ts';
  * Loaded into a gateway by `--import`; costs nothing until it is asked over IPC. `pause-start` and `pause-stop`
  * bound a time whose longest event-loop pause is wanted, `profile-start` and `profile-stop` one whose work is wanted
  * by its cause. `gc` collects garbage, so that resident memory shows what is in use. `counts` tells the bytes that were
- * allocated in V8's heap since the start, and those sent to Postgres.
+ * allocated in V8's heap since the start, and those sent to Postgres; and since it was first asked, the bytes written into
+ * buffers of the program's own and the collections of garbage.
  */
 export type ProbeOrder = 'pause-start' | 'pause-stop' | 'profile-start' | 'profile-stop' | 'gc' | 'counts';
 
@@ -18,6 +19,7 @@ const RESOLUTION_MS = 1; // part of each reading
 const INTERVAL_US = 100; // between two samples of a profile
 const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
 let session: Session | null = null;
+const own = { counts: false, copied: 0, collections: 0 };
 /** The connections that the gateway opened: to the model router, and to Postgres. */
 const opened = new Set<Socket>();
 subscribe('net.client.socket', (message) => {
@@ -28,7 +30,13 @@ subscribe('net.client.socket', (message) => {
 
 process.on('message', async (order: ProbeOrder) => {
   if (order === 'counts') {
-    process.send?.({ allocated: allocatedBytes(), sent: sentToDatabase() });
+    if (!own.counts) countOwn();
+    process.send?.({
+      allocated: allocatedBytes(),
+      sent: sentToDatabase(),
+      copied: own.copied,
+      collections: own.collections,
+    });
     return;
   }
   if (order === 'gc') {
@@ -47,6 +55,32 @@ process.channel?.unref();
 /** NaN where Node does not tell: before 26. */
 function allocatedBytes(): number {
   return (getHeapStatistics() as { total_allocated_bytes?: number }).total_allocated_bytes ?? Number.NaN;
+}
+
+type Method = (this: unknown, a: unknown, b?: unknown, c?: unknown, d?: unknown) => unknown;
+
+/** Counts from now on what copies bytes: between buffers, of lists of buffers, and of strings into buffers. */
+function countOwn(): void {
+  own.counts = true;
+  new PerformanceObserver((list) => {
+    own.collections += list.getEntries().length;
+  }).observe({ entryTypes: ['gc'] });
+  let depth = 0; // one of these may call another
+  const count = (holder: object, name: string, bytesOf: (result: unknown, first: unknown) => number): void => {
+    const methods = holder as Record<string, Method>;
+    const original = methods[name] as Method;
+    // without a list of arguments, which would be allocated
+    methods[name] = function (a, b, c, d) {
+      depth++;
+      const result = original.call(this, a, b, c, d);
+      if (--depth === 0) own.copied += bytesOf(result, a);
+      return result;
+    };
+  };
+  const told = (result: unknown): number => result as number;
+  for (const name of ['copy', 'write', 'latin1Write', 'utf8Write', 'asciiWrite']) count(Buffer.prototype, name, told);
+  count(Buffer, 'concat', (whole) => (whole as Buffer).length);
+  count(Object.getPrototypeOf(Uint8Array.prototype), 'set', (_, from) => (from as Buffer).byteLength ?? 0);
 }
 
 function sentToDatabase(): number {

@@ -69,6 +69,12 @@ t.test('the gate tells what is above its bound, of CPU and of what is counted', 
     /CPU: 1\.110 .* 1\.1 /,
     /allocated.*: 1\.060 .* 1\.05 /,
   ]);
+  const all = results();
+  const copies = (copied: number[]) => ({ copied, collections: [0, 0, 0] });
+  const bodies = { 'request of 1 MiB': { gateway: copies([104, 104, 104]), base: copies([100, 100, 100]) } };
+  all.sections = { counts: { ...measured(), series: bodies } };
+  t.match(exceeded(all), [/1 MiB: bytes written into own buffers.*: 1\.040 .* 1\.03 /], 'of bodies too');
+  t.equal(exceeded(all).length, 1, 'where neither collects garbage, neither costs more');
   t.equal(
     exceeded(counted({ cpu: [Number.NaN, Number.NaN, Number.NaN] })).length,
     1,
