@@ -74,12 +74,13 @@ async function measure(options: Options, results: Results): Promise<void> {
     results.versions = versions(server.version);
     say(`${results.machine}\n${results.versions}`);
     const databaseUrl = await server.seeded();
+    const baseDatabaseUrl = options.base && (await server.seeded({}, options.base));
     const { rounds, seconds } = options;
     const began = performance.now();
     for (const name of options.only) {
       const section = ALL[name];
       if (section === undefined) continue;
-      const bench = { ...options, folder, rig, routerPort: rig.routerPort, server, databaseUrl, say };
+      const bench = { ...options, folder, rig, routerPort: rig.routerPort, server, databaseUrl, baseDatabaseUrl, say };
       say(`\n${section.heading} (${((performance.now() - began) / 60_000).toFixed(1)} min so far)`);
       const series = await runSection(section, bench).catch((error) => void console.error(`${name} failed:`, error));
       if (series === undefined) {

@@ -43,8 +43,9 @@ export function closedLoop(
       if (stopped) return;
       connection.send(request(sent++, own++), (whole) => {
         ended++;
-        if (whole && rest === 0) next();
-        else setTimeout(next, whole ? rest : 50);
+        if (!whole) setTimeout(next, 50);
+        else if (rest === 0) next();
+        else setTimeout(next, rest).unref();
       });
     };
     // those that send at a pace begin one after the other, so that their requests do not end together

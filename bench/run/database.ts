@@ -1,3 +1,5 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
 import { type Database, openDatabase } from '../../src/store/connection/pool.ts';
 import { startEmbedded } from '../../src/store/schema/embedded.ts';
 import { migrate } from '../../src/store/schema/migrate.ts';
@@ -38,13 +40,20 @@ export async function startDatabase(folder: string) {
   return {
     /** "Postgres 18.4" */
     version: `Postgres ${row.version.split(' ')[0]}`,
-    /** Makes a database of the gateway's schema with a model, companies, keys and ledger rows in it, or what a function fills in. */
-    async seeded(seed: Seed | ((db: Database) => Promise<void>) = {}): Promise<string> {
+    /**
+     * Makes a database of the gateway's schema with a model, companies, keys and ledger rows in it, or what a function fills in.
+     * @param checkout whose schema; default: this one's
+     */
+    async seeded(seed: Seed | ((db: Database) => Promise<void>) = {}, checkout?: string): Promise<string> {
       const name = `tollgate_bench_${process.pid}_${made.length}`;
       made.push(name);
       await db.run(MS, (sql) => sql`create database ${sql(name)}`);
       const filled = openDatabase({ url: inDatabase(url, name), maxConnections: 1 });
-      await migrate(filled, { billingTimezone: 'UTC' });
+      if (checkout === undefined) await migrate(filled, { billingTimezone: 'UTC' });
+      else {
+        const env = { PATH: process.env.PATH, DATABASE_URL: inDatabase(url, name) };
+        execFileSync(process.execPath, [join(checkout, 'dist/main.js'), 'migrate'], { env, stdio: 'ignore' });
+      }
       await (typeof seed === 'function' ? seed(filled) : fill(filled, seed));
       await filled.close();
       return inDatabase(url, name);

@@ -53,6 +53,8 @@ export interface Surroundings {
   readonly folder: string;
   readonly routerPort: number;
   readonly databaseUrl: string;
+  /** The database of `base`, whose schema may be another. */
+  readonly baseDatabaseUrl?: string | undefined;
   /** A built checkout of another commit, which `base` runs. */
   readonly base: string | undefined;
   /** Only shows that everything works: no warm-up, small loads. */
@@ -85,7 +87,10 @@ export async function startTarget(name: TargetName, around: Surroundings): Promi
     case 'plain':
       return startGateway(around, { name, env: { FAST_HTTP: 'off' } });
     case 'base':
-      return startGateway(around, { name, checkout: around.base ?? CHECKOUT });
+      return startGateway(
+        { ...around, databaseUrl: around.baseDatabaseUrl ?? around.databaseUrl },
+        { name, checkout: around.base ?? CHECKOUT },
+      );
     case 'nginx': {
       const program = installed(name);
       if (program === null) return `${name} is not installed`;
