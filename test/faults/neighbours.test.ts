@@ -8,8 +8,7 @@ import { startLoad } from './load.ts';
 import { faultWorld } from './world.ts';
 
 /**
- * What visitors of the pages do, callers of the API and other visitors do not feel. RESULTS.md has the
- * figures of this version and of the last one that made pages on the event loop of the API.
+ * What visitors of the pages do, callers of the API and other visitors do not feel. RESULTS.md has the figures.
  */
 
 const FIELDS = 520_000; // of a form of 1 MB

@@ -1,9 +1,9 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 
-const TABLE = new URL('RESULTS.md', import.meta.url);
+const PAGE = new URL('RESULTS.md', import.meta.url);
 
-/** What one experiment measured: the texts of a row of the table. */
+/** What one experiment measured: the texts of a row of its promise's table. */
 interface Measured {
   readonly promise: string;
   readonly experiment: string;
@@ -16,32 +16,34 @@ interface Measured {
 export function note(promise: string, experiment: string, measured: string): void {
   if (process.env.FAULTS === undefined) return;
   const machine = `${cpus().length} × ${cpus()[0]?.model ?? 'CPU'}, Node ${process.versions.node}`;
-  writeFileSync(TABLE, noted(readFileSync(TABLE, 'utf8'), { promise, experiment, measured, machine }));
+  writeFileSync(PAGE, noted(readFileSync(PAGE, 'utf8'), { promise, experiment, measured, machine }));
 }
 
 /**
- * The table with a row in the place of the same experiment's, which may have run other numbers of times. A new one comes
- * behind those of its promise, or at the end. All other rows stay, wherever they were measured.
- * @param page with the table first; what stands below it stays
+ * The page with a row in the place of the same experiment's, which may have run other numbers of times. A new one ends
+ * the table of its promise, and a new promise the page. All other rows stay, wherever they were measured.
+ * @param page begins with the list of machines; rows name theirs by its letter
  */
 export function noted(page: string, { promise, experiment, measured, machine }: Measured): string {
-  const lines = page.split('\n');
-  const first = lines.findIndex((line) => line.startsWith('|---')) + 1;
-  const end = lines.findIndex((line, at) => at >= first && !line.startsWith('|'));
-  const rows = lines.slice(first, end);
-  const row = `| ${promise} | ${experiment} | ${measured} | ${machine} |`;
-  const same = rows.findIndex((other) => nameOf(other) === nameOf(row));
-  if (same >= 0) rows[same] = row;
-  else {
-    const behind = rows.findLastIndex((other) => other.startsWith(`| ${promise} |`));
-    rows.splice(behind < 0 ? rows.length : behind + 1, 0, row);
-  }
-  return [...lines.slice(0, first), ...rows, ...lines.slice(end)].join('\n');
+  const [head = '', ...sections] = page.trimEnd().split(/\n\n(?=## )/);
+  const machines = [...head.matchAll(/^- ([A-Z]): (.*)$/gm)];
+  const known = machines.find(([, , name]) => name === machine)?.[1];
+  const letter = known ?? String.fromCharCode(65 + machines.length);
+  const row = `| ${experiment} | ${measured} | ${letter} |`;
+  const isOfPromise = (section: string) => section.startsWith(`## ${promise}\n`);
+  if (!sections.some(isOfPromise)) sections.push(`## ${promise}\n\n| experiment | measured | on |\n|---|---|---|`);
+  const after = sections.map((section) => {
+    if (!isOfPromise(section)) return section;
+    const lines = section.split('\n');
+    const same = lines.findIndex((line) => nameOf(line) === nameOf(row));
+    return (same < 0 ? [...lines, row] : lines.with(same, row)).join('\n');
+  });
+  return `${[known === undefined ? `${head}\n- ${letter}: ${machine}` : head, ...after].join('\n\n')}\n`;
 }
 
-/** Promise and experiment of a row without its numbers. */
+/** The experiment of a row without its numbers. */
 function nameOf(row: string): string {
-  return row.split(' | ', 2).join(' | ').replace(/\d+/g, '#');
+  return (row.split(' | ', 1)[0] as string).replace(/\d+/g, '#');
 }
 
 export function percent(share: number): string {
