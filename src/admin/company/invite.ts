@@ -11,7 +11,7 @@ import { type Html, html } from '../page/html.ts';
 import { companyHeading, copyable, page } from '../page/layout.ts';
 import { pageLanguage } from '../page/locale.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
-import { waitText } from '../page/throttle.ts';
+import { waitText } from '../process/throttle.ts';
 import { type Sent, sendMail } from './mail.ts';
 
 /** Counts an invitation of a company, or refuses the form: each may be an e-mail to anybody. */

@@ -11,13 +11,13 @@ import { actingAs, auditedBytes } from '../../store/connection/acting-person.ts'
 import type { Database, Sql, Work } from '../../store/connection/pool.ts';
 import { enterCompany, within } from '../../store/connection/tenant-role.ts';
 import type { RouterModels } from '../../upstream/router-models.ts';
+import type { Semaphore } from '../process/semaphore.ts';
 import { CLIENT_HEADER, type PagesSettings } from '../process/settings.ts';
+import type { Attempts, ChangeThrottle, Throttle } from '../process/throttle.ts';
 import type { brandAssets } from './assets.ts';
 import type { Form, FormBindings } from './form.ts';
 import type { Format } from './format.ts';
-import type { Semaphore } from './semaphore.ts';
 import type { Session, Sessions } from './session.ts';
-import type { Attempts, ChangeThrottle, Throttle } from './throttle.ts';
 
 const DEADLINE_MS = 5000;
 

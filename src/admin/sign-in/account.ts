@@ -8,7 +8,7 @@ import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, muted, page, table } from '../page/layout.ts';
-import { waitText } from '../page/throttle.ts';
+import { waitText } from '../process/throttle.ts';
 import { knownBrowser, rememberBrowser } from './known-browser.ts';
 
 /** For every user who may sign in: the own account, signing out. */

@@ -8,7 +8,7 @@ import { UUID_IN_PATH } from '../api/serve.ts';
 import { clientOf, type PageContext, type PageEnv } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
-import { waitText } from '../page/throttle.ts';
+import { waitText } from '../process/throttle.ts';
 
 const READ_MS = 2000;
 const WRITE_MS = 5000;

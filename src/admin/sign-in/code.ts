@@ -9,7 +9,7 @@ import { Form, readForm } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
 import type { Session } from '../page/session.ts';
-import { waitText } from '../page/throttle.ts';
+import { waitText } from '../process/throttle.ts';
 import { localAddress } from './local-address.ts';
 
 const MAX_FORM_BYTES = 8192;

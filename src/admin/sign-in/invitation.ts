@@ -12,7 +12,7 @@ import { field, formState } from '../page/field.ts';
 import { Form, FormRefused, readForm } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
-import { waitText } from '../page/throttle.ts';
+import { waitText } from '../process/throttle.ts';
 import { rememberBrowser } from './known-browser.ts';
 
 const MAX_FORM_BYTES = 8192;

@@ -2,9 +2,9 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { verifyPassword } from '../../domain/password.ts';
 import { findUser } from '../../store/users/user.ts';
 import { clientOf, type PageContext } from '../page/context.ts';
-import { Busy } from '../page/semaphore.ts';
 import type { Session } from '../page/session.ts';
-import { blockOf, waitText } from '../page/throttle.ts';
+import { Busy } from '../process/semaphore.ts';
+import { blockOf, waitText } from '../process/throttle.ts';
 import { knownBrowser, rememberBrowser } from './known-browser.ts';
 
 const READ_MS = 2000;

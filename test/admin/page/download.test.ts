@@ -7,7 +7,7 @@ import { pino } from 'pino';
 import t from 'tap';
 import { download, nameFile } from '../../../src/admin/page/download.ts';
 import type { FormBindings } from '../../../src/admin/page/form.ts';
-import { Busy, Semaphore } from '../../../src/admin/page/semaphore.ts';
+import { Busy, Semaphore } from '../../../src/admin/process/semaphore.ts';
 import { createServer } from '../../../src/runtime/node-http.ts';
 import { until } from '../../support/until.ts';
 

@@ -1,7 +1,7 @@
 import { setImmediate as tick } from 'node:timers/promises';
 import t from 'tap';
-import { Busy, Semaphore } from '../../../src/admin/page/semaphore.ts';
-import { attemptThrottles, changeThrottle, Throttle } from '../../../src/admin/page/throttle.ts';
+import { Busy, Semaphore } from '../../../src/admin/process/semaphore.ts';
+import { attemptThrottles, changeThrottle, Throttle } from '../../../src/admin/process/throttle.ts';
 
 /** Limits of sign-in attempts. */
 
