@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { createSession } from '../../src/store/users/session.ts';
-import { createUser } from '../../src/store/users/user.ts';
+import { insertUser } from '../../src/store/users/user.ts';
 import { freePort } from '../../test/support/port.ts';
 import { until } from '../../test/support/until.ts';
 import { type Figures, reading } from '../results.ts';
@@ -97,7 +97,7 @@ export async function signIn(databaseUrl: string): Promise<string> {
   const db = openDatabase({ url: databaseUrl, maxConnections: 1 });
   const token = randomBytes(32).toString('base64url');
   await db.run(SETUP_MS, async (sql) => {
-    const { id } = await createUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
+    const { id } = await insertUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
     await createSession(sql, { digest: hash('sha256', token, 'buffer'), userId: id });
   });
   await db.close();

@@ -1,14 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { hashPassword } from '../domain/password.ts';
 import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/text/demo.ts';
-import { createAssistant } from '../store/company/assistant.ts';
+import { insertAssistant } from '../store/company/assistant.ts';
 import { insertCompany, listCompanies } from '../store/company/company.ts';
 import { lockFirstRun } from '../store/company/demo.ts';
-import { createKey, listKeys } from '../store/company/key.ts';
+import { insertKey, listKeys } from '../store/company/key.ts';
 import { createModel } from '../store/company/model.ts';
 import { actingAs } from '../store/connection/acting-person.ts';
 import type { Database, Sql } from '../store/connection/pool.ts';
-import { createUser, findUser, listUsers } from '../store/users/user.ts';
+import { findUser, insertUser, listUsers } from '../store/users/user.ts';
 
 /** The output of `make run`: secrets, which are shown once on the first start, and later the way to sign in again. */
 export interface Welcome {
@@ -38,7 +38,7 @@ export async function prepareDemo(db: Database): Promise<void> {
     if ((await listCompanies(sql)).length > 0) return;
     const company = await insertCompany(sql, { name: COMPANY, monthly_budget_eur: '50' });
     await createDemoModels(sql);
-    await createAssistant(sql, {
+    await insertAssistant(sql, {
       company_id: company.id,
       name: DEMO_ASSISTANT,
       system_prompt: 'Summarise what you are given in three sentences, in the language it is written in.',
@@ -57,7 +57,7 @@ export async function welcome(db: Database, keyPrefix: string): Promise<Welcome>
       return { companyId, first: null, operator: operator?.email ?? null };
     }
     const login = await createOperator(sql);
-    const { key } = await createKey(sql, keyPrefix, {
+    const { key } = await insertKey(sql, keyPrefix, {
       company_id: companyId,
       name: 'first key',
       scopes: ['chat', 'embeddings', 'assistants'],
@@ -72,7 +72,7 @@ async function createOperator(sql: Sql): Promise<Login | null> {
   if ((await findUser(sql, OPERATOR)) !== null) return null;
   const password = randomBytes(12).toString('base64url');
   const hash = await hashPassword(password);
-  await createUser(sql, { email: OPERATOR, role: 'operator', company_id: null }, hash);
+  await insertUser(sql, { email: OPERATOR, role: 'operator', company_id: null }, hash);
   return { email: OPERATOR, password };
 }
 

@@ -4,9 +4,9 @@ import {
   type CostCenterBudgetRow,
   costCenterBudgetOf,
   countCostCenterBudgets,
-  createCostCenterBudget,
   deleteCostCenterBudget,
-  setCostCenterAmount,
+  insertCostCenterBudget,
+  updateCostCenterBudget,
 } from '../store/company/cost-center.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
@@ -25,14 +25,14 @@ export async function addCostCenterBudget(sql: Sql, company: string, asked: Aske
   if ((await countCostCenterBudgets(sql, company)) >= MOST_COST_CENTER_BUDGETS) {
     throwConflict('cost centre budget', refusal('mostCostCenters', { most: MOST_COST_CENTER_BUDGETS }));
   }
-  return createCostCenterBudget(sql, { ...asked, company_id: company });
+  return insertCostCenterBudget(sql, { ...asked, company_id: company });
 }
 
 /** Gives a cost centre this budget, whether it has one or not. As `addCostCenterBudget`. */
 export async function setCostCenterBudget(sql: Sql, company: string, asked: Asked): Promise<CostCenterBudgetRow> {
   const present = await costCenterBudgetOf(sql, company, asked.name);
   if (present === null) return addCostCenterBudget(sql, company, asked);
-  return setCostCenterAmount(sql, company, present.id, asked.monthly_budget_eur);
+  return updateCostCenterBudget(sql, company, present.id, asked.monthly_budget_eur);
 }
 
 /** Removes the budget of a cost centre. @returns what it was; null: there is none */

@@ -3,11 +3,11 @@ import { ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
-  createUserByGroup,
+  deleteUserByGroup,
   type GivenByGroup,
   groupsNamed,
-  removeUserByGroup,
-  setGivenByGroup,
+  insertUserByGroup,
+  updateGivenByGroup,
 } from '../store/users/group.ts';
 import { findUser, type UserRow } from '../store/users/user.ts';
 
@@ -62,7 +62,7 @@ export async function signInByProvider(sql: Sql, email: string, told: ToldGroups
   }
   const given = givenByGroups(await groupsNamed(sql, names));
   if (given === null) {
-    if (lost) await removeUserByGroup(sql, user.id);
+    if (lost) await deleteUserByGroup(sql, user.id);
     const reason = `${lost ? 'the groups that gave the account are gone' : 'no user has the address, and no group gives an account'}${lack === '' ? '' : `: ${lack}`}`;
     return nobody(refusal(lost ? 'groupsLost' : 'noAccountByGroups'), reason);
   }
@@ -70,13 +70,13 @@ export async function signInByProvider(sql: Sql, email: string, told: ToldGroups
     const [one = '', other = ''] = given.map(({ name }) => name);
     return nobody(refusal('groupsApart', { one, other }), `groups lead to several companies: “${one}” and “${other}”`);
   }
-  if (user === null) return { user: await createUserByGroup(sql, email, given) };
+  if (user === null) return { user: await insertUserByGroup(sql, email, given) };
   if (user.company_id === given.company_id) {
     const isSame = user.role === given.role && user.oidc_group === given.name;
-    return { user: isSame ? user : await setGivenByGroup(sql, user.id, given) };
+    return { user: isSame ? user : await updateGivenByGroup(sql, user.id, given) };
   }
-  await removeUserByGroup(sql, user.id); // no company sees what happens in another one
-  return { user: await createUserByGroup(sql, email, given) };
+  await deleteUserByGroup(sql, user.id); // no company sees what happens in another one
+  return { user: await insertUserByGroup(sql, email, given) };
 }
 
 function nobody(told: Refusal, reason: string): SignedIn {

@@ -8,7 +8,7 @@ import { emailSender } from '../../src/events/email.ts';
 import { EventSender, type EventSenderOptions } from '../../src/events/sender.ts';
 import { webhookSender } from '../../src/events/webhook.ts';
 import { insertCompany } from '../../src/store/company/company.ts';
-import { createKey } from '../../src/store/company/key.ts';
+import { insertKey } from '../../src/store/company/key.ts';
 import { actingAs } from '../../src/store/connection/acting-person.ts';
 import type { Database, Sql } from '../../src/store/connection/pool.ts';
 import { listAlerts, retryAlerts } from '../../src/store/events/alert.ts';
@@ -281,7 +281,7 @@ t.test('a change of a key reaches the webhook alone; a replay sends the same und
   sender();
   const { id: company_id } = await run((sql) => insertCompany(sql, { name: 'ACME' }));
   const asked = { company_id, name: 'Website', scopes: ['chat'] as const, created_by: 'cli' };
-  const key = await actingAs(db, 'ann@acme.example', MS, (sql) => createKey(sql, 'svc_', asked));
+  const key = await actingAs(db, 'ann@acme.example', MS, (sql) => insertKey(sql, 'svc_', asked));
   await until(
     () => receiver.received,
     'it is posted',

@@ -16,8 +16,8 @@ import { distribute } from '../../src/store/schema/distribution.ts';
 import { migrate } from '../../src/store/schema/migrate.ts';
 import { verifyStill, verifySums } from '../../src/store/statement/verify.ts';
 import { createSession } from '../../src/store/users/session.ts';
-import { createToken } from '../../src/store/users/token.ts';
-import { createUser } from '../../src/store/users/user.ts';
+import { insertToken } from '../../src/store/users/token.ts';
+import { insertUser } from '../../src/store/users/user.ts';
 import { paint, paintOthers } from '../admin/paint.ts';
 import { type GatewayProcess, startProcess } from '../faults/gateway.ts';
 import { tollgate } from '../support/cli.ts';
@@ -341,16 +341,16 @@ async function fillMore(sql: Sql) {
   const people: Record<string, string> = {};
   for (const role of ROLES) {
     const company_id = role === 'operator' ? null : COMPANY;
-    const user = await createUser(sql, { email: `${role}@example.com`, role, company_id }, null);
+    const user = await insertUser(sql, { email: `${role}@example.com`, role, company_id }, null);
     const token = randomBytes(32).toString('base64url');
     await createSession(sql, { digest: hash('sha256', token, 'buffer'), userId: user.id });
     tokens[role] = token;
     people[role] = user.id;
   }
   const token = { company_id: null, access: 'read', created_by: null, expires_at: null } as const;
-  const ofAll = await createToken(sql, { ...token, name: 'reads all' });
+  const ofAll = await insertToken(sql, { ...token, name: 'reads all' });
   tokens.api = ofAll.token;
-  await createToken(sql, { ...token, name: 'reads', company_id: COMPANY });
+  await insertToken(sql, { ...token, name: 'reads', company_id: COMPANY });
   const ownKey = idOf('own key');
   await sql`
     insert into api_keys (id, company_id, name, digest, prefix, scopes, user_id, created_by)

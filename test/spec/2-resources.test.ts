@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { createKey, listKeys, revokeKey } from '../../src/store/company/key.ts';
+import { endKey, insertKey, listKeys } from '../../src/store/company/key.ts';
 import { chunksOf } from '../support/client.ts';
 import { until } from '../support/until.ts';
 import { CHAT, customerWith, EMBED, OVERSEAS, startWorld } from '../support/world.ts';
@@ -216,7 +216,7 @@ t.test('2.6 assistant', async (t) => {
 });
 
 t.test('2.7 company API key', async (t) => {
-  const minted = await createKey(world.sql, 'svc_', {
+  const minted = await insertKey(world.sql, 'svc_', {
     company_id: customer.company,
     name: 'a key',
     scopes: ['chat'],
@@ -250,7 +250,7 @@ t.test('2.7 company API key', async (t) => {
     t.equal((await theirs.chat()).status, 200);
     const digest = createHash('sha256').update(lost).digest();
     const [row] = await world.sql`select id from api_keys where digest = ${digest}`;
-    await revokeKey(world.sql, row?.id);
+    await endKey(world.sql, row?.id);
     await until(async () => (await theirs.chat()).status === 401, 'the revoked key is refused');
     t.equal((await customerWith(world.url, customer.company, await world.key(customer.company)).chat()).status, 200);
   });

@@ -1,7 +1,7 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { unknownModels } from '../../operations/model.ts';
 import { refuse } from '../../operations/problem.ts';
-import { createAssistant, findAssistant, removeAssistant, setAssistant } from '../../store/company/assistant.ts';
+import { deleteAssistant, findAssistant, insertAssistant, updateAssistant } from '../../store/company/assistant.ts';
 import { assistantsAfter, assistantsThatFit } from '../../store/users/cursor-lists.ts';
 import type { ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
@@ -41,7 +41,7 @@ export const assistantOperations: readonly ApiOperation[] = [
     async run(sql, { params, body }) {
       const { company: company_id = '' } = params;
       refuse(await unknownModels(sql, company_id, 'model_slug', body.model_slug));
-      return createAssistant(sql, { ...body, company_id });
+      return insertAssistant(sql, { ...body, company_id });
     },
   }),
   getOne('getAssistant', PATH, ASSISTANT, {
@@ -59,13 +59,13 @@ export const assistantOperations: readonly ApiOperation[] = [
       const { assistant: id = '', company = '' } = params;
       const { model_slug: before } = await findAssistant(sql, company, id);
       refuse(await unknownModels(sql, company, 'model_slug', body.model_slug, before));
-      return setAssistant(sql, id, body, company);
+      return updateAssistant(sql, id, body, company);
     },
   }),
   remove('removeAssistant', PATH, {
     summary: 'Remove an assistant',
     action: 'assistant.write',
     resource: ASSISTANT,
-    run: (sql, { params }) => removeAssistant(sql, params.assistant as string, params.company),
+    run: (sql, { params }) => deleteAssistant(sql, params.assistant as string, params.company),
   }),
 ];

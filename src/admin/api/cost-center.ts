@@ -2,7 +2,11 @@ import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { addCostCenterBudget } from '../../operations/cost-center.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { deleteCostCenterBudget, findCostCenterBudget, setCostCenterAmount } from '../../store/company/cost-center.ts';
+import {
+  deleteCostCenterBudget,
+  findCostCenterBudget,
+  updateCostCenterBudget,
+} from '../../store/company/cost-center.ts';
 import { listSpentBudgets } from '../../store/usage/cost-center.ts';
 import { type ApiOperation, get, getOne, pageOfAll, patch, post, type Resource, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
@@ -66,7 +70,7 @@ export const costCenterOperations: readonly ApiOperation[] = [
     answer: ONE_BUDGET,
     resource: FOUND,
     run: (sql, { params, body }) =>
-      setCostCenterAmount(sql, params.company as string, params.budget as string, body.monthly_budget_eur),
+      updateCostCenterBudget(sql, params.company as string, params.budget as string, body.monthly_budget_eur),
   }),
   remove('removeCostCenterBudget', ONE, {
     summary: 'Remove the budget of a cost centre. What it spent stays as it is',

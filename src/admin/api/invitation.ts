@@ -3,7 +3,7 @@ import { COMPANY_ROLES } from '../../domain/user.ts';
 import { withLink } from '../../operations/invitation.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { invitationsAfter } from '../../store/users/cursor-lists.ts';
-import { createInvitation, renewInvitation, withdrawInvitation } from '../../store/users/invitation.ts';
+import { deleteInvitation, insertInvitation, updateInvitation } from '../../store/users/invitation.ts';
 import type { ApiOperation } from './frame/operation.ts';
 import { get, pageOf, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
@@ -54,7 +54,7 @@ export const invitationOperations: readonly ApiOperation[] = [
     async run(sql, call) {
       const { email, role } = call.body;
       const asked = { company_id: call.params.company as string, email: email.toLowerCase(), role };
-      const invitation = await createInvitation(sql, { ...asked, created_by: call.actor });
+      const invitation = await insertInvitation(sql, { ...asked, created_by: call.actor });
       return withLink(call.origin, invitation);
     },
   }),
@@ -65,12 +65,12 @@ export const invitationOperations: readonly ApiOperation[] = [
     secret: 'link',
     async run(sql, call) {
       const { company, invitation } = call.params as Record<'company' | 'invitation', string>;
-      return withLink(call.origin, await renewInvitation(sql, company, invitation, call.actor));
+      return withLink(call.origin, await updateInvitation(sql, company, invitation, call.actor));
     },
   }),
   remove('withdrawInvitation', INVITATION, {
     summary: 'Withdraw an invitation: its link does not work any more',
     action: 'company-user.write',
-    run: (sql, { params }) => withdrawInvitation(sql, params.company as string, params.invitation as string),
+    run: (sql, { params }) => deleteInvitation(sql, params.company as string, params.invitation as string),
   }),
 ];

@@ -5,13 +5,13 @@ import { checkedKey, digestsIn, expiryOf, MODELS } from '../../operations/key.ts
 import { unknownModels } from '../../operations/model.ts';
 import { readAt, refuse } from '../../operations/problem.ts';
 import {
-  createKey,
+  endKey,
   findKey,
   idsOfDigests,
+  insertKey,
   keysWithCompany,
-  revokeKey,
-  rotateKey,
-  setKey,
+  replaceKey,
+  updateKey,
 } from '../../store/company/key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../../store/connection/tenant-role.ts';
@@ -65,7 +65,7 @@ export const keyOperations: readonly ApiOperation[] = [
     secret: 'key',
     async run(sql, { services, actor, params, body }) {
       const asked = await checkedKey(sql, { company_id: params.company as string, created_by: actor }, body);
-      return createKey(sql, services.keyPrefix, asked);
+      return insertKey(sql, services.keyPrefix, asked);
     },
   }),
   getOne('getKey', PATH, KEY, { summary: 'Read a key, without its text', action: 'key.read', answer: resource.key }),
@@ -79,14 +79,14 @@ export const keyOperations: readonly ApiOperation[] = [
       const { key: id = '', company = '' } = params;
       const before = await findKey(sql, id, company);
       refuse(await unknownModels(sql, company, MODELS, body[MODELS], before[MODELS]));
-      return setKey(sql, id, { ...body, expires_at: expiryOf(body.expires_at) }, company);
+      return updateKey(sql, id, { ...body, expires_at: expiryOf(body.expires_at) }, company);
     },
   }),
   remove('revokeKey', PATH, {
     summary: 'Revoke a key. Every gateway refuses it within a second; it stays in the list',
     action: 'key.write',
     resource: KEY,
-    run: (sql, { params }) => revokeKey(sql, params.key as string, params.company as string),
+    run: (sql, { params }) => endKey(sql, params.key as string, params.company as string),
   }),
   post('rotateKey', `${PATH}/rotate`, {
     summary:
@@ -97,7 +97,7 @@ export const keyOperations: readonly ApiOperation[] = [
     status: 201,
     secret: 'key',
     run: (sql, { services, actor, params, body }) =>
-      rotateKey(sql, services.keyPrefix, {
+      replaceKey(sql, services.keyPrefix, {
         id: params.key as string,
         company_id: params.company as string,
         overlap: body.overlap_seconds,

@@ -5,13 +5,13 @@ import { findCompany } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { companyUsersAfter, usersAfter } from '../../store/users/cursor-lists.ts';
 import {
-  createUser,
+  deleteUser,
   findCompanyUser,
   findUserById,
+  insertUser,
   keepAnOwner,
-  removeUser,
-  setRole,
   type UserRow,
+  updateRole,
 } from '../../store/users/user.ts';
 import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
@@ -60,7 +60,7 @@ export const userOperations: readonly ApiOperation[] = [
     run(sql, { body: { email, role, company_id = null } }) {
       const mistake = companyMistake(role, company_id);
       if (mistake !== null) throw wrongAt('#/company_id', mistake);
-      return createUser(sql, { email: email.toLowerCase(), role, company_id }, null);
+      return insertUser(sql, { email: email.toLowerCase(), role, company_id }, null);
     },
   }),
   getOne('getUser', PATH, USER, { summary: 'Read a user', action: 'user.read', answer: resource.user }),
@@ -68,7 +68,7 @@ export const userOperations: readonly ApiOperation[] = [
     summary: 'Remove a user, who is signed out at once. The last operator cannot be removed',
     action: 'user.write',
     resource: USER,
-    run: (sql, { params }) => removeUser(sql, params.user as string),
+    run: (sql, { params }) => deleteUser(sql, params.user as string),
   }),
   get('listCompanyUsers', COMPANYS, {
     summary: 'List the users of a company, ordered by id',
@@ -94,7 +94,7 @@ export const userOperations: readonly ApiOperation[] = [
     async run(sql, call) {
       const { role } = call.body;
       if (role !== 'owner') await keepAnOwnerOf(sql, call);
-      await setRole(sql, call.params.company as string, call.params.user as string, role);
+      await updateRole(sql, call.params.company as string, call.params.user as string, role);
       return COMPANY_USER.find(sql, call);
     },
   }),
@@ -105,7 +105,7 @@ export const userOperations: readonly ApiOperation[] = [
     async run(sql, call) {
       await COMPANY_USER.find(sql, call);
       await keepAnOwnerOf(sql, call);
-      await removeUser(sql, call.params.user as string);
+      await deleteUser(sql, call.params.user as string);
     },
   }),
 ];

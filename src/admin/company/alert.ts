@@ -9,9 +9,9 @@ import {
   type AlertChoice,
   type AlertReceiverRow,
   CONFIRM_DAYS,
+  deleteReceiver,
   findReceiver,
   listReceivers,
-  removeReceiver,
 } from '../../store/users/alert-receiver.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
 import { checkbox, createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
@@ -208,6 +208,6 @@ ${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: words.remov
 
 async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await removal(c, (sql) => removeReceiver(sql, company, param(c, 'receiver')));
+  await removal(c, (sql) => deleteReceiver(sql, company, param(c, 'receiver')));
   return c.redirect(`/companies/${company}/alerts?done=removed`, 303);
 }

@@ -14,11 +14,11 @@ import { admitModel } from '../../domain/gate.ts';
 import type { Words } from '../../domain/language/en.ts';
 import {
   type AssistantRow,
-  createAssistant,
+  deleteAssistant,
   findAssistant,
+  insertAssistant,
   type ListedAssistant,
-  removeAssistant,
-  setAssistant,
+  updateAssistant,
 } from '../../store/company/assistant.ts';
 import { createOnce } from '../../store/company/idempotent-form.ts';
 import { listModels } from '../../store/company/model.ts';
@@ -180,7 +180,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const fields = await readFields(c, form);
   const id = idempotentId(form);
   await change(c, (sql) =>
-    createOnce(sql, 'assistants', id, () => createAssistant(sql, { id, company_id, ...fields })),
+    createOnce(sql, 'assistants', id, () => insertAssistant(sql, { id, company_id, ...fields })),
   );
   return c.redirect(`/companies/${company_id}/assistants?done=created`, 303);
 }
@@ -203,7 +203,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
       page,
     } as const;
     await lockEdited<AssistantRow>(c, sql, form, rowChange);
-    await setAssistant(sql, id, changes, company);
+    await updateAssistant(sql, id, changes, company);
   });
   return c.redirect(`/companies/${company}/assistants?done=saved`, 303);
 }
@@ -219,7 +219,7 @@ ${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: words.remo
 
 async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await removal(c, (sql) => removeAssistant(sql, param(c, 'assistant'), company));
+  await removal(c, (sql) => deleteAssistant(sql, param(c, 'assistant'), company));
   return c.redirect(`/companies/${company}/assistants?done=removed`, 303);
 }
 

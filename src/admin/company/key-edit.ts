@@ -3,7 +3,7 @@ import type { Words } from '../../domain/language/en.ts';
 import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
 import { usedUp } from '../../operations/company.ts';
 import { revokeOwnKey } from '../../operations/users/own-key.ts';
-import { findKey, type KeyRow, revokeKey, setKey } from '../../store/company/key.ts';
+import { endKey, findKey, type KeyRow, updateKey } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type LastRefused, lastRefused } from '../../store/usage/request.ts';
 import { callerOf } from '../page/caller.ts';
@@ -112,7 +112,7 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
     const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, rowChange);
     const wanted = { name: key.name, budget: changes.monthly_budget_eur, before };
     callerOf(c, form, LIMIT_SETTINGS).judge(await usedUp(sql, wanted, company, id));
-    await setKey(sql, id, changes, company);
+    await updateKey(sql, id, changes, company);
   });
   return c.redirect(`/companies/${company}/keys?done=saved`, 303);
 }
@@ -138,7 +138,7 @@ async function revoke(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   const key = param(c, 'key');
   await change<unknown>(c, (sql) =>
-    seesOwnAlone(c, company) ? revokeOwnKey(sql, holderOf(c), key) : revokeKey(sql, key, company),
+    seesOwnAlone(c, company) ? revokeOwnKey(sql, holderOf(c), key) : endKey(sql, key, company),
   );
   return c.redirect(`${keysPath(c, company)}?done=revoked&key=${key}`, 303);
 }

@@ -1,7 +1,7 @@
 import { oneOf } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { rotateOwnKey } from '../../operations/users/own-key.ts';
-import { rotateKeyOnce } from '../../store/company/key-reveal.ts';
+import { replaceKeyOnce } from '../../store/company/key-reveal.ts';
 import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { csrfInput, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -56,7 +56,7 @@ async function rotate(c: PageContext, form: Form): Promise<Response> {
   const created = await change(c, (sql) =>
     seesOwnAlone(c, company_id)
       ? rotateOwnKey(sql, services.keyPrefix, holderOf(c), asked, claim)
-      : rotateKeyOnce(sql, services.keyPrefix, ofCompany, claim),
+      : replaceKeyOnce(sql, services.keyPrefix, ofCompany, claim),
   );
   return redirectToKey(c, created, asked.id);
 }

@@ -4,7 +4,7 @@ import type { Words } from '../../domain/language/en.ts';
 import { SCOPES, type Scope } from '../../domain/scope.ts';
 import { restrictionTexts } from '../../domain/text/limit-text.ts';
 import type { KeyRow } from '../../store/company/key.ts';
-import { createKeyOnce } from '../../store/company/key-reveal.ts';
+import { insertKeyOnce } from '../../store/company/key-reveal.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type KeyLife, type KeySort, pageOfKeys, playgroundKeys } from '../../store/lists/page.ts';
 import { readPresentSums } from '../../store/usage/company-usage.ts';
@@ -194,5 +194,5 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const restrictions = await readRestrictions(c, form);
   form.check();
   const asked = { id, company_id, name, scopes, expires_at, created_by: session.user.email, ...restrictions };
-  return redirectToKey(c, await change(c, (sql) => createKeyOnce(sql, services.keyPrefix, asked, claim)));
+  return redirectToKey(c, await change(c, (sql) => insertKeyOnce(sql, services.keyPrefix, asked, claim)));
 }

@@ -6,7 +6,7 @@ import { findCompany } from '../../store/company/company.ts';
 import { createOnce } from '../../store/company/idempotent-form.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
-import { createToken, findTokenById, listTokens, revokeToken, type TokenRow } from '../../store/users/token.ts';
+import { endToken, findTokenById, insertToken, listTokens, type TokenRow } from '../../store/users/token.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { createCard, type FormState, field, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
@@ -97,7 +97,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const id = idempotentId(form);
   const created = await change(c, (sql) =>
     createOnce(sql, 'admin_tokens', id, () =>
-      createToken(sql, { id, name, company_id: company, access, created_by, expires_at }),
+      insertToken(sql, { id, name, company_id: company, access, created_by, expires_at }),
     ),
   );
   if (created === null) {
@@ -150,7 +150,7 @@ ${confirmation(c, {
 
 async function revoke(c: PageContext): Promise<Response> {
   const { base, company } = await placeOf(c);
-  await change(c, (sql) => revokeToken(sql, param(c, 'token'), company));
+  await change(c, (sql) => endToken(sql, param(c, 'token'), company));
   return c.redirect(`${base}?done=token-revoked`, 303);
 }
 

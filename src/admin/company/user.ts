@@ -4,13 +4,13 @@ import { COMPANY_ROLES, type CompanyRole } from '../../domain/user.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type CompanyUserSort, type ListedCompanyUser, PAGE_ROWS, pageOfCompanyUsers } from '../../store/lists/page.ts';
 import {
-  createInvitation,
+  deleteInvitation,
   type InvitationRow,
+  insertInvitation,
   listInvitations,
-  renewInvitation,
-  withdrawInvitation,
+  updateInvitation,
 } from '../../store/users/invitation.ts';
-import { type CompanyUserRow, findCompanyUser, keepAnOwner, removeUser, setRole } from '../../store/users/user.ts';
+import { type CompanyUserRow, deleteUser, findCompanyUser, keepAnOwner, updateRole } from '../../store/users/user.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
 import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -130,7 +130,7 @@ async function invite(c: PageContext, form: Form): Promise<Response> {
   form.check();
   countInvitation(c, form, company_id);
   const asked = { company_id, email, role, created_by: c.var.session.user.email };
-  return redirectToInvitation(c, await change(c, (sql) => createInvitation(sql, asked)));
+  return redirectToInvitation(c, await change(c, (sql) => insertInvitation(sql, asked)));
 }
 
 async function renew(c: PageContext, form: Form): Promise<Response> {
@@ -139,13 +139,13 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
   const { email } = c.var.session.user;
   return redirectToInvitation(
     c,
-    await change(c, (sql) => renewInvitation(sql, company, param(c, 'invitation'), email)),
+    await change(c, (sql) => updateInvitation(sql, company, param(c, 'invitation'), email)),
   );
 }
 
 async function withdraw(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await removal(c, (sql) => withdrawInvitation(sql, company, param(c, 'invitation')));
+  await removal(c, (sql) => deleteInvitation(sql, company, param(c, 'invitation')));
   return c.redirect(`/companies/${company}/users?done=withdrawn`, 303);
 }
 
@@ -174,7 +174,7 @@ async function changeRole(c: PageContext, form: Form): Promise<Response> {
   form.check();
   await change(c, async (sql) => {
     if (role !== 'owner' && isOwner(c)) await keepAnOwner(sql, company, user);
-    await setRole(sql, company, user, role satisfies CompanyRole);
+    await updateRole(sql, company, user, role satisfies CompanyRole);
   });
   return c.redirect(`/companies/${company}/users?done=saved`, 303);
 }
@@ -203,7 +203,7 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   await removal(c, async (sql) => {
     await findCompanyUser(sql, company, user);
     if (isOwner(c)) await keepAnOwner(sql, company, user);
-    await removeUser(sql, user);
+    await deleteUser(sql, user);
   });
   return c.redirect(`/companies/${company}/users?done=removed`, 303);
 }

@@ -5,10 +5,10 @@ import { resetFactor } from '../../operations/users/second-factor.ts';
 import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
 import { deleteSessionsOf } from '../../store/users/session.ts';
 import {
-  createUser,
+  deleteUser,
   findReader,
   findUserById,
-  removeUser,
+  insertUser,
   setPasswordHash,
   type UserRow,
 } from '../../store/users/user.ts';
@@ -70,7 +70,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   form.check();
   // before the transaction: a hash takes a third of a second
   const hash = password === null ? null : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));
-  await change(c, (sql) => createUser(sql, { email, role, company_id }, hash));
+  await change(c, (sql) => insertUser(sql, { email, role, company_id }, hash));
   return c.redirect('/users?done=created', 303);
 }
 
@@ -173,6 +173,6 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'user');
   if (id === c.var.session.user.user_id) form.refuse('', 'You cannot remove yourself.');
   form.check();
-  await removal(c, (sql) => removeUser(sql, id));
+  await removal(c, (sql) => deleteUser(sql, id));
   return c.redirect('/users?done=removed', 303);
 }

@@ -12,27 +12,27 @@ import type { Mistake } from '../../operations/problem.ts';
 import {
   type AssistantRow,
   assistantsOf,
-  createAssistant,
-  removeAssistant,
-  setAssistant,
+  deleteAssistant,
+  insertAssistant,
+  updateAssistant,
 } from '../../store/company/assistant.ts';
 import { type CompanyRow, companiesOf } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
 import {
-  createKey,
+  endKey,
   freeKeyTexts,
+  insertKey,
   type KeyRow,
   keysOf,
-  revokeKey,
-  setKey,
-  setKeyText,
+  updateKey,
+  updateKeyText,
 } from '../../store/company/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import { endOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { createGroup, groupsNamed, removeGroup, setGroupRole } from '../../store/users/group.ts';
-import { createUser, findUser, removeUser, setRole } from '../../store/users/user.ts';
+import { deleteGroup, groupsNamed, insertGroup, updateGroup } from '../../store/users/group.ts';
+import { deleteUser, findUser, insertUser, updateRole } from '../../store/users/user.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { costCenterSteps } from './cost-centers.ts';
@@ -267,14 +267,15 @@ class Application {
       if (row === undefined) continue;
       if (absent) {
         if (row === null) continue;
-        await removeAssistant(this.#sql, row.id, owner.id);
+        await deleteAssistant(this.#sql, row.id, owner.id);
         this.#step('remove', what, {}, {});
       } else if (row === null) {
         if (!this.#has(settings, ['system_prompt'], `${at}/${n}`)) continue;
         const system_prompt = settings.system_prompt as string;
-        await createAssistant(this.#sql, { ...settings, system_prompt, company_id: owner.id });
+        await insertAssistant(this.#sql, { ...settings, system_prompt, company_id: owner.id });
         this.#step('create', what, {}, settings);
-      } else if (this.#step('change', what, row, settings)) await setAssistant(this.#sql, row.id, settings, owner.id);
+      } else if (this.#step('change', what, row, settings))
+        await updateAssistant(this.#sql, row.id, settings, owner.id);
     }
   }
 
@@ -305,7 +306,7 @@ class Application {
       if (row === undefined) continue;
       if (absent) {
         if (row === null) continue;
-        await revokeKey(this.#sql, row.id, owner.id);
+        await endKey(this.#sql, row.id, owner.id);
         this.#step('remove', what, {}, {});
       } else if (row === null) {
         if (!this.#has({ ...settings, value }, ['scopes', 'value'], `${at}/${n}`) || value === undefined) continue;
@@ -314,11 +315,11 @@ class Application {
         const scopes = settings.scopes as Scope[];
         const whose = { company_id: owner.id, created_by: ACTOR };
         const made = { ...settings, ...whose, scopes, key };
-        const give = () => createKey(this.#sql, this.#options.keyPrefix, made);
+        const give = () => insertKey(this.#sql, this.#options.keyPrefix, made);
         this.#texts.push({ id: null, key, at: this.#at, give });
         this.#step('create', what, {}, settings);
       } else {
-        if (this.#step('change', what, row, settings)) await setKey(this.#sql, row.id, settings, owner.id);
+        if (this.#step('change', what, row, settings)) await updateKey(this.#sql, row.id, settings, owner.id);
         if (value !== undefined) this.#keepKeyText(row.id, what, value, `${at}/${n}`);
       }
     }
@@ -329,7 +330,7 @@ class Application {
     const key = this.#secret(value, `${at}/value`, readKeyText);
     if (key === null) return;
     const give = async () => {
-      const changed = await setKeyText(this.#sql, id, key);
+      const changed = await updateKeyText(this.#sql, id, key);
       if (changed) this.steps.push({ done: 'change', what, changes: ['its text: another one'] });
     };
     this.#texts.push({ id, key, at, give });
@@ -350,17 +351,17 @@ class Application {
         this.#mistake(`${at}/${n}/email`, 'is the address of a user elsewhere');
       } else if (absent) {
         if (row === null || isElsewhere) continue;
-        await removeUser(this.#sql, row.id);
+        await deleteUser(this.#sql, row.id);
         this.#step('remove', what, {}, {});
       } else if (row === null) {
         if (!this.#has({ role }, ['role'], `${at}/${n}`)) continue;
         const text = password && this.#secret(password, `${at}/${n}/password`, readPassword);
         if (text === null) continue;
         const hash = text === undefined ? null : await hashPassword(text);
-        await createUser(this.#sql, { email, role: role as Role, company_id: owner?.id ?? null }, hash);
+        await insertUser(this.#sql, { email, role: role as Role, company_id: owner?.id ?? null }, hash);
         this.#step('create', what, {}, { role });
       } else if (owner !== null && role !== undefined && this.#step('change', what, row, { role })) {
-        await setRole(this.#sql, owner.id, row.id, role as CompanyRole);
+        await updateRole(this.#sql, owner.id, row.id, role as CompanyRole);
       }
     }
   }
@@ -382,14 +383,14 @@ class Application {
         this.#mistake(`${at}/${n}/name`, 'is a group that gives a role elsewhere: remove it there first');
       } else if (absent) {
         if (row === undefined || isElsewhere) continue;
-        await removeGroup(this.#sql, row.id);
+        await deleteGroup(this.#sql, row.id);
         this.#step('remove', what, {}, {});
       } else if (row === undefined) {
         if (!this.#has({ role }, ['role'], `${at}/${n}`)) continue;
-        await createGroup(this.#sql, { name, company_id, role: role as Role });
+        await insertGroup(this.#sql, { name, company_id, role: role as Role });
         this.#step('create', what, {}, { role });
       } else if (role !== undefined && this.#step('change', what, row, { role })) {
-        await setGroupRole(this.#sql, row.id, role as CompanyRole);
+        await updateGroup(this.#sql, row.id, role as CompanyRole);
       }
     }
   }

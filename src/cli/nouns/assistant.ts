@@ -12,11 +12,11 @@ import {
 import { unknownModels } from '../../operations/model.ts';
 import {
   type AssistantRow,
-  createAssistant,
+  deleteAssistant,
   findAssistant,
+  insertAssistant,
   listAssistants,
-  removeAssistant,
-  setAssistant,
+  updateAssistant,
 } from '../../store/company/assistant.ts';
 import { type Command, type Context, command, optional, required, someChange } from '../frame/command.ts';
 import { card, instant, listing, yesNo } from '../frame/text.ts';
@@ -41,7 +41,7 @@ export const assistantCommands: readonly Command[] = [
     },
     notes: VISIBILITY_NOTE,
     async run(context, values) {
-      const assistant = await context.transact((sql) => createAssistant(sql, values));
+      const assistant = await context.transact((sql) => insertAssistant(sql, values));
       await warnOfModel(context, assistant);
       return { json: assistant, text: show('Assistant created.', assistant) };
     },
@@ -64,7 +64,7 @@ export const assistantCommands: readonly Command[] = [
       const changes = someChange(values);
       const [before, assistant] = await context.transact(async (sql) => [
         await findAssistant(sql, null, id),
-        await setAssistant(sql, id, changes),
+        await updateAssistant(sql, id, changes),
       ]);
       await warnOfModel(context, assistant, before.model_slug);
       return { json: assistant, text: show('Assistant changed.', assistant) };
@@ -99,7 +99,7 @@ export const assistantCommands: readonly Command[] = [
     operand,
     options: {},
     async run({ transact }, _values, id) {
-      const assistant = await transact((sql) => removeAssistant(sql, id));
+      const assistant = await transact((sql) => deleteAssistant(sql, id));
       return { json: assistant, text: show('Assistant removed.', assistant) };
     },
   }),

@@ -6,15 +6,15 @@ import { actorName } from '../../domain/text/change-text.ts';
 import { limitTexts, restrictionTexts } from '../../domain/text/limit-text.ts';
 import { unknownModels } from '../../operations/model.ts';
 import {
-  createKey,
+  endKey,
   findKey,
   idsOfDigests,
+  insertKey,
   type KeyRow,
   keysWithCompany,
   listKeys,
-  revokeKey,
-  rotateKey,
-  setKey,
+  replaceKey,
+  updateKey,
 } from '../../store/company/key.ts';
 import { readSpent } from '../../store/usage/company-usage.ts';
 import {
@@ -66,7 +66,7 @@ export const keyCommands: readonly Command[] = [
     async run(context, values) {
       const { transact, config } = context;
       const asked = { ...values, created_by: ACTOR };
-      const created = await transact((sql) => createKey(sql, config.keyPrefix, asked));
+      const created = await transact((sql) => insertKey(sql, config.keyPrefix, asked));
       await warnOfUnknown(context, created, null);
       const sentence = 'Key created. It is shown only this once: store it now, like a password.';
       return { json: created, text: card(sentence, { key: created.key, ...members(created) }) };
@@ -93,7 +93,7 @@ export const keyCommands: readonly Command[] = [
       const changes = someChange({ ...values, scopes });
       const { before, key, spent } = await context.transact(async (sql) => {
         const before = await findKey(sql, id);
-        const key = await setKey(sql, id, changes);
+        const key = await updateKey(sql, id, changes);
         return { before, key, spent: await readSpent(sql, key.company_id, id) };
       });
       await warnOfUnknown(context, key, before.allowed_model_slugs);
@@ -141,7 +141,7 @@ export const keyCommands: readonly Command[] = [
       if (overlap !== undefined && overlap > MOST_OVERLAP) throw new ArgumentError('--overlap must be at most 30d');
       const asked = { id, company_id: null, overlap: leaked ? 0 : (overlap ?? DAY), created_by: ACTOR };
       const { created, old } = await transact(async (sql) => ({
-        created: await rotateKey(sql, config.keyPrefix, asked),
+        created: await replaceKey(sql, config.keyPrefix, asked),
         old: await findKey(sql, id),
       }));
       const end = leaked ? 'has stopped working' : `works until ${instant(old.expires_at as Date)}`;
@@ -184,7 +184,7 @@ export const keyCommands: readonly Command[] = [
     options: {},
     notes: 'Revoking a key again changes nothing and prints when it was revoked.',
     async run({ transact }, _values, id) {
-      const { key, already } = await transact((sql) => revokeKey(sql, id));
+      const { key, already } = await transact((sql) => endKey(sql, id));
       const what = `${key.prefix}… "${key.name}"`;
       const when = instant(key.revoked_at as Date);
       const text = `Key ${what} was ${already ? 'already ' : ''}revoked at ${when}.`;

@@ -2,7 +2,7 @@ import { oneOf, orNone, readName, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import { actorName } from '../../domain/text/change-text.ts';
 import { rowsOf } from '../../store/company/company.ts';
-import { createToken, listTokens, revokeToken, type TokenRow } from '../../store/users/token.ts';
+import { endToken, insertToken, listTokens, type TokenRow } from '../../store/users/token.ts';
 import { type Command, command, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { card, instant, listing, minute } from '../frame/text.ts';
@@ -25,7 +25,7 @@ export const tokenCommands: readonly Command[] = [
 {admin address}/api/v1/openapi.json describes the operations.`,
     async run({ transact }, { name, company = null, access = 'write', expires = null }) {
       const created = await transact((sql) =>
-        createToken(sql, { name, company_id: company, access, created_by: ACTOR, expires_at: expires }),
+        insertToken(sql, { name, company_id: company, access, created_by: ACTOR, expires_at: expires }),
       );
       const text = card('Administration token created. It is shown only now:', {
         token: created.token,
@@ -63,7 +63,7 @@ export const tokenCommands: readonly Command[] = [
     operand: { shown: 'ID', meaning: 'id of the administration token, from "tollgate token list"', read: readUuid },
     options: {},
     async run({ transact }, _values, id) {
-      const row = await transact((sql) => revokeToken(sql, id));
+      const row = await transact((sql) => endToken(sql, id));
       return { json: row, text: `Administration token ${row.name} is revoked.` };
     },
   }),

@@ -15,14 +15,14 @@ import { rowsOf } from '../../store/company/company.ts';
 import { erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import {
-  createInvitation,
+  deleteInvitation,
+  insertInvitation,
   invitationOf,
   listInvitations,
-  renewInvitation,
-  withdrawInvitation,
+  updateInvitation,
 } from '../../store/users/invitation.ts';
 import { deleteSessionsOf } from '../../store/users/session.ts';
-import { createUser, findReader, findUser, listUsers, removeUser, setPasswordHash } from '../../store/users/user.ts';
+import { deleteUser, findReader, findUser, insertUser, listUsers, setPasswordHash } from '../../store/users/user.ts';
 import {
   ArgumentError,
   type Command,
@@ -77,7 +77,7 @@ export const userCommands: readonly Command[] = [
       const mistake = companyMistake(role, company);
       if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
-      const user = await transact((sql) => createUser(sql, { email, role, company_id: company }, hash));
+      const user = await transact((sql) => insertUser(sql, { email, role, company_id: company }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
     },
@@ -105,7 +105,7 @@ export const userCommands: readonly Command[] = [
       if (withdraw) {
         const open = await transact(async (sql) => {
           const open = await invitationOf(sql, company, email);
-          await withdrawInvitation(sql, company, open.id);
+          await deleteInvitation(sql, company, open.id);
           return open;
         });
         return { json: open, text: card(WITHDRAWN, { email, role: open.role }) };
@@ -114,8 +114,8 @@ export const userCommands: readonly Command[] = [
       const linkTo = invitationLinks(config, warn);
       const { token, ...invitation } = await transact(async (sql) =>
         role === undefined
-          ? renewInvitation(sql, company, (await invitationOf(sql, company, email)).id, ACTOR)
-          : createInvitation(sql, { company_id: company, email, role, created_by: ACTOR }),
+          ? updateInvitation(sql, company, (await invitationOf(sql, company, email)).id, ACTOR)
+          : insertInvitation(sql, { company_id: company, email, role, created_by: ACTOR }),
       );
       const link = linkTo(token);
       const until = instant(invitation.expires_at);
@@ -212,7 +212,7 @@ export const userCommands: readonly Command[] = [
     notes:
       'Own keys of the user are revoked. Keys of companies, tokens and open invitations that the user made keep working. The last operator cannot be removed.',
     async run({ transact }, { email }) {
-      const user = await transact(async (sql) => removeUser(sql, await idOf(sql, email)));
+      const user = await transact(async (sql) => deleteUser(sql, await idOf(sql, email)));
       const { id, role, company_id } = user;
       return { json: user, text: card('User removed.', { id, email, role, company: company_id ?? 'all' }) };
     },

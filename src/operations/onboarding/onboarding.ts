@@ -2,10 +2,10 @@ import { hash } from 'node:crypto';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { createOnce } from '../../store/company/idempotent-form.ts';
-import { createKey, type NewKey } from '../../store/company/key.ts';
-import { type Claim, createKeyOnce, type RevealedKey } from '../../store/company/key-reveal.ts';
+import { insertKey, type NewKey } from '../../store/company/key.ts';
+import { type Claim, insertKeyOnce, type RevealedKey } from '../../store/company/key-reveal.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { createInvitation, findInvitation, type MadeInvitation } from '../../store/users/invitation.ts';
+import { findInvitation, insertInvitation, type MadeInvitation } from '../../store/users/invitation.ts';
 import { type CompanySettings, createCompany } from '../company.ts';
 import { checkedKey, type KeySettings } from '../key.ts';
 import { type Mistake, Problem, refuse } from '../problem.ts';
@@ -66,7 +66,7 @@ export async function onboardCompany(
 
 /**
  * As `onboardCompany`, once, however often the form is sent: a repetition gets what the first one made. It gets the
- * key's text as `createKeyOnce` says, and the link of an invitation that is still open.
+ * key's text as `insertKeyOnce` says, and the link of an invitation that is still open.
  */
 export async function onboardOnce(sql: Sql, maker: Maker, asked: Onboarding, form: Repeatable): Promise<Onboarded> {
   const created = await createOnce(sql, 'companies', form.id, () => onboardCompany(sql, maker, asked, form));
@@ -83,7 +83,7 @@ export async function onboardOnce(sql: Sql, maker: Maker, asked: Onboarding, for
 
 function invite(sql: Sql, { actor }: Maker, company_id: string, email: string, form: Repeatable | null) {
   const asked = { company_id, email: email.toLowerCase(), role: 'owner', created_by: actor } as const;
-  return createInvitation(sql, form === null ? asked : { ...asked, token: tokenOf(form) });
+  return insertInvitation(sql, form === null ? asked : { ...asked, token: tokenOf(form) });
 }
 
 async function mint(
@@ -94,8 +94,8 @@ async function mint(
   form: Repeatable | null,
 ): Promise<RevealedKey> {
   const asked: NewKey = await checkedKey(sql, { company_id, created_by: actor }, settings);
-  if (form === null) return createKey(sql, keyPrefix, asked);
-  return createKeyOnce(sql, keyPrefix, { ...asked, id: form.keyId }, form.claim);
+  if (form === null) return insertKey(sql, keyPrefix, asked);
+  return insertKeyOnce(sql, keyPrefix, { ...asked, id: form.keyId }, form.claim);
 }
 
 /** The random part of a link: that of the claim, so that only the session that sent the form first gets it again. */

@@ -6,10 +6,10 @@ import {
   type AlertChoice,
   type AlertReceiverRow,
   askReceiver,
-  createReceiver,
   findReceiver,
+  insertReceiver,
   listReceivers,
-  setReceiver,
+  updateReceiver,
 } from '../../store/users/alert-receiver.ts';
 
 export const MOST_RECEIVERS = 20;
@@ -33,7 +33,7 @@ export async function addReceiver(
     throwConflict('receiver', refusal('mostReceivers', { most: MOST_RECEIVERS }));
   }
   const percents = sortedPercents(asked.percents);
-  const receiver = await createReceiver(sql, { ...asked, company_id: company, percents, created_by: by });
+  const receiver = await insertReceiver(sql, { ...asked, company_id: company, percents, created_by: by });
   if (receiver.is_person) return { receiver, token: null };
   checkTold(receiver);
   if (!canAsk) {
@@ -49,7 +49,7 @@ export async function changeReceiver(
   id: string,
   choice: AlertChoice,
 ): Promise<AlertReceiverRow> {
-  const row = await setReceiver(sql, company, id, { ...choice, percents: sortedPercents(choice.percents) });
+  const row = await updateReceiver(sql, company, id, { ...choice, percents: sortedPercents(choice.percents) });
   if (!row.is_person) checkTold(row);
   return row;
 }

@@ -2,8 +2,8 @@ import { checkMemberBudget } from '../../domain/ceiling.ts';
 import { refusal } from '../../domain/input/refusal.ts';
 import { parseEur } from '../../domain/money.ts';
 import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
-import { findKey, type KeyRow, type NewKey, readKey, revokeKey, setKey } from '../../store/company/key.ts';
-import { type Claim, createKeyOnce, type RevealedKey, rotateKeyOnce } from '../../store/company/key-reveal.ts';
+import { endKey, findKey, type KeyRow, type NewKey, readKey, updateKey } from '../../store/company/key.ts';
+import { type Claim, insertKeyOnce, type RevealedKey, replaceKeyOnce } from '../../store/company/key-reveal.ts';
 import { type KeyHolder, lockHolder, readAllowance } from '../../store/company/own-key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 
@@ -57,14 +57,14 @@ export async function createOwnKey(
   const tooHigh = checkMemberBudget(wanted, budget);
   if (tooHigh !== null) throwConflict('key', tooHigh);
   const monthly_budget_eur = wanted === null || parseEur(wanted) === 0n ? budget : wanted; // 0 is no budget
-  return createKeyOnce(sql, keyPrefix, { ...asked, monthly_budget_eur, company_id, user_id, created_by }, claim);
+  return insertKeyOnce(sql, keyPrefix, { ...asked, monthly_budget_eur, company_id, user_id, created_by }, claim);
 }
 
 /**
  * Rotates a key of a person, or returns the key that the same request made. At once it is always possible; an overlap
  * may begin while the person has no more active keys than allowed, so that there is one more at most. To be run in a
  * transaction.
- * @throws RefusedChange as `rotateKey`; not_found for keys of others
+ * @throws RefusedChange as `replaceKey`; not_found for keys of others
  */
 export async function rotateOwnKey(
   sql: Sql,
@@ -80,19 +80,19 @@ export async function rotateOwnKey(
   if (asked.overlap > 0 && active > most && !(await isMadeAlready(sql, holder, asked.new_id))) {
     throwConflict('key', refusal('memberKeysOverlap', { most }));
   }
-  return rotateKeyOnce(sql, keyPrefix, { ...asked, company_id, created_by }, claim);
+  return replaceKeyOnce(sql, keyPrefix, { ...asked, company_id, created_by }, claim);
 }
 
-/** Gives a key of a person another name. @throws RefusedChange as `setKey`; not_found for keys of others */
+/** Gives a key of a person another name. @throws RefusedChange as `updateKey`; not_found for keys of others */
 export async function renameOwnKey(sql: Sql, holder: KeyHolder, id: string, name: string): Promise<KeyRow> {
   await findOwnKey(sql, holder, id);
-  return setKey(sql, id, { name }, holder.company_id);
+  return updateKey(sql, id, { name }, holder.company_id);
 }
 
 /** Revokes a key of a person for good. @throws RefusedChange not_found, for those of others too */
 export async function revokeOwnKey(sql: Sql, holder: KeyHolder, id: string): Promise<void> {
   await findOwnKey(sql, holder, id);
-  await revokeKey(sql, id, holder.company_id);
+  await endKey(sql, id, holder.company_id);
 }
 
 /** @throws RefusedChange when the person was removed meanwhile */

@@ -37,7 +37,7 @@ const SETTINGS = [
 ] as const;
 
 /** @throws RefusedChange when the company does not exist */
-export async function createAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
+export async function insertAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
   const [row] = await explaining(
     sql<AssistantRow[]>`
       insert into assistants ${given(sql, assistant, ['id', 'company_id', ...SETTINGS])} returning ${assistantColumns(sql)}`,
@@ -50,7 +50,7 @@ export async function createAssistant(sql: Sql, assistant: NewAssistant): Promis
  * @param company if given, assistants of other companies count as not found
  * @throws RefusedChange not_found
  */
-export async function setAssistant(
+export async function updateAssistant(
   sql: Sql,
   id: string,
   changes: AssistantChanges,
@@ -91,7 +91,7 @@ export async function findAssistant(sql: Sql, company: string | null, id: string
  * @param company if given, assistants of other companies count as not found
  * @throws RefusedChange not_found
  */
-export async function removeAssistant(sql: Sql, id: string, company: string | null = null): Promise<AssistantRow> {
+export async function deleteAssistant(sql: Sql, id: string, company: string | null = null): Promise<AssistantRow> {
   const [row] = await sql<AssistantRow[]>`
     delete from assistants where id = ${id} ${matching(sql, { company_id: company })}
     returning ${assistantColumns(sql)}`;

@@ -17,7 +17,7 @@ export interface CostCenterBudgetRow {
 export type NewCostCenterBudget = Pick<CostCenterBudgetRow, 'company_id' | 'name' | 'monthly_budget_eur'>;
 
 /** @throws RefusedChange where the cost centre has a budget, or the company does not exist */
-export async function createCostCenterBudget(sql: Sql, asked: NewCostCenterBudget): Promise<CostCenterBudgetRow> {
+export async function insertCostCenterBudget(sql: Sql, asked: NewCostCenterBudget): Promise<CostCenterBudgetRow> {
   const { company_id, name, monthly_budget_eur } = asked;
   const [row] = await explaining(
     sql<CostCenterBudgetRow[]>`
@@ -32,7 +32,7 @@ export async function createCostCenterBudget(sql: Sql, asked: NewCostCenterBudge
 }
 
 /** @throws RefusedChange not_found */
-export async function setCostCenterAmount(sql: Sql, company: string, id: string, eur: string) {
+export async function updateCostCenterBudget(sql: Sql, company: string, id: string, eur: string) {
   const [row] = await sql<CostCenterBudgetRow[]>`
     update cost_center_budgets set monthly_budget_eur = ${eur}
     where id = ${id} and company_id = ${company} returning ${budgetColumns(sql)}`;

@@ -2,7 +2,7 @@ import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
 import type { Sql } from '../connection/pool.ts';
 import { pruneReveals } from '../gateway/expired.ts';
 import { lockName } from './idempotent-form.ts';
-import { createKey, type KeyRow, type MintedKey, type NewKey, type Rotation, readKey, rotateKey } from './key.ts';
+import { insertKey, type KeyRow, type MintedKey, type NewKey, type Rotation, readKey, replaceKey } from './key.ts';
 
 /** Keys that are created once, however often they are asked for; for a minute the answer has the key's text again. */
 
@@ -24,25 +24,25 @@ export type RevealedKey = KeyRow & { readonly key: string | null };
  * Creates a key, or returns the one that the same request created before. To be run in a transaction.
  * @param asked its id is that of the request, the same in each repetition
  * @returns the text of an active key for `REVEAL_SECONDS`, if claim and settings are those of the first request
- * @throws RefusedChange as `createKey`; conflict when the id is that of another company's key
+ * @throws RefusedChange as `insertKey`; conflict when the id is that of another company's key
  */
-export function createKeyOnce(
+export function insertKeyOnce(
   sql: Sql,
   keyPrefix: string,
   asked: NewKey & { readonly id: string },
   claim: Claim,
 ): Promise<RevealedKey> {
-  return once(sql, asked.id, asked, claim, () => createKey(sql, keyPrefix, asked));
+  return once(sql, asked.id, asked, claim, () => insertKey(sql, keyPrefix, asked));
 }
 
-/** Rotates a key as `rotateKey` does, or returns the key that the same request made. Otherwise as `createKeyOnce`. */
-export function rotateKeyOnce(
+/** Rotates a key as `replaceKey` does, or returns the key that the same request made. Otherwise as `insertKeyOnce`. */
+export function replaceKeyOnce(
   sql: Sql,
   keyPrefix: string,
   asked: Rotation & { readonly company_id: string; readonly new_id: string },
   claim: Claim,
 ): Promise<RevealedKey> {
-  return once(sql, asked.new_id, asked, claim, () => rotateKey(sql, keyPrefix, asked));
+  return once(sql, asked.new_id, asked, claim, () => replaceKey(sql, keyPrefix, asked));
 }
 
 /** @param id of the key @param asked with the holder of the claim: the text is shown again for the same alone */

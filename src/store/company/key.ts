@@ -64,7 +64,7 @@ export type MintedKey = KeyRow & { readonly key: string };
  * @param keyPrefix what the key begins with (KEY_PREFIX)
  * @throws RefusedChange when the company does not exist, the id is taken, or the key would have expired already
  */
-export async function createKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
+export async function insertKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
   const key = asked.key ?? mintKey(keyPrefix);
   const expires = asked.expires_at == null ? null : await endOf(sql, asked.expires_at);
   const [row] = await explaining(
@@ -96,7 +96,7 @@ const SETTINGS = ['name', 'monthly_budget_eur', ...LIMIT_NAMES] as const;
  * @param company if given, keys of other companies count as not found
  * @throws RefusedChange when there is no such key, it is revoked or not for that, or it would have expired already
  */
-export async function setKey(
+export async function updateKey(
   sql: Sql,
   id: string,
   changes: KeyChanges,
@@ -129,7 +129,7 @@ export async function setKey(
 const TEXT_TAKEN = { api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.') };
 
 /** Gives a key another text: the old one stops working at once. @returns whether it is another one @throws RefusedChange */
-export async function setKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
+export async function updateKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
   const changed = sql`
     update api_keys set digest = ${digestBytes(key)}, prefix = ${key.slice(0, 8)}
     where id = ${id} and digest <> ${digestBytes(key)} returning id`;
@@ -225,7 +225,7 @@ export async function keysWithCompany(
  * @param company if given, keys of other companies count as not found
  * @throws RefusedChange not_found
  */
-export async function revokeKey(
+export async function endKey(
   sql: Sql,
   id: string,
   company: string | null = null,
@@ -253,7 +253,7 @@ export interface Rotation {
  * Mints a key with all settings of another, which ends after the overlap. To be run in a transaction.
  * @throws RefusedChange when there is no such key, or it no longer works
  */
-export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): Promise<MintedKey> {
+export async function replaceKey(sql: Sql, keyPrefix: string, asked: Rotation): Promise<MintedKey> {
   const { id, company_id, overlap, created_by, new_id } = asked;
   await sql`select from api_keys where id = ${id} ${matching(sql, { company_id })} for update`;
   const old = await findKey(sql, id, company_id);
@@ -265,7 +265,7 @@ export async function rotateKey(sql: Sql, keyPrefix: string, asked: Rotation): P
   else {
     await sql`update api_keys set expires_at = least(expires_at, now() + make_interval(secs => ${overlap})) where id = ${id}`;
   }
-  return createKey(sql, keyPrefix, { ...old, id: new_id, created_by, expires_at, rotated_from: id });
+  return insertKey(sql, keyPrefix, { ...old, id: new_id, created_by, expires_at, rotated_from: id });
 }
 
 /** When a key was to end before a rotation shortened it: the latest end among it and the keys made in its place. */

@@ -37,7 +37,7 @@ type Named = AlertReceiverRow & { readonly company_name: string };
 type NewReceiver = AlertChoice & Pick<AlertReceiverRow, 'company_id' | 'email'> & { readonly created_by: string };
 
 /** @throws RefusedChange where the address has a line, or the company does not exist */
-export async function createReceiver(sql: Sql, asked: NewReceiver): Promise<AlertReceiverRow> {
+export async function insertReceiver(sql: Sql, asked: NewReceiver): Promise<AlertReceiverRow> {
   const { company_id, email, percents, forecast, created_by } = asked;
   const [row] = await explaining(
     sql<AlertReceiverRow[]>`
@@ -53,7 +53,7 @@ export async function createReceiver(sql: Sql, asked: NewReceiver): Promise<Aler
 }
 
 /** @throws RefusedChange not_found */
-export async function setReceiver(sql: Sql, company: string, id: string, { percents, forecast }: AlertChoice) {
+export async function updateReceiver(sql: Sql, company: string, id: string, { percents, forecast }: AlertChoice) {
   const [row] = await sql<AlertReceiverRow[]>`
     update alert_receivers r set percents = ${[...percents]}::smallint[], forecast = ${forecast}
     where id = ${id} and company_id = ${company} returning ${receiverColumns(sql)}`;
@@ -61,7 +61,7 @@ export async function setReceiver(sql: Sql, company: string, id: string, { perce
 }
 
 /** @throws RefusedChange not_found */
-export async function removeReceiver(sql: Sql, company: string, id: string): Promise<void> {
+export async function deleteReceiver(sql: Sql, company: string, id: string): Promise<void> {
   const { count } = await sql`delete from alert_receivers where id = ${id} and company_id = ${company}`;
   if (count === 0) throwNotFound('receiver');
 }

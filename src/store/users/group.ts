@@ -24,7 +24,7 @@ export interface GroupRow extends GivenByGroup {
 export type ListedGroup = GroupRow & { readonly company_name: string | null; readonly users: number };
 
 /** @throws RefusedChange when there is a group of this name, of whatever company, or the company does not exist */
-export async function createGroup(sql: Sql, { name, company_id, role }: GivenByGroup): Promise<GroupRow> {
+export async function insertGroup(sql: Sql, { name, company_id, role }: GivenByGroup): Promise<GroupRow> {
   const [row] = await explaining(
     sql<GroupRow[]>`
       insert into oidc_groups (name, company_id, role) values (${name}, ${company_id}, ${role}) returning ${groupColumns(sql)}`,
@@ -60,7 +60,7 @@ export function listGroups(sql: Sql, company: string | null): PromiseLike<Listed
  * Gives a group of a company another role, and all who have theirs by it, at once.
  * @throws RefusedChange not_found; conflict for the operators' groups, which give nothing else
  */
-export async function setGroupRole(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
+export async function updateGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
   const [row] = await sql<GroupRow[]>`
     update oidc_groups set role = ${role} where id = ${id} and role <> 'operator' returning ${groupColumns(sql)}`;
   if (row !== undefined) return row;
@@ -69,13 +69,13 @@ export async function setGroupRole(sql: Sql, id: string, role: CompanyRole): Pro
 }
 
 /** Removes a group, and with it the users who have their role by it: they are signed out. @throws RefusedChange not_found */
-export async function removeGroup(sql: Sql, id: string): Promise<GroupRow> {
+export async function deleteGroup(sql: Sql, id: string): Promise<GroupRow> {
   const [row] = await sql<GroupRow[]>`delete from oidc_groups where id = ${id} returning ${groupColumns(sql)}`;
   return row ?? throwNotFound('group');
 }
 
 /** Makes the account that a group gives. @throws RefusedChange when the address got an account meanwhile */
-export async function createUserByGroup(sql: Sql, email: string, { name, company_id, role }: GivenByGroup) {
+export async function insertUserByGroup(sql: Sql, email: string, { name, company_id, role }: GivenByGroup) {
   const [row] = await explaining(
     sql<UserRow[]>`
       insert into users (email, company_id, role, oidc_group) values (${email}, ${company_id}, ${role}, ${name})
@@ -86,14 +86,14 @@ export async function createUserByGroup(sql: Sql, email: string, { name, company
 }
 
 /** Gives a user by group what a group of the same company gives. */
-export async function setGivenByGroup(sql: Sql, id: string, { name, role }: GivenByGroup): Promise<UserRow> {
+export async function updateGivenByGroup(sql: Sql, id: string, { name, role }: GivenByGroup): Promise<UserRow> {
   const [row] = await sql<UserRow[]>`
     update users set role = ${role}, oidc_group = ${name} where id = ${id} and oidc_group is not null returning ${userColumns(sql)}`;
   return row ?? throwNotFound('user');
 }
 
 /** Takes away the account of a user by group, even of the last owner or operator: the provider decides. Sessions end. */
-export async function removeUserByGroup(sql: Sql, id: string): Promise<void> {
+export async function deleteUserByGroup(sql: Sql, id: string): Promise<void> {
   await sql`delete from users where id = ${id} and oidc_group is not null`;
 }
 

@@ -7,7 +7,7 @@ import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
-import { createUser } from './user.ts';
+import { insertUser } from './user.ts';
 
 /** How long a link works. */
 const DAYS = 7;
@@ -39,7 +39,7 @@ type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'> & {
  * Invites an address, in lower case, to a company.
  * @throws RefusedChange when it has an account, of whatever company, or is invited already
  */
-export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<MadeInvitation> {
+export async function insertInvitation(sql: Sql, asked: NewInvitation): Promise<MadeInvitation> {
   const { company_id, email, role, created_by, token = newToken() } = asked;
   const [row] = await explaining(
     sql<InvitationRow[]>`
@@ -60,7 +60,7 @@ export async function createInvitation(sql: Sql, asked: NewInvitation): Promise<
 }
 
 /** Gives an invitation a new link and its whole time again; the old link ends. @throws RefusedChange not_found */
-export async function renewInvitation(sql: Sql, company: string, id: string, by: string): Promise<MadeInvitation> {
+export async function updateInvitation(sql: Sql, company: string, id: string, by: string): Promise<MadeInvitation> {
   const token = newToken();
   const [row] = await sql<InvitationRow[]>`
     update invitations set digest = ${digestBytes(token)}, created_by = ${by}, created_at = now(),
@@ -70,7 +70,7 @@ export async function renewInvitation(sql: Sql, company: string, id: string, by:
 }
 
 /** @throws RefusedChange not_found */
-export async function withdrawInvitation(sql: Sql, company: string, id: string): Promise<void> {
+export async function deleteInvitation(sql: Sql, company: string, id: string): Promise<void> {
   const { count } = await sql`delete from invitations where id = ${id} and company_id = ${company}`;
   if (count === 0) throwNotFound('invitation');
 }
@@ -110,7 +110,7 @@ export async function acceptInvitation(sql: Sql, token: string, hash: string | n
     delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${invitationColumns(sql)}`;
   if (row === undefined) return null;
   const { email, role, company_id } = row;
-  return createUser(sql, { email, role, company_id }, hash);
+  return insertUser(sql, { email, role, company_id }, hash);
 }
 
 function newToken(): string {

@@ -43,7 +43,7 @@ export type NewToken = Pick<TokenRow, 'name' | 'company_id' | 'access' | 'create
  * Mints a token. Only the returned value contains it in plaintext; the table gets its digest.
  * @throws RefusedChange when the company does not exist, or the token would have expired already
  */
-export async function createToken(sql: Sql, asked: NewToken): Promise<TokenRow & { readonly token: string }> {
+export async function insertToken(sql: Sql, asked: NewToken): Promise<TokenRow & { readonly token: string }> {
   const token = mintKey(TOKEN_PREFIX);
   const { id = null, name, company_id: company, access, created_by, expires_at: end } = asked;
   const expires = end === null ? null : await endOf(sql, end);
@@ -99,7 +99,7 @@ export async function findTokenById(sql: Sql, id: string, company: string | null
 }
 
 /** @param company if given, tokens of others count as not found @throws RefusedChange not_found */
-export async function revokeToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
+export async function endToken(sql: Sql, id: string, company: string | null = null): Promise<TokenRow> {
   const [row] = await sql<TokenRow[]>`
     update admin_tokens set revoked_at = coalesce(revoked_at, now())
     where id = ${id} ${matching(sql, { company_id: company })} returning ${tokenColumns(sql)}`;

@@ -29,7 +29,7 @@ type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
  * @throws RefusedChange when the address is taken or the company does not exist
  */
-export async function createUser(sql: Sql, user: NewUser, hash: string | null): Promise<UserRow> {
+export async function insertUser(sql: Sql, user: NewUser, hash: string | null): Promise<UserRow> {
   const [row] = await explaining(
     sql<UserRow[]>`
       insert into users (email, company_id, role, password_hash)
@@ -83,7 +83,7 @@ export async function setUserLanguage(sql: Sql, id: string, language: string): P
  * Removes a user and ends the user's sessions. To be called in a transaction.
  * @throws RefusedChange not_found; conflict for the last operator
  */
-export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
+export async function deleteUser(sql: Sql, id: string): Promise<UserRow> {
   await keepAnOwner(sql, null, id);
   const [row] = await sql<UserRow[]>`
     delete from users where id = ${id} returning ${userColumns(sql)}`;
@@ -181,7 +181,7 @@ export async function findReader(sql: Sql, id: string): Promise<Reader> {
 }
 
 /** @throws RefusedChange not_found; conflict for who has the role by a group */
-export async function setRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
+export async function updateRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
   const { count } = await sql`
     update users set role = ${role} where id = ${id} and company_id = ${company} and oidc_group is null`;
   if (count > 0) return;

@@ -1,11 +1,11 @@
-import { createToken, type NewToken } from '../../../src/store/users/token.ts';
+import { insertToken, type NewToken } from '../../../src/store/users/token.ts';
 import { ask } from '../../support/client.ts';
 import type { Office } from '../people.ts';
 
 /** A token for administration over HTTP. */
 export async function newToken(office: Office, asked: Partial<NewToken> = {}): Promise<string> {
   const settings = { name: 'deploy', company_id: null, access: 'write', created_by: 'test', expires_at: null } as const;
-  const { token } = await office.sql.begin((sql) => createToken(sql as never, { ...settings, ...asked }));
+  const { token } = await office.sql.begin((sql) => insertToken(sql as never, { ...settings, ...asked }));
   return token;
 }
 

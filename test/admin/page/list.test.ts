@@ -191,7 +191,7 @@ t.test('the audit log is searched by what happened', async (t) => {
     for (const [at, search] of searches.entries())
       t.equal(await count(search), Math.max(1, before[at] as number) + 1, search);
   };
-  const setKey = (column: string, value: string | null) =>
+  const updateKey = (column: string, value: string | null) =>
     sql`update api_keys set ${sql({ [column]: value })} where id = ${key.id}`;
   await finds(
     () => sql`update companies set monthly_budget_eur = 500 where id = ${id}`,
@@ -200,8 +200,8 @@ t.test('the audit log is searched by what happened', async (t) => {
     'monthly_budget_eur',
     'monthly budget',
   );
-  await finds(() => setKey('monthly_budget_eur', '5'), 'budget', 'key budget', 'CI budget');
-  await finds(() => setKey('revoked_at', '2026-11-01'), 'revoked', 'revoked key', 'revoked ci');
+  await finds(() => updateKey('monthly_budget_eur', '5'), 'budget', 'key budget', 'CI budget');
+  await finds(() => updateKey('revoked_at', '2026-11-01'), 'revoked', 'revoked key', 'revoked ci');
   await finds(() => sql`update models set cost_eur_per_1k_input = 3 where company_id = ${id}`, 'price', 'input price');
   await finds(() => sql`update companies set closed_at = now() where id = ${id}`, 'closed');
   await finds(() => sql`update companies set closed_at = null where id = ${id}`, 'reopened');

@@ -1,6 +1,6 @@
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
-import { createInvitation } from '../../../src/store/users/invitation.ts';
+import { insertInvitation } from '../../../src/store/users/invitation.ts';
 import { freePort } from '../../support/port.ts';
 import { until } from '../../support/until.ts';
 import { type Page, Person, signedIn, startOffice, textOf } from '../people.ts';
@@ -211,7 +211,7 @@ t.test('an account that was made by hand stays as it is', async (t) => {
     t.equal((await mila.get(`/companies/${company}/keys`)).status, 403);
   }
   const invitation = { company_id: company, email: 'ina@new.example', role: 'owner', created_by: 'test' } as const;
-  const { token } = await createInvitation(sql, invitation);
+  const { token } = await insertInvitation(sql, invitation);
   claims = { email: 'ina@new.example', email_verified: true, groups: ['/staff'] };
   const ina = new Person(office.adminUrl);
   const start = await ina.get(`/sign-in/oidc?invitation=${token}`);

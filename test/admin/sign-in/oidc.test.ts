@@ -1,6 +1,6 @@
 import { OAuth2Server } from 'oauth2-mock-server';
 import t from 'tap';
-import { createInvitation } from '../../../src/store/users/invitation.ts';
+import { insertInvitation } from '../../../src/store/users/invitation.ts';
 import { freePort } from '../../support/port.ts';
 import { until } from '../../support/until.ts';
 import { Person, startOffice } from '../people.ts';
@@ -342,7 +342,7 @@ t.test('a provider that says no is quoted in the log', async (t) => {
 });
 
 t.test('an invitation is accepted by whoever the provider knows by its address, and by nobody else', async (t) => {
-  const invitation = await createInvitation(office.sql, {
+  const invitation = await insertInvitation(office.sql, {
     company_id: office.customer.company,
     email: 'new@customer.example',
     role: 'owner',

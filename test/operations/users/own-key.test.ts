@@ -8,12 +8,12 @@ import {
   rotateOwnKey,
 } from '../../../src/operations/users/own-key.ts';
 import { type CompanyChanges, insertCompany, updateCompany } from '../../../src/store/company/company.ts';
-import { createKey, findKey, type NewKey } from '../../../src/store/company/key.ts';
+import { findKey, insertKey, type NewKey } from '../../../src/store/company/key.ts';
 import { type KeyHolder, ownKeyIds, readAllowance } from '../../../src/store/company/own-key.ts';
 import { mintPlaygroundKey } from '../../../src/store/company/playground-key.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
-import { createUser, removeUser, setRole } from '../../../src/store/users/user.ts';
+import { deleteUser, insertUser, updateRole } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 /** Keys of persons: how many, with which budget, whose they are, and when they end. */
@@ -30,7 +30,7 @@ async function member(allowed: Omit<CompanyChanges, 'name'> = { member_max_keys:
 
 async function colleague(company_id: string): Promise<KeyHolder> {
   const email = `person${++count}@example.com`;
-  const { id: user_id } = await run((sql) => createUser(sql, { email, role: 'member', company_id }, null));
+  const { id: user_id } = await run((sql) => insertUser(sql, { email, role: 'member', company_id }, null));
   return { company_id, user_id, email };
 }
 
@@ -60,7 +60,7 @@ t.test('a key is of its person, and of nobody unless the company says so', async
   const none = await member({});
   await t.rejects(create(none), refusedWith(/let members have no keys/));
   const ofCompany = await run((sql) =>
-    createKey(sql, 'svc_', { company_id: ann.company_id, name: 'CMS', scopes: ['chat'], created_by: ann.email }),
+    insertKey(sql, 'svc_', { company_id: ann.company_id, name: 'CMS', scopes: ['chat'], created_by: ann.email }),
   );
   t.match(ofCompany, { user_id: null, person: null }, 'who makes a key of the company does not own it');
 });
@@ -132,7 +132,7 @@ t.test('keys of others and of the company are not found', async (t) => {
   const bob = await colleague(ann.company_id);
   const eve = await member();
   const ofCompany = await run((sql) =>
-    createKey(sql, 'svc_', { company_id: ann.company_id, name: 'CMS', scopes: ['chat'], created_by: ann.email }),
+    insertKey(sql, 'svc_', { company_id: ann.company_id, name: 'CMS', scopes: ['chat'], created_by: ann.email }),
   );
   await behind(ann, (sql) =>
     mintPlaygroundKey(sql, 'svc_', { company_id: ann.company_id, email: ann.email, role: 'member' }),
@@ -163,14 +163,14 @@ t.test('it ends with its person: removed, erased, in another company; not with t
   const ann = await member();
   const bob = await colleague(ann.company_id);
   const [hers, his] = [await create(ann), await create(bob)];
-  await run((sql) => setRole(sql, ann.company_id, ann.user_id, 'administrator'));
+  await run((sql) => updateRole(sql, ann.company_id, ann.user_id, 'administrator'));
   t.match(await run((sql) => findKey(sql, hers.id)), { state: 'active', user_id: ann.user_id });
   await run((sql) => sql`update users set email = 'ann.new@example.com' where id = ${ann.user_id}`);
   t.match(await run((sql) => findKey(sql, hers.id)), { state: 'active', person: 'ann.new@example.com' });
   const [{ before }] = await run(
     (sql) => sql<[{ before: number }]>`select coalesce(max(id), 0)::float8 as before from changes`,
   );
-  await behind(ann, (sql) => removeUser(sql, ann.user_id));
+  await behind(ann, (sql) => deleteUser(sql, ann.user_id));
   t.match(await run((sql) => findKey(sql, hers.id)), { state: 'revoked', person: null, user_id: ann.user_id });
   t.ok(
     (await run((sql) => sql`select from changes where id > ${before} and kind = 'key'`)).length > 0,
@@ -213,7 +213,7 @@ t.test('a person who is removed meanwhile gets no key', async (t) => {
   const ann = await member({ member_max_keys: 50 });
   const results = await Promise.allSettled([
     ...Array.from({ length: 5 }, () => create(ann)),
-    behind(ann, (sql) => removeUser(sql, ann.user_id)),
+    behind(ann, (sql) => deleteUser(sql, ann.user_id)),
     ...Array.from({ length: 5 }, () => create(ann)),
   ]);
   t.equal(results[5]?.status, 'fulfilled');

@@ -15,7 +15,7 @@ import {
 } from '../../../src/operations/users/second-factor.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { createSession, findSession } from '../../../src/store/users/session.ts';
-import { createUser } from '../../../src/store/users/user.ts';
+import { insertUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { base32Bytes, totp } from '../../support/totp.ts';
 
@@ -35,7 +35,7 @@ async function person(role: 'operator' | 'owner' = 'operator') {
   const email = `person${++people}@example.com`;
   return change(async (sql) => {
     const [{ id: company }] = await sql<[{ id: string }]>`insert into companies (name) values ('Acme') returning id`;
-    const { id } = await createUser(sql, { email, role, company_id: role === 'operator' ? null : company }, 'hash');
+    const { id } = await insertUser(sql, { email, role, company_id: role === 'operator' ? null : company }, 'hash');
     return { user_id: id, email, role };
   });
 }

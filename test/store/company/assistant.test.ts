@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import {
-  createAssistant,
+  deleteAssistant,
+  insertAssistant,
   listAssistants,
-  removeAssistant,
-  setAssistant,
+  updateAssistant,
 } from '../../../src/store/company/assistant.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
@@ -25,7 +25,7 @@ const full = {
 } as const;
 
 t.test('an assistant begins shared company-wide, without model and settings', async (t) => {
-  const { id, created_at, ...rest } = await run((sql) => createAssistant(sql, plain));
+  const { id, created_at, ...rest } = await run((sql) => insertAssistant(sql, plain));
   t.same(rest, {
     ...plain,
     model_slug: null,
@@ -39,22 +39,22 @@ t.test('an assistant begins shared company-wide, without model and settings', as
 });
 
 t.test('an assistant is stored as it was given', async (t) => {
-  t.match(await run((sql) => createAssistant(sql, full)), full);
+  t.match(await run((sql) => insertAssistant(sql, full)), full);
 });
 
 t.test('a change leaves what it does not name, and null empties', async (t) => {
-  const made = await run((sql) => createAssistant(sql, full));
-  t.same(await run((sql) => setAssistant(sql, made.id, {})), made);
+  const made = await run((sql) => insertAssistant(sql, full));
+  t.same(await run((sql) => updateAssistant(sql, made.id, {})), made);
   const empty = { model_slug: null, temperature: null, max_tokens: null, project_id: null } as const;
-  t.same(await run((sql) => setAssistant(sql, made.id, empty)), { ...made, ...empty });
+  t.same(await run((sql) => updateAssistant(sql, made.id, empty)), { ...made, ...empty });
   const { company_id, ...rest } = full;
   const again = { ...rest, temperature: 0, name: 'Other', system_prompt: '', visibility: 'private' } as const;
-  t.same(await run((sql) => setAssistant(sql, made.id, again)), { ...made, ...again });
+  t.same(await run((sql) => updateAssistant(sql, made.id, again)), { ...made, ...again });
 });
 
 t.test('an assistant of an unknown company is refused', async (t) => {
   await t.rejects(
-    run((sql) => createAssistant(sql, { ...plain, company_id: randomUUID() })),
+    run((sql) => insertAssistant(sql, { ...plain, company_id: randomUUID() })),
     {
       name: 'RefusedChange',
       reason: 'not_found',
@@ -68,25 +68,25 @@ t.test('an assistant of an unknown company is refused', async (t) => {
 });
 
 t.test('a company changes, removes and lists only its own', async (t) => {
-  const { id } = await run((sql) => createAssistant(sql, plain));
+  const { id } = await run((sql) => insertAssistant(sql, plain));
   const refusal = { name: 'RefusedChange', reason: 'not_found', noun: 'assistant' };
   await t.rejects(
-    run((sql) => setAssistant(sql, id, { name: 'Mine' }, other)),
+    run((sql) => updateAssistant(sql, id, { name: 'Mine' }, other)),
     refusal,
   );
   await t.rejects(
-    run((sql) => removeAssistant(sql, id, other)),
+    run((sql) => deleteAssistant(sql, id, other)),
     refusal,
   );
   t.same(await run((sql) => listAssistants(sql, other)), []);
   t.ok((await run((sql) => listAssistants(sql, acme))).some((each) => each.id === id));
-  t.equal((await run((sql) => removeAssistant(sql, id, acme))).id, id);
+  t.equal((await run((sql) => deleteAssistant(sql, id, acme))).id, id);
   await t.rejects(
-    run((sql) => removeAssistant(sql, id)),
+    run((sql) => deleteAssistant(sql, id)),
     refusal,
   );
   await t.rejects(
-    run((sql) => setAssistant(sql, id, { name: 'Gone' })),
+    run((sql) => updateAssistant(sql, id, { name: 'Gone' })),
     refusal,
   );
 });

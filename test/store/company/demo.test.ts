@@ -1,11 +1,11 @@
 import t from 'tap';
 import { prepareDemo, type Welcome, welcome } from '../../../src/demo/first-run.ts';
-import { createAssistant } from '../../../src/store/company/assistant.ts';
+import { insertAssistant } from '../../../src/store/company/assistant.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import { hasDemo, removeDemo } from '../../../src/store/company/demo.ts';
 import { createModel } from '../../../src/store/company/model.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
-import { createUser } from '../../../src/store/users/user.ts';
+import { insertUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 
@@ -49,9 +49,9 @@ t.test('what others use is kept, and it says for whom', async (t) => {
   const companyId = (await start(db)).companyId as string;
   await db.run(MS, async (sql) => {
     const { id } = await insertCompany(sql, { name: 'Acme' });
-    await createAssistant(sql, { company_id: id, name: 'A', system_prompt: 'x', model_slug: 'demo-chat' });
+    await insertAssistant(sql, { company_id: id, name: 'A', system_prompt: 'x', model_slug: 'demo-chat' });
     await sql`insert into api_keys (company_id, name, digest, prefix, scopes, allowed_model_slugs) values (${id}, 'k', ${Buffer.alloc(32)}, 'svc_aaaa', '{chat}', '{demo-chat-us}')`;
-    await createUser(sql, { email: 'own@example.com', role: 'owner', company_id: companyId }, null);
+    await insertUser(sql, { email: 'own@example.com', role: 'owner', company_id: companyId }, null);
   });
   const { removed, kept } = await db.transaction(MS, removeDemo);
   t.match(kept, [

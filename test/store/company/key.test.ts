@@ -3,16 +3,16 @@ import t from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import {
-  createKey,
+  endKey,
   findKey,
   idsOfDigests,
+  insertKey,
   type KeyChanges,
   keysWithCompany,
   listKeys,
   type NewKey,
-  revokeKey,
-  rotateKey,
-  setKey,
+  replaceKey,
+  updateKey,
 } from '../../../src/store/company/key.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -24,7 +24,7 @@ const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 const asked: NewKey = { company_id: acme, name: 'ci', scopes: ['chat'], created_by: 'ada@example.com' };
 
 t.test('spec 2.7: prefix and 32 base32 characters; stored only as SHA-256, shown later by its first 8', async (t) => {
-  const created = await run((sql) => createKey(sql, 'svc_', asked));
+  const created = await run((sql) => insertKey(sql, 'svc_', asked));
   t.match(created.key, /^svc_[a-z2-7]{32}$/);
   t.equal(created.prefix, created.key.slice(0, 8));
   t.match(created, { company_id: acme, name: 'ci', scopes: ['chat'], created_by: 'ada@example.com', state: 'active' });
@@ -39,19 +39,19 @@ t.test('spec 2.7: prefix and 32 base32 characters; stored only as SHA-256, shown
 });
 
 t.test('a short prefix of our own choosing works', async (t) => {
-  const { key, prefix } = await run((sql) => createKey(sql, 'k', asked));
+  const { key, prefix } = await run((sql) => insertKey(sql, 'k', asked));
   t.match(key, /^k[a-z2-7]{32}$/);
   t.equal(prefix.length, 8);
 });
 
 t.test('scopes are a set, in the order given', async (t) => {
   const scopes = ['embeddings', 'chat', 'embeddings'] as const;
-  t.same((await run((sql) => createKey(sql, 'svc_', { ...asked, scopes }))).scopes, ['embeddings', 'chat']);
+  t.same((await run((sql) => insertKey(sql, 'svc_', { ...asked, scopes }))).scopes, ['embeddings', 'chat']);
 });
 
 t.test('a key of an unknown company, and one that has expired already, are refused', async (t) => {
   await t.rejects(
-    run((sql) => createKey(sql, 'svc_', { ...asked, company_id: randomUUID() })),
+    run((sql) => insertKey(sql, 'svc_', { ...asked, company_id: randomUUID() })),
     {
       name: 'RefusedChange',
       reason: 'not_found',
@@ -60,7 +60,7 @@ t.test('a key of an unknown company, and one that has expired already, are refus
   );
   const expires_at = new Date(Date.now() - 60_000);
   await t.rejects(
-    run((sql) => createKey(sql, 'svc_', { ...asked, expires_at })),
+    run((sql) => insertKey(sql, 'svc_', { ...asked, expires_at })),
     { name: 'RefusedChange', reason: 'conflict' },
   );
   t.notOk((await run((sql) => listKeys(sql, acme))).some((key) => key.expires_at !== null));
@@ -68,11 +68,11 @@ t.test('a key of an unknown company, and one that has expired already, are refus
 
 t.test('keys are listed newest first with their state', async (t) => {
   const make = (name: string, expires_at?: Date) =>
-    run((sql) => createKey(sql, 'svc_', { ...asked, company_id: other, name, expires_at }));
+    run((sql) => insertKey(sql, 'svc_', { ...asked, company_id: other, name, expires_at }));
   await make('active', new Date('2200-01-01'));
   await make('expired', new Date('2200-01-01'));
   const { id } = await make('revoked', new Date('2200-01-01'));
-  await run((sql) => revokeKey(sql, id));
+  await run((sql) => endKey(sql, id));
   await run((sql) => sql`update api_keys set expires_at = now() - interval '1 second' where name = 'expired'`);
   const keys = await run((sql) => listKeys(sql, other));
   t.same(
@@ -90,12 +90,12 @@ t.test('keys are listed newest first with their state', async (t) => {
 });
 
 t.test('revoking twice keeps the first time and announces no second change', async (t) => {
-  const { id } = await run((sql) => createKey(sql, 'svc_', asked));
-  const first = await run((sql) => revokeKey(sql, id));
+  const { id } = await run((sql) => insertKey(sql, 'svc_', asked));
+  const first = await run((sql) => endKey(sql, id));
   t.equal(first.already, false);
   t.type(first.key.revoked_at, Date);
   const [before] = await run((sql) => sql`select max(id) as id from changes`);
-  const second = await run((sql) => revokeKey(sql, id));
+  const second = await run((sql) => endKey(sql, id));
   t.equal(second.already, true);
   t.same(second.key, first.key);
   const [after] = await run((sql) => sql`select max(id) as id from changes`);
@@ -103,18 +103,18 @@ t.test('revoking twice keeps the first time and announces no second change', asy
 });
 
 t.test('a company revokes only its own keys', async (t) => {
-  const { id } = await run((sql) => createKey(sql, 'svc_', asked));
+  const { id } = await run((sql) => insertKey(sql, 'svc_', asked));
   await t.rejects(
-    run((sql) => revokeKey(sql, id, other)),
+    run((sql) => endKey(sql, id, other)),
     { name: 'RefusedChange', reason: 'not_found', noun: 'key' },
   );
-  t.equal((await run((sql) => revokeKey(sql, id, acme))).already, false);
+  t.equal((await run((sql) => endKey(sql, id, acme))).already, false);
   await t.rejects(
-    run((sql) => revokeKey(sql, id, other)),
+    run((sql) => endKey(sql, id, other)),
     { name: 'RefusedChange', reason: 'not_found' },
   );
   await t.rejects(
-    run((sql) => revokeKey(sql, randomUUID())),
+    run((sql) => endKey(sql, randomUUID())),
     { name: 'RefusedChange', reason: 'not_found' },
   );
 });
@@ -127,8 +127,8 @@ const restricted = {
   monthly_budget_eur: '123456789012.123456789012345',
   allowed_cidrs: ['0.0.0.0/0', '10.0.0.0/8', '2001:db8::/32', '::/0'],
 };
-const make = (more: Partial<NewKey> = {}) => run((sql) => createKey(sql, 'svc_', { ...asked, ...more }));
-const set = (id: string, changes: KeyChanges, company?: string) => run((sql) => setKey(sql, id, changes, company));
+const make = (more: Partial<NewKey> = {}) => run((sql) => insertKey(sql, 'svc_', { ...asked, ...more }));
+const set = (id: string, changes: KeyChanges, company?: string) => run((sql) => updateKey(sql, id, changes, company));
 
 t.test('a key keeps its limits and restrictions to the last digit; lists are sorted sets', async (t) => {
   t.match(await make(restricted), restricted);
@@ -185,7 +185,7 @@ t.test('only an own key that is not revoked is changed, and never into one that 
   t.match(await set(id, { name: 'ours' }, acme), { name: 'ours', expires_at: null });
   await run((sql) => sql`update api_keys set expires_at = ${past} where id = ${id}`);
   t.match(await set(id, { expires_at: new Date('2200-01-01') }), { state: 'active' }, 'an expired key may go on');
-  await run((sql) => revokeKey(sql, id));
+  await run((sql) => endKey(sql, id));
   await t.rejects(set(id, { name: 'x' }), { reason: 'conflict', message: /is revoked/ });
 });
 
@@ -193,7 +193,7 @@ t.test('rotating a key copies its limits and restrictions', async (t) => {
   const { id, key } = await make({ ...restricted, name: 'turned', expires_at: new Date('2200-01-01') });
   const new_id = randomUUID();
   const created = await db.transaction(10_000, (sql) =>
-    rotateKey(sql, 'svc_', { id, company_id: acme, overlap: 60, created_by: 'bea@example.com', new_id }),
+    replaceKey(sql, 'svc_', { id, company_id: acme, overlap: 60, created_by: 'bea@example.com', new_id }),
   );
   t.not(created.key, key);
   t.match(created, { ...restricted, id: new_id, name: 'turned', expires_at: new Date('2200-01-01'), scopes: ['chat'] });
@@ -203,12 +203,12 @@ t.test('rotating a key copies its limits and restrictions', async (t) => {
 t.test('a key rotated again during its overlap gets the expiry it had before', async (t) => {
   const rotate = (id: string, overlap: number) =>
     db.transaction(10_000, (sql) =>
-      rotateKey(sql, 'svc_', { id, company_id: acme, overlap, created_by: 'bea@example.com' }),
+      replaceKey(sql, 'svc_', { id, company_id: acme, overlap, created_by: 'bea@example.com' }),
     );
   for (const expires_at of [null, new Date('2200-01-01')]) {
     const first = await make({ expires_at });
     const second = await rotate(first.id, 3600);
-    await run((sql) => revokeKey(sql, second.id));
+    await run((sql) => endKey(sql, second.id));
     const third = await rotate(first.id, 60);
     t.same([second.expires_at, third.expires_at], [expires_at, expires_at], 'its successor was revoked');
     const fourth = await rotate(third.id, 60);
@@ -216,7 +216,7 @@ t.test('a key rotated again during its overlap gets the expiry it had before', a
     const fifth = await rotate(fourth.id, 60);
     t.same((await rotate(first.id, 0)).expires_at, expires_at, 'all but the last one were shortened');
     const soon = new Date(Date.now() + 86_400_000);
-    for (const { id } of [fourth, fifth]) await run((sql) => setKey(sql, id, { expires_at: soon }));
+    for (const { id } of [fourth, fifth]) await run((sql) => updateKey(sql, id, { expires_at: soon }));
     t.same((await rotate(fourth.id, 0)).expires_at, soon, 'one that was set by hand is kept');
   }
 });
@@ -224,7 +224,7 @@ t.test('a key rotated again during its overlap gets the expiry it had before', a
 t.test('keys are found by their digests, those that work first; of one company if asked', async (t) => {
   const [revoked, active] = [await make({ name: 'revoked' }), await make({ name: 'active' })];
   const foreign = await make({ company_id: other, name: 'foreign' });
-  await run((sql) => revokeKey(sql, revoked.id));
+  await run((sql) => endKey(sql, revoked.id));
   const ids = await run((sql) =>
     idsOfDigests(
       sql,
@@ -244,7 +244,7 @@ t.test('keys are found by their digests, those that work first; of one company i
 });
 
 t.test('plain SQL: a key that expires at infinity never expires', async (t) => {
-  const { id } = await run((sql) => createKey(sql, 'svc_', { ...asked, name: 'endless' }));
+  const { id } = await run((sql) => insertKey(sql, 'svc_', { ...asked, name: 'endless' }));
   await run((sql) => sql`update api_keys set expires_at = 'infinity' where id = ${id}`);
   const mine = { name: 'endless', expires_at: null, state: 'active' };
   t.match(await run((sql) => findKey(sql, id)), mine);
@@ -253,7 +253,7 @@ t.test('plain SQL: a key that expires at infinity never expires', async (t) => {
     mine,
   );
   t.match(
-    await run((sql) => rotateKey(sql, 'svc_', { id, company_id: acme, overlap: 60, created_by: 'ada@example.com' })),
+    await run((sql) => replaceKey(sql, 'svc_', { id, company_id: acme, overlap: 60, created_by: 'ada@example.com' })),
     mine,
   );
 });

@@ -2,20 +2,20 @@ import t from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import {
-  createKey,
+  endKey,
   findKey,
   idsOfDigests,
+  insertKey,
   type KeyRow,
   listKeys,
-  revokeKey,
-  rotateKey,
-  setKey,
+  replaceKey,
+  updateKey,
 } from '../../../src/store/company/key.ts';
 import { allowPlayground, isPlaygroundRevoked, mintPlaygroundKey } from '../../../src/store/company/playground-key.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { countKeys, pageOfKeys, playgroundKeys } from '../../../src/store/lists/page.ts';
-import { removeUser } from '../../../src/store/users/user.ts';
+import { deleteUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 /** The key of a person who tries models on the pages. */
@@ -73,7 +73,7 @@ t.test('a revoked key gets no text until it is allowed again', async (t) => {
   const player = { company_id: acme, email: 'rev@example.com', role: 'owner' } as const;
   t.equal(await run((sql) => isPlaygroundRevoked(sql, player)), false, 'nothing was ever there');
   const id = (await idOf(await mint(player.email))) as string;
-  await run((sql) => revokeKey(sql, id));
+  await run((sql) => endKey(sql, id));
   t.equal(await run((sql) => isPlaygroundRevoked(sql, player)), true);
   await t.rejects(mint(player.email), { name: 'RefusedChange', reason: 'conflict', message: /was revoked/ });
   t.equal(await run((sql) => isPlaygroundRevoked(sql, { ...player, company_id: other })), false);
@@ -85,7 +85,7 @@ t.test('a revoked key gets no text until it is allowed again', async (t) => {
 
 t.test('lists of keys have it apart, and it is never rotated', async (t) => {
   const ordinary = { company_id: other, name: 'ci', scopes: ['chat'] as const, created_by: 'ann@example.com' };
-  await run((sql) => createKey(sql, 'svc_', ordinary));
+  await run((sql) => insertKey(sql, 'svc_', ordinary));
   const all = { search: '', sort: 'name', descending: false, page: 1 } as const;
   const page = await db.transaction(10_000, (sql) => pageOfKeys(sql, other, 'active', all));
   t.match(page, { total: 1, rows: [{ name: 'ci', purpose: null }] });
@@ -96,7 +96,7 @@ t.test('lists of keys have it apart, and it is never rotated', async (t) => {
   t.equal((await run((sql) => listKeys(sql, other))).length, 2);
   const asked = { id: trial?.id as string, company_id: other, overlap: 0, created_by: 'x' };
   await t.rejects(
-    db.transaction(10_000, (sql) => rotateKey(sql, 'svc_', asked)),
+    db.transaction(10_000, (sql) => replaceKey(sql, 'svc_', asked)),
     { reason: 'conflict', message: /never shown/ },
   );
 });
@@ -132,17 +132,17 @@ t.test('its name, scopes and end cannot be changed, by whatever face; its limits
     { expires_at: later, max_concurrent: 2 },
   ] as const) {
     await t.rejects(
-      behind(acme, (sql) => setKey(sql, id, changes, acme)),
+      behind(acme, (sql) => updateKey(sql, id, changes, acme)),
       { name: 'RefusedChange', reason: 'conflict', message: /of a user's playground/ },
       JSON.stringify(changes),
     );
   }
   t.same(await keysOf('fix@example.com'), before);
   const same = { name, expires_at, scopes: [...scopes].reverse() };
-  const changed = await behind(acme, (sql) => setKey(sql, id, { ...same, max_concurrent: 2 }, acme));
+  const changed = await behind(acme, (sql) => updateKey(sql, id, { ...same, max_concurrent: 2 }, acme));
   t.match(changed, { name, expires_at, max_concurrent: 2 }, 'as a form sends what it showed');
   await t.rejects(
-    run((sql) => setKey(sql, id, { name: 'x' }, other)),
+    run((sql) => updateKey(sql, id, { name: 'x' }, other)),
     { reason: 'not_found', message: /no key/ },
   );
 });
@@ -169,9 +169,9 @@ t.test('it ends with its person', async (t) => {
   for (const email of ['stays', 'leaves', 'moves', 'serves']) await mint(`${email}@example.com`);
   await mint('serves@example.com', other);
   const program = { company_id: acme, name: 'ci', scopes: ['chat'] as const, created_by: 'leaves@example.com' };
-  const { id: kept } = await run((sql) => createKey(sql, 'svc_', program));
+  const { id: kept } = await run((sql) => insertKey(sql, 'svc_', program));
 
-  await behind(acme, (sql) => removeUser(sql, leaver.id));
+  await behind(acme, (sql) => deleteUser(sql, leaver.id));
   t.same(await alive('leaves@example.com'), []);
   t.match(await run((sql) => findKey(sql, kept)), { state: 'active' }, 'a key for programs stays');
   await run((sql) => sql`update users set role = 'administrator' where id = ${mover.id}`);
@@ -179,7 +179,7 @@ t.test('it ends with its person', async (t) => {
   await run((sql) => sql`update users set company_id = ${other} where id = ${mover.id}`);
   t.same(await alive('moves@example.com'), []);
   t.equal((await alive('serves@example.com')).length, 2);
-  await run((sql) => removeUser(sql, operator.id));
+  await run((sql) => deleteUser(sql, operator.id));
   t.same(await alive('serves@example.com'), [], 'an operator, in all companies');
   t.same(await alive('stays@example.com'), [acme]);
 

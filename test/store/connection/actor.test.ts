@@ -6,7 +6,7 @@ import type { Sql } from '../../../src/store/connection/pool.ts';
 import { snapshot, within } from '../../../src/store/connection/tenant-role.ts';
 import { pageOfAudit } from '../../../src/store/lists/audit.ts';
 import { archiveCompany } from '../../../src/store/usage/archive.ts';
-import { createUser, removeUser } from '../../../src/store/users/user.ts';
+import { deleteUser, insertUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const MS = 20_000;
@@ -19,18 +19,18 @@ t.test('what is kept of a playground that was named by an operator does not tell
   const [acme, closed] = (await Promise.all(
     names.map((name) => run((sql) => insertCompany(sql, { name }))),
   )) as unknown as [{ id: string; name: string }, { id: string; name: string }];
-  await run((sql) => createUser(sql, { email: OLGA, role: 'operator', company_id: null }, null));
+  await run((sql) => insertUser(sql, { email: OLGA, role: 'operator', company_id: null }, null));
   for (const { id } of [acme, closed]) {
     for (const email of ['ann@acme.example', 'gone@acme.example']) {
       const address = `${id.slice(0, 4)}-${email}`;
-      const user = await run((sql) => createUser(sql, { email: address, role: 'owner', company_id: id }, null));
+      const user = await run((sql) => insertUser(sql, { email: address, role: 'owner', company_id: id }, null));
       await addPlayground(id, address);
-      if (email.startsWith('gone')) await run((sql) => removeUser(sql, user.id));
+      if (email.startsWith('gone')) await run((sql) => deleteUser(sql, user.id));
     }
     await addPlayground(id, OLGA);
   }
   const erased = await run((sql) =>
-    createUser(sql, { email: 'e@acme.example', role: 'member', company_id: acme.id }, null),
+    insertUser(sql, { email: 'e@acme.example', role: 'member', company_id: acme.id }, null),
   );
   await run((sql) => sql`select erase_person(${erased.email}, false)`);
   // as the version did that named them otherwise; the audit log keeps the names of before

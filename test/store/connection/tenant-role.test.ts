@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { createAssistant } from '../../../src/store/company/assistant.ts';
+import { insertAssistant } from '../../../src/store/company/assistant.ts';
 import { insertCompany, updateCompany } from '../../../src/store/company/company.ts';
-import { createKey, revokeKey } from '../../../src/store/company/key.ts';
+import { endKey, insertKey } from '../../../src/store/company/key.ts';
 import { createModel } from '../../../src/store/company/model.ts';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { ensureTenantRole, enterCompany, within } from '../../../src/store/connection/tenant-role.ts';
@@ -10,10 +10,10 @@ import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { pageOfCompanyUsers } from '../../../src/store/lists/page.ts';
 import { migrate } from '../../../src/store/schema/migrate.ts';
 import { readOverview } from '../../../src/store/usage/overview.ts';
-import { createGroup } from '../../../src/store/users/group.ts';
-import { createInvitation, withdrawInvitation } from '../../../src/store/users/invitation.ts';
-import { createToken } from '../../../src/store/users/token.ts';
-import { createUser, removeUser, setRole } from '../../../src/store/users/user.ts';
+import { insertGroup } from '../../../src/store/users/group.ts';
+import { deleteInvitation, insertInvitation } from '../../../src/store/users/invitation.ts';
+import { insertToken } from '../../../src/store/users/token.ts';
+import { deleteUser, insertUser, updateRole } from '../../../src/store/users/user.ts';
 import { inDatabase, privateServer, testDatabase } from '../../support/postgres.ts';
 import { addRequests } from '../../support/requests.ts';
 import { addStatementRows } from '../../support/statement.ts';
@@ -27,8 +27,8 @@ const MS = 10_000;
 async function fullCompany(db: Database, name: string): Promise<{ id: string; key: string; assistant: string }> {
   const made = await db.transaction(MS, async (sql) => {
     const { id } = await insertCompany(sql, { name });
-    const key = await createKey(sql, 'svc_', { company_id: id, name, scopes: ['chat'], created_by: 'test' });
-    const assistant = await createAssistant(sql, { company_id: id, name, system_prompt: `the secret of ${name}` });
+    const key = await insertKey(sql, 'svc_', { company_id: id, name, scopes: ['chat'], created_by: 'test' });
+    const assistant = await insertAssistant(sql, { company_id: id, name, system_prompt: `the secret of ${name}` });
     await createModel(sql, {
       slug: `${name}-own`,
       company_id: id,
@@ -38,9 +38,9 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
       cost_eur_per_1k_input: '1',
       cost_eur_per_1k_output: '1',
     });
-    await createUser(sql, { email: `${name}@example.com`, role: 'owner', company_id: id }, null);
-    await createGroup(sql, { name: `/${name}/staff`, role: 'member', company_id: id });
-    await createInvitation(sql, {
+    await insertUser(sql, { email: `${name}@example.com`, role: 'owner', company_id: id }, null);
+    await insertGroup(sql, { name: `/${name}/staff`, role: 'member', company_id: id });
+    await insertInvitation(sql, {
       company_id: id,
       email: `new-${name}@example.com`,
       role: 'member',
@@ -54,7 +54,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
       insert into budget_alerts (company_id, billing_month, threshold, budget_eur, spent_eur)
       values (${id}, '2026-11-01', '50', 10, 5)`;
     const token = { name, company_id: id, access: 'read', created_by: null, expires_at: null } as const;
-    await createToken(sql, token);
+    await insertToken(sql, token);
     await sql`insert into key_reveals values (${id}, ${key.id}, 'x', now() + interval '1 minute')`;
     await addUsage(sql, [{ company: id, prompt: 10, cached: 3, input: '0.5' }]);
     await addStatementRows(sql, id);
@@ -82,7 +82,7 @@ const NEVER_READ = { code: '42501' }; // insufficient_privilege
 t.test('with every WHERE forgotten', async (t) => {
   const { url, db } = await testDatabase(t);
   const [one, two] = [await fullCompany(db, 'one'), await fullCompany(db, 'two')];
-  await db.run(MS, (sql) => createUser(sql, { email: 'op@example.com', role: 'operator', company_id: null }, null));
+  await db.run(MS, (sql) => insertUser(sql, { email: 'op@example.com', role: 'operator', company_id: null }, null));
   const all = await db.run(MS, tables);
   const owned = all.filter(({ owner, name }) => owner !== null && !PURCHASE.includes(name)) as {
     name: string;
@@ -155,12 +155,12 @@ t.test('with every WHERE forgotten', async (t) => {
     await within(db, one.id, MS, (sql) => sql`delete from assistants`);
     t.same(await names(), [{ name: 'two' }]);
     await t.rejects(
-      within(db, one.id, MS, (sql) => createAssistant(sql, { company_id: two.id, name: 'x', system_prompt: 'x' })),
+      within(db, one.id, MS, (sql) => insertAssistant(sql, { company_id: two.id, name: 'x', system_prompt: 'x' })),
       { code: '42501' },
       'nothing is put among the rows of another',
     );
     await t.rejects(
-      within(db, one.id, MS, (sql) => revokeKey(sql, two.key)),
+      within(db, one.id, MS, (sql) => endKey(sql, two.key)),
       { message: /There is no/ },
     );
     await t.rejects(
@@ -183,26 +183,26 @@ t.test('with every WHERE forgotten', async (t) => {
     const asOne = (work: (sql: Sql) => Promise<unknown>) => within(db, one.id, MS, work);
     const none = { message: /There is no such/ };
     await t.rejects(
-      asOne((sql) => setRole(sql, two.id, theirs?.id as string, 'member')),
+      asOne((sql) => updateRole(sql, two.id, theirs?.id as string, 'member')),
       none,
     );
     await t.rejects(
-      asOne((sql) => removeUser(sql, theirs?.id as string)),
+      asOne((sql) => deleteUser(sql, theirs?.id as string)),
       none,
     );
     await t.rejects(
-      asOne((sql) => withdrawInvitation(sql, two.id, invited?.id as string)),
+      asOne((sql) => deleteInvitation(sql, two.id, invited?.id as string)),
       none,
     );
     await t.rejects(
       asOne((sql) =>
-        createInvitation(sql, { company_id: two.id, email: 'x@example.com', role: 'owner', created_by: 'x' }),
+        insertInvitation(sql, { company_id: two.id, email: 'x@example.com', role: 'owner', created_by: 'x' }),
       ),
       NEVER_READ,
     );
     await t.rejects(
       asOne((sql) =>
-        createInvitation(sql, { company_id: one.id, email: 'two@example.com', role: 'owner', created_by: 'x' }),
+        insertInvitation(sql, { company_id: one.id, email: 'two@example.com', role: 'owner', created_by: 'x' }),
       ),
       { message: 'two@example.com cannot be invited: the address has an account already. Choose another address.' },
       'an account of another company is seen, and not whose it is',
@@ -233,8 +233,8 @@ t.test('with every WHERE forgotten', async (t) => {
     await db.run(MS, (sql) => sql`delete from changes`);
     const made = await within(db, one.id, MS, async (sql) => {
       await updateCompany(sql, one.id, { monthly_budget_eur: '7' });
-      await revokeKey(sql, one.key);
-      return createKey(sql, 'svc_', { company_id: one.id, name: 'new', scopes: ['chat'], created_by: 'test' });
+      await endKey(sql, one.key);
+      return insertKey(sql, 'svc_', { company_id: one.id, name: 'new', scopes: ['chat'], created_by: 'test' });
     });
     const kinds = await db.run(MS, (sql) => sql`select distinct kind from changes order by 1`);
     t.same(kinds, [{ kind: 'company' }, { kind: 'key' }]);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
 import { closeCompany, insertCompany, reopenCompany } from '../../../src/store/company/company.ts';
-import { createKey, revokeKey, rotateKey, setKey } from '../../../src/store/company/key.ts';
+import { endKey, insertKey, replaceKey, updateKey } from '../../../src/store/company/key.ts';
 import { mintPlaygroundKey } from '../../../src/store/company/playground-key.ts';
 import { actingAs } from '../../../src/store/connection/acting-person.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
@@ -51,8 +51,8 @@ function nextMillisecond(): Date {
 
 t.test('each change of a key is one event of its transaction, by whoever and however it is made', async (t) => {
   const { run, asAnn, company, asked, list } = await begin(t);
-  const key = await asAnn((sql) => createKey(sql, 'svc_', asked));
-  await asAnn((sql) => setKey(sql, key.id, { name: 'Shop', requests_per_minute: 5 }));
+  const key = await asAnn((sql) => insertKey(sql, 'svc_', asked));
+  await asAnn((sql) => updateKey(sql, key.id, { name: 'Shop', requests_per_minute: 5 }));
   await run((sql) => sql`update api_keys set last_used_at = now() where id = ${key.id}`);
   const [created, ...none] = await list();
   t.same(none, [], 'settings and use are none');
@@ -71,10 +71,10 @@ t.test('each change of a key is one event of its transaction, by whoever and how
   t.match(created?.event.occurred_at, /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
   const rotation = { id: key.id, company_id: null, created_by: ANN };
-  const second = await asAnn((sql) => rotateKey(sql, 'svc_', { ...rotation, overlap: 3600 }));
-  const third = await asAnn((sql) => rotateKey(sql, 'svc_', { ...rotation, id: second.id, overlap: 0 }));
-  await run((sql) => revokeKey(sql, third.id));
-  await run((sql) => revokeKey(sql, third.id));
+  const second = await asAnn((sql) => replaceKey(sql, 'svc_', { ...rotation, overlap: 3600 }));
+  const third = await asAnn((sql) => replaceKey(sql, 'svc_', { ...rotation, id: second.id, overlap: 0 }));
+  await run((sql) => endKey(sql, third.id));
+  await run((sql) => endKey(sql, third.id));
   const rows = await list();
   t.same(kinds(rows), ['key.created', 'key.rotated', 'key.revoked', 'key.rotated', 'key.revoked']);
   const [last, atOnce, replaced, overlapped] = rows;
@@ -126,7 +126,7 @@ t.test('behind the tenant wall events are written, and those of another company 
   for (const id of [company, other.id]) {
     await asAnn(async (sql) => {
       await enterCompany(sql, id);
-      await createKey(sql, 'svc_', { ...asked, company_id: id });
+      await insertKey(sql, 'svc_', { ...asked, company_id: id });
     });
   }
   const seen = await asAnn(async (sql) => {
@@ -143,7 +143,7 @@ t.test("a playground's key is an event when it is made and revoked, not with eac
   const [row, ...more] = await list();
   t.same(more, []);
   t.match(row?.event, { type: 'key.created', purpose: 'playground' });
-  await asAnn((sql) => revokeKey(sql, row?.subject as string));
+  await asAnn((sql) => endKey(sql, row?.subject as string));
   t.same(kinds(await list()), ['key.created', 'key.revoked']);
 });
 
@@ -185,7 +185,7 @@ t.test('a company that is closed and reopened tells it, and its statement is tol
 
 t.test('an event is told once, however often and by however many it is looked at', async (t) => {
   const { db, asAnn, asked, list, store } = await begin(t);
-  for (let n = 0; n < 30; n++) await asAnn((sql) => createKey(sql, 'svc_', asked));
+  for (let n = 0; n < 30; n++) await asAnn((sql) => insertKey(sql, 'svc_', asked));
   const looks = await Promise.all(Array.from({ length: 4 }, () => eventStore(db, db).look(null, WEBHOOK)));
   t.equal(
     looks.reduce((sum, { told }) => sum + told, 0),
@@ -193,7 +193,7 @@ t.test('an event is told once, however often and by however many it is looked at
   );
   t.equal((await store.look(null, { ...WEBHOOK, email: true, operators: ['ops@gate.example'] })).told, 0);
   t.ok((await list()).every(({ deliveries }) => deliveries.length === 1));
-  await asAnn((sql) => createKey(sql, 'svc_', asked));
+  await asAnn((sql) => insertKey(sql, 'svc_', asked));
   const everybody = { webhook: true, email: true, operators: ['ops@gate.example'] };
   t.equal((await store.look(null, everybody)).told, 1, 'e-mails are for budget alerts');
 });
@@ -229,10 +229,10 @@ t.test('events of a company do not wait until thousands of another one are sent'
 t.test('a list is filtered, and read page by page', async (t) => {
   const { run, asAnn, company, asked, list, store } = await begin(t);
   const other = await run((sql) => insertCompany(sql, { name: 'Other' }));
-  for (let n = 0; n < 5; n++) await asAnn((sql) => createKey(sql, 'svc_', asked));
+  for (let n = 0; n < 5; n++) await asAnn((sql) => insertKey(sql, 'svc_', asked));
   const middle = nextMillisecond();
-  const key = await asAnn((sql) => createKey(sql, 'svc_', { ...asked, company_id: other.id }));
-  await asAnn((sql) => revokeKey(sql, key.id));
+  const key = await asAnn((sql) => insertKey(sql, 'svc_', { ...asked, company_id: other.id }));
+  await asAnn((sql) => endKey(sql, key.id));
   await store.look(null, WEBHOOK);
   const [first, second] = await store.due('webhook', 2, []);
   await store.failed(first as never, 'status 500', null);
@@ -259,9 +259,9 @@ t.test('a list is filtered, and read page by page', async (t) => {
 t.test('a replay sends again what was delivered, given up, or had no webhook', async (t) => {
   const { db, run, asAnn, asked, store } = await begin(t);
   const replay = (which: Parameters<typeof replayEvents>[1]) => run((sql) => replayEvents(sql, which));
-  await asAnn((sql) => createKey(sql, 'svc_', asked));
+  await asAnn((sql) => insertKey(sql, 'svc_', asked));
   await store.look(null, NOBODY);
-  await asAnn((sql) => createKey(sql, 'svc_', asked));
+  await asAnn((sql) => insertKey(sql, 'svc_', asked));
   const since = nextMillisecond();
   await store.look(null, WEBHOOK);
   const [taken] = await store.due('webhook', 10, []);
@@ -296,14 +296,14 @@ t.test('a replay sends again what was delivered, given up, or had no webhook', a
 
 t.test('after 90 days events go, with their deliveries; an alert says that no more is known', async (t) => {
   const { run, asAnn, company, asked, list, store } = await begin(t);
-  await asAnn((sql) => createKey(sql, 'svc_', asked));
+  await asAnn((sql) => insertKey(sql, 'svc_', asked));
   await run((sql) => sql`update companies set monthly_budget_eur = 1`);
   await run((sql) => sql`insert into chat_usage (company_id, cost_eur) values (${company}, 2)`);
   await store.look(null, WEBHOOK);
   await store.trim();
   t.equal((await list()).length, 2);
   await run((sql) => sql`update events set at = now() - interval '91 days'`);
-  await asAnn((sql) => createKey(sql, 'svc_', asked));
+  await asAnn((sql) => insertKey(sql, 'svc_', asked));
   await store.trim();
   t.same(kinds(await list()), ['key.created']);
   t.same(await run((sql) => sql`select from event_deliveries`), []);

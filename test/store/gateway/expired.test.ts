@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { insertCompany } from '../../../src/store/company/company.ts';
-import { createKey } from '../../../src/store/company/key.ts';
+import { insertKey } from '../../../src/store/company/key.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { gatewayStore } from '../../../src/store/gateway/gateways.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -13,7 +13,7 @@ t.test('sessions, answers and texts of keys go when their time is over, although
   const run: <T>(work: (sql: Sql) => PromiseLike<T>) => Promise<T> = (work) => db.run(MS, work);
   const { id: company } = await run((sql) => insertCompany(sql, { name: 'Corp' }));
   const key = await run((sql) =>
-    createKey(sql, 'svc_', { company_id: company, name: 'key', scopes: ['chat'], created_by: 'pages' }),
+    insertKey(sql, 'svc_', { company_id: company, name: 'key', scopes: ['chat'], created_by: 'pages' }),
   );
   await run(async (sql) => {
     await sql`insert into users (email, company_id, role) values (${'ann@corp.example'}, ${company}, 'owner')`;

@@ -5,7 +5,7 @@ import { insertCompany } from '../../../src/store/company/company.ts';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { pageOfCompanyUsers } from '../../../src/store/lists/page.ts';
 import { createSession } from '../../../src/store/users/session.ts';
-import { createUser, keepAnOwner, removeUser, setRole } from '../../../src/store/users/user.ts';
+import { deleteUser, insertUser, keepAnOwner, updateRole } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
 
@@ -16,7 +16,7 @@ const password = 'correct horse battery';
 
 t.test('a user is stored with a hash of the password, never the password', async (t) => {
   const hash = await hashPassword(password);
-  const user = await run((sql) => createUser(sql, { email: 'ada@example.com', role: 'owner', company_id: acme }, hash));
+  const user = await run((sql) => insertUser(sql, { email: 'ada@example.com', role: 'owner', company_id: acme }, hash));
   t.match(user, { email: 'ada@example.com', role: 'owner', company_id: acme });
   t.same(
     Object.keys(user).sort().join(' '),
@@ -31,7 +31,7 @@ t.test('a user is stored with a hash of the password, never the password', async
 
 t.test('an operator has no company, and someone who signs in elsewhere no password', async (t) => {
   const user = { email: 'op@example.com', role: 'operator', company_id: null } as const;
-  const { id, company_id } = await run((sql) => createUser(sql, user, null));
+  const { id, company_id } = await run((sql) => insertUser(sql, user, null));
   t.equal(company_id, null);
   const [row] = await run((sql) => sql`select password_hash from users where id = ${id}`);
   t.equal(row?.password_hash, null);
@@ -39,13 +39,13 @@ t.test('an operator has no company, and someone who signs in elsewhere no passwo
 
 t.test('a taken address and an unknown company are refused', async (t) => {
   const user = { email: 'twice@example.com', role: 'member' } as const;
-  await run((sql) => createUser(sql, { ...user, company_id: acme }, null));
+  await run((sql) => insertUser(sql, { ...user, company_id: acme }, null));
   await t.rejects(
-    run((sql) => createUser(sql, { ...user, company_id: acme }, null)),
+    run((sql) => insertUser(sql, { ...user, company_id: acme }, null)),
     { name: 'RefusedChange', reason: 'conflict', noun: 'user' },
   );
   await t.rejects(
-    run((sql) => createUser(sql, { ...user, email: 'lost@example.com', company_id: randomUUID() }, null)),
+    run((sql) => insertUser(sql, { ...user, email: 'lost@example.com', company_id: randomUUID() }, null)),
     {
       name: 'RefusedChange',
       reason: 'not_found',
@@ -56,12 +56,12 @@ t.test('a taken address and an unknown company are refused', async (t) => {
 
 t.test('of two owners who remove each other at once, one stays', async (t) => {
   const { id: duo } = await run((sql) => insertCompany(sql, { name: 'Duo' }));
-  const owner = (email: string) => run((sql) => createUser(sql, { email, role: 'owner', company_id: duo }, null));
+  const owner = (email: string) => run((sql) => insertUser(sql, { email, role: 'owner', company_id: duo }, null));
   const [one, two] = [await owner('one@duo.example'), await owner('two@duo.example')];
   const [removed, commit] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const first = db.transaction(10_000, async (sql) => {
     await keepAnOwner(sql, duo, two.id);
-    await removeUser(sql, two.id);
+    await deleteUser(sql, two.id);
     removed.resolve();
     await commit.promise;
   });
@@ -72,7 +72,7 @@ t.test('of two owners who remove each other at once, one stays', async (t) => {
   const second = db.transaction(10_000, async (sql) => {
     await keepAnOwner(sql, duo, one.id);
     isPast = true;
-    await removeUser(sql, one.id);
+    await deleteUser(sql, one.id);
   });
   second.catch(() => {}); // looked at below
   await until(
@@ -104,12 +104,12 @@ async function peopleOf(company: string) {
 t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {
   const { id: solo } = await run((sql) => insertCompany(sql, { name: 'Solo' }));
   const asked = { email: 'solo@example.com', role: 'member', company_id: solo } as const;
-  const { id } = await run((sql) => createUser(sql, asked, null));
+  const { id } = await run((sql) => insertUser(sql, asked, null));
   const entries = () => run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);
   t.equal((await peopleOf(solo))[0]?.last_sign_in_at, null);
   await run((sql) => createSession(sql, { digest: randomBytes(32), userId: id }));
   t.type((await peopleOf(solo))[0]?.last_sign_in_at, Date);
   t.equal(await entries(), 1);
-  await run((sql) => setRole(sql, solo, id, 'owner'));
+  await run((sql) => updateRole(sql, solo, id, 'owner'));
   t.equal(await entries(), 2, 'a role is');
 });
