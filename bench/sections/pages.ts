@@ -121,7 +121,6 @@ export function pathsOf(today: string): Readonly<Record<string, string>> {
     'change of all companies, a week': `/usage/change?${weeks}`,
     '– all, a day': `/usage/change?${day}`,
     '– all, last month': `/usage/change?month=${lastMonth.slice(0, 7)}`,
-    'two companies': `/usage/beside?company=${idOf('company 0')}&with=${idOf('company 1')}`,
     'all companies by model': `/usage/table?${days(addDays(today, -29))}`,
     'all models by day': `/usage/table?rows=model&columns=day&${days(addDays(today, -29))}`,
     companies: '/companies',

@@ -37,7 +37,6 @@ import { ownKeyRoutes } from './member/key.ts';
 import { ownUsageRoutes } from './member/usage.ts';
 import { allUsageRoutes } from './operator/all-usage.ts';
 import { auditRoutes } from './operator/audit.ts';
-import { companiesBesideRoutes } from './operator/companies-beside.ts';
 import { demoRoutes } from './operator/demo.ts';
 import { eventRoutes } from './operator/event.ts';
 import { firstStepRoutes as operatorStepRoutes } from './operator/first-steps.ts';
@@ -109,7 +108,6 @@ export const ROUTES: readonly Route[] = [
   ...costCentersRoutes,
   ...costCenterRoutes,
   ...allUsageRoutes,
-  ...companiesBesideRoutes,
   ...statementRoutes,
   ...statementCloseRoutes,
   ...requestRoutes,

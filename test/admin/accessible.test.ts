@@ -72,7 +72,6 @@ const queries: Record<string, string> = {
   '/usage': `?from=${open}-08&to=${open}-11`,
   '/usage/change': `?from=${open}-08&to=${open}-11`,
   '/usage/table': `?from=${open}-08&to=${open}-11`,
-  '/usage/beside': `?company=${company}&with=${company}&from=${open}-08&to=${open}-11`,
   '/companies/:company/statements/month': `?month=${closed}`,
   '/companies/:company/statements/close': `?month=${open}`,
   '/companies/statements/month': `?month=${open}`,
@@ -105,7 +104,7 @@ const forms: Record<string, readonly [path: string, fields: Record<string, strin
 const ELSEWHERE = /^\/account\/second-factor\/shown$|^\/companies\/:company\/own\//;
 /** What is no page: files, what leads to another page, and a text that a script asks for. */
 const NO_PAGES =
-  /\.(csv|json|tar\.gz)$|^\/companies\/:company$|^\/alerts$|^\/companies\/:company\/playground\/:request$/;
+  /\.(csv|json|tar\.gz)$|^\/companies\/:company$|^\/alerts$|^\/usage\/beside$|^\/companies\/:company\/playground\/:request$/;
 const ROUTES_TO_GET = ROUTES.filter(({ method, path }) => method === 'GET' && !ELSEWHERE.test(path)).map(
   ({ path }) => path,
 );

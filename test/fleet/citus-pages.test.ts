@@ -59,7 +59,6 @@ const MONTHLY = /\/statements\/(month|close)/;
 /** What operations have to be asked with. */
 const QUERIES: Readonly<Record<string, string>> = {
   'models/{model}/prices/on': `?at=${TODAY}`,
-  'usage/beside': `?company=${COMPANY}&with=${idOf('company 1')}`,
   'requests/sums': `?from=${RANGE.from}T00:00:00Z&to=${RANGE.to}T00:00:00Z`,
   'statements/month': `?month=${CLOSED}`,
 };
@@ -86,7 +85,6 @@ const READS: Readonly<Record<string, readonly string[]>> = {
   'group list': [],
   'usage summary': OF,
   'usage change': [...OF, ...DAYS],
-  'usage beside': [...OF, '--with', idOf('company 1'), ...DAYS],
   'usage table': ['--rows', 'key', '--columns', 'day', ...OF, ...DAYS],
   'cost-center list': OF,
   'usage margin': ['--month', LAST_MONTH],

@@ -2,7 +2,7 @@ import type { Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { addDays, type DayRange, rangeBefore, readRange } from '../../domain/text/day-range.ts';
 import { readAt } from '../../operations/problem.ts';
-import { readAllChange, readAllUsage, readCompaniesBeside } from '../../store/usage/all-usage.ts';
+import { readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
 import { readUsageChange, type Times } from '../../store/usage/change.ts';
 import {
   ALL_GROUPS,
@@ -186,22 +186,6 @@ export const usageChangeOperations: readonly ApiOperation[] = [
     async run(sql, call) {
       const asked = timesOf(call);
       return { ...asked, ...(await readAllChange(sql, asked, call.query.model ?? null, MOST_MOVERS)) };
-    },
-  }),
-  get('compareCompanies', '/usage/beside', {
-    summary: 'Two companies side by side: before is the first, after the second',
-    action: 'overview.read',
-    query: schema.object({ ...days, company: schema.id, with: schema.id }, ['company', 'with']),
-    answer: schema.object({
-      from: schema.day,
-      to: schema.day,
-      names: schema.array(schema.textOrNull, 'of the first and the second; null: there is no such company'),
-      ...explained,
-    }),
-    async run(sql, call) {
-      const asked = daysOf(call);
-      const { company, with: other } = call.query;
-      return { ...asked, ...(await readCompaniesBeside(sql, [company, other], asked)) };
     },
   }),
   get('getAllUsageTable', '/usage/table', {

@@ -11,6 +11,7 @@ import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { companyLink, emptyText, page, table } from '../page/layout.ts';
+import { readPickedCompany } from '../page/picker.ts';
 import { reasonCells } from '../page/reason.ts';
 import { firstLines, withAllLines } from '../usage/first-lines.ts';
 import { figureCard } from '../usage/usage-cards.ts';
@@ -40,6 +41,7 @@ export const allUsageRoutes: readonly Route[] = [
   { method: 'GET', path: '/usage', action: 'overview.read', handle: usagePage },
   { method: 'GET', path: '/usage/change', action: 'overview.read', handle: changePage },
   { method: 'GET', path: '/usage/table', action: 'overview.read', handle: gridPage },
+  { method: 'GET', path: '/usage/beside', action: 'overview.read', handle: toChange },
 ];
 
 const MOST_LINES = 50;
@@ -58,7 +60,7 @@ async function usagePage(c: PageContext): Promise<Response> {
   const when = rangeText(range, format);
   const tokens = `${format.count(usage.prompt_tokens)} in · ${format.count(usage.completion_tokens)} out`;
   const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1>
-<p class="actions"><a class="button quiet" href="/usage/change${queryOf(query)}">What changed</a> <a class="button quiet" href="/usage/beside${queryOf(query)}">Two companies</a> <a class="button quiet" href="/usage/table${queryOf(query)}">By two groups</a></p></div>
+<p class="actions"><a class="button quiet" href="/usage/change${queryOf(query)}">What changed</a> <a class="button quiet" href="/usage/table${queryOf(query)}">By two groups</a></p></div>
 ${daysBar(c, query)}
 <div class="figures">${figureCard('Spent', format.amount(usage.cost_eur), 'API calls, without in-app chat')}
 ${figureCard('Requests', format.count(usage.requests), 'calls with usage in the ledger')}
@@ -71,7 +73,7 @@ ${requestsSection(days, range, isDrawn, format)}
 }
 
 /** Which days are shown, and the ways to others. */
-export function daysBar(c: PageContext, query: UsageQuery, more: Html | string = ''): Html {
+function daysBar(c: PageContext, query: UsageQuery): Html {
   const { services, format } = c.var;
   const { range, form } = query;
   const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), c.req.path);
@@ -83,7 +85,7 @@ export function daysBar(c: PageContext, query: UsageQuery, more: Html | string =
   };
   return html`<div class="usage-bar">
 <nav class="presets" aria-label="Days">${presets(format.words.usage.presets, services.calendar.date(services.clock())).map(link)}</nav>
-<form method="get" action="${c.req.path}" class="filters">${more}
+<form method="get" action="${c.req.path}" class="filters">
 ${field(state, { name: 'from', label: 'First day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'Last day', type: 'date', value: range.to })}
 <button>Show</button></form></div>`;
 }
@@ -234,6 +236,13 @@ ${modelTable(change.by_model, (slug) => `${queryOf(query, { model: slug })}${bes
 ${method(format)}`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, `${format.words.change.title}: all companies`, body);
+}
+
+/** Where two companies were compared before: to why the first one's usage changed. */
+async function toChange(c: PageContext): Promise<Response> {
+  const query = readUsageQuery(c);
+  const company = await readPickedCompany(c, query.form);
+  return c.redirect(`${company === null ? '' : `/companies/${company}`}/usage/change${queryOf(query)}`, 302);
 }
 
 async function gridPage(c: PageContext): Promise<Response> {

@@ -7,23 +7,18 @@ import { type Html, html } from './html.ts';
 
 /** The choice of a company by its name or id: there may be too many for a list. Suggests the first fifty. */
 export async function companyPicker(c: PageContext, state: FormState, label: string, hint: string): Promise<Html> {
-  return html`${field(state, { name: 'company', label, hint, list: 'company-names' })}
-${await companyNames(c)}`;
-}
-
-/** What fields with the list "company-names" suggest; once in a page. */
-export async function companyNames(c: PageContext): Promise<Html> {
   const first = { search: '', sort: 'name', descending: false, page: 1 } as const;
   const { rows } = await read(c, (sql) => pageOfCompanies(sql, first));
-  return html`<datalist id="company-names">${rows.map(({ name }) => html`<option value="${name}"></option>`)}</datalist>`;
+  return html`${field(state, { name: 'company', label, hint, list: 'company-names' })}
+<datalist id="company-names">${rows.map(({ name }) => html`<option value="${name}"></option>`)}</datalist>`;
 }
 
-/** The id of the company that was chosen; null when none was, or after a mistake. @param name of the field */
-export async function readPickedCompany(c: PageContext, form: Form, name = 'company'): Promise<string | null> {
-  const text = form.optional(name, (typed) => typed.trim());
+/** The id of the company that was chosen; null when none was, or after a mistake. */
+export async function readPickedCompany(c: PageContext, form: Form): Promise<string | null> {
+  const text = form.optional('company', (typed) => typed.trim());
   if (text === null) return null;
   const [found, other] = await read(c, (sql) => companiesNamed(sql, [text]));
-  if (found === undefined) form.refuse(name, 'is not known: give its whole name, or its id.');
-  if (other !== undefined) form.refuse(name, 'is the name of several companies: give its id.');
+  if (found === undefined) form.refuse('company', 'is not known: give its whole name, or its id.');
+  if (other !== undefined) form.refuse('company', 'is the name of several companies: give its id.');
   return found?.id ?? null;
 }

@@ -134,18 +134,11 @@ ${day('from', range.from)}${day('to', range.to)}
 <button>${words.compare}</button></form>${filters}</div>`;
 }
 
-/** The difference in a sentence, its parts as a picture, and the sums of both. @param companies their names, where two are compared in the same days */
-export function explanation(
-  total: ExplainedChange,
-  { before, after }: Times,
-  format: Format,
-  companies: readonly [string, string] | null = null,
-): Html {
+/** The difference in a sentence, its parts as a picture, and the sums of both. */
+export function explanation(total: ExplainedChange, { before, after }: Times, format: Format): Html {
   const { change: words } = format.words;
   if (isNothing(total)) return emptyText(words.none);
-  const days = [before, after].map(({ from, to }) => format.range(from, to)) as [string, string];
-  const names = companies ?? days;
-  const than = words.than(companies?.[0] ?? null);
+  const names = [before, after].map(({ from, to }) => format.range(from, to)) as [string, string];
   const whole = (name: string, value: string): Step => ({ name, note: '', value: null, text: format.amount(value) });
   const steps = [
     whole(names[0], total.before.cost_eur),
@@ -167,19 +160,19 @@ export function explanation(
     },
     whole(names[1], total.after.cost_eur),
   ];
-  return html`${chartTiles()}<section class="card"><h2>${differenceText(total, than, format)}</h2>${lengthText({ before, after }, format)}
+  return html`${chartTiles()}<section class="card"><h2>${differenceText(total, format)}</h2>${lengthText({ before, after }, format)}
 ${stepsTable(`${words.title}: ${names.join(', ')}`, steps, amounts(format))}</section>
 ${sumsTable(total, names, format)}`;
 }
 
-function differenceText({ before, difference_eur }: ExplainedChange, than: string, format: Format): unknown {
+function differenceText({ before, difference_eur }: ExplainedChange, format: Format): unknown {
   const { change: words } = format.words;
   const difference = parseEur(difference_eur);
   if (difference === 0n) return words.same;
   const [was, percent] = [Number(before.cost_eur), (Number(difference_eur) / Number(before.cost_eur)) * 100];
   const share = was > 0 ? ` (${format.percent(Math.abs(percent))})` : '';
   const amount = html`<strong>${format.amount(difference_eur.replace('-', ''))}</strong>`;
-  return difference > 0n ? words.more({ amount, than, share }) : words.less({ amount, than, share });
+  return difference > 0n ? words.more({ amount, share }) : words.less({ amount, share });
 }
 
 /** Times of different lengths are compared as they are. */
@@ -231,12 +224,7 @@ function sumsTable(
 }
 
 /** Both times beside each other by the day, or by the month; nothing for single days. */
-export function timesChart(
-  costs: readonly TimeCost[],
-  { before, after }: Times,
-  format: Format,
-  companies: readonly [string, string] | null = null,
-): Html | string {
+export function timesChart(costs: readonly TimeCost[], { before, after }: Times, format: Format): Html | string {
   const { change: words, usage } = format.words;
   const interval = [before, after].some((range) => intervalOf(range) === 'month') ? 'month' : 'day';
   const [first, second] = [intervalsIn(before, interval), intervalsIn(after, interval)];
@@ -263,7 +251,7 @@ export function timesChart(
     period: usage.periods[interval],
     measure: amounts(format),
     kind: 'pair' as const,
-    series: companies ?? [words.before, words.after],
+    series: [words.before, words.after],
     looks: [1, 0],
     bars,
   };

@@ -2,7 +2,7 @@ import { oneOf, readDay, readSlug, readUuid } from '../../domain/field.ts';
 import { type DayRange, rangeBefore, readRange } from '../../domain/text/day-range.ts';
 import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
 import { type ExplainedChange, PARTS } from '../../domain/text/usage-change.ts';
-import { readAllChange, readCompaniesBeside } from '../../store/usage/all-usage.ts';
+import { readAllChange } from '../../store/usage/all-usage.ts';
 import { type ModelChange, type Mover, readUsageChange } from '../../store/usage/change.ts';
 import type { UsageFilters } from '../../store/usage/company-usage.ts';
 import {
@@ -77,26 +77,6 @@ const changeCommand = command({
   },
 });
 
-const besideCommand = command({
-  name: 'usage beside',
-  summary: 'show two companies side by side, and why one spent more',
-  options: {
-    company: required('--company ID', readUuid, 'the first company'),
-    with: required('--with ID', readUuid, 'the second company'),
-    ...days,
-  },
-  notes: METHOD,
-  async run({ read }, { company, with: other, ...asked }) {
-    const range = rangeOf(asked);
-    const both = await read((sql) => readCompaniesBeside(sql, [company, other], range));
-    const names = [both.names[0] ?? company, both.names[1] ?? other] as const;
-    return {
-      json: { ...range, ...both },
-      text: explained(`${names[1]} and ${names[0]}, ${daysText(range)}`, both, names),
-    };
-  },
-});
-
 const groups = [...new Set([...COMPANY_GROUPS, ...ALL_GROUPS])];
 
 const tableCommand = command({
@@ -141,7 +121,7 @@ const tableCommand = command({
   },
 });
 
-export const usageChangeCommands: readonly Command[] = [changeCommand, besideCommand, tableCommand];
+export const usageChangeCommands: readonly Command[] = [changeCommand, tableCommand];
 
 interface Days {
   readonly from: string;

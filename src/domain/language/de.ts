@@ -1354,9 +1354,8 @@ export const de: Words = {
     compare: 'Vergleichen',
     none: 'In keinem von beiden gab es API-Aufrufe. Wählen Sie oben andere Tage.',
     same: 'Beide kosteten gleich viel.',
-    than: (name) => (name === null ? 'als vorher' : `als ${name}`),
-    more: ({ amount, than, share }) => parts`${amount} mehr ${than}${share}.`,
-    less: ({ amount, than, share }) => parts`${amount} weniger ${than}${share}.`,
+    more: ({ amount, share }) => parts`${amount} mehr als vorher${share}.`,
+    less: ({ amount, share }) => parts`${amount} weniger als vorher${share}.`,
     lengths: ({ before, after }) =>
       `Der Zeitraum vorher hat ${plural(before, { one: 'einen Tag', other: `${before} Tage` })}, der nachher ${plural(after, { one: 'einen Tag', other: `${after} Tage` })}.`,
     both: 'Beide',

@@ -1265,11 +1265,8 @@ export const en = {
     compare: 'Compare',
     none: 'There were no API calls in either. Choose other days above.',
     same: 'Both cost the same.',
-    than: (name: string | null) => (name === null ? 'than before' : `than ${name}`),
-    more: ({ amount, than, share }: { amount: unknown; than: string; share: string }) =>
-      parts`${amount} more ${than}${share}.`,
-    less: ({ amount, than, share }: { amount: unknown; than: string; share: string }) =>
-      parts`${amount} less ${than}${share}.`,
+    more: ({ amount, share }: { amount: unknown; share: string }) => parts`${amount} more than before${share}.`,
+    less: ({ amount, share }: { amount: unknown; share: string }) => parts`${amount} less than before${share}.`,
     lengths: ({ before, after }: { before: number; after: number }) =>
       `The time before has ${plural(before, { one: 'one day', other: `${before} days` })}, the time after ${plural(after, { one: 'one day', other: `${after} days` })}.`,
     both: 'Both',

@@ -124,7 +124,7 @@ export async function readAllChange(
       coalesce(jsonb_agg(m), '[]') as models from (
       select time, null::uuid as company_id, model_slug as model, ${textSums(sql)} from shared group by 1, 3 having sum(requests) > 0
       union all select time, company_id, model_slug, ${textSums(sql)} from own group by 1, 2, 3) m`;
-  const lines = await compared(sql, models, ({ company_id: company }) => ({ company, other: null, until: before.to }));
+  const lines = await compared(sql, models, ({ company_id: company }) => ({ company, until: before.to }));
   const by_company = model === null ? await readMovers(sql, { before, after }, most) : null;
   return { ...explained(lines), by_time, by_company };
 }
@@ -155,39 +155,4 @@ function companyMoves(sql: Sql, times: Times) {
       where billing_month = ${month}::date and ${hasCalls(sql, days)}`;
   }
   return sql`select company_id, sum(before) as before, sum(after) as after from (${rows}) r group by 1 having sum(before) <> sum(after)`;
-}
-
-/** Two companies in the same days. `before` of the change is the first, `after` the second. */
-export interface CompaniesBeside {
-  readonly names: readonly [string | null, string | null];
-  readonly total: ExplainedChange;
-  readonly by_model: readonly ModelChange[];
-  readonly by_time: readonly TimeCost[];
-}
-
-/** The name of a company is null where it was removed, or never was. */
-export async function readCompaniesBeside(
-  sql: Sql,
-  companies: readonly [string, string],
-  range: DayRange,
-): Promise<CompaniesBeside> {
-  const at = atOf(sql, { before: range, after: range });
-  const rows = (time: 0 | 1) => sql`
-    select ${time}::integer as time, at, model_slug, ${sumsOf(sql)} from (${dailyRows(
-      sql,
-      range,
-      sql`select ${at} as at, model_slug, requests, prompt_tokens, completion_tokens, cost_eur from usage_company_days
-        where company_id = ${companies[time]}`,
-    )}) r group by 2, 3`;
-  type Row = Pick<CompaniesBeside, 'by_time' | 'names'> & { models: Parameters<typeof compared>[1] };
-  const name = (time: 0 | 1) => sql`(select name from companies where id = ${companies[time]})`;
-  const [row] = await sql<[Row]>`
-    with cells as materialized (${rows(0)} union all ${rows(1)})
-    select jsonb_build_array(${name(0)}, ${name(1)}) as names,
-      (select coalesce(jsonb_agg(m), '[]') from (
-        select time, null as company_id, model_slug as model, ${textSums(sql)} from cells group by 1, 3) m) as models,
-      ${timesJson(sql, sql`(select time, at, sum(cost_eur) as cost from cells group by 1, 2) t`)} as by_time`;
-  const [company, other] = companies;
-  const lines = await compared(sql, row.models, () => ({ company, other, until: range.to }));
-  return { names: row.names, by_time: row.by_time, ...explained(lines) };
 }

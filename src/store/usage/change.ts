@@ -116,7 +116,7 @@ export async function readUsageChange(
     from companies c where id = ${companyId}`;
   if (row === undefined) unknownCompany(companyId);
   const { models, ...change } = row;
-  const asked = { company: companyId, other: null, until: before.to };
+  const asked = { company: companyId, until: before.to };
   const lines = await compared(sql, models, () => asked);
   return { ...change, ...explained(lines) };
 }
@@ -177,8 +177,6 @@ export function moversJson(
 /** Whose price is the reference of a model. */
 interface Asked {
   readonly company: string | null;
-  /** A second company, whose price counts where the first one has none. */
-  readonly other: string | null;
   /** The price at the end of this day, or the first one after it. */
   readonly until: string;
 }
@@ -219,18 +217,16 @@ async function referencePrices(
   asked: readonly (Asked & { readonly model: string })[],
 ): Promise<(Prices | null)[]> {
   const rows = await sql<{ input: string | null; output: string | null }[]>`
-    select trim_scale(coalesce(p.input, o.input, n.input))::text as input, trim_scale(coalesce(p.output, o.output, n.output))::text as output
+    select trim_scale(coalesce(p.input, n.input))::text as input, trim_scale(coalesce(p.output, n.output))::text as output
     from (
       select *, least(${sql.unsafe(dayBegins('until + 1'))} - interval '1 microsecond', now()) as at
       from unnest(${asked.map(({ model }) => model)}::text[], ${asked.map(({ company }) => company)}::uuid[],
-        ${asked.map(({ other }) => other)}::uuid[], ${asked.map(({ until }) => until)}::date[])
-        with ordinality as a (model, company, other, until, place)) a
+        ${asked.map(({ until }) => until)}::date[]) with ordinality as a (model, company, until, place)) a
     left join lateral model_price(a.model, a.company, a.at) p on true
-    left join lateral model_price(a.model, a.other, a.at) o on p.input is null
     left join lateral (
       select input, output from model_prices m
-      where m.slug = a.model and (m.company_id is null or m.company_id in (a.company, a.other)) and m.valid_from > a.at and m.input is not null
-      order by m.valid_from, m.company_id nulls last limit 1) n on p.input is null and o.input is null
+      where m.slug = a.model and (m.company_id is null or m.company_id = a.company) and m.valid_from > a.at and m.input is not null
+      order by m.valid_from, m.company_id nulls last limit 1) n on p.input is null
     order by place`;
   return rows.map(({ input, output }) => (input === null || output === null ? null : parsePrices(input, output)));
 }

@@ -208,9 +208,6 @@ t.test('usage, requests, changes and the state of all', async (t) => {
     before: { from: '2026-10-01', to: '2026-10-01' },
     by_company: { count: 0, lines: [] },
   });
-  t.match(await call('compareCompanies', { ...days, company: company.id, with: customer.company }), {
-    names: ['Südwind', 'Nordlicht Verlag'],
-  });
   t.match(await call('getAllUsageTable', { ...days, metric: 'requests' }), { total: '0', columns: [] });
   t.match(await call('exportLedger', { ...at, month: '2026-11' }), /^billing_month,request_id,/);
   t.equal((await call('listChanges', { search: 'Südwind' })).data[0].actor, 'token deploy');

@@ -3,7 +3,7 @@ import { tollgate } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 
-/** "usage change", "usage beside" and "usage table": the figures of the pages, exact. */
+/** "usage change" and "usage table": the figures of the pages, exact. */
 
 const { url, db } = await testDatabase(t);
 const run = (...args: string[]) => tollgate(['usage', ...args], { env: { DATABASE_URL: url } });
@@ -58,13 +58,6 @@ t.test('why all together did, and which companies changed most', async (t) => {
     code: 64,
     err: /--to must not be before/,
   });
-});
-
-t.test('two companies', async (t) => {
-  t.match(
-    (await run('beside', '--company', first, '--with', second, ...WEEK)).out,
-    /^Zweite and Erste, 2026-11-08 to 2026-11-14\n(?:.*\n)*.*EUR, Erste +0\.000492\n +EUR, Zweite +0\.0000615\n/,
-  );
 });
 
 t.test('a figure by two groups', async (t) => {

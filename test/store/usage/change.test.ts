@@ -4,14 +4,14 @@ import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { addDays, type DayRange, wholeMonth } from '../../../src/domain/text/day-range.ts';
 import { PARTS } from '../../../src/domain/text/usage-change.ts';
 import type { Work } from '../../../src/store/connection/pool.ts';
-import { readAllChange, readAllUsage, readCompaniesBeside } from '../../../src/store/usage/all-usage.ts';
+import { readAllChange, readAllUsage } from '../../../src/store/usage/all-usage.ts';
 import { readUsageChange } from '../../../src/store/usage/change.ts';
 import { NO_FILTERS, type UsageFilters } from '../../../src/store/usage/company-usage.ts';
 import { insertUsage } from '../../admin/rows.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';
 
-/** Two times, or two companies, beside each other: all figures are sums of the ledger rows, and the parts add up. */
+/** Two times beside each other: all figures are sums of the ledger rows, and the parts add up. */
 
 const ZONE = 'Europe/Berlin';
 const { db } = await testDatabase(t);
@@ -127,20 +127,6 @@ t.test('all companies together, and which of them changed', async (t) => {
   }
 });
 
-t.test('two companies in the same days are compared as two times are', async (t) => {
-  for (let i = 0; i < 10; i++) {
-    const range = randomRange();
-    const both = await run((sql) => readCompaniesBeside(sql, [company, other], range));
-    t.same(both.names, ['Acme', 'Other']);
-    t.same(both.total.before, await ledgerOf(range, [company], NO_FILTERS));
-    t.same(both.total.after, await ledgerOf(range, [other], NO_FILTERS));
-    t.equal(sumOf(PARTS.map((part) => both.total[part])), both.total.difference_eur);
-  }
-  const none = await run((sql) => readCompaniesBeside(sql, [company, randomUUID()], randomRange()));
-  t.equal(none.names[1], null);
-  t.equal(none.total.after.requests, 0);
-});
-
 t.test('a price that changed is told from all else, for the company that it is of', async (t) => {
   const [shared, own] = [await newCompany('Shared'), await newCompany('Own')];
   await db.transaction(60_000, async (sql) => {
@@ -186,8 +172,6 @@ t.test('a price that changed is told from all else, for the company that it is o
     'one line, two prices',
   );
   t.equal(all.by_model.length, 1);
-  const both = await run((sql) => readCompaniesBeside(sql, [shared, own], times.before));
-  t.match(both.total, { changed_prices_eur: '0.008', longer_calls_eur: '0', difference_eur: '0.008' }, 'its own price');
 });
 
 t.test('a company that is not there is not found', async (t) => {
