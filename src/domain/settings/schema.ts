@@ -6,15 +6,13 @@ import { EUR, MONTH, MOST_VALUES, PRICE, SLUG, UUID } from '../field.ts';
  * Python, Go, Java and Rust, for clients check values by them.
  */
 
-declare const VALUE: unique symbol;
-
 /** A JSON Schema, as OpenAPI 3.1 and ajv read it. @template T the values that it accepts; told to the compiler alone */
 export interface Schema<T = unknown> extends Readonly<Record<string, unknown>> {
-  readonly [VALUE]?: T;
+  readonly '~value'?: T;
 }
 
 /** The values that a schema accepts. */
-export type Value<S> = S extends { readonly [VALUE]?: infer T } ? T : never;
+export type Value<S> = S extends { readonly '~value'?: infer T } ? T : never;
 
 type Properties = Readonly<Record<string, Schema>>;
 /** The members of an object: those of `R` are always there. */
