@@ -15,8 +15,8 @@ dev: $(INSTALLED) ## the same from the sources, started again whenever one chang
 	@trap : INT; node --watch --watch-preserve-output --watch-path=src --watch-path=sql src/main.ts serve --demo; \
 	node src/main.ts company list >/dev/null
 
-test: $(if $(FILE)$(ROOM),$(INSTALLED),check) ## check, then run all tests; ROOM=store runs those of a folder, FILE="test/a.test.ts …" these files, ALL=1 whatever is left out otherwise
-	@node test/run.ts $(if $(ROOM),--room=$(ROOM)) $(if $(ALL),--all) $(FILE)
+test: $(if $(FILE)$(ROOM),$(INSTALLED),check) ## check, then run all tests; ROOM=store runs those of a folder, FILE="test/a.test.ts …" these files, CHANGED=1 those that a change reaches, ALL=1 whatever is left out otherwise
+	@node test/run.ts $(if $(ROOM),--room=$(ROOM)) $(if $(CHANGED),--changed) $(if $(ALL),--all) $(FILE)
 
 clients: $(INSTALLED) ## try agents and SDKs of others, the latest from npm and PyPI; ARGS="codex mastra …" tries these alone
 	@node test/sdk/clients/main.ts $(ARGS)

@@ -1,4 +1,4 @@
-import { type ChildProcessByStdio, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
@@ -8,11 +8,12 @@ import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { changedFiles, reachedBy } from './support/changed.ts';
 import { spentBy, spentIn } from './support/cpu.ts';
 
 /**
  * Runs test files, some of a folder in one process: those named in the arguments, those below test/ROOM for --room=ROOM,
- * otherwise all; six processes at once and more while cores are idle, or as many as --jobs=N says. With --all, and where
+ * those that a change reaches for --changed, otherwise all; six processes at once and more while cores are idle, or as many as --jobs=N says. With --all, and where
  * a change touches the fast path, tests of what clients see run twice, with it and without it; FAST_HTTP in the
  * environment chooses one way. With --all, and where a change touches the pages, their looks are judged in full.
  * Prints a line per file, what failed in it, CPU seconds by folder, and at the end the line `N passed, N failed`.
@@ -51,7 +52,12 @@ const ALONE = /^test\/(?:faults|fleet)\/|^test\/[^/]+$|\/pages-process\.test/;
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { jobs: { type: 'string' }, room: { type: 'string' }, all: { type: 'boolean' } },
+  options: {
+    jobs: { type: 'string' },
+    room: { type: 'string' },
+    all: { type: 'boolean' },
+    changed: { type: 'boolean' },
+  },
 });
 interface Run {
   readonly file: string;
@@ -60,11 +66,13 @@ interface Run {
   readonly name: string;
 }
 const { room } = values;
-const all = positionals.length === 0 && room === undefined;
+const changed = changedFiles();
+const all = positionals.length === 0 && room === undefined && !values.changed;
 const times: Record<string, number> = existsSync(TIMES) ? JSON.parse(readFileSync(TIMES, 'utf8')) : {};
-const files =
-  positionals.length > 0 ? positionals : globSync(`test/${room === undefined ? '' : `${room}/`}**/*.test.ts`);
-if (files.length === 0) throw new Error(`there are no tests below test/${room}`);
+const found = globSync(`test/${room === undefined ? '' : `${room}/`}**/*.test.ts`);
+if (found.length === 0) throw new Error(`there are no tests below test/${room}`);
+const reached = values.changed && changed !== null ? reachedBy(changed, found) : found;
+const files = positionals.length > 0 ? positionals : reached;
 const bothWays = values.all === true || FAULTS !== undefined || touches(FAST_PATH);
 const pagesUnchanged = values.all !== true && positionals.length === 0 && !touches(PAGES);
 /** CPU seconds of each run, with those of the processes that it started and waited for; empty where the system does not tell. */
@@ -95,24 +103,9 @@ function ways(file: string): Run[] {
   }));
 }
 
-/** Whether the changes that are not yet in the upstream branch, or else the last commit, are in files of this kind. */
+/** Whether changes are in files of this kind; without history nobody knows. */
 function touches(kind: RegExp): boolean {
-  const git = (...args: string[]) =>
-    execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
-  try {
-    const head = git('rev-parse', 'HEAD');
-    let base = head;
-    try {
-      base = git('merge-base', 'HEAD', '@{upstream}');
-    } catch {} // there is none
-    if (base === head) base = git('rev-parse', 'HEAD~1');
-    const changed = [git('diff', '--name-only', base), git('ls-files', '--others', '--exclude-standard')]
-      .join('\n')
-      .split('\n');
-    return changed.some((name) => kind.test(name));
-  } catch {
-    return true; // no history: nobody knows
-  }
+  return changed?.some((name) => kind.test(name)) ?? true;
 }
 
 /** Files of one folder, some in each group; the longest group is first. Those of admin share an office and a browser. */

@@ -1,0 +1,45 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+/** Files that the changes are in that are not yet in the upstream branch, or else those of the last commit; null: no history. */
+export function changedFiles(): string[] | null {
+  const git = (...args: string[]) =>
+    execFileSync('git', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim();
+  try {
+    const head = git('rev-parse', 'HEAD');
+    let base = head;
+    try {
+      base = git('merge-base', 'HEAD', '@{upstream}');
+    } catch {} // there is none
+    if (base === head) base = git('rev-parse', 'HEAD~1');
+    const names = `${git('diff', '--name-only', base)}\n${git('ls-files', '--others', '--exclude-standard')}`;
+    return names.split('\n').filter((name) => name !== '');
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * The tests that a change reaches: those of the rooms of changed files, those that import a changed file, by themselves
+ * or by what tests share, and those of the whole tree.
+ * @param tests paths such as "test/store/company/key.test.ts"
+ */
+export function reachedBy(changed: readonly string[], tests: readonly string[]): string[] {
+  const rooms = new Set(
+    changed.map((name) => (name.startsWith('sql/') ? 'test/store/schema' : dirname(name).replace(/^src\b/, 'test'))),
+  );
+  return tests.filter((test) => {
+    const room = dirname(test);
+    return room === 'test' || rooms.has(room) || importsOf(test).some((name) => changed.includes(name));
+  });
+}
+
+/** What a test imports, and what files of tests that it imports do. */
+function importsOf(file: string, seen = new Set<string>()): string[] {
+  if (seen.has(file) || !existsSync(file)) return [];
+  seen.add(file);
+  const paths = readFileSync(file, 'utf8').matchAll(/(?:from|import)\s*\(?\s*'(\.[^']+)'/g);
+  const imported = [...paths].map(([, path]) => join(dirname(file), path as string));
+  return [...imported, ...imported.filter((name) => name.startsWith('test/')).flatMap((name) => importsOf(name, seen))];
+}
