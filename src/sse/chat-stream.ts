@@ -11,11 +11,14 @@ const CHUNK = 'chat.completion.chunk';
 
 /**
  * The event stream of a chat completion (spec section 4.2, "Streaming"). If the first event has no
- * model, it gets one. `[DONE]` leaves as "data: [DONE]\n\n" and ends the stream. An event that is no chunk is dropped.
+ * model, it gets one. `[DONE]` behind a finish_reason leaves as "data: [DONE]\n\n" and ends the stream; without one the
+ * stream is broken. An event that is no chunk is dropped.
  */
 export class ChatStream extends DialectStream {
   /** Whether a choice had a finish_reason, and no text followed, which would be that of another choice. */
   finished = false;
+  /** Whether any choice had a finish_reason. */
+  #hasReason = false;
   /** How many events had text when the completion was told last. */
   #textEventsTold = 0;
 
@@ -54,7 +57,7 @@ export class ChatStream extends DialectStream {
 
   protected override noteEvent(b: Buffer): void {
     const { walk } = this;
-    if (walk.finished) this.finished = true;
+    if (walk.finished) this.finished = this.#hasReason = true;
     else if (walk.generated > 0) this.finished = false;
     this.#noteUsage(b);
   }
@@ -114,6 +117,7 @@ export class ChatStream extends DialectStream {
   }
 
   #finish(): void {
+    if (!this.#hasReason) return this.fail('[DONE] without a finish_reason');
     this.relay(DONE_EVENT, 0, DONE_EVENT.length);
     this.state = 'done';
   }

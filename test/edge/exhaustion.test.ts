@@ -167,7 +167,7 @@ for (const [files, streams] of [
     upstream.answer((res) => {
       res.writeHead(200, { 'content-type': 'text/event-stream' });
       res.write('data: {"choices":[{"index":0,"delta":{"content":"hi"}}]}\n\n');
-      ends.push(() => void res.end('data: [DONE]\n\n'));
+      ends.push(() => void res.end('data: {"choices":[{"index":0,"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'));
     });
     t.teardown(() => upstream.answer(answerAtOnce));
     const { url, customer, log } = await serve(t, `ulimit -n ${files}; exec "$0" "$@"`, ['env'], { SPOOL_DIR: '' });

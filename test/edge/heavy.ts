@@ -17,7 +17,9 @@ function upstream(bytes: number): void {
   const events = Math.ceil(bytes / event.length);
   const body = Buffer.concat([
     ...Array.from({ length: events }, () => event),
-    Buffer.from('data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n'),
+    Buffer.from(
+      'data: {"choices":[{"index":0,"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n',
+    ),
   ]); // one buffer, shared by all answers
   const quick = '{"choices":[{"message":{"content":"hi"}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}';
   const server = createServer((req, res) => {

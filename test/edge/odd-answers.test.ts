@@ -219,7 +219,7 @@ const UPSTREAM_ERROR = { status: 502, json: { error: { code: 'upstream_error' } 
 
 t.test('a fault of the gateway in one call ends that call: it is logged, and its slot is free again', async (t) => {
   const stream = Buffer.from(
-    `${STREAM_HEAD}${chunk('data: {"choices":[{"delta":{"content":"a"}}]}\n\ndata: [DONE]\n\n')}`,
+    `${STREAM_HEAD}${chunk('data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')}`,
   );
   const call = (body: object) => ask(`${gateway.url}/chat/completions`, { key, body });
   const faulty: readonly (readonly [type: { prototype: object }, method: string, answer: Buffer, body: object])[] = [

@@ -11,7 +11,8 @@ const SILENT_SECONDS = 5;
 const KEEPALIVES = SILENT_SECONDS + 2;
 
 const EVENT = 'data: {"model":"internal-fast","choices":[{"index":0,"delta":{"content":"one"}}]}\n\n';
-const REST = 'data: {"choices":[{"index":0}],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\ndata: [DONE]\n\n';
+const REST =
+  'data: {"choices":[{"index":0,"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\ndata: [DONE]\n\n';
 
 /** A stream through a proxy that is silent until the client has all keepalives, or the proxy has cut it. */
 async function silentStream(t: Test, start: (typeof PROXIES)['nginx']['start'], keepaliveSeconds: string) {

@@ -32,9 +32,13 @@ export function framed(text: string, lineEnd: string): Buffer {
   return Buffer.from(text.replaceAll('⏎', lineEnd));
 }
 
-const DONE = 'data: [DONE]\n\n';
-const UPSTREAM_DONE = 'data: [DONE]⏎⏎';
 const event = (json: string) => `data: ${json}⏎⏎`;
+/** How a whole stream ends, if its own events do not tell: the reason of a choice, and [DONE]. */
+const FINISH = event('{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}');
+const UPSTREAM_END = 'data: [DONE]⏎⏎';
+const UPSTREAM_DONE = FINISH + UPSTREAM_END;
+const END = 'data: [DONE]\n\n';
+const DONE = FINISH + END;
 /** What leaves: the model's name exchanged, the price and what bears a provider's name gone. */
 const slugged = (text: string) =>
   text
@@ -294,7 +298,7 @@ export const STREAMS: readonly StreamFixture[] = [
       `event: codex.response.metadata⏎${event('{"type":"codex.response.metadata","usage":{"prompt_tokens":19,"completion_tokens":10}}')}` +
       HELLO +
       STOP,
-    slugged(HELLO + HELLO + STOP) + DONE,
+    slugged(HELLO + HELLO + STOP) + END,
     { usage: USED, generated: 10 },
   ),
   whole(
@@ -408,10 +412,14 @@ export const STREAMS: readonly StreamFixture[] = [
   relayed('an error that is null', event(chunk('{"content":"a"}', 'null', ',"error":null')).repeat(4)),
 
   // framing
-  whole('no space behind the colon', `data:${chunk('{}')}⏎⏎data:[DONE]⏎⏎`, slugged(`data:${chunk('{}')}⏎⏎`) + DONE),
+  whole(
+    'no space behind the colon',
+    `data:${chunk('{}', '"stop"')}⏎⏎data:[DONE]⏎⏎`,
+    slugged(`data:${chunk('{}', '"stop"')}⏎⏎`) + END,
+  ),
   whole(
     'more space round the payload',
-    `data: \t {"model":"x"} \t⏎⏎data:  [DONE] ⏎⏎`,
+    `data: \t {"model":"x"} \t⏎⏎${FINISH}data:  [DONE] ⏎⏎`,
     `data: \t {"model":"${SLUG}"} \t⏎⏎${DONE}`,
   ),
   relayed(
@@ -422,7 +430,7 @@ export const STREAMS: readonly StreamFixture[] = [
     { usage: USED, generated: 16 },
   ),
   whole('a byte order mark', `\ufeff${HELLO}${UPSTREAM_DONE}`, slugged(HELLO) + DONE),
-  whole('a second byte order mark', `\ufeff\ufeff${HELLO}${UPSTREAM_DONE}`, DONE),
+  whole('a second byte order mark', `\ufeff\ufeff${HELLO}${STOP}${UPSTREAM_END}`, slugged(STOP) + END),
   whole('blank lines while a request queues', `⏎⏎⏎${HELLO}⏎⏎${HELLO}⏎${UPSTREAM_DONE}`, slugged(HELLO + HELLO) + DONE),
   whole(
     'comments',
@@ -431,7 +439,7 @@ export const STREAMS: readonly StreamFixture[] = [
   ),
   whole(
     'a comment within an event',
-    'data: {"model":⏎: internal⏎data: "x"}⏎: y⏎⏎data: [DONE]⏎⏎',
+    `data: {"model":⏎: internal⏎data: "x"}⏎: y⏎⏎${UPSTREAM_DONE}`,
     `:\n\n:\n\ndata: {"model":⏎data: "${SLUG}"}⏎⏎${DONE}`,
   ),
   whole(
@@ -446,17 +454,18 @@ export const STREAMS: readonly StreamFixture[] = [
   ),
   whole(
     'an event of several lines',
-    'data: {"a":1,⏎data:"model" :⏎data: ⏎data: "internal"⏎data⏎data:  ,"provider":⏎data: {"a"⏎data: :1},"z":[1,⏎data: 2]}⏎⏎data: [DONE]⏎⏎',
+    'data: {"a":1,⏎data:"model" :⏎data: ⏎data: "internal"⏎data⏎data:  ,"provider":⏎data: {"a"⏎data: :1},"z":[1,⏎data: 2]}⏎⏎' +
+      UPSTREAM_DONE,
     `data: {"a":1,⏎data:"model" :⏎data: ⏎data: "${SLUG}"⏎data⏎data:  ⏎data: ⏎data: ,"z":[1,⏎data: 2]}⏎⏎${DONE}`,
   ),
   whole(
     'several lines, model inserted',
-    'data: {⏎data: "choices":[]}⏎⏎data: [DONE]⏎⏎',
+    `data: {⏎data: "choices":[]}⏎⏎${UPSTREAM_DONE}`,
     `data: {"model":"${SLUG}",⏎data: "choices":[]}⏎⏎${DONE}`,
   ),
   whole(
     'several lines, a model of several lines',
-    'data:⏎data: {"model":[1,⏎data: 2],"a":1⏎data: }⏎⏎data: [DONE]⏎⏎',
+    `data:⏎data: {"model":[1,⏎data: 2],"a":1⏎data: }⏎⏎${UPSTREAM_DONE}`,
     `data:⏎data: {"model":"${SLUG}"⏎data: ,"a":1⏎data: }⏎⏎${DONE}`,
   ),
   relayed(
@@ -488,22 +497,43 @@ export const STREAMS: readonly StreamFixture[] = [
 
   // endings
   whole('anything behind [DONE]', `${HELLO}${UPSTREAM_DONE}${HELLO}data: {"error":1}⏎⏎<html>`, slugged(HELLO) + DONE),
-  whole('[DONE] with other fields', `${HELLO}event: done⏎id: 1⏎data: [DONE]⏎⏎`, slugged(HELLO) + DONE),
-  whole('[DONE] without its blank line', `${HELLO}data: [DONE]⏎`, slugged(HELLO) + DONE),
-  whole('[DONE] without its line end', `${HELLO}data: [DONE]`, slugged(HELLO) + DONE),
-  whole('[DONE] and a line of blanks', `${HELLO}data: [DONE]⏎ `, slugged(HELLO) + DONE),
+  whole('[DONE] with other fields', `${HELLO}${FINISH}event: done⏎id: 1⏎data: [DONE]⏎⏎`, slugged(HELLO) + DONE),
+  whole('[DONE] without its blank line', `${HELLO}${FINISH}data: [DONE]⏎`, slugged(HELLO) + DONE),
+  whole('[DONE] without its line end', `${HELLO}${FINISH}data: [DONE]`, slugged(HELLO) + DONE),
+  whole('[DONE] and a line of blanks', `${HELLO}${FINISH}data: [DONE]⏎ `, slugged(HELLO) + DONE),
   whole('lines of blanks', ` ⏎⏎\t⏎${HELLO} ⏎${UPSTREAM_DONE}`, slugged(HELLO) + DONE),
-  whole('nothing but [DONE]', UPSTREAM_DONE, DONE),
-  whole('no [DONE], but a finish_reason', HELLO + STOP + USAGE, slugged(HELLO + STOP + USAGE) + DONE, { usage: USED }),
-  whole('no [DONE], a finish_reason, then blank lines and a comment', `${STOP}⏎⏎: bye`, slugged(STOP) + DONE),
+  whole('no [DONE], but a finish_reason', HELLO + STOP + USAGE, slugged(HELLO + STOP + USAGE) + END, { usage: USED }),
+  whole('no [DONE], a finish_reason, then blank lines and a comment', `${STOP}⏎⏎: bye`, slugged(STOP) + END),
   whole(
     'no [DONE], a finish_reason in one of several choices',
     event('{"choices":[{"finish_reason" : "length"},{"finish_reason":null}]}'),
-    event(`{"model":"${SLUG}","choices":[{"finish_reason" : "length"},{"finish_reason":null}]}`) + DONE,
+    event(`{"model":"${SLUG}","choices":[{"finish_reason" : "length"},{"finish_reason":null}]}`) + END,
+  ),
+  whole(
+    '[DONE], a finish_reason of one of several choices, amid the text of another',
+    event(chunk('{"content":"a"}', '"stop"')) + HELLO + UPSTREAM_END,
+    slugged(event(chunk('{"content":"a"}', '"stop"')) + HELLO) + END,
+    { generated: 6 },
   ),
 
   // broken
   broken('nothing at all', '', ''),
+  broken('nothing but [DONE]', UPSTREAM_END, ''),
+  ...Object.entries({
+    'no finish_reason': HELLO,
+    'a usage alone': USAGE,
+    'text, a usage and no finish_reason': HELLO + USAGE,
+    'an empty finish_reason': HELLO + event(chunk('{}', '""')),
+    'a finish_reason of no choice': event(
+      '{"model":"internal-7b","finish_reason":"stop","choices":[{"delta":{"finish_reason":"stop"}}]}',
+    ),
+  }).flatMap(([name, events]) =>
+    ['⏎⏎', ''].map((end) =>
+      broken(`[DONE]${end} behind ${name}`, `${events}data: [DONE]${end}`, slugged(events), {
+        usage: events.endsWith(USAGE) ? USED : null,
+      }),
+    ),
+  ),
   broken('usage that is no JSON', STOP + event('{"usage":{"prompt_tokens":nineteen}}') + STOP, slugged(STOP)),
   broken('x_groq that is no JSON', STOP + event('{"x_groq":{"usage":nothing}}') + STOP, slugged(STOP)),
   broken('a word cut short', STOP + event('{"choices":[{"x":tru}]}') + STOP, slugged(STOP)),

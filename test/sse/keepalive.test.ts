@@ -113,10 +113,10 @@ for (const [dialect, open, streams, keepalive] of DIALECTS) {
 }
 
 t.test('behind the CR of a CRLF the keepalive brings the LF, which is not sent again', async (t) => {
-  const bytes = Buffer.from('data: {"model":"m","choices":[]}\r\n\r\ndata: [DONE]\r\n\r\n');
+  const bytes = Buffer.from('data: {"model":"m","choices":[{"finish_reason":"stop"}]}\r\n\r\ndata: [DONE]\r\n\r\n');
   const end = bytes.indexOf('\r\n\r\n') + 3;
   const { output } = feed(openChat, [bytes.subarray(0, end), bytes.subarray(end)], (n) => n === 0);
-  t.equal(output, `data: {"model":"${SLUG}","choices":[]}\r\n\r\n${COMMENT}data: [DONE]\n\n`);
+  t.equal(output, `data: {"model":"${SLUG}","choices":[{"finish_reason":"stop"}]}\r\n\r\n${COMMENT}data: [DONE]\n\n`);
 });
 
 t.test('nothing of an event that is not whole has left', async (t) => {

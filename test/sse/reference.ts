@@ -18,6 +18,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   let output = '';
   let first = true;
   let finished = false;
+  let hasReason = false;
   let size = 0;
   let cut = false;
   let isNamedError = false;
@@ -49,7 +50,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
       return over('broken');
     } else {
       const payload = lines.map((line) => line.data).join('\n');
-      if (trim(payload) === '[DONE]' && lines.length === 1) return over('done');
+      if (trim(payload) === '[DONE]' && lines.length === 1) return over(hasReason ? 'done' : 'broken');
       if (trim(payload) !== '') {
         if (!isUtf8(Buffer.from(payload, 'latin1'))) return over('broken');
         const members = membersOf(payload);
@@ -71,7 +72,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
           const choices = name === 'choices' ? JSON.parse(text) : null;
           for (const choice of Array.isArray(choices) ? choices : []) {
             if (choice !== null && tells(choice.error ?? null)) return over('broken');
-            if (typeof choice?.finish_reason === 'string' && choice.finish_reason !== '') finished = true;
+            if (typeof choice?.finish_reason === 'string' && choice.finish_reason !== '') finished = hasReason = true;
           }
         }
         output += patched(lines, payload, members, first, slug) + end;
@@ -83,7 +84,7 @@ export function reference(stream: string, ended: boolean, slug: string, maxEvent
   }
   if (!ended) return { output, state: 'open' };
   if (isNamedError) return over('broken');
-  if (lines.length === 1 && trim((lines[0] as Line).data) === '[DONE]') return over('done');
+  if (lines.length === 1 && trim((lines[0] as Line).data) === '[DONE]') return over(hasReason ? 'done' : 'broken');
   return over(lines.length === 0 && finished && !cut ? 'done' : 'broken');
 }
 

@@ -9,6 +9,8 @@ import { countsOf, framed, LINE_ENDS, MAX_EVENT_BYTES, SLUG, STREAMS } from './f
 import { cutAt, everyCut, fuzz, places } from './fuzz.ts';
 import { reference } from './reference.ts';
 
+const FINISH = 'data: {"choices":[{"finish_reason":"stop"}]}\n\n';
+
 /** What came of a stream: exact bytes as latin1 text, and everything else the scanner tells. */
 interface Outcome {
   output: string;
@@ -172,7 +174,7 @@ t.test('the usage of a stream that goes on is known at any time', (t) => {
 });
 
 t.test('a stream that is over takes nothing more', (t) => {
-  for (const last of ['data: [DONE]\n\n', 'data: 1\n\n']) {
+  for (const last of [`${FINISH}data: [DONE]\n\n`, 'data: 1\n\n']) {
     const sink = new Collector();
     const scanner = new ChatStream(
       { slug: Buffer.from('"s"'), sink, maxEventBytes: 1000, hidden: null },
@@ -222,7 +224,9 @@ t.test(
 
 t.test('an event of megabytes in small chunks takes time in proportion', (t) => {
   const text = 'x'.repeat(6_000_000);
-  const stream = Buffer.from(`data: {"model":"m","choices":[{"delta":{"content":"${text}"}}]}\n\ndata: [DONE]\n\n`);
+  const stream = Buffer.from(
+    `data: {"model":"m","choices":[{"delta":{"content":"${text}"}}]}\n\n${FINISH}data: [DONE]\n\n`,
+  );
   const chunks: Buffer[] = [];
   for (let i = 0; i < stream.length; i += 1400) chunks.push(stream.subarray(i, i + 1400));
   const { output, state, generated } = feed(chunks, 8_000_000);
@@ -342,7 +346,7 @@ const stream = fc
   .map((parts) => Buffer.from(parts.join('')));
 
 t.test('an event has many lines, and not any number of them', async (t) => {
-  const pretty = (lines: number) => `data: {${'\ndata'.repeat(lines - 2)}\ndata: }\n\ndata: [DONE]\n\n`;
+  const pretty = (lines: number) => `data: {${'\ndata'.repeat(lines - 2)}\ndata: }\n\n${FINISH}data: [DONE]\n\n`;
   t.equal(feed([Buffer.from(pretty(16_384))], 1_000_000).state, 'done');
   const { state, output } = feed([Buffer.from(pretty(16_385))], 1_000_000);
   t.same([state, output], ['broken', '']);

@@ -13,6 +13,7 @@ const gateway = await startGateway(t, upstream.url);
 await gateway.model('fast', { upstream: 'internal-fast', input: '1', output: '2' });
 
 const HEAD = { 'content-type': 'text/event-stream' };
+const FINISH = 'data: {"id":"1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n';
 const USAGE = 'data: {"id":"1","choices":[],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n';
 /** The same as a client gets it that did not ask for it. */
 const USAGE_WITH_CHOICE = USAGE.replace('[]', '[{"index":0,"delta":{},"finish_reason":null}]');
@@ -51,7 +52,7 @@ t.test('an event leaves before the next one comes, the first chunk as well', asy
       res.write(event(`${n}`));
       await new Promise<void>((go) => next.push(go)); // until the client has it
     }
-    res.end(`${USAGE}data: [DONE]\n\n`);
+    res.end(`${FINISH}${USAGE}data: [DONE]\n\n`);
   });
   const read = reader(await (await newClient()).stream());
   for (let n = 0; n < 3; n++) {
@@ -78,7 +79,7 @@ t.test('a client that does not read holds the upstream back, and then gets every
         }
       }
     }
-    res.end(`${USAGE}data: [DONE]\n\n`);
+    res.end(`${FINISH}${USAGE}data: [DONE]\n\n`);
   });
   const { company, stream } = await newClient();
   const response = await stream();
@@ -86,7 +87,7 @@ t.test('a client that does not read holds the upstream back, and then gets every
   t.ok(written < events, `held back after ${written} of ${events} events`);
   t.equal((await gateway.ledger(company, 0)).length, 0, 'nothing is booked before the end');
   const text = await response.text();
-  t.ok(text === `${event(content, 'fast').repeat(events)}${USAGE_WITH_CHOICE}data: [DONE]\n\n`);
+  t.ok(text === `${event(content, 'fast').repeat(events)}${FINISH}${USAGE_WITH_CHOICE}data: [DONE]\n\n`);
   t.equal((await gateway.ledger(company, 1)).length, 1);
 });
 
@@ -183,7 +184,7 @@ t.test(
       });
       const { again, ledger } = await limitedStream({ MAX_EVENT_BYTES: '2000' });
       upstream.answer((res) => {
-        res.writeHead(200, HEAD).end(`${event('x')}${USAGE}data: [DONE]\n\n`);
+        res.writeHead(200, HEAD).end(`${event('x')}${FINISH}${USAGE}data: [DONE]\n\n`);
       });
       await again();
       t.match(await ledger(1), [{ outcome: 'completed' }], name);
@@ -199,7 +200,7 @@ t.test('a client that leaves: the upstream is read on for the usage, then let go
     res.writeHead(200, HEAD);
     res.write(event('one'));
     await left.promise;
-    res.end(`${USAGE}data: [DONE]\n\n`);
+    res.end(`${FINISH}${USAGE}data: [DONE]\n\n`);
   });
   const { company, stream } = await newClient();
   const abort = new AbortController();
@@ -285,7 +286,7 @@ t.test('a client that leaves before the upstream answers is booked once at most'
     arrived.resolve();
     await left.promise;
     res.writeHead(200, HEAD);
-    res.end(`${event('late')}${USAGE}data: [DONE]\n\n`);
+    res.end(`${event('late')}${FINISH}${USAGE}data: [DONE]\n\n`);
   });
   const { company, stream } = await newClient();
   const abort = new AbortController();
@@ -363,7 +364,7 @@ t.test('an answer that is not streamed is awaited though its client left, as lon
 t.test('an upstream that talks on after [DONE] does not keep the client waiting', async (t) => {
   upstream.answer(async (res) => {
     res.writeHead(200, HEAD);
-    res.write(`${event('a')}${USAGE}data: [DONE]\n\n`);
+    res.write(`${event('a')}${FINISH}${USAGE}data: [DONE]\n\n`);
     while (!res.destroyed) {
       res.write('data: {"more":true}\n\n');
       await sleep(10); // paced traffic
@@ -380,6 +381,7 @@ t.test('a stream that breaks off is told to the client and never ends in [DONE]'
     (res: ServerResponse) => res.destroy(),
     (res: ServerResponse) => res.end(),
     (res: ServerResponse) => res.end('data: {"a":'),
+    (res: ServerResponse) => res.end('data: [DONE]\n\n'), // behind no finish_reason
   ]) {
     const begun = Promise.withResolvers<ServerResponse>();
     upstream.answer((res) => {
@@ -394,7 +396,7 @@ t.test('a stream that breaks off is told to the client and never ends in [DONE]'
     t.match(await read(), /^data: \{"error":\{.*"code":"upstream_error".*\}\}\n\n$/);
     t.equal(await read(), '');
 
-    upstream.answer((res) => void res.writeHead(200, HEAD).end(`${event('a')}${USAGE}data: [DONE]\n\n`));
+    upstream.answer((res) => void res.writeHead(200, HEAD).end(`${event('a')}${FINISH}${USAGE}data: [DONE]\n\n`));
     await (await stream()).text();
     t.match(await gateway.ledger(company, 1), [{ outcome: 'completed' }], 'it failed before any usage was known');
   }
@@ -423,7 +425,7 @@ t.test('a whole JSON answer to a streamed request is a failure, and costs nothin
   const response = await stream();
   t.equal(response.status, 502);
   t.equal(response.headers.get('x-should-retry'), 'false');
-  upstream.answer((res) => void res.writeHead(200, HEAD).end(`${event('a')}${USAGE}data: [DONE]\n\n`));
+  upstream.answer((res) => void res.writeHead(200, HEAD).end(`${event('a')}${FINISH}${USAGE}data: [DONE]\n\n`));
   await (await stream()).text();
   t.match(await gateway.ledger(company, 1), [{ outcome: 'completed' }]);
 });
@@ -442,7 +444,7 @@ t.test('a stream that fails before it brought text costs nothing; after that, wh
 t.test('an HTTP/1.0 client gets the events unframed, and the end is the end of the connection', async (t) => {
   upstream.answer((res) => {
     res.writeHead(200, HEAD);
-    res.end(`${event('a')}${USAGE}data: [DONE]\n\n`);
+    res.end(`${event('a')}${FINISH}${USAGE}data: [DONE]\n\n`);
   });
   const key = await gateway.key(await gateway.company());
   const { hostname, port } = new URL(gateway.url);
@@ -452,7 +454,10 @@ t.test('an HTTP/1.0 client gets the events unframed, and the end is the end of t
     `POST /v1/chat/completions HTTP/1.0\r\nHost: x\r\nAuthorization: Bearer ${key}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
   );
   const answer = Buffer.concat(await socket.toArray()).toString();
-  t.equal(answer.slice(answer.indexOf('\r\n\r\n') + 4), `${event('a', 'fast')}${USAGE_WITH_CHOICE}data: [DONE]\n\n`);
+  t.equal(
+    answer.slice(answer.indexOf('\r\n\r\n') + 4),
+    `${event('a', 'fast')}${FINISH}${USAGE_WITH_CHOICE}data: [DONE]\n\n`,
+  );
   t.notMatch(answer, /transfer-encoding/i);
 });
 
@@ -461,7 +466,7 @@ t.test('a connection serves on after a stream', async (t) => {
   upstream.answer((res) => {
     res.writeHead(200, HEAD);
     res.write(event('a'));
-    finish = () => res.end(`${USAGE}data: [DONE]\n\n`);
+    finish = () => res.end(`${FINISH}${USAGE}data: [DONE]\n\n`);
   });
   const key = await gateway.key(await gateway.company());
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -476,7 +481,10 @@ t.test('a connection serves on after a stream', async (t) => {
     const [res] = (await once(req, 'response')) as [IncomingMessage];
     ports.add(res.socket.localPort);
     finish();
-    t.equal(Buffer.concat(await res.toArray()).toString(), `${event('a', 'fast')}${USAGE_WITH_CHOICE}data: [DONE]\n\n`);
+    t.equal(
+      Buffer.concat(await res.toArray()).toString(),
+      `${event('a', 'fast')}${FINISH}${USAGE_WITH_CHOICE}data: [DONE]\n\n`,
+    );
   }
   t.equal(ports.size, 1);
   agent.destroy();

@@ -15,7 +15,7 @@ const company = await gateway.company();
 await gateway.model('brand-chat', { upstream: 'internal-chat', company });
 const customer = customerWith(gateway.url, company, await gateway.key(company));
 
-const chunk = { choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }], system_fingerprint: TOLD };
+const chunk = { choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: 'stop' }], system_fingerprint: TOLD };
 const answer = {
   object: 'chat.completion',
   choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],

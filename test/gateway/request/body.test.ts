@@ -134,7 +134,9 @@ t.test('stream_options.include_usage is set, and the other options stay', async 
   ];
   upstream.answer((res) => {
     res.writeHead(200, { 'content-type': 'text/event-stream' });
-    res.end('data: {"choices":[],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n');
+    res.end(
+      'data: {"choices":[{"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n',
+    );
   });
   for (const [given, sent] of cases) {
     for (const filler of ['', `,"x":"${'y'.repeat(40_000)}"`]) {

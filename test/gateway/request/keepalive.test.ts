@@ -14,7 +14,8 @@ const COMMENT = ': keepalive\n\n';
 
 const delta = (content: string) =>
   `data: {"id":"1","model":"internal-fast","choices":[{"index":0,"delta":{"content":"${content}"},"finish_reason":null}]}\n\n`;
-const USAGE = 'data: {"id":"1","choices":[{"index":0}],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n';
+const USAGE =
+  'data: {"id":"1","choices":[{"index":0,"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":3}}\n\n';
 const DONE = 'data: [DONE]\n\n';
 const typed = (type: string, more = '') => `event: ${type}\ndata: {"type":"${type}"${more}}\n\n`;
 
@@ -202,7 +203,7 @@ for (const way of WAYS) {
 
     t.test('an estimate counts no keepalive', async (t) => {
       const { ask, ledger } = await newCustomer();
-      const events = [delta('one'), delta(' two'), DONE];
+      const events = [delta('one'), delta(' two').replace('null', '"stop"'), DONE];
       const heard = Promise.withResolvers<void>();
       const silent = await ask(async (res) => {
         res.writeHead(200, HEAD).write(events[0]);
