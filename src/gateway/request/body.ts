@@ -189,9 +189,8 @@ class BodyReader implements BodySink {
   #chunks = 0;
   /** What reading took, in bytes: the size, with small pieces as PIECE_BYTES each. */
   #cost = 0;
-  /** Cost at which it is asked whether reading pauses, so that others have their turn; and at which this turn began. */
-  #turnEnds = TURN_BYTES;
-  #turnBegan = 0;
+  /** Cost at which reading pauses, so that others have their turn. */
+  #turnEnds: number;
   /** Cost that was told to the listener, and size for which memory was taken. What was announced is known already. */
   #told: number;
   #held = 0;
@@ -205,6 +204,7 @@ class BodyReader implements BodySink {
     this.#memory = memory;
     this.#listener = listener;
     this.#isAnnounced = announced >= 0;
+    this.#turnEnds = announced >= 0 && announced <= SMALL_BYTES ? TURN_BYTES : this.#turnBytes;
     this.#told = Math.max(0, announced);
     this.#slabsFrom = announced > SMALL_BYTES ? BEGUN_BYTES : SMALL_BYTES;
     this.#parser = announced >= 0 && announced <= MOST_WHOLE ? null : new ObjectStreamParser(STORED_FILES);
@@ -224,7 +224,8 @@ class BodyReader implements BodySink {
   }
 
   room(most: number): Buffer | null {
-    return this.#listener === null ? null : (this.#slabs?.room(most) ?? null);
+    if (this.#listener === null || this.#slabs === null) return null;
+    return this.#slabs.room(Math.min(most, Math.max(PIECE_BYTES, this.#turnEnds - this.#cost)));
   }
 
   onFilled(bytes: number): boolean {
@@ -256,18 +257,16 @@ class BodyReader implements BodySink {
     return false;
   }
 
+  get #turnBytes(): number {
+    return this.#memory.turns.isAlone ? LONE_TURN_BYTES : TURN_BYTES;
+  }
+
   /** Whether reading goes on; where it does not, it will when others had their turn. */
   #goesOn(): boolean {
     if (this.#cost < this.#turnEnds) return true;
-    const { turns } = this.#memory;
-    if (turns.isAlone && this.#cost - this.#turnBegan < LONE_TURN_BYTES) {
-      this.#turnEnds = this.#cost + TURN_BYTES;
-      return true;
-    }
     this.#turnEnds = Number.POSITIVE_INFINITY; // a piece that was read already may still come
-    turns.enter(() => {
-      this.#turnBegan = this.#cost;
-      this.#turnEnds = this.#cost + TURN_BYTES;
+    this.#memory.turns.enter(() => {
+      this.#turnEnds = this.#cost + this.#turnBytes;
       if (!this.#isStopped) this.#req.readOn();
     });
     return false;
