@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap';
+import { NO_FILES } from '../../../src/domain/tokens/file.ts';
 import { CallMeter } from '../../../src/gateway/answer/call-meter.ts';
 import type { CompanyLoad } from '../../../src/gateway/request/fair-shares.ts';
 import { Overload } from '../../../src/gateway/request/overload.ts';
@@ -218,7 +219,8 @@ t.test('a failure of the upstream counts as work by the prompt that is removed f
   const admission = { requestId: 'id', model: { upstream: 'internal' } };
   const sent = [Buffer.from('{"messages":[]}'.padEnd(16_384, ' '))];
   const services = { upstream: { keys: [] }, log: { warn() {} } };
-  const call = { admission, sent, load, company: null, hold: null };
+  const body = { files: NO_FILES, filePieces: new Set() };
+  const call = { admission, sent, load, body, company: null, hold: null, request: { members: [] } };
   new CallMeter(services as never, call as never).upstreamFailed('status 503: busy', 503);
   t.equal(load.work, 10);
 });
