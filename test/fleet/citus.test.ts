@@ -37,7 +37,7 @@ const SAME = [
   'test/store/events/alert.test.ts',
   'test/store/usage/archive.test.ts',
   'test/store/usage/overview.test.ts',
-  'test/store/company/cost-price.test.ts',
+  'test/store/usage/margin.test.ts',
   'test/store/usage/request.test.ts',
   'test/store/connection/tenant-role.test.ts',
   'test/store/usage/summary.test.ts',

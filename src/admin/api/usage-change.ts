@@ -3,7 +3,8 @@ import * as schema from '../../domain/settings/schema.ts';
 import { addDays, type DayRange, rangeBefore, readRange } from '../../domain/text/day-range.ts';
 import { readAt } from '../../operations/problem.ts';
 import { readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
-import { readUsageChange, type Times } from '../../store/usage/change.ts';
+import { readUsageChange } from '../../store/usage/change.ts';
+import type { Times } from '../../store/usage/cube.ts';
 import {
   ALL_GROUPS,
   COMPANY_GROUPS,

@@ -1,6 +1,5 @@
 import { readMonth } from '../../domain/field.ts';
-import type { MarginExtent } from '../../store/company/cost-price.ts';
-import { type DetailedMargin, readDetailedMargin, type ToldSums } from '../../store/usage/margin.ts';
+import { type DetailedMargin, type MarginExtent, readDetailedMargin, type ToldSums } from '../../store/usage/margin.ts';
 import { marginCsv } from '../../store/usage/margin-csv.ts';
 import { type PageContext, type Route, read, sharerOf } from '../page/context.ts';
 import { CSV, download } from '../page/download.ts';

@@ -19,10 +19,9 @@ import {
   type Movers,
   readUsageChange,
   type TimeCost,
-  type Times,
   type UsageChange,
 } from '../../store/usage/change.ts';
-import type { UsageFilters } from '../../store/usage/company-usage.ts';
+import type { Times, UsageFilters } from '../../store/usage/cube.ts';
 import { amounts, type Bar, chart, chartTiles, type Step, stepsTable } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import { field, formState } from '../page/field.ts';

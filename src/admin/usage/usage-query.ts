@@ -13,7 +13,7 @@ import {
   wholeMonth,
 } from '../../domain/text/day-range.ts';
 import { BOOKED_ENDPOINTS, endpointText } from '../../domain/text/endpoint.ts';
-import type { UsageFilters } from '../../store/usage/company-usage.ts';
+import type { UsageFilters } from '../../store/usage/cube.ts';
 import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';

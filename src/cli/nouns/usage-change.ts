@@ -4,7 +4,7 @@ import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
 import { type ExplainedChange, PARTS } from '../../domain/text/usage-change.ts';
 import { readAllChange } from '../../store/usage/all-usage.ts';
 import { type ModelChange, type Mover, readUsageChange } from '../../store/usage/change.ts';
-import type { UsageFilters } from '../../store/usage/company-usage.ts';
+import type { UsageFilters } from '../../store/usage/cube.ts';
 import {
   ALL_GROUPS,
   COMPANY_GROUPS,

@@ -1,4 +1,4 @@
-import { type DayRange, intervalOf, type MonthDays, monthsIn } from '../../domain/text/day-range.ts';
+import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
 import type { ExplainedChange } from '../../domain/text/usage-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -8,14 +8,14 @@ import {
   explained,
   type ModelChange,
   type Movers,
+  moved,
   moversJson,
-  sumsOf,
   type TimeCost,
-  type Times,
   textSums,
   timesJson,
 } from './change.ts';
-import { costOf, dailyRows, type Groups, hasCalls, upToNow } from './company-usage.ts';
+import { type Groups, upToNow } from './company-usage.ts';
+import { NO_FILTERS, readCube, SUMMED, type Times } from './cube.ts';
 
 /** Usage of all companies together, in a range of days of the billing time zone. API calls alone; EUR is exact decimal text. */
 
@@ -39,14 +39,12 @@ export interface AllUsage extends UsageSums {
  * @param most companies
  */
 export async function readAllUsage(sql: Sql, range: DayRange, most: number): Promise<AllUsage> {
-  const at = intervalOf(range) === 'month' ? sql`billing_month` : sql`day`;
-  const costs = companyCosts(sql, await upToNow(sql, range));
+  const at = intervalOf(range) === 'month' ? 'billing_month' : 'day';
+  const all = { company: null, range };
   const [row] = await sql<[{ usage: AllUsage }]>`
-    with cells as materialized (
-      select at, model_slug, ${sumsOf(sql)} from (${modelRows(sql, range, at)}) r group by 1, 2
-    ),
-    costs as materialized (${costs}),
-    dearest as (select * from costs order by cost desc, company_id limit ${most})
+    with cells as materialized (${readCube(sql, { ...all, by: [at, 'model_slug'], measures: SUMMED })}),
+    costs as materialized (${readCube(sql, { ...all, range: await upToNow(sql, range), by: ['company_id'], measures: ['cost_eur'] })}),
+    dearest as (select company_id, cost_eur as cost from costs order by cost desc, company_id limit ${most})
     select jsonb_build_object(
       'requests', coalesce(sum(requests), 0), 'prompt_tokens', coalesce(sum(prompt_tokens), 0),
       'completion_tokens', coalesce(sum(completion_tokens), 0), 'cost_eur', trim_scale(coalesce(sum(cost_eur), 0))::text,
@@ -55,31 +53,10 @@ export async function readAllUsage(sql: Sql, range: DayRange, most: number): Pro
       'by_company', jsonb_build_object('count', (select count(*) from costs), 'lines', (
         select coalesce(jsonb_agg(jsonb_build_object('id', company_id, 'name', name, 'cost_eur', trim_scale(cost)::text) order by cost desc, company_id), '[]')
         from dearest left join companies c on c.id = company_id)),
-      'by_time', (select coalesce(jsonb_agg(jsonb_build_object('at', to_char(at, 'YYYY-MM-DD'), 'model', model_slug,
-        'cost_eur', trim_scale(cost_eur)::text) order by at, model_slug), '[]') from cells)) as usage
+      'by_time', (select coalesce(jsonb_agg(jsonb_build_object('at', to_char(${sql.unsafe(at)}, 'YYYY-MM-DD'), 'model', model_slug,
+        'cost_eur', trim_scale(cost_eur)::text) order by ${sql.unsafe(at)}, model_slug), '[]') from cells)) as usage
     from cells`;
   return row.usage;
-}
-
-/** Sums of all companies by model. @param at what a row is of: its day or its month */
-function modelRows(sql: Sql, range: DayRange, at = sql`day`, model: string | null = null) {
-  const chosen = model === null ? sql`true` : sql`model_slug = ${model}`;
-  return dailyRows(
-    sql,
-    range,
-    sql`select ${at} as at, model_slug, requests, prompt_tokens, completion_tokens, cost_eur from usage_model_days where ${chosen}`,
-  );
-}
-
-/** `company_id` and `cost` of each company with calls: of whole months its row of the month, of parts those of its keys. */
-export function companyCosts(sql: Sql, range: DayRange) {
-  const { whole, parts } = monthsIn(range);
-  const rows = parts.reduce(
-    (before, part) => sql`${before} union all select company_id, ${costOf(sql, part)} from usage_key_months
-      where billing_month = ${part.month}::date and ${hasCalls(sql, [part])}`,
-    sql`select company_id, api_cost_eur as cost from monthly_spend where billing_month = any(${whole}::date[]) and requests > 0`,
-  );
-  return sql`select company_id, sum(cost) as cost from (${rows}) r group by 1`;
 }
 
 export interface AllChange {
@@ -103,24 +80,19 @@ export async function readAllChange(
   model: string | null,
   most = MOST_MOVERS,
 ): Promise<AllChange> {
-  const chosen = model === null ? sql`true` : sql`model_slug = ${model}`;
-  const at = atOf(sql, { before, after });
-  const shared = (time: 0 | 1, range: DayRange) => sql`
-    select ${time}::integer as time, at, model_slug, ${sumsOf(sql)} from (${modelRows(sql, range, at, model)}) r group by 2, 3`;
-  const ofOwn = sql`select d.company_id, model_slug, requests, prompt_tokens, completion_tokens, cost_eur
-    from usage_company_days d join owned o on o.company_id = d.company_id and o.slug = model_slug where ${chosen}`;
-  const own = (time: 0 | 1, range: DayRange) => sql`
-    select ${time}::integer as time, company_id, model_slug, ${sumsOf(sql)} from (${dailyRows(sql, range, ofOwn)}) r group by 2, 3`;
+  const at = atOf({ before, after });
+  const all = { company: null, filters: { ...NO_FILTERS, model }, range: { before, after }, measures: SUMMED };
+  const owned = sql`(company_id, model_slug) in (select company_id, slug from owned)`;
   type Row = { models: Parameters<typeof compared>[1]; by_time: readonly TimeCost[] };
   const [{ models, by_time }] = await sql<[Row]>`
     with owned as materialized (select distinct slug, company_id from model_prices where company_id is not null),
-    own as materialized (${own(0, before)} union all ${own(1, after)}),
-    whole as materialized (${shared(0, before)} union all ${shared(1, after)}),
+    own as materialized (${readCube(sql, { ...all, where: { columns: ['company_id', 'model_slug'], holds: owned }, by: ['company_id', 'model_slug'] })}),
+    whole as materialized (${readCube(sql, { ...all, by: [at, 'model_slug'] })}),
     shared as (
       select time, model_slug, requests, prompt_tokens, completion_tokens, cost_eur from whole
       union all select time, model_slug, -requests, -prompt_tokens, -completion_tokens, -cost_eur from own
     )
-    select ${timesJson(sql, sql`(select time, at, sum(cost_eur) as cost from whole group by 1, 2) t`)} as by_time,
+    select ${timesJson(sql, sql.unsafe(at), sql`whole`)} as by_time,
       coalesce(jsonb_agg(m), '[]') as models from (
       select time, null::uuid as company_id, model_slug as model, ${textSums(sql)} from shared group by 1, 3 having sum(requests) > 0
       union all select time, company_id, model_slug, ${textSums(sql)} from own group by 1, 2, 3) m`;
@@ -132,27 +104,7 @@ export async function readAllChange(
 /** The companies whose cost changed most. */
 async function readMovers(sql: Sql, times: Times, most: number) {
   const [row] = await sql<[{ movers: NonNullable<AllChange['by_company']> }]>`
-    with movers as materialized (${companyMoves(sql, times)})
+    with movers as materialized (${moved(sql, { company: null, range: times, by: ['company_id'] })})
     select ${moversJson(sql, sql`movers`, sql`company_id`, sql`left join companies c on c.id = x.company_id`, sql`'id', x.company_id, 'name', c.name`, most)} as movers`;
   return row.movers;
-}
-
-/** What `companyCosts` has for both times, of the companies where it differs. Rows of a month are read once for both. */
-function companyMoves(sql: Sql, times: Times) {
-  const [before, after] = [monthsIn(times.before), monthsIn(times.after)];
-  const cost = (whole: readonly string[]) =>
-    sql`case when billing_month = any(${[...whole]}::date[]) then api_cost_eur else 0 end`;
-  const parts = Map.groupBy([...before.parts, ...after.parts], ({ month }) => month);
-  let rows = sql`select company_id, ${cost(before.whole)} as before, ${cost(after.whole)} as after from monthly_spend
-    where billing_month = any(${[...before.whole, ...after.whole]}::date[]) and requests > 0`;
-  for (const [month, days] of parts) {
-    const of = (time: readonly MonthDays[]) =>
-      costOf(
-        sql,
-        time.find((part) => part.month === month),
-      );
-    rows = sql`${rows} union all select company_id, ${of(before.parts)}, ${of(after.parts)} from usage_key_months
-      where billing_month = ${month}::date and ${hasCalls(sql, days)}`;
-  }
-  return sql`select company_id, sum(before) as before, sum(after) as after from (${rows}) r group by 1 having sum(before) <> sum(after)`;
 }

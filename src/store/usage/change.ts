@@ -1,5 +1,5 @@
 import { type Prices, parsePrices } from '../../domain/money.ts';
-import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
+import { intervalOf } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
 import {
   addChanges,
@@ -12,13 +12,7 @@ import {
 import type { UsageSums } from '../../domain/usage.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { chosenRows, dailyRows, isOfAllKeys, keyCosts, keyMoves, type UsageFilters } from './company-usage.ts';
-
-/** Two times that are compared, in the billing time zone. They may overlap. */
-export interface Times {
-  readonly before: DayRange;
-  readonly after: DayRange;
-}
+import { type Column, type Cube, type Fragment, readCube, SUMMED, type Times, type UsageFilters } from './cube.ts';
 
 /** The change of one model. */
 export type ModelChange = ExplainedChange & { readonly model: string };
@@ -77,32 +71,18 @@ export async function readUsageChange(
   filters: UsageFilters,
   most = MOST_MOVERS,
 ): Promise<UsageChange> {
-  const table = isOfAllKeys(filters) ? sql`usage_company_days` : sql`usage_daily`;
-  const at = atOf(sql, { before, after });
-  const query = sql`select ${at} as at, model_slug, cost_center, requests, prompt_tokens, completion_tokens, cost_eur from ${table}
-    where ${chosenRows(sql, companyId, filters)}`;
-  const rows = (time: 0 | 1, range: DayRange) =>
-    sql`select ${time}::integer as time, r.* from (${dailyRows(sql, range, query)}) r`;
-  const costs = (time: 0 | 1, range: DayRange) =>
-    sql`select ${time}::integer as time, * from (${keyCosts(sql, companyId, range, filters)}) k`;
-  const keysMoved =
-    filters.model === null
-      ? keyMoves(sql, companyId, { before, after }, filters)
-      : moved(sql, sql`api_key_id`, sql`(${costs(0, before)} union all ${costs(1, after)}) c`);
+  const at = atOf({ before, after });
+  const of = { company: companyId, filters, range: { before, after } };
   type Row = Omit<UsageChange, 'total' | 'by_model'> & { models: readonly ModelSums[] };
   await sql`select set_config('work_mem', '32MB', true)`;
   const [row] = await sql<Row[]>`
-    with cells as materialized (
-      select grouping(model_slug, cost_center, at) as of, time, model_slug, cost_center, at, ${sumsOf(sql)}
-      from (${rows(0, before)} union all ${rows(1, after)}) c
-      group by grouping sets ((time, model_slug), (time, cost_center), (time, at))
-    ),
-    keys as materialized (${keysMoved}),
-    centers as materialized (${moved(sql, sql`cost_center`, sql`(select time, cost_center, cost_eur as cost from cells where of = 5) c`)})
+    with cells as materialized (${readCube(sql, { ...of, by: ['model_slug', 'cost_center', at], measures: SUMMED })}),
+    keys as materialized (${moved(sql, { ...of, by: ['api_key_id'] })}),
+    centers as materialized (${moved(sql, { ...of, by: ['cost_center'] })})
     select name as company_name,
       (select coalesce(jsonb_agg(m), '[]') from (
-        select time, model_slug as model, null as company_id, ${textSums(sql)} from cells where of = 3 group by 1, 2) m) as models,
-      ${timesJson(sql, sql`(select time, at, cost_eur as cost from cells where of = 6) t`)} as by_time,
+        select time, model_slug as model, null as company_id, ${textSums(sql)} from cells group by 1, 2) m) as models,
+      ${timesJson(sql, sql.unsafe(at), sql`cells`)} as by_time,
       ${moversJson(
         sql,
         sql`keys`,
@@ -121,12 +101,6 @@ export async function readUsageChange(
   return { ...change, ...explained(lines) };
 }
 
-/** Sums over rows with columns of the same names. */
-export function sumsOf(sql: Sql) {
-  return sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
-    sum(cost_eur) as cost_eur`;
-}
-
 /** The same as columns of UsageSums: a number of JSON would be rounded. */
 export function textSums(sql: Sql) {
   return sql`sum(requests) as requests, sum(prompt_tokens) as prompt_tokens, sum(completion_tokens) as completion_tokens,
@@ -134,23 +108,27 @@ export function textSums(sql: Sql) {
 }
 
 /** What a cost is of in a chart of both times. */
-export function atOf(sql: Sql, { before, after }: Times) {
-  return [before, after].some((range) => intervalOf(range) === 'month') ? sql`billing_month` : sql`day`;
+export function atOf({ before, after }: Times): 'billing_month' | 'day' {
+  return [before, after].some((range) => intervalOf(range) === 'month') ? 'billing_month' : 'day';
 }
 
-/** The TimeCosts of rows of `time`, `at` and `cost`. */
-export function timesJson(sql: Sql, rows: ReturnType<Sql>) {
+/** The TimeCosts of rows of `time`, `at` and `cost_eur`. */
+export function timesJson(sql: Sql, at: Fragment, rows: Fragment) {
   return sql`(
     select coalesce(jsonb_agg(jsonb_build_object('time', case time when 0 then 'before' else 'after' end,
-      'at', to_char(at, 'YYYY-MM-DD'), 'cost_eur', trim_scale(cost)::text) order by time, at), '[]') from ${rows})`;
+      'at', to_char(at, 'YYYY-MM-DD'), 'cost_eur', trim_scale(cost)::text) order by time, at), '[]')
+    from (select time, ${at} as at, sum(cost_eur) as cost from ${rows} group by 1, 2) t)`;
 }
 
-/** Of each group the cost of both times, where they differ; over rows of `time` and `cost`. */
-function moved(sql: Sql, group: ReturnType<Sql>, rows: ReturnType<Sql>) {
+/** Of each group of a cube of two times its cost `before` and `after`, where they differ. */
+export function moved(
+  sql: Sql,
+  asked: Pick<Cube, 'company' | 'filters'> & { readonly range: Times; readonly by: readonly [Column] },
+) {
+  const cost = (time: 0 | 1) => sql`coalesce(sum(cost_eur) filter (where time = ${time}), 0)`;
   return sql`
-    select ${group}, coalesce(sum(cost) filter (where time = 0), 0) as before, coalesce(sum(cost) filter (where time = 1), 0) as after
-    from ${rows} group by 1
-    having coalesce(sum(cost) filter (where time = 1), 0) <> coalesce(sum(cost) filter (where time = 0), 0)`;
+    select ${sql.unsafe(asked.by[0])}, ${cost(0)} as before, ${cost(1)} as after
+    from (${readCube(sql, { ...asked, measures: ['cost_eur'] })}) c group by 1 having ${cost(1)} <> ${cost(0)}`;
 }
 
 /**

@@ -1,7 +1,9 @@
+import { wholeMonth } from '../../domain/text/day-range.ts';
 import type { CostCenterBudgetRow } from '../company/cost-center.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
-import type { BudgetState } from './company-usage.ts';
+import { type BudgetState, readPresentMonth } from './company-usage.ts';
+import { NO_FILTERS, readCube } from './cube.ts';
 
 /** What cost centres spent of their budgets. API calls alone: in-app chat names no cost centre. */
 
@@ -10,15 +12,13 @@ export type SpentBudget = CostCenterBudgetRow & { readonly spent_eur: string };
 
 /** The budgets of a company's cost centres, by name. */
 export async function listSpentBudgets(sql: Sql, company: string): Promise<SpentBudget[]> {
+  const range = wholeMonth(await readPresentMonth(sql));
   // read by itself: the sums may be on another server than the budgets
   return sql<SpentBudget[]>`
-    with sums as materialized (
-      select cost_center as name, sum(cost_eur) as spent from usage_key_months
-      where company_id = ${company} and billing_month = billing_month(now()) group by 1
-    )
+    with sums as materialized (${readCube(sql, { company, range, by: ['cost_center'], measures: ['cost_eur'] })})
     select id, company_id, b.name, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, created_at,
-      trim_scale(coalesce(spent, 0))::text as spent_eur
-    from cost_center_budgets b left join sums s on s.name = b.name where company_id = ${company} order by b.name`;
+      trim_scale(coalesce(cost_eur, 0))::text as spent_eur
+    from cost_center_budgets b left join sums s on s.cost_center = b.name where company_id = ${company} order by b.name`;
 }
 
 /** What a cost centre spent in the present month, of its budget where it has one, and the forecast. */
@@ -26,11 +26,13 @@ export type CostCenterState = Omit<BudgetState, 'chat_percent'>;
 
 /** @param name empty: of calls that name none */
 export async function readCostCenterState(sql: Sql, company: string, name: string): Promise<CostCenterState> {
+  const range = wholeMonth(await readPresentMonth(sql));
+  const filters = { ...NO_FILTERS, cost_center: name };
   const [row] = await sql<[CostCenterState]>`
     with month as materialized (${presentMonth(sql)}),
     sums as materialized (
-      select coalesce(sum(cost_eur), 0) as spent from usage_key_months
-      where company_id = ${company} and billing_month = (select first from month) and cost_center = ${name}
+      select coalesce(sum(cost_eur), 0) as spent
+      from (${readCube(sql, { company, filters, range, by: ['cost_center'], measures: ['cost_eur'] })}) s
     ),
     state as (
       select first, spent, ${forecast(sql)} as forecast, (

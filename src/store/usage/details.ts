@@ -1,8 +1,7 @@
-import { type DayRange, monthsIn } from '../../domain/text/day-range.ts';
+import type { DayRange } from '../../domain/text/day-range.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
-import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
-import { filteredColumns, isOf, isOfAllKeys, type UsageFilters } from './company-usage.ts';
+import { grouped, readCube, type UsageFilters } from './cube.ts';
 
 /** Sums of the token details that upstreams told for some calls. */
 export type DetailSums = Readonly<Record<(typeof TOKEN_DETAILS)[number], number>> & {
@@ -28,17 +27,15 @@ export async function readTokenDetails(
   range: DayRange,
   filters: UsageFilters,
 ): Promise<TokenDetails | null> {
-  if (!isOfAllKeys(filters)) return null;
-  const { whole, parts } = monthsIn(range);
-  const details = TOKEN_DETAILS.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
+  if (filters.key !== null || filters.keys !== null) return null;
+  const measures = ['requests', 'prompt_tokens', ...TOKEN_DETAILS] as const;
+  const figures = measures.map((name) => `sum(${name})::float8 as ${name}`).join(', ');
+  const cached = 'round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1)::float8 as cached_percent';
+  const models = readCube(sql, { company: companyId, range, filters, by: ['model_slug'], measures });
   const rows = await sql<(DetailSums & { readonly model: string | null })[]>`
-    select model_slug as model, sum(requests)::float8 as requests, ${sql.unsafe(details)},
-      round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1)::float8 as cached_percent
-    from usage_details
-    where company_id = ${companyId} and (billing_month = any(${whole}::date[]) ${parts.reduce((all, part) => sql`${all} or (${isOf(sql, part)})`, sql``)})
-      ${matching(sql, filteredColumns(filters))}
-    group by rollup (model_slug) having sum(requests) > 0
-    order by grouping(model_slug) desc, sum(prompt_tokens) desc, model_slug`;
+    select model_slug as model, requests, ${sql.unsafe(TOKEN_DETAILS.join(', '))}, cached_percent
+    from (${grouped(sql, [[], ['model_slug']], sql.unsafe(`${figures}, ${cached}`), sql`(${models}) m`)}) g
+    where requests > 0 order by of, prompt_tokens desc, model_slug`;
   const [total, ...by_model] = rows;
   if (total === undefined) return null;
   const { model: _, ...sums } = total;

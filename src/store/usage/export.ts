@@ -4,7 +4,7 @@ import { DatabaseUnavailable } from '../connection/errors.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';
 import { leaveCompany } from '../connection/tenant-role.ts';
-import { filteredColumns, type UsageFilters } from './company-usage.ts';
+import { filteredColumns, type UsageFilters } from './cube.ts';
 
 /**
  * The columns of `api_usage` (contract section 3) in the order of exports, as SQL expressions, with present names

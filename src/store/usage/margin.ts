@@ -1,14 +1,42 @@
-import {
-  type CompanyMargin,
-  type MarginExtent,
-  type MarginMonth,
-  type MarginSums,
-  type ModelMargin,
-  readMargin,
-} from '../company/cost-price.ts';
+import { wholeMonth } from '../../domain/text/day-range.ts';
 import type { Sql } from '../connection/pool.ts';
+import { readPresentMonth } from './company-usage.ts';
+import { type Column, type Fragment, grouped, readCube, SUMMED, sumsOf } from './cube.ts';
 
-/** Figures of upstreams beside a margin: their own cost, and the share of prompt tokens from their caches. */
+/** The margin: what calls earned, what they cost by the operator's cost prices, and figures of upstreams beside it. For operators only. */
+
+/** Revenue and cost of some calls. EUR is exact decimal text; percent has one decimal. */
+export interface MarginSums {
+  readonly requests: number;
+  readonly revenue_eur: string;
+  /** The cost of the calls with a cost price; null where no call has one. */
+  readonly cost_eur: string | null;
+  /** Revenue of calls without a cost price, which are in neither cost nor margin. */
+  readonly uncosted_eur: string;
+  readonly margin_eur: string | null;
+  /** The margin in percent of the revenue of calls with a cost price; null when that is 0. */
+  readonly margin_percent: number | null;
+}
+
+export type ModelMargin = MarginSums & { readonly model: string };
+/** The name is null for a company that is gone. */
+export type CompanyMargin = MarginSums & { readonly company_id: string; readonly company_name: string | null };
+
+/** A month of all companies, the highest revenue first. */
+export interface MarginMonth {
+  /** "2026-11-01". */
+  readonly month: string;
+  readonly total: MarginSums;
+  readonly by_model: readonly ModelMargin[];
+  readonly by_company: readonly CompanyMargin[];
+  /** How many companies have calls. */
+  readonly companies: number;
+  readonly lines: readonly (ModelMargin & CompanyMargin)[];
+  /** Models with calls that have no cost price. */
+  readonly without_cost: readonly string[];
+  /** Months with API calls, and the requested and the present month; newest first. */
+  readonly months: readonly string[];
+}
 
 /** The currency of the upstream's own cost, and its rate. */
 interface UpstreamCurrency {
@@ -75,26 +103,35 @@ export async function readDetailedMargin(
   extent?: MarginExtent,
 ): Promise<DetailedMargin> {
   const margin = await readMargin(sql, month, extent);
-  const sets = sql`grouping sets ((), (model_slug), (company_id) ${margin.lines.length > 0 ? sql`, (company_id, model_slug)` : sql``})`;
+  const ways = [[], ['model_slug'], ['company_id'], ...(margin.lines.length > 0 ? [['company_id', 'model_slug']] : [])];
   // "company/model", each empty where it stands for all
-  const place = sql`grouping(company_id, model_slug) as of, company_id, concat(company_id, '/', model_slug) as place`;
+  const place = sql`of, company_id, concat(company_id, '/', model_slug) as place`;
+  const details = readCube(sql, {
+    company: null,
+    range: wholeMonth(margin.month),
+    by: ['company_id', 'model_slug'],
+    measures: ['cached_tokens', 'prompt_tokens'],
+  });
+  const percent = sql`round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1) as cached_percent`;
+  const costs = sql`sum(requests) as requests, sum(cost) as cost, sum(cost_eur) as revenue`;
   const [{ rows }] = await sql<[{ rows: readonly Row[] }]>`
-    with details as materialized (
-      select company_id, model_slug, sum(cached_tokens) as cached_tokens, sum(prompt_tokens) as prompt_tokens
-      from usage_details where billing_month = ${margin.month}::date group by 1, 2
-    ),
+    with details as materialized (${details}),
     upstream as materialized (
       select company_id, model_slug, currency, requests, cost, cost_eur
       from upstream_cost_monthly where billing_month = ${margin.month}::date
     ),
     cached as (
-      select ${place}, round(sum(cached_tokens) * 100 / nullif(sum(prompt_tokens), 0), 1) as cached_percent
-      from details group by ${sets}
+      select ${place}, cached_percent from (${grouped(sql, ways, percent, sql`details`)}) g
     ),
     costs as (
-      select ${place}, currency, sum(requests) as requests, sum(cost) as cost, sum(cost_eur) as revenue,
-        sum(cost) * case currency when 'EUR' then 1 when ${worth.currency} then ${worth.rate}::numeric end as eur
-      from upstream group by ${sets}, currency
+      select ${place}, currency, requests, cost, revenue,
+        cost * case currency when 'EUR' then 1 when ${worth.currency} then ${worth.rate}::numeric end as eur
+      from (${grouped(
+        sql,
+        ways.map((way) => [...way, 'currency']),
+        costs,
+        sql`upstream`,
+      )}) g
     ),
     told as (
       select of, company_id, place, sum(requests) as requests, sum(revenue) as revenue,
@@ -108,7 +145,7 @@ export async function readDetailedMargin(
         'margin_eur', trim_scale(revenue - eur)::text,
         'margin_percent', round((revenue - eur) * 100 / nullif(revenue, 0), 1)) end)), '[]') as rows
     from cached c full join told t using (of, place)
-    where of <> 1 or coalesce(c.company_id, t.company_id) = any(${margin.by_company.map(({ company_id }) => company_id)}::uuid[])`;
+    where of <> 2 or coalesce(c.company_id, t.company_id) = any(${margin.by_company.map(({ company_id }) => company_id)}::uuid[])`;
   const told = new Map(rows.map((row) => [row.place, row]));
   const add = <T extends MarginSums>(sums: T, company = '', model = ''): T & ToldSums => {
     const { cached_percent, upstream } = told.get(`${company}/${model}`) ?? NOTHING;
@@ -124,4 +161,123 @@ export async function readDetailedMargin(
     told: { cost: total.upstream !== null, cached: total.cached_percent !== null },
     upstream_currency: worth,
   };
+}
+
+/** How much of a margin is read: companies, and lines of a company and a model. */
+export interface MarginExtent {
+  readonly companies: number;
+  readonly lines: boolean;
+}
+
+const ALL: MarginExtent = { companies: 1_000_000, lines: true };
+
+/**
+ * The margin of a month: revenue is the ledger's, cost is tokens × the cost price of the day. A company's own model has
+ * a cost price of its own, or none, and counts for the days at whose end it was there. To read less, models are summed
+ * over all companies, less their own models, and by day only where cost prices began or own models changed.
+ * @param month its first day; null: the present one in the billing time zone
+ */
+export async function readMargin(sql: Sql, month: string | null, extent: MarginExtent = ALL): Promise<MarginMonth> {
+  const shown = month ?? (await readPresentMonth(sql));
+  const day = (await changesWithin(sql, shown)) ? 'day' : 'billing_month';
+  const cells = (by: readonly Column[], where?: { readonly columns: readonly Column[]; readonly holds: Fragment }) =>
+    sql`select ${sql.unsafe(by.join(', '))}, ${sql.unsafe(day)} as day, ${sql.unsafe(SUMMED.join(', '))}
+      from (${readCube(sql, { company: null, range: wholeMonth(shown), where, by: [...by, day], measures: SUMMED })}) c`;
+  const ofCompany = ['company_id', 'model_slug'] as const;
+  const earning = sql`company_id in (select company_id from callers order by revenue desc, company_id limit ${extent.companies})`;
+  const isOwn = sql`(company_id, model_slug) in (select company_id, slug from own)`;
+  const margins = sql`sum(requests) as requests, sum(cost_eur) as revenue, sum(cost) as cost,
+    coalesce(sum(cost_eur) filter (where cost is null), 0) as uncosted`;
+  const ways = [['company_id'], ...(extent.lines ? [ofCompany] : [])];
+  const [row] = await sql<[{ report: MarginMonth }]>`
+    with asked as materialized (select ${shown}::date as month, value as zone from settings where name = 'billing_timezone'),
+    -- those of this month alone, so that each call is compared with one or two
+    prices as materialized (
+      select p.* from (
+        select slug, company_id, valid_from as first,
+          lead(valid_from, 1, 'infinity') over (partition by slug, company_id order by valid_from) as after, input, output
+        from model_cost_prices) as p, asked
+      where first < month + interval '1 month' and after > month
+    ),
+    -- at the end of which days a company had a model of its own
+    own as materialized (
+      select slug, company_id, (valid_from at time zone zone)::date as first, (ended at time zone zone)::date as last
+      from (select slug, company_id, valid_from, input,
+          lead(valid_from, 1, 'infinity') over (partition by slug, company_id order by valid_from) as ended
+        from model_prices where company_id is not null) as p, asked
+      where input is not null
+    ),
+    callers as materialized (select company_id, api_cost_eur as revenue from monthly_spend where requests > 0 and billing_month = ${shown}::date),
+    company_cells as (${cells(ofCompany, { columns: ofCompany, holds: earning })}),
+    own_cells as materialized (
+      select c.* from (${cells(ofCompany, { columns: ofCompany, holds: isOwn })}) c
+      join own w on w.company_id = c.company_id and w.slug = model_slug and day >= w.first and day < w.last
+    ),
+    model_cells as (
+      select null::uuid as company_id, model_slug, day, ${sumsOf(sql)}
+      from (
+        ${cells(['model_slug'])}
+        union all select model_slug, day, -requests, -prompt_tokens, -completion_tokens, -cost_eur from own_cells) m
+      group by 2, 3 having sum(requests) > 0
+      union all select * from own_cells
+    ),
+    costed_models as materialized (${costed(sql, 'model_cells')}),
+    costed_companies as (${costed(sql, 'company_cells')}),
+    models as (${grouped(sql, [[], ['model_slug']], margins, sql`costed_models`)}),
+    earners as (${grouped(sql, ways, margins, sql`costed_companies`)}),
+    sums as (
+      select of + 2 as of, null::uuid as company_id, model_slug, requests, revenue, cost, uncosted from models
+      union all
+      select of, company_id, ${extent.lines ? sql`model_slug` : sql`null`}, requests, revenue, cost, uncosted from earners
+    ),
+    lines as (
+      select of, s.company_id, c.name, model_slug, revenue, jsonb_build_object('requests', coalesce(requests, 0),
+        'revenue_eur', trim_scale(coalesce(revenue, 0))::text, 'cost_eur', trim_scale(cost)::text, 'uncosted_eur', trim_scale(uncosted)::text,
+        'margin_eur', trim_scale(revenue - uncosted - cost)::text,
+        'margin_percent', round((revenue - uncosted - cost) * 100 / nullif(revenue - uncosted, 0), 1)) as line
+      from sums s left join companies c on c.id = s.company_id
+    ),
+    known as (select month from usage_months() as month)
+    select ${reportOf(sql)} as report`;
+  return row.report;
+}
+
+/** The report as JSON, from its lines. */
+function reportOf(sql: Sql) {
+  return sql`
+    jsonb_build_object('month', to_char((select month from asked), 'YYYY-MM-DD'),
+      'total', (select line from lines where of = 2),
+      'by_model', (select coalesce(jsonb_agg(line || jsonb_build_object('model', model_slug) order by revenue desc, model_slug), '[]')
+        from lines where of = 3),
+      'by_company', (select coalesce(jsonb_agg(line || jsonb_build_object('company_id', company_id, 'company_name', name)
+        order by revenue desc, company_id), '[]') from lines where of = 0),
+      'lines', (select coalesce(jsonb_agg(line || jsonb_build_object('model', model_slug, 'company_id', company_id, 'company_name', name)
+        order by name, company_id, model_slug), '[]') from lines where of = 1),
+      'companies', (select count(*) from callers),
+      'without_cost', (select coalesce(jsonb_agg(distinct model_slug), '[]') from costed_models where cost is null),
+      'months', (select jsonb_agg(to_char(month, 'YYYY-MM-DD') order by month desc) from (
+        select month from known where month is not null union select month from asked union select billing_month(now())) as m))`;
+}
+
+/** Cells of a table with their cost; null where there is no cost price. A company that is null has no model of its own. */
+function costed(sql: Sql, cells: 'model_cells' | 'company_cells') {
+  return sql`
+    select c.*, case when w.slug is not null then prompt_tokens * o.input + completion_tokens * o.output
+      else prompt_tokens * s.input + completion_tokens * s.output end * 0.001 as cost
+    from ${sql(cells)} c
+    left join own w on w.company_id = c.company_id and w.slug = c.model_slug and c.day >= w.first and c.day < w.last
+    left join prices o on o.company_id = c.company_id and o.slug = c.model_slug and c.day >= o.first and c.day < o.after
+    left join (select * from prices where company_id is null) s on s.slug = c.model_slug and c.day >= s.first and c.day < s.after`;
+}
+
+/** Whether a cost price began, or a company's own model changed, after the first day of a month and before its end. */
+async function changesWithin(sql: Sql, month: string): Promise<boolean> {
+  const [row] = await sql<[{ changes: boolean }]>`
+    with asked as (select ${month}::date as month, value as zone from settings where name = 'billing_timezone')
+    select exists (
+        select 1 from model_cost_prices, asked where valid_from > month and valid_from < month + interval '1 month')
+      or exists (
+        select 1 from model_prices, asked where company_id is not null
+          and (valid_from at time zone zone)::date between month and month + interval '1 month') as changes`;
+  return row.changes;
 }

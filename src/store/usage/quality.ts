@@ -4,7 +4,7 @@ import type { ReasonCount } from '../../domain/text/request-explanation.ts';
 import { matching } from '../connection/columns.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { ofKeys, type UsageFilters } from './company-usage.ts';
+import { grouped, ofKeys, type UsageFilters } from './cube.ts';
 import { bucketSums, reasonRows } from './request-hours.ts';
 
 /** How fast and how well calls were answered; see `request_hours` in sql/schema/requests.sql. */
@@ -60,6 +60,8 @@ export async function readQuality(
   { from, to }: DayRange,
   { model, key, endpoint, cost_center, keys }: UsageFilters,
 ): Promise<Quality> {
+  const sums = sql`sum(requests) as requests, sum(refused) as refused, sum(failed) as failed,
+    ${sql.unsafe(bucketSums('duration_buckets', DURATION_BOUNDS_MS))} as buckets`;
   const [row] = await sql<[QualityRow]>`
     with asked as materialized (
       select ${sql.unsafe(dayBegins('first'))} as begins, ${sql.unsafe(dayBegins('last + 1'))} as ends
@@ -68,29 +70,26 @@ export async function readQuality(
     hours as materialized (
       select * from request_hours
       where company_id = ${companyId} and hour >= (select date_trunc('hour', begins, 'UTC') from asked) and hour < (select ends from asked)
-        ${ofKeys(sql, { keys })} ${matching(sql, { model_slug: model, api_key_id: key, endpoint })}
+        ${ofKeys(sql, keys)} ${matching(sql, { model_slug: model, api_key_id: key, endpoint })}
       limit ${cost_center === null ? MAX_HOURS + 1 : 0}
     ),
     counted as (select count(*)::integer as rows from hours),
     groups as (
-      select model_slug, api_key_id, endpoint, grouping(model_slug, api_key_id, endpoint) as of, sum(requests) as requests,
-        sum(refused) as refused, sum(failed) as failed,
-        ${sql.unsafe(bucketSums('duration_buckets', DURATION_BOUNDS_MS))} as buckets
-      from hours where (select rows from counted) <= ${MAX_HOURS}
-      group by grouping sets ((model_slug), (api_key_id), (endpoint), ()) having sum(requests) > 0
+      ${grouped(sql, [[], ['model_slug'], ['api_key_id'], ['endpoint']], sums, sql`hours where (select rows from counted) <= ${MAX_HOURS}`)}
+      having sum(requests) > 0
     )
     select rows, (select coalesce(json_agg(groups), '[]') from groups) as groups,
       (select coalesce(json_agg(reasons order by requests desc, code), '[]') from (
         select code, sum(requests) as requests from (${reasonRows(sql, sql`hours`)}) r
         where (select rows from counted) <= ${MAX_HOURS} group by 1) reasons) as reasons,
       exists (
-      select 1 from request_trail, asked where ${keys === null ? sql`company_id = ${companyId}` : sql`true ${ofKeys(sql, { keys })}`} and occurred_at >= begins and occurred_at < ends) as trail
+      select 1 from request_trail, asked where ${keys === null ? sql`company_id = ${companyId}` : sql`true ${ofKeys(sql, keys)}`} and occurred_at >= begins and occurred_at < ends) as trail
     from counted`;
   const by = (name: 'model_slug' | 'api_key_id' | 'endpoint') =>
     new Map(
       row.groups.filter((group) => group[name] !== null).map((group) => [group[name] as string, qualityOf(group)]),
     );
-  const all = row.groups.find(({ of }) => of === OF_ALL);
+  const all = row.groups.find(({ of }) => of === 0);
   return {
     hasTrail: row.trail,
     isTooMuch: row.rows > MAX_HOURS,
@@ -109,10 +108,8 @@ interface QualityRow {
   readonly reasons: readonly ReasonCount[];
 }
 
-/** The value of `grouping` in the sum over all groups. */
-const OF_ALL = 7;
-
 interface HoursGroup {
+  /** 0: of all together. */
   readonly of: number;
   readonly model_slug: string | null;
   readonly api_key_id: string | null;

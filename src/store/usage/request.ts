@@ -5,7 +5,7 @@ import { matching } from '../connection/columns.ts';
 import { NIL_ID } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { PAGE_ROWS } from '../lists/page.ts';
-import { ofKeys } from './company-usage.ts';
+import { ofKeys } from './cube.ts';
 
 /** Requests as pages and the command line show them (sql/schema/requests.sql). */
 
@@ -117,7 +117,7 @@ async function skipHours(sql: Sql, query: RequestsQuery, place: RequestCursor): 
   const isRefused = status === 'refused' || (typeof status === 'number' && status >= 400 && status < 500);
   const isFailed = status === 'failed' || (typeof status === 'number' && status >= 500);
   const [found] = await sql<[{ hour: Date | null; oldest: Date | null; rows: number }]>`
-    select max(hour) filter (where true ${ofKeys(sql, { keys })} ${matching(sql, { api_key_id: key, model_slug: model, endpoint })}
+    select max(hour) filter (where true ${ofKeys(sql, keys)} ${matching(sql, { api_key_id: key, model_slug: model, endpoint })}
         ${isRefused ? sql`and refused > 0` : sql``} ${isFailed ? sql`and failed > 0` : sql``}) as hour,
       min(hour) as oldest, count(*)::integer as rows
     from (

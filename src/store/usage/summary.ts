@@ -1,7 +1,8 @@
 import { wholeMonth } from '../../domain/text/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type CompanyUsage, NO_FILTERS, readCompanyUsage, readPresentMonth } from './company-usage.ts';
+import { type CompanyUsage, readCompanyUsage, readPresentMonth } from './company-usage.ts';
+import { NO_FILTERS } from './cube.ts';
 import { readTokenDetails, type TokenDetails } from './details.ts';
 import { answersOf, readQuality } from './quality.ts';
 

@@ -4,16 +4,8 @@ import { formatEur, parseEur } from '../../domain/money.ts';
 import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
 import { unknownCompany } from '../../domain/text/refused-change.ts';
 import type { Sql } from '../connection/pool.ts';
-import { companyCosts } from './all-usage.ts';
-import {
-  chosenRows,
-  dailyRows,
-  isOfAllKeys,
-  keyCosts,
-  monthlyRows,
-  type UsageFilters,
-  upToNow,
-} from './company-usage.ts';
+import { upToNow } from './company-usage.ts';
+import { type Column, type Cube, type Fragment, readCube, type UsageFilters } from './cube.ts';
 
 /** One figure by two groups of one's choice, such as cost by model and key. Exact sums of the ledger. */
 
@@ -54,27 +46,17 @@ export interface UsageTable {
   readonly total: string;
 }
 
-const EXPRESSIONS: Readonly<Record<Group, string>> = {
-  company: 'company_id::text',
+const COLUMNS: Readonly<Record<Group, Column>> = {
+  company: 'company_id',
   model: 'model_slug',
-  key: 'api_key_id::text',
+  key: 'api_key_id',
   endpoint: 'endpoint',
   cost_center: 'cost_center',
   outcome: 'outcome',
-  day: "to_char(day, 'YYYY-MM-DD')",
-  month: "to_char(billing_month, 'YYYY-MM-DD')",
+  day: 'day',
+  month: 'billing_month',
 };
 const isTime = (group: Group): boolean => group === 'day' || group === 'month';
-
-type Fragment = ReturnType<typeof chosenRows>;
-
-/** What a table is made of. */
-interface Source {
-  /** Rows of `r`, `c`, `n` and `cost` that are added up; of the shown ones alone where there is a long group. */
-  readonly cells: Fragment;
-  /** The group with too many values to read all of their rows: its costs, by id; and sums of the other group. */
-  readonly long: { readonly of: Group; readonly costs: Fragment; readonly margin: Fragment } | null;
-}
 
 /** @throws FieldError for groups that cannot be together; RefusedChange not_found */
 export async function readUsageTable(
@@ -84,53 +66,18 @@ export async function readUsageTable(
   query: TableQuery,
 ): Promise<UsageTable & { readonly company_name: string }> {
   checkGroups(query);
-  const { rows, columns, metric, range } = query;
   const [company] = await sql<{ name: string }[]>`select name from companies where id = ${companyId}`;
   if (company === undefined) unknownCompany(companyId);
-  const chosen = chosenRows(sql, companyId, filters);
-  const select = (r: Group, c: Group, table: string, sign = '') =>
-    sql`select ${sql.unsafe(`${EXPRESSIONS[r]} as r, ${EXPRESSIONS[c]} as c, ${sign}${metric} as n, ${sign}cost_eur as cost from ${table}`)} where ${chosen}`;
-  if ((rows !== 'key' && columns !== 'key') || !isOfAllKeys(filters)) {
-    const table = isOfAllKeys(filters) && rows !== 'key' && columns !== 'key' ? 'usage_company_days' : 'usage_daily';
-    const source = { cells: dailyRows(sql, range, select(rows, columns, table)), long: null };
-    return { company_name: company.name, ...(await readTable(sql, query, source)) };
-  }
-  const other = rows === 'key' ? columns : rows;
-  const shown = sql`and api_key_id = any(array(select id from shown))`;
-  const ofKeys = (table: string, sign = '') => sql`${select(rows, columns, table, sign)} ${shown}`;
-  const cells =
-    other === 'day'
-      ? dailyRows(sql, range, ofKeys('usage_daily'))
-      : monthlyRows(sql, range, {
-          months: ofKeys('usage_monthly'),
-          added: ofKeys('usage_daily'),
-          taken: ofKeys('usage_daily', '-'),
-        });
-  const costs = sql`select api_key_id as id, cost from (${keyCosts(sql, companyId, range, filters)}) k`;
-  const margin = dailyRows(sql, range, select(other, other, 'usage_company_days'));
   return {
     company_name: company.name,
-    ...(await readTable(sql, query, { cells, long: { of: 'key', costs, margin } })),
+    ...(await readTable(sql, query, { company: companyId, filters }, 'key', query.range)),
   };
 }
 
 /** The same of all companies. @throws FieldError */
 export async function readAllTable(sql: Sql, query: TableQuery): Promise<UsageTable> {
   checkGroups(query);
-  const { rows, columns, metric, range } = query;
-  const select = (r: Group, c: Group, table: string, where = sql`true`) =>
-    sql`select ${sql.unsafe(`${EXPRESSIONS[r]} as r, ${EXPRESSIONS[c]} as c, ${metric} as n, cost_eur as cost from ${table}`)} where ${where}`;
-  if (rows !== 'company' && columns !== 'company')
-    return readTable(sql, query, {
-      cells: dailyRows(sql, range, select(rows, columns, 'usage_model_days')),
-      long: null,
-    });
-  const other = rows === 'company' ? columns : rows;
-  const shown = sql`company_id = any(array(select id from shown))`;
-  const cells = dailyRows(sql, range, select(rows, columns, 'usage_company_days', shown));
-  const costs = sql`select company_id as id, cost from (${companyCosts(sql, await upToNow(sql, range))}) k`;
-  const margin = dailyRows(sql, range, select(other, other, 'usage_model_days'));
-  return readTable(sql, query, { cells, long: { of: 'company', costs, margin } });
+  return readTable(sql, query, { company: null }, 'company', await upToNow(sql, query.range));
 }
 
 /** Refuses groups that cannot be together. @throws FieldError about the columns */
@@ -151,22 +98,49 @@ interface Ranked extends Heading {
   readonly count: number;
 }
 
-async function readTable(sql: Sql, query: TableQuery, { cells, long }: Source): Promise<UsageTable> {
-  const { rows, columns, most } = query;
+/**
+ * @param of whose calls
+ * @param many the group with too many values to read all of their rows: those that cost most are found first
+ * @param rankedIn the range of their costs
+ */
+async function readTable(
+  sql: Sql,
+  { rows, columns, metric, range, most }: TableQuery,
+  of: Pick<Cube, 'company' | 'filters'>,
+  many: Group,
+  rankedIn: DayRange,
+): Promise<UsageTable> {
   await sql`select set_config('work_mem', '32MB', true)`;
   const mostOf = (group: Group, given: number) => (isTime(group) ? Number.MAX_SAFE_INTEGER : given);
-  const mostShown = long?.of === rows ? most.rows : most.columns;
+  const long = rows === many || columns === many ? many : null;
+  const mostShown = long === rows ? most.rows : most.columns;
+  const measures = [...new Set([metric, 'cost_eur' as const])];
+  const by = [COLUMNS[rows], COLUMNS[columns]] as const;
+  const id = COLUMNS[many];
+  const costs = readCube(sql, { ...of, range: rankedIn, by: [id], measures: ['cost_eur'] });
+  const shown = { columns: [id], holds: sql`${sql(id)} = any(array(select id from shown))` } as const;
+  const cells = readCube(sql, { ...of, range, where: long === null ? undefined : shown, by, measures });
+  const other = COLUMNS[long === rows ? columns : rows];
+  const sums = (from: Fragment) =>
+    sql`select ${sql(other)}::text as value, ${sql(metric)} as n, cost_eur as cost from (${from}) m`;
   const [row] = await sql<[Row]>`
-    with costs as materialized (${long?.costs ?? sql`select null::uuid as id, 0::numeric as cost where false`}),
+    with costs as materialized (${
+      long === null
+        ? sql`select null::uuid as id, 0::numeric as cost where false`
+        : sql`select ${sql(id)} as id, cost_eur as cost from (${costs}) k`
+    }),
     shown as materialized (select * from costs order by cost desc, id limit ${mostShown}),
-    cells as materialized (select r, c, sum(n) as n, sum(cost) as cost from (${cells}) d group by 1, 2 having sum(n) <> 0 or sum(cost) <> 0),
+    cells as materialized (
+      select ${sql(by[0])}::text as r, ${sql(by[1])}::text as c, ${sql(metric)} as n, cost_eur as cost from (${cells}) d
+      where ${sql(metric)} <> 0 or cost_eur <> 0
+    ),
     margin as materialized (${
       long === null
         ? sql`select r as value, n, cost from cells`
-        : sql`select r as value, sum(n) as n, sum(cost) as cost from (${long.margin}) m group by 1`
+        : sums(readCube(sql, { ...of, range, by: [other], measures }))
     }),
-    row_list as materialized (${ranked(sql, rows, sql`r`, long?.of ?? null)}),
-    column_list as materialized (${ranked(sql, columns, sql`c`, long?.of ?? null)}),
+    row_list as materialized (${ranked(sql, rows, sql`r`, long)}),
+    column_list as materialized (${ranked(sql, columns, sql`c`, long)}),
     shown_rows as materialized (select * from row_list order by place limit ${mostOf(rows, most.rows)}),
     shown_columns as materialized (select * from column_list order by place limit ${mostOf(columns, most.columns)})
     select ${headings(sql, rows, sql`shown_rows`)} as rows, ${headings(sql, columns, sql`shown_columns`)} as columns,

@@ -6,7 +6,7 @@ import { PARTS } from '../../../src/domain/text/usage-change.ts';
 import type { Work } from '../../../src/store/connection/pool.ts';
 import { readAllChange, readAllUsage } from '../../../src/store/usage/all-usage.ts';
 import { readUsageChange } from '../../../src/store/usage/change.ts';
-import { NO_FILTERS, type UsageFilters } from '../../../src/store/usage/company-usage.ts';
+import { NO_FILTERS, type UsageFilters } from '../../../src/store/usage/cube.ts';
 import { insertUsage } from '../../admin/rows.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { addUsage } from '../../support/usage.ts';

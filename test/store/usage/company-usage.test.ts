@@ -7,7 +7,8 @@ import { addDays, type DayRange, daysIn, intervalOf, wholeMonth } from '../../..
 import type { Sql, Work } from '../../../src/store/connection/pool.ts';
 import { costColumns, KEY_DAYS, type KeyDays } from '../../../src/store/statement/key-days.ts';
 import { SUMS_NAMES, verifySums } from '../../../src/store/statement/verify.ts';
-import { NO_FILTERS, readCompanyUsage, type UsageFilters } from '../../../src/store/usage/company-usage.ts';
+import { readCompanyUsage } from '../../../src/store/usage/company-usage.ts';
+import { NO_FILTERS, type UsageFilters } from '../../../src/store/usage/cube.ts';
 import { copyLedger } from '../../../src/store/usage/export.ts';
 import { insertUsage } from '../../admin/rows.ts';
 import { testDatabase } from '../../support/postgres.ts';

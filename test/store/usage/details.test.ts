@@ -5,7 +5,7 @@ import { insertCompany } from '../../../src/store/company/company.ts';
 import { setCostPrice } from '../../../src/store/company/cost-price.ts';
 import { ledgerStore } from '../../../src/store/gateway/ledger.ts';
 import { verifySeals, verifySums } from '../../../src/store/statement/verify.ts';
-import { NO_FILTERS } from '../../../src/store/usage/company-usage.ts';
+import { NO_FILTERS } from '../../../src/store/usage/cube.ts';
 import { readTokenDetails } from '../../../src/store/usage/details.ts';
 import { readDetailedMargin } from '../../../src/store/usage/margin.ts';
 import { testDatabase } from '../../support/postgres.ts';

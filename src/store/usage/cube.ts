@@ -1,0 +1,190 @@
+import { type DayRange, type MonthDays, monthsIn, monthsLessDays } from '../../domain/text/day-range.ts';
+import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { matching } from '../connection/columns.ts';
+import type { Sql } from '../connection/pool.ts';
+import { costColumns } from '../statement/key-days.ts';
+import { API_SPEND, SUMS, type Sums } from '../statement/sums.ts';
+
+/**
+ * The one reader of the sums of the ledger (sql/schema/sums.sql): any figures of a range of days, by any columns, from
+ * the smallest table that has them.
+ */
+
+/** Which calls; null: all. The empty cost centre is of calls that name none. */
+export interface UsageFilters {
+  readonly model: string | null;
+  readonly key: string | null;
+  readonly endpoint: string | null;
+  readonly cost_center: string | null;
+  /** Calls of these keys alone, such as those of a person; null: of all. */
+  readonly keys: readonly string[] | null;
+}
+
+export const NO_FILTERS: UsageFilters = { model: null, key: null, endpoint: null, cost_center: null, keys: null };
+
+/** Two times that are compared, in the billing time zone. They may overlap. */
+export interface Times {
+  readonly before: DayRange;
+  readonly after: DayRange;
+}
+
+export type Column =
+  | 'company_id'
+  | 'billing_month'
+  | 'day'
+  | 'api_key_id'
+  | 'model_slug'
+  | 'endpoint'
+  | 'cost_center'
+  | 'outcome'
+  | 'usage_source';
+
+/** `estimated` counts requests with estimated tokens, `unfinished` those that did not complete. */
+export type Measure =
+  | 'requests'
+  | 'prompt_tokens'
+  | 'completion_tokens'
+  | 'cost_eur'
+  | 'estimated'
+  | 'unfinished'
+  | (typeof TOKEN_DETAILS)[number];
+
+export const SUMMED = ['requests', 'prompt_tokens', 'completion_tokens', 'cost_eur'] as const;
+
+export type Fragment = ReturnType<typeof conditions>;
+
+export interface Cube {
+  /** Of two times each row has its `time`, 0 before and 1 after. */
+  readonly range: DayRange | Times;
+  /** null: all together. */
+  readonly company: string | null;
+  readonly filters?: UsageFilters;
+  /** A further condition on columns. */
+  readonly where?: { readonly columns: readonly Column[]; readonly holds: Fragment } | undefined;
+  readonly by: readonly Column[];
+  readonly measures: readonly Measure[];
+}
+
+/** The sums of calls, the smallest first. */
+const OF_CALLS: readonly Sums[] = [API_SPEND, SUMS.model_days, SUMS.key_months, SUMS.company_days, SUMS.daily];
+/** Figures of tables that have no column for them. */
+const COUNTED: Partial<Record<Measure, readonly [column: Column, sql: string]>> = {
+  estimated: ['usage_source', "case when usage_source = 'estimated' then requests else 0 end"],
+  unfinished: ['outcome', "case when outcome <> 'completed' then requests else 0 end"],
+};
+
+/**
+ * `by` and `measures`, a row for each group with calls. A month that a range covers whole has all calls that were billed
+ * in it, and a part of one those of its days. The query may stand in another one, or behind `explain`.
+ */
+export function readCube(sql: Sql, asked: Cube): Fragment {
+  const { range, by, measures } = asked;
+  const sums = sql.unsafe(measures.map((name) => `sum(${name}) as ${name}`).join(', '));
+  const counted = sql`having sum(requests) > 0`;
+  if (!('before' in range)) {
+    const columns = sql.unsafe(by.join(', '));
+    return sql`select ${columns}, ${sums} from (${rowsOf(sql, asked, range)}) r group by ${columns} ${counted}`;
+  }
+  const columns = sql.unsafe(['time', ...by].join(', '));
+  const [before, after] = [rowsOf(sql, asked, range.before), rowsOf(sql, asked, range.after)];
+  return sql`select ${columns}, ${sums} from (
+      select 0 as time, b.* from (${before}) b union all select 1, a.* from (${after}) a) r group by ${columns} ${counted}`;
+}
+
+/**
+ * Groups rows in several ways at once: a row has the number of its way as `of`, the columns of all, of which the other
+ * ways' are null, and the sums.
+ */
+export function grouped(sql: Sql, ways: readonly (readonly string[])[], sums: Fragment, rows: Fragment): Fragment {
+  const columns = [...new Set(ways.flat())];
+  // of a column that a way does not have, `grouping` has a bit, the last column the lowest
+  const bits = (way: readonly string[]) => columns.reduce((all, column) => all * 2 + (way.includes(column) ? 0 : 1), 0);
+  const of = ways.map((way, at) => `when ${bits(way)} then ${at}`).join(' ');
+  const sets = ways.map((way) => `(${way.join(', ')})`).join(', ');
+  return sql`select ${sql.unsafe(`case grouping(${columns}) ${of} end as of, ${columns}`)}, ${sums} from ${rows}
+    group by grouping sets (${sql.unsafe(sets)})`;
+}
+
+/** Sums over rows with columns of the same names. */
+export function sumsOf(sql: Sql) {
+  return sql.unsafe(SUMMED.map((name) => `sum(${name}) as ${name}`).join(', '));
+}
+
+/** Rows of the columns and figures that are asked for. */
+function rowsOf(sql: Sql, { company, filters = NO_FILTERS, where, by, measures }: Cube, range: DayRange): Fragment {
+  const matched = Object.entries({ company_id: company, ...filteredColumns(filters) });
+  const filtered = matched.flatMap(([column, value]) => (value === null ? [] : [column]));
+  if (filters.keys !== null) filtered.push('api_key_id');
+  const needed = [...by, ...filtered, ...(where?.columns ?? [])];
+  const tables = measures.some((name) => TOKEN_DETAILS.some((detail) => detail === name)) ? [SUMS.details] : OF_CALLS;
+  const smallest = (...more: readonly string[]) =>
+    tables.find(
+      (table) =>
+        [...needed, ...more].every((column) => columnsOf(table).includes(column)) &&
+        measures.every((name) => figureOf(table, name) !== null),
+    ) as Sums;
+  const chosen = sql`${conditions(sql, company, filters)} ${where === undefined ? sql`` : sql`and ${where.holds}`}`;
+  const select = (table: Sums, sign = '') => {
+    const figures = [...new Set([...measures, 'requests' as const])].map(
+      (name) => `${sign}${figureOf(table, name)} as ${name}`,
+    );
+    return sql`select ${sql.unsafe([...by, ...figures].join(', '))} from ${sql.unsafe(table.table)} where ${chosen}`;
+  };
+  const days = smallest('day');
+  const months = by.includes('day') ? days : smallest();
+  const { whole, parts } = monthsIn(range);
+  const add = (rows: Fragment, ...more: readonly Fragment[]) =>
+    more.reduce((all, each) => sql`${all} union all ${each}`, rows);
+  const isOf = (part: MonthDays) =>
+    sql`and billing_month = ${part.month}::date and day between ${part.from}::date and ${part.to}::date`;
+  if (parts.length === 0 || months === days)
+    return add(ofMonths(sql, select(months), whole), ...parts.map((part) => sql`${select(days)} ${isOf(part)}`));
+  const { key_months } = SUMS;
+  if (measures.every((name) => name === 'cost_eur') && needed.every((column) => columnsOf(key_months).includes(column)))
+    return add(
+      ofMonths(sql, select(months), whole),
+      ...parts.map((part) => {
+        const costs = costColumns(part);
+        const cost = costs.map((name) => `coalesce(${name}, 0)`).join(' + ');
+        return sql`select ${sql.unsafe([...by, `${cost} as cost_eur`, '1 as requests'].join(', '))} from ${sql.unsafe(key_months.table)}
+          where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(costs.join(', '))}) is not null`;
+      }),
+    );
+  const { months: most, added, taken } = monthsLessDays(range);
+  return add(
+    ofMonths(sql, select(months), most),
+    ...added.map((part) => sql`${select(days)} ${isOf(part)}`),
+    ...taken.map((part) => sql`${select(days, '-')} ${isOf(part)}`),
+  );
+}
+
+function ofMonths(sql: Sql, rows: Fragment, months: readonly string[]): Fragment {
+  return sql`${rows} and billing_month = any(${[...months]}::date[])`;
+}
+
+/** What is chosen of a table. */
+export function conditions(sql: Sql, company: string | null, { keys, ...filters }: UsageFilters) {
+  return sql`true ${matching(sql, { company_id: company, ...filteredColumns(filters) })} ${ofKeys(sql, keys)}`;
+}
+
+/** " and …" for calls of some keys alone. */
+export function ofKeys(sql: Sql, keys: UsageFilters['keys']) {
+  return keys === null ? sql`` : sql`and api_key_id = any(${[...keys]}::uuid[])`;
+}
+
+/** The columns of the filters that are one value, with their values. */
+export function filteredColumns({ model, key, endpoint, cost_center }: Omit<UsageFilters, 'keys'>) {
+  return { model_slug: model, api_key_id: key, endpoint, cost_center };
+}
+
+function columnsOf({ by }: Sums): readonly string[] {
+  return by.split(', ');
+}
+
+/** SQL of a figure of a row; null where the table does not tell it. */
+function figureOf(table: Sums, name: Measure): string | null {
+  if (name in table.figures) return name;
+  if (name === 'cost_eur' && 'api_cost_eur' in table.figures) return 'api_cost_eur';
+  const [column, figure] = COUNTED[name] ?? [];
+  return column !== undefined && columnsOf(table).includes(column) ? (figure as string) : null;
+}
