@@ -119,6 +119,10 @@ const status = schema.object({
     }),
     'of the last 24 hours',
   ),
+  untold_usage: schema.array(
+    schema.object({ slug: schema.string, requests: schema.count, estimated: schema.count }),
+    'models whose upstream told no usage of some whole answers of yesterday and today: how many of them are estimated',
+  ),
   set_aside: schema.count,
   dead_deliveries: schema.count,
   failing_deliveries: { ...schema.count, description: 'those that have failed for some minutes, and are tried again' },

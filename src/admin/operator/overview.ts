@@ -9,6 +9,7 @@ import {
   problemsOf,
   type Reason,
   type Spender,
+  type UntoldUsage,
   wellText,
 } from '../../domain/text/overview.ts';
 import { duration } from '../../domain/text/start-notice.ts';
@@ -38,7 +39,7 @@ function start(c: PageContext): Response | Promise<Response> {
 async function overviewPage(c: PageContext): Promise<Response> {
   const { format } = c.var;
   const [overview, begun] = await Promise.all([readOverview((query) => read(c, query)), read(c, readFirstSteps)]);
-  const { today, month, models, last_day } = overview;
+  const { today, month, models, untold_usage, last_day } = overview;
   const now = c.var.services.clock();
   const since = firstHour(now);
   const body = html`<h1>Overview</h1>
@@ -49,7 +50,8 @@ ${refusedNow(overview.refused_now, firstHour(now, 2), format)}
 ${budgetCalls(overview.budgets, overview, format)}
 ${period(`Today, ${format.day(today.begins)}`, 'Top spenders today', 'Yesterday at this time', today, `?from=${today.begins}&to=${today.begins}`, 'API calls, without in-app chat.', format)}
 ${period(format.month(month.begins), 'Top spenders of the month', 'A month ago', month, `?month=${month.begins.slice(0, 7)}`, chatNote(month.chat_eur, format), format)}
-<section><h2>Models in the last 24 hours</h2>${modelTable(models, format, since)}</section>
+<section><h2>Models in the last 24 hours</h2>${modelTable(models, format, since)}
+${untold_usage.map((untold) => untoldUsage(untold, format))}</section>
 ${reasonSection(last_day, format, since)}
 <section id="gateways"><h2>Gateways</h2>${gatewayTable(overview, format)}</section>
 <section><h2>Latest changes</h2>${changes(overview, format)}</section>
@@ -141,6 +143,10 @@ function modelTable(models: readonly ModelHealth[], format: Format, since: strin
   };
   const figures = ['Requests', 'Refused', 'Failed', 'Upstream failed', 'Mean time'];
   return table('Models in the last 24 hours', models, { cells, figures }, true);
+}
+
+function untoldUsage({ slug, requests, estimated }: UntoldUsage, format: Format): Html {
+  return html`<p>${badge('warn', 'tells no usage')} <code>${slug}</code>: ${format.count(estimated)} of ${format.count(requests)} whole answers since yesterday are estimated</p>`;
 }
 
 /** Why requests of the last 24 hours were refused or failed. @param since where the requests begin that the figures lead to */

@@ -10,7 +10,7 @@ export const statusCommand = command({
   summary: 'usage of all companies, gateways, what is wrong; exits 1 when something is',
   options: {},
   notes:
-    'The same facts as the first page of operators: cost, requests and tokens of today and of this month beside those of the same time yesterday and a month ago, top spenders, budgets near their end, models in the last 24 hours, why requests were refused or failed in them, gateways, and what was changed last.',
+    'The same facts as the first page of operators: cost, requests and tokens of today and of this month beside those of the same time yesterday and a month ago, top spenders, budgets near their end, models in the last 24 hours and those that tell no usage, why requests were refused or failed in them, gateways, and what was changed last.',
   async run({ read }) {
     const overview = await readOverview((query) => read(async (sql) => query(sql)));
     const problems = problemsOf(overview);
@@ -27,6 +27,7 @@ function facts({
   month,
   budgets,
   models,
+  untold_usage,
   last_day,
   refused_now,
   gateways,
@@ -94,6 +95,7 @@ function facts({
       'No requests are known of the last 24 hours: there were none, or the request trail is off (REQUEST_TRAIL_DAYS=0).',
       ['REQUESTS', 'REFUSED', 'FAILED', 'UPSTREAM FAILED', 'MEAN MS'],
     ),
+    untoldUsage(untold_usage),
     `Refused in the last 24 hours: ${last_day.refused} of ${last_day.requests} requests. Failed: ${last_day.failed}.`,
     listing(
       last_day.reasons,
@@ -143,6 +145,19 @@ function spenders(when: string, { spenders: rows }: Period): string {
     },
     `Nobody has spent anything ${when.toLowerCase()}.`,
     ['EUR', 'SHARE %'],
+  );
+}
+
+function untoldUsage(rows: Overview['untold_usage']): string {
+  return listing(
+    rows,
+    {
+      'USAGE NOT TOLD SINCE YESTERDAY': ({ slug }) => slug,
+      ESTIMATED: ({ estimated }) => estimated,
+      'OF ANSWERS': ({ requests }) => requests,
+    },
+    'The upstream told the usage of each whole answer since yesterday.',
+    ['ESTIMATED', 'OF ANSWERS'],
   );
 }
 

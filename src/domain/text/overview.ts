@@ -129,6 +129,15 @@ export interface ModelHealth {
   readonly mean_ms: number | null;
 }
 
+/** A model whose upstream told no usage of some whole answers, or none that can be: their tokens are estimated. */
+export interface UntoldUsage {
+  readonly slug: string;
+  /** Whole answers of yesterday and today. */
+  readonly requests: number;
+  /** Those of them that are estimated. */
+  readonly estimated: number;
+}
+
 /** An error that requests got. */
 export interface Reason extends ReasonCount {
   /** How many companies got it. */
@@ -165,6 +174,8 @@ export interface Overview {
   readonly refused_now: readonly RefusedNow[];
   /** Those with most requests first. Empty where there were none, or no gateway keeps the request trail. */
   readonly models: readonly ModelHealth[];
+  /** Those with most estimated answers first. */
+  readonly untold_usage: readonly UntoldUsage[];
   /** Records that Postgres refused, kept in api_usage_set_aside. */
   readonly set_aside: number;
   readonly gateways: readonly GatewayRow[];

@@ -86,6 +86,13 @@ async function readFacts(sql: Sql): Promise<Facts> {
         api_cost_eur + chat_cost_eur as spent, chat_cost_eur as chat
       from monthly_spend where billing_month = (select month from clock)
     ),
+    untold as materialized (
+      select model_slug, sum(requests) as requests, sum(requests) filter (where usage_source = 'estimated') as estimated
+      from usage_company_days
+      where day >= (select today - 1 from clock) and billing_month >= (select month - interval '1 month' from clock)
+        and outcome = 'completed'
+      group by 1 order by estimated desc nulls last, 1 limit ${MOST_MODELS}
+    ),
     ${before(sql)},
     alerted as materialized (
       select api_key_id, company_id from budget_alerts
@@ -141,6 +148,8 @@ async function readFacts(sql: Sql): Promise<Facts> {
           from clock, nearest left join owners using (company_id)), '[]')),
       'spend', coalesce((select jsonb_agg(jsonb_build_object('day', day, 'model', model_slug, 'cost_eur', trim_scale(cost)::text)
         order by day, model_slug) from spend), '[]'),
+      'untold_usage', coalesce((select jsonb_agg(jsonb_build_object('slug', model_slug, 'requests', requests, 'estimated', estimated)
+        order by estimated desc, model_slug) from untold where estimated > 0), '[]'),
       'set_aside', (select count(*) from api_usage_set_aside),
       'dead_deliveries', (select count(*) from event_deliveries where state = 'dead'),
       'failing_deliveries', (select count(*) from event_deliveries where state = 'pending' and attempts >= ${FAILING_ATTEMPTS}),

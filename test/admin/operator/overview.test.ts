@@ -77,6 +77,20 @@ t.test('a model that fails leads to the requests that failed', async (t) => {
   await office.sql`delete from request_hours where model_slug = 'lame/duck'`;
 });
 
+t.test('a model that tells no usage is named, with how many answers are estimated', async (t) => {
+  t.notMatch(textOf(await first()), 'tells no usage');
+  t.match((await status()).out, /\nThe upstream told the usage of each whole answer since yesterday\.\n/);
+  await office.sql`
+    insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+      completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+    select billing_month(now()), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'mute', 'u', 'messages', 1, 1, 0, 0, 0,
+      source, 'completed', now()
+    from generate_series(1, 2), unnest('{estimated,estimated,upstream}'::text[]) source`;
+  t.match(textOf(await first()), /tells no usage mute : 4 of 6 whole answers since yesterday are estimated/);
+  t.match((await status()).out, /\nUSAGE NOT TOLD SINCE YESTERDAY +ESTIMATED +OF ANSWERS\nmute +4 +6\n/);
+  t.match((await status('--json')).json, { untold_usage: [{ slug: 'mute', requests: 6, estimated: 4 }] });
+});
+
 t.test('what callers did wrong is refused, and no failure of the upstream', async (t) => {
   const mistake = { status: 400, code: 'context_length_exceeded', outcome: 'upstream_failed', upstreamStatus: 400 };
   await addRequests(

@@ -28,6 +28,7 @@ const WELL: Overview = {
   last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
   request_days: [],
   refused_now: [],
+  untold_usage: [],
   models: [{ slug: 'm', requests: 1000, failed: 60, upstream_failed: 50, ...QUIET, mean_ms: 10 }],
   set_aside: 0,
   gateways: [GATEWAY, { ...GATEWAY, id: 'b', backlog: 10, oldest_seconds: 60, requests_in_flight: 9 }],

@@ -41,6 +41,7 @@ t.test('of a new installation everything is nothing', async (t) => {
     budgets: { total: 0, used_up: 0, nearest: [] },
     last_day: { requests: 0, refused: 0, failed: 0, reasons: [] },
     models: [],
+    untold_usage: [],
     gateways: [],
     set_aside: 0,
     dead_deliveries: 0,
@@ -48,6 +49,29 @@ t.test('of a new installation everything is nothing', async (t) => {
     tenant_role_advice: null,
     changes: [],
   });
+});
+
+t.test('models whose upstream told no usage of whole answers, yesterday and today', async (t) => {
+  const { db } = await testDatabase(t);
+  await db.run(MS, async (sql) => {
+    const book = (model: string, source: string, count: number, outcome = 'completed', days = 0) => sql`
+      insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint, prompt_tokens,
+        completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at)
+      select billing_month(at), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), ${model}, 'u', 'messages', 1, 1, 0, 0, 0,
+        ${source}, ${outcome}, at
+      from generate_series(1, ${count}::integer), (select now() - make_interval(days => ${days}) as at) a`;
+    await book('silent', 'estimated', 3);
+    await book('streams', 'estimated', 2);
+    await book('streams', 'upstream', 5);
+    await book('streams', 'estimated', 2, 'completed', 1);
+    await book('told', 'upstream', 4);
+    await book('left', 'estimated', 9, 'client_aborted');
+    await book('once', 'estimated', 9, 'completed', 2);
+  });
+  t.same((await overviewOf(db)).untold_usage, [
+    { slug: 'streams', requests: 9, estimated: 4 },
+    { slug: 'silent', requests: 3, estimated: 3 },
+  ]);
 });
 
 t.test('today and this month beside the same time before, and who spends most', async (t) => {
