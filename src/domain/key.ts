@@ -44,16 +44,6 @@ export interface Restriction {
   readonly networks: Networks | null;
 }
 
-/** Columns of `api_keys` by which a key may do less than its company (contract section 5). null: nothing less. */
-export interface RestrictionColumns {
-  /** The only slugs it lists and calls; sorted. */
-  readonly allowed_model_slugs: readonly string[] | null;
-  /** Exact decimal text in EUR; "0" means unlimited, too. */
-  readonly monthly_budget_eur: string | null;
-  /** The networks it may be used from, such as "10.0.0.0/8"; sorted. */
-  readonly allowed_cidrs: readonly string[] | null;
-}
-
 /** Whether a client's address is in a set. @param address null: it has none, and is in no set */
 export function isWithin(networks: Networks, address: string | null): boolean {
   return address !== null && networks.check(address, address.includes(':') ? 'ipv6' : 'ipv4');

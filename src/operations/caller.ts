@@ -1,6 +1,7 @@
 import type { Calendar } from '../domain/month.ts';
 import type { Clock } from '../domain/ports.ts';
 import type { Role } from '../domain/user.ts';
+import type { KeyHolder } from '../store/company/own-key.ts';
 import type { Mistake } from './problem.ts';
 
 /** What operations know of this deployment. */
@@ -22,6 +23,8 @@ export interface Caller {
   /** As the audit log names it. */
   readonly actor: string;
   readonly role: Role;
+  /** A member of a company, who reaches the own keys alone; absent: somebody else. */
+  readonly member?: KeyHolder | undefined;
   /**
    * Takes what rules have against an input, before anything is written. A face refuses it (and throws), asks its user, or
    * warns and lets it pass: `Mistake.severity` says what it may.

@@ -1,29 +1,169 @@
+import { randomUUID } from 'node:crypto';
+import { checkMemberBudget } from '../domain/ceiling.ts';
 import { FieldError } from '../domain/field.ts';
+import { refusal } from '../domain/input/refusal.ts';
 import { digestOf, possibleKeysIn } from '../domain/key.ts';
-import { type Moment, readMoment } from '../domain/price.ts';
-import type { NewKey } from '../store/company/key.ts';
+import { parseEur } from '../domain/money.ts';
+import { type End, readMoment } from '../domain/price.ts';
+import { throwConflict, throwNotFound } from '../domain/text/refused-change.ts';
+import {
+  endKey,
+  findKey,
+  insertKey,
+  type KeyChanges,
+  type KeyRow,
+  type NewKey,
+  readKey,
+  replaceKey,
+  updateKey,
+  updateKeyText,
+} from '../store/company/key.ts';
+import { type Claim, makeKeyOnce, type RevealedKey } from '../store/company/key-reveal.ts';
+import { lockRow } from '../store/company/last-change.ts';
+import { type KeyHolder, lockHolder, readAllowance } from '../store/company/own-key.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import type { Caller, OperationServices } from './caller.ts';
+import { usedUp } from './company.ts';
 import { unknownModels } from './model.ts';
-import { refuse } from './problem.ts';
+import type { Mistake } from './problem.ts';
 
-/** As JSON has it: the expiry is a text. */
-type Told<T> = Omit<T, 'expires_at'> & { readonly expires_at?: string | null };
+/**
+ * Keys of companies and of persons. A member makes as many as the company allows, each with a budget of at most what it
+ * allows (`member_max_keys`, `member_key_budget_eur`), and manages these alone: keys of others are not found. A setting
+ * that is lowered later holds for what is made from then on: keys that exist keep working, with their budgets, and so does
+ * a key that replaces one of them. For the gateway they are keys like any other; they end with their person, by the
+ * trigger end_keys_of_person.
+ */
 
-/** The settings of a key that is created. */
-export type KeySettings = Told<Omit<NewKey, 'company_id' | 'created_by' | 'id' | 'key'>>;
+/** Who makes keys. */
+export type KeyMaker = Pick<Caller, 'actor' | 'judge' | 'member'> & {
+  readonly services: Pick<OperationServices, 'keyPrefix'>;
+};
 
-export const MODELS = 'allowed_model_slugs';
+/** As JSON has it: the end may be a text. */
+type Told<T> = Omit<T, 'expires_at'> & { readonly expires_at?: End | string | null | undefined };
 
+/** The settings of a key that is created; id and text where they are known already. */
+export type KeySettings = Told<Omit<NewKey, 'company_id' | 'created_by' | 'rotated_from' | 'user_id'>>;
+
+/** The rotation of a key. */
+interface AskedRotation {
+  readonly id: string;
+  /** Seconds that the old key works beside the new one; 0 revokes it at once. */
+  readonly overlap: number;
+  /** Id of the new key; random unless given. */
+  readonly new_id?: string;
+}
+
+const MODELS = 'allowed_model_slugs';
 const MOST_FOUND = 1000; // looked up at once
 
-/** A key as it is to be created. @throws Problem 409 that names what a rule has against its settings */
-export async function checkedKey(
+/**
+ * A key that the caller may see: of the company, or one of the own.
+ * @param company if given, keys of other companies count as not found
+ * @throws RefusedChange not_found
+ */
+export async function findKeyInReach(
   sql: Sql,
-  whose: Pick<NewKey, 'company_id' | 'created_by'>,
+  { member }: Pick<Caller, 'member'>,
+  id: string,
+  company: string | null,
+): Promise<KeyRow> {
+  const key = await findKey(sql, id, member?.company_id ?? company);
+  return member === undefined || key.user_id === member.user_id ? key : throwNotFound('key', `There is no key ${id}.`);
+}
+
+/**
+ * Creates a key of a company, or of the member who asks; a budget that a member leaves out is the most that the company
+ * allows. To be run in a transaction.
+ * @param claim of a form: the same form makes one key, and gets its text again for a minute
+ * @throws RefusedChange when a member may have no more keys; what the caller makes of the rules
+ */
+export async function createKey(
+  sql: Sql,
+  caller: KeyMaker,
+  company_id: string,
   settings: KeySettings,
-): Promise<NewKey> {
-  refuse(await unknownModels(sql, whose.company_id, MODELS, settings[MODELS]));
-  return { ...settings, expires_at: expiryOf(settings.expires_at), ...whose };
+  claim: Claim | null = null,
+): Promise<RevealedKey> {
+  const { id = randomUUID(), monthly_budget_eur: budget = null } = settings;
+  const { actor: created_by, member, services } = caller;
+  const most = member === undefined ? null : await mostBudget(sql, member, id);
+  caller.judge([
+    ...(await unknownModels(sql, company_id, MODELS, settings[MODELS])),
+    ...(most === null ? [] : tooHigh(budget, most)),
+  ]);
+  const isWithout = budget === null || parseEur(budget) === 0n; // 0 is no budget
+  const asked = {
+    ...settings,
+    ...(most !== null && isWithout && { monthly_budget_eur: most }),
+    ...{ id, company_id, created_by, user_id: member?.user_id, expires_at: endIn(settings.expires_at) },
+  };
+  return makeKeyOnce(sql, id, asked, claim, () => insertKey(sql, services.keyPrefix, asked));
+}
+
+/**
+ * Changes a key that is not revoked.
+ * @param company if given, keys of other companies count as not found
+ * @throws RefusedChange as `updateKey`; what the caller makes of the rules
+ */
+export async function changeKey(
+  sql: Sql,
+  caller: Pick<Caller, 'judge' | 'member'>,
+  id: string,
+  company: string | null,
+  changes: Told<KeyChanges>,
+): Promise<KeyRow> {
+  await lockRow(sql, 'api_keys', id);
+  const before = await findKeyInReach(sql, caller, id, company);
+  const { name, company_id, monthly_budget_eur } = before;
+  caller.judge([
+    ...(await unknownModels(sql, company_id, MODELS, changes[MODELS], before[MODELS])),
+    ...(await usedUp(sql, { name, budget: changes.monthly_budget_eur, before: monthly_budget_eur }, company_id, id)),
+  ]);
+  return updateKey(sql, id, { ...changes, expires_at: endIn(changes.expires_at) }, company_id);
+}
+
+/** Gives a key another text: the old one stops working at once. @returns whether it is another one @throws RefusedChange */
+export function changeKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
+  return updateKeyText(sql, id, key);
+}
+
+/**
+ * Rotates a key. A member may do so at once always; an overlap may begin while the member has no more active keys than
+ * allowed, so that there is one more at most. To be run in a transaction.
+ * @param claim as of `createKey`
+ * @throws RefusedChange as `replaceKey`
+ */
+export async function rotateKey(
+  sql: Sql,
+  caller: Omit<KeyMaker, 'judge'>,
+  company: string | null,
+  { id, overlap, new_id = randomUUID() }: AskedRotation,
+  claim: Claim | null = null,
+): Promise<RevealedKey> {
+  const { actor: created_by, member, services } = caller;
+  if (member !== undefined) await lock(sql, member);
+  const { company_id } = await findKeyInReach(sql, caller, id, company);
+  if (member !== undefined && overlap > 0) {
+    const { most, active } = await readAllowance(sql, member);
+    if (active > most && !(await isMadeAlready(sql, member, new_id))) {
+      throwConflict('key', refusal('memberKeysOverlap', { most }));
+    }
+  }
+  const asked = { id, overlap, new_id, company_id, created_by };
+  return makeKeyOnce(sql, new_id, asked, claim, () => replaceKey(sql, services.keyPrefix, asked));
+}
+
+/** Revokes a key for good; one that was revoked keeps its time. @throws RefusedChange not_found */
+export async function revokeKey(
+  sql: Sql,
+  caller: Pick<Caller, 'member'>,
+  id: string,
+  company: string | null,
+): Promise<{ readonly key: KeyRow; readonly already: boolean }> {
+  const { company_id } = await findKeyInReach(sql, caller, id, company);
+  return endKey(sql, id, company_id);
 }
 
 /**
@@ -38,6 +178,34 @@ export function digestsIn(text: string, prefix: string): string[] {
   return found.map(digestOf);
 }
 
-export function expiryOf(text: string | null | undefined): Moment | null | undefined {
-  return typeof text === 'string' ? readMoment(text) : text;
+function endIn(told: End | string | null | undefined): End | null | undefined {
+  return typeof told === 'string' ? readMoment(told) : told;
+}
+
+/** The most that the budget of a new key of a member may be; null: any. @throws RefusedChange when it may have no more keys */
+async function mostBudget(sql: Sql, member: KeyHolder, id: string): Promise<string | null> {
+  await lock(sql, member);
+  const { most, budget, active } = await readAllowance(sql, member);
+  if (await isMadeAlready(sql, member, id)) return budget;
+  if (most === 0) throwConflict('key', refusal('memberKeysOff'));
+  if (active >= most) throwConflict('key', refusal('memberKeysFull', { most }));
+  return budget;
+}
+
+/** The rule of a member's key whose budget is above what the company allows. */
+function tooHigh(budget: string | null, most: string): Mistake[] {
+  const reason = checkMemberBudget(budget, most);
+  return reason === null ? [] : [{ pointer: '#/monthly_budget_eur', detail: reason.text, reason }];
+}
+
+/** @throws RefusedChange when the person was removed meanwhile */
+async function lock(sql: Sql, member: KeyHolder): Promise<void> {
+  if (!(await lockHolder(sql, member))) throwNotFound('user');
+}
+
+/** Whether a request has made its key. @throws RefusedChange for the id of another one's key */
+async function isMadeAlready(sql: Sql, { company_id, user_id }: KeyHolder, id: string): Promise<boolean> {
+  const key = await readKey(sql, id, company_id);
+  if (key !== null && key.user_id !== user_id) throwConflict('key', 'A key with this id exists already.');
+  return key !== null;
 }

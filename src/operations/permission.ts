@@ -46,7 +46,7 @@ export const PERMISSIONS = {
   'key.write': MANAGERS,
   'key.find': OPERATOR,
   'own-key.read': MEMBERS, // all others see them among the keys of the company
-  'own-key.write': MEMBERS, // how many: operations/users/own-key.ts
+  'own-key.write': MEMBERS, // how many: operations/key.ts
   'own-usage.read': MEMBERS,
   'assistant.read': MANAGERS,
   'assistant.write': MANAGERS,

@@ -1,7 +1,8 @@
+import { ASSISTANT as SETTINGS } from '../../domain/settings/assistant.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { unknownModels } from '../../operations/model.ts';
-import { refuse } from '../../operations/problem.ts';
-import { deleteAssistant, findAssistant, insertAssistant, updateAssistant } from '../../store/company/assistant.ts';
+import { neededOf } from '../../domain/settings/setting.ts';
+import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
+import { findAssistant } from '../../store/company/assistant.ts';
 import { assistantsAfter, assistantsThatFit } from '../../store/users/cursor-lists.ts';
 import type { ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
@@ -35,14 +36,10 @@ export const assistantOperations: readonly ApiOperation[] = [
   post('createAssistant', LIST, {
     summary: 'Create an assistant',
     action: 'assistant.write',
-    body: schema.object(resource.assistantSettings, ['name', 'system_prompt']),
+    body: schema.object(resource.assistantSettings, neededOf(SETTINGS)),
     answer: resource.assistant,
     status: 201,
-    async run(sql, { params, body }) {
-      const { company: company_id = '' } = params;
-      refuse(await unknownModels(sql, company_id, 'model_slug', body.model_slug));
-      return insertAssistant(sql, { ...body, company_id });
-    },
+    run: (sql, call) => createAssistant(sql, call, { ...call.body, company_id: call.params.company as string }),
   }),
   getOne('getAssistant', PATH, ASSISTANT, {
     summary: 'Read an assistant',
@@ -55,17 +52,15 @@ export const assistantOperations: readonly ApiOperation[] = [
     body: schema.changeOf(resource.assistantSettings),
     answer: resource.assistant,
     resource: ASSISTANT,
-    async run(sql, { params, body }) {
-      const { assistant: id = '', company = '' } = params;
-      const { model_slug: before } = await findAssistant(sql, company, id);
-      refuse(await unknownModels(sql, company, 'model_slug', body.model_slug, before));
-      return updateAssistant(sql, id, body, company);
+    run(sql, call) {
+      const { assistant: id = '', company = '' } = call.params;
+      return changeAssistant(sql, call, id, company, call.body);
     },
   }),
   remove('removeAssistant', PATH, {
     summary: 'Remove an assistant',
     action: 'assistant.write',
     resource: ASSISTANT,
-    run: (sql, { params }) => deleteAssistant(sql, params.assistant as string, params.company),
+    run: (sql, { params }) => removeAssistant(sql, params.assistant as string, params.company as string),
   }),
 ];

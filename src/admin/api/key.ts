@@ -1,18 +1,8 @@
-import { randomUUID } from 'node:crypto';
 import { MOST_OVERLAP } from '../../domain/key.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { checkedKey, digestsIn, expiryOf, MODELS } from '../../operations/key.ts';
-import { unknownModels } from '../../operations/model.ts';
-import { readAt, refuse } from '../../operations/problem.ts';
-import {
-  endKey,
-  findKey,
-  idsOfDigests,
-  insertKey,
-  keysWithCompany,
-  replaceKey,
-  updateKey,
-} from '../../store/company/key.ts';
+import { changeKey, createKey, digestsIn, revokeKey, rotateKey } from '../../operations/key.ts';
+import { readAt } from '../../operations/problem.ts';
+import { findKey, idsOfDigests, keysWithCompany } from '../../store/company/key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../../store/connection/tenant-role.ts';
 import { keysAfter, keysThatFit } from '../../store/users/cursor-lists.ts';
@@ -59,14 +49,11 @@ export const keyOperations: readonly ApiOperation[] = [
   post('createKey', LIST, {
     summary: 'Create a key. Its text is in the answer, and nowhere else',
     action: 'key.write',
-    body: schema.object(resource.keySettings, ['name', 'scopes']),
+    body: resource.newKey,
     answer: resource.mintedKey,
     status: 201,
     secret: 'key',
-    async run(sql, { services, actor, params, body }) {
-      const asked = await checkedKey(sql, { company_id: params.company as string, created_by: actor }, body);
-      return insertKey(sql, services.keyPrefix, asked);
-    },
+    run: (sql, call) => createKey(sql, call, call.params.company as string, call.body),
   }),
   getOne('getKey', PATH, KEY, { summary: 'Read a key, without its text', action: 'key.read', answer: resource.key }),
   patch('changeKey', PATH, {
@@ -75,18 +62,13 @@ export const keyOperations: readonly ApiOperation[] = [
     body: schema.changeOf(resource.keySettings),
     answer: resource.key,
     resource: KEY,
-    async run(sql, { params, body }) {
-      const { key: id = '', company = '' } = params;
-      const before = await findKey(sql, id, company);
-      refuse(await unknownModels(sql, company, MODELS, body[MODELS], before[MODELS]));
-      return updateKey(sql, id, { ...body, expires_at: expiryOf(body.expires_at) }, company);
-    },
+    run: (sql, call) => changeKey(sql, call, call.params.key as string, call.params.company as string, call.body),
   }),
   remove('revokeKey', PATH, {
     summary: 'Revoke a key. Every gateway refuses it within a second; it stays in the list',
     action: 'key.write',
     resource: KEY,
-    run: (sql, { params }) => endKey(sql, params.key as string, params.company as string),
+    run: (sql, call) => revokeKey(sql, call, call.params.key as string, call.params.company as string),
   }),
   post('rotateKey', `${PATH}/rotate`, {
     summary:
@@ -96,14 +78,10 @@ export const keyOperations: readonly ApiOperation[] = [
     answer: resource.mintedKey,
     status: 201,
     secret: 'key',
-    run: (sql, { services, actor, params, body }) =>
-      replaceKey(sql, services.keyPrefix, {
-        id: params.key as string,
-        company_id: params.company as string,
-        overlap: body.overlap_seconds,
-        created_by: actor,
-        new_id: randomUUID(),
-      }),
+    run(sql, call) {
+      const { key: id = '', company = '' } = call.params;
+      return rotateKey(sql, call, company, { id, overlap: call.body.overlap_seconds });
+    },
   }),
   post('findKeys', '/keys/find', {
     ...FIND,

@@ -25,7 +25,7 @@ export const onboardingOperations: readonly ApiOperation[] = [
         ...resource.newCompany,
         own_prices: { ...schema.listOf(ownPrice), description: 'of shared models, for this company alone' },
         owner: schema.object({ email: schema.email }),
-        key: schema.object(resource.keySettings, ['name', 'scopes']),
+        key: resource.newKey,
       },
       ['name'],
     ),
@@ -36,10 +36,10 @@ export const onboardingOperations: readonly ApiOperation[] = [
     }),
     status: 201,
     secret: ['invitation.link', 'key.key'],
-    async run(sql, { services, origin, actor, body }) {
-      const done = await onboardCompany(sql, { actor, keyPrefix: services.keyPrefix }, body);
+    async run(sql, call) {
+      const done = await onboardCompany(sql, call, call.body);
       const { company, invitation, key } = done;
-      return { ...company, invitation: invitation && withLink(origin, invitation), key };
+      return { ...company, invitation: invitation && withLink(call.origin, invitation), key };
     },
   }),
 ];

@@ -1,32 +1,21 @@
 import { json } from 'node:stream/consumers';
 import { isEligible } from '../../domain/assistant.ts';
 import type { Company } from '../../domain/company.ts';
-import {
-  readMaxTokens,
-  readName,
-  readSlug,
-  readTemperature,
-  readText,
-  readUuid,
-  readVisibility,
-} from '../../domain/field.ts';
+import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
 import { admitModel } from '../../domain/gate.ts';
 import type { Words } from '../../domain/language/en.ts';
-import {
-  type AssistantRow,
-  deleteAssistant,
-  findAssistant,
-  insertAssistant,
-  type ListedAssistant,
-  updateAssistant,
-} from '../../store/company/assistant.ts';
+import { ASSISTANT } from '../../domain/settings/assistant.ts';
+import { labelsOf } from '../../domain/settings/setting.ts';
+import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
+import { findAssistant, type ListedAssistant } from '../../store/company/assistant.ts';
 import { createOnce } from '../../store/company/idempotent-form.ts';
 import { listModels } from '../../store/company/model.ts';
 import { playgroundName } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type AssistantSort, pageOfAssistants } from '../../store/lists/page.ts';
+import { callerOf } from '../page/caller.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
-import { csrfInput, field, formState, select } from '../page/field.ts';
+import { csrfInput, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
@@ -34,12 +23,13 @@ import { idempotencyInput, idempotentId } from '../page/idempotent-form.ts';
 import { badge, companyHeading, confirmation, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
 import { callApi } from './api-client.ts';
 import { figuresOf, MODEL_CALL, modelPicker, requestIdOf } from './model-call.ts';
-import { checkModels } from './restriction.ts';
 
 const BASE = '/companies/:company/assistants';
 const RUN = `${BASE}/:assistant/run`;
+const { name, system_prompt, model_slug, temperature, max_tokens, visibility, project_id } = ASSISTANT;
 
 /** A company's assistants (spec section 2.6): who sees them, and runs of them. */
 export const assistantRoutes: readonly Route[] = [
@@ -131,81 +121,42 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const current = assistant?.model_slug ?? '';
   if (current !== '' && !slugs.includes(current)) slugs.push(current);
   const { assistants: words, form: forms } = state.words;
-  const { labels } = words;
+  const choices = [['', words.noDefault], ...slugs.map((slug) => [slug, slug])] as [string, string][];
   const title = assistant === null ? words.new : words.editTitle(assistant.name);
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput<AssistantRow>(state, assistant, labels)}
-${field(state, { name: 'name', label: labels.name, value: assistant?.name ?? '', required: true })}
-${field(state, { name: 'system_prompt', label: labels.system_prompt, type: 'textarea', rows: 8, value: assistant?.system_prompt ?? '', required: true, hint: words.promptHint })}
-${select(state, {
-  name: 'model_slug',
-  label: labels.model_slug,
-  choices: [['', words.noDefault], ...slugs.map((slug) => [slug, slug] as const)],
-  value: current,
-})}
-<div class="pair">${field(state, { name: 'temperature', label: labels.temperature, inputmode: 'decimal', value: String(assistant?.temperature ?? ''), hint: words.temperatureHint })}
-${field(state, { name: 'max_tokens', label: labels.max_tokens, inputmode: 'numeric', value: String(assistant?.max_tokens ?? ''), hint: words.maxTokensHint })}</div>
-${select(state, {
-  name: 'visibility',
-  label: labels.visibility,
-  choices: Object.entries(words.visibilities),
-  value: assistant?.visibility ?? 'company',
-  hint: words.visibilityHint,
-})}
-${field(state, { name: 'project_id', label: labels.project_id, value: assistant?.project_id ?? '', hint: words.projectHint })}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput(state, assistant, labelsOf(ASSISTANT, state.words))}
+${settingFields(state, { name, system_prompt, model_slug }, assistant, { model_slug: { choices } })}
+<div class="pair">${settingFields(state, { temperature, max_tokens }, assistant)}</div>
+${settingFields(state, { visibility, project_id }, assistant)}
 <div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="/companies/${company.id}/assistants">${forms.cancel}</a>${
     assistant === null ? '' : html` <a class="button danger" href="${path}/remove">${words.remove}</a>`
   }</div></form></section>`;
   return page(c, title, body);
 }
 
-async function readFields(c: PageContext, form: Form, before: string | null = null) {
-  const fields = {
-    name: form.required('name', readName),
-    system_prompt: form.required('system_prompt', readText),
-    model_slug: form.optional('model_slug', readSlug),
-    temperature: form.optional('temperature', form.numeric(readTemperature)),
-    max_tokens: form.optional('max_tokens', form.numeric(readMaxTokens)),
-    visibility: form.required('visibility', readVisibility),
-    project_id: form.optional('project_id', readUuid),
-  };
-  await checkModels(c, form, 'model_slug', [fields.model_slug], [before]);
-  form.check();
-  return fields;
-}
-
 async function create(c: PageContext, form: Form): Promise<Response> {
   const company_id = param(c, 'company');
-  const fields = await readFields(c, form);
   const id = idempotentId(form);
-  await change(c, (sql) =>
-    createOnce(sql, 'assistants', id, () => insertAssistant(sql, { id, company_id, ...fields })),
-  );
+  const asked = { ...readSettings(form, ASSISTANT), id, company_id };
+  form.check();
+  const caller = callerOf(c, form, ASSISTANT);
+  await change(c, (sql) => createOnce(sql, 'assistants', id, () => createAssistant(sql, caller, asked)));
   return c.redirect(`/companies/${company_id}/assistants?done=created`, 303);
 }
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
-  const company = param(c, 'company');
-  const id = param(c, 'assistant');
-  const { model_slug: before } = await read(c, (sql) => findAssistant(sql, company, id));
-  const changes = await readFields(c, form, before);
+  const [company, id] = [param(c, 'company'), param(c, 'assistant')];
+  const base = `/companies/${company}/assistants`;
+  const changes = readSettings(form, ASSISTANT);
+  form.check();
+  const labels = labelsOf(ASSISTANT, form.words);
   await change(c, async (sql) => {
     const find = () => findAssistant(sql, company, id);
-    const page = `/companies/${company}/assistants/${id}`;
-    const rowChange = {
-      table: 'assistants',
-      id,
-      company,
-      labels: form.words.assistants.labels,
-      changes,
-      find,
-      page,
-    } as const;
-    await lockEdited<AssistantRow>(c, sql, form, rowChange);
-    await updateAssistant(sql, id, changes, company);
+    await lockEdited(c, sql, form, { table: 'assistants', id, company, labels, changes, find, page: `${base}/${id}` });
+    await changeAssistant(sql, callerOf(c, form, ASSISTANT), id, company, changes);
   });
-  return c.redirect(`/companies/${company}/assistants?done=saved`, 303);
+  return c.redirect(`${base}?done=saved`, 303);
 }
 
 async function removePage(c: PageContext): Promise<Response> {
@@ -219,7 +170,7 @@ ${confirmation(c, { action: `${base}/${assistant.id}/remove`, button: words.remo
 
 async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await removal(c, (sql) => deleteAssistant(sql, param(c, 'assistant'), company));
+  await removal(c, (sql) => removeAssistant(sql, param(c, 'assistant'), company));
   return c.redirect(`/companies/${company}/assistants?done=removed`, 303);
 }
 

@@ -80,7 +80,7 @@ ${c.var.closedAt === null ? html`<p class="hint">${words.byOwners}</p>` : ''}</s
       : '',
     fields: (
       state,
-    ) => html`${settingFields(state, { monthly_budget_eur: budget }, company, { monthly_budget_eur: budgetHint })}
+    ) => html`${settingFields(state, { monthly_budget_eur: budget }, company, { monthly_budget_eur: { hint: budgetHint } })}
 ${company.budget_mode === 'strict' ? html`<p class="hint">${words.strict}</p>` : ''}
 ${eu_locked ? html`<p>${words.lockedText}</p>` : settingFields(state, { allow_non_eu_models: gate }, company)}
 ${settingFields(state, { language }, company)}`,

@@ -1,5 +1,5 @@
 import { LIMIT_SETTINGS, MEMBER_SETTINGS } from '../../domain/settings/company.ts';
-import { limitTexts } from '../../domain/text/limit-text.ts';
+import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { may } from '../../operations/permission.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { type CompanySort, pageOfCompanies } from '../../store/lists/page.ts';

@@ -1,25 +1,26 @@
-import { readName } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
-import { usedUp } from '../../operations/company.ts';
-import { revokeOwnKey } from '../../operations/users/own-key.ts';
-import { endKey, findKey, type KeyRow, updateKey } from '../../store/company/key.ts';
+import { EDITED, KEY } from '../../domain/settings/key.ts';
+import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
+import { changeKey, revokeKey } from '../../operations/key.ts';
+import { findKey, type KeyChanges, type KeyRow } from '../../store/company/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type LastRefused, lastRefused } from '../../store/usage/request.ts';
-import { callerOf } from '../page/caller.ts';
+import { callerOf, readerOf } from '../page/caller.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
-import { csrfInput, field, formState } from '../page/field.ts';
+import { csrfInput, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, confirmation, page } from '../page/layout.ts';
-import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { holderOf, KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
+import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
+import { KEY_LISTS, keysPath, requestsPath, seesOwnAlone, usagePath } from '../usage/reach.ts';
 import { retentionText } from '../usage/requests.ts';
-import { keyActions, keyState, readScopes, scopeFields } from './key.ts';
+import { keyActions, keyState } from './key.ts';
 import { keyInReach } from './key-reveal.ts';
-import { readRestrictions, restrictionFields, restrictionLabels } from './restriction.ts';
+import { restrictionFields } from './restriction.ts';
 
+const { name, scopes } = KEY;
 const PATH = '/companies/:company/keys/:key';
 
 /** One key: its history, and what can be done with it, but for its rotation. */
@@ -31,10 +32,6 @@ export const keyEditRoutes: readonly Route[] = [
     { method: 'POST', path: `${list}/:key/revoke`, action, handle: revoke },
   ]),
 ];
-
-function labelsOf(words: Words): Labels<KeyRow> {
-  return { name: words.keys.name, scopes: words.keys.scopes, ...restrictionLabels(words) };
-}
 
 async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
@@ -55,8 +52,8 @@ ${
   !isEditable
     ? html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
     : html`<section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, labelsOf(state.words))}
-${key.purpose === null ? html`${field(state, { name: 'name', label: keys.name, value: key.name, required: true })}${scopeFields(state, key.scopes)}` : ofPlayground(words, key)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, labelsOf(EDITED, state.words))}
+${key.purpose === null ? settingFields(state, { name, scopes }, key) : ofPlayground(words, key)}
 <h2>${state.words.restrictions.title}</h2>
 ${restrictionFields(state, company, key)}
 <div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
@@ -98,23 +95,26 @@ function attempts(c: PageContext, requests: string, { id }: KeyRow, last: LastRe
 }
 
 async function edit(c: PageContext, form: Form): Promise<Response> {
-  const [{ id: company }, key] = await readOfCompany(c, (sql, id) => findKey(sql, param(c, 'key'), id));
-  const name = form.required('name', readName);
-  const scopes = readScopes(form);
-  const restrictions = await readRestrictions(c, form, key.allowed_model_slugs ?? []);
+  const base = `/companies/${param(c, 'company')}/keys`;
+  return saveKey(c, form, { settings: EDITED, base, page: `${base}/${param(c, 'key')}` });
+}
+
+/** Saves a form of some settings of a key. @param at the list of keys, and the page of this one */
+export async function saveKey(
+  c: PageContext,
+  form: Form,
+  { settings, base, page }: { readonly settings: Settings; readonly base: string; readonly page: string },
+): Promise<Response> {
+  const [company, id] = [param(c, 'company'), param(c, 'key')];
+  const changes = readSettings(form, settings) as KeyChanges;
   form.check();
-  const { id } = key;
-  const changes = { name, scopes, ...restrictions };
   await change(c, async (sql) => {
-    const find = () => findKey(sql, id, company);
-    const page = `/companies/${company}/keys/${id}`;
-    const rowChange = { table: 'api_keys', id, company, labels: labelsOf(form.words), changes, find, page } as const;
-    const { monthly_budget_eur: before } = await lockEdited<KeyRow>(c, sql, form, rowChange);
-    const wanted = { name: key.name, budget: changes.monthly_budget_eur, before };
-    callerOf(c, form, LIMIT_SETTINGS).judge(await usedUp(sql, wanted, company, id));
-    await updateKey(sql, id, changes, company);
+    const find = () => keyInReach(c, sql);
+    const labels = labelsOf(settings, form.words);
+    await lockEdited<object>(c, sql, form, { table: 'api_keys', id, company, labels, changes, find, page });
+    await changeKey(sql, callerOf(c, form, KEY), id, company, changes);
   });
-  return c.redirect(`/companies/${company}/keys?done=saved`, 303);
+  return c.redirect(`${base}?done=saved`, 303);
 }
 
 async function revokePage(c: PageContext): Promise<Response> {
@@ -137,8 +137,6 @@ ${confirmation(c, {
 async function revoke(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
   const key = param(c, 'key');
-  await change<unknown>(c, (sql) =>
-    seesOwnAlone(c, company) ? revokeOwnKey(sql, holderOf(c), key) : endKey(sql, key, company),
-  );
+  await change(c, (sql) => revokeKey(sql, readerOf(c), key, company));
   return c.redirect(`${keysPath(c, company)}?done=revoked&key=${key}`, 303);
 }

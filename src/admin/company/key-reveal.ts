@@ -3,11 +3,12 @@ import type { Company } from '../../domain/company.ts';
 import { FieldError, readUuid } from '../../domain/field.ts';
 import { listModels } from '../../domain/gate.ts';
 import type { Parts } from '../../domain/language/words.ts';
-import { findOwnKey } from '../../operations/users/own-key.ts';
-import { findKey, type KeyRow, type MintedKey } from '../../store/company/key.ts';
+import { findKeyInReach } from '../../operations/key.ts';
+import type { KeyRow, MintedKey } from '../../store/company/key.ts';
 import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/company/key-reveal.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
+import { readerOf } from '../page/caller.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import { csrfInput } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -16,7 +17,7 @@ import { idempotencyInput } from '../page/idempotent-form.ts';
 import { companyHeading, copyable, page } from '../page/layout.ts';
 import { redirectToSecret, secretOf } from '../page/shown-once.ts';
 import { callSnippets } from '../usage/call-snippet.ts';
-import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
+import { KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 
 /** A key is shown by the page that follows the form that made it: for a minute, also where the same form is sent again. */
 
@@ -31,8 +32,7 @@ export const revealRoutes: readonly Route[] = KEY_LISTS.map(([list, action]) => 
 
 /** A key of the path that the reader may see, as one of the company or an own one. @throws RefusedChange not_found */
 export function keyInReach(c: PageContext, sql: Sql, id = param(c, 'key')): Promise<KeyRow> {
-  const company = param(c, 'company');
-  return seesOwnAlone(c, company) ? findOwnKey(sql, holderOf(c), id) : findKey(sql, id, company);
+  return findKeyInReach(sql, readerOf(c), id, param(c, 'company'));
 }
 
 /** Hidden fields of a form that makes a key: the id of the key, and a secret that only the form knows. */

@@ -1,13 +1,13 @@
 import { oneOf } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { rotateOwnKey } from '../../operations/users/own-key.ts';
-import { replaceKeyOnce } from '../../store/company/key-reveal.ts';
+import { rotateKey } from '../../operations/key.ts';
+import { readerOf } from '../page/caller.ts';
 import { change, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';
 import { csrfInput, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { companyHeading, page } from '../page/layout.ts';
-import { holderOf, KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
+import { KEY_LISTS, keysPath } from '../usage/reach.ts';
 import { idempotencyInputs, keyInReach, readIdempotencyInputs, redirectToKey, replaceForm } from './key-reveal.ts';
 
 /** Replacing a key: with an overlap for a planned change, at once when it leaked. */
@@ -46,18 +46,11 @@ ${select(state, { name: 'overlap', label: words.overlap, choices: overlaps, valu
 }
 
 async function rotate(c: PageContext, form: Form): Promise<Response> {
-  const { services, session } = c.var;
-  const company_id = param(c, 'company');
   const { id: new_id, claim } = readIdempotencyInputs(c, form);
   const overlap = Number(form.required('overlap', oneOf('0', ...Object.keys(OVERLAPS))));
   form.check();
   const asked = { id: param(c, 'key'), overlap, new_id };
-  const ofCompany = { ...asked, company_id, created_by: session.user.email };
-  const created = await change(c, (sql) =>
-    seesOwnAlone(c, company_id)
-      ? rotateOwnKey(sql, services.keyPrefix, holderOf(c), asked, claim)
-      : replaceKeyOnce(sql, services.keyPrefix, ofCompany, claim),
-  );
+  const created = await change(c, (sql) => rotateKey(sql, readerOf(c), param(c, 'company'), asked, claim));
   return redirectToKey(c, created, asked.id);
 }
 

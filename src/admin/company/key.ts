@@ -1,27 +1,32 @@
 import type { Company } from '../../domain/company.ts';
-import { readName, readScope } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { SCOPES, type Scope } from '../../domain/scope.ts';
-import { restrictionTexts } from '../../domain/text/limit-text.ts';
+import { SCOPES } from '../../domain/scope.ts';
+import { EDITED, KEY } from '../../domain/settings/key.ts';
+import { restrictionTexts } from '../../domain/settings/limit-text.ts';
+import { createKey } from '../../operations/key.ts';
 import type { KeyRow } from '../../store/company/key.ts';
-import { insertKeyOnce } from '../../store/company/key-reveal.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type KeyLife, type KeySort, pageOfKeys, playgroundKeys } from '../../store/lists/page.ts';
 import { readPresentSums } from '../../store/usage/company-usage.ts';
+import { callerOf } from '../page/caller.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { checkboxes, createCard, type FormState, field } from '../page/field.ts';
+import { createCard, type FormState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { badge, companyHeading, exactSwitch, muted, page, table } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
 import { seesOwnAlone } from '../usage/reach.ts';
 import { usageCards } from '../usage/usage-cards.ts';
 import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoutes } from './key-reveal.ts';
-import { foldedRestrictionFields, readRestrictions } from './restriction.ts';
+import { foldedRestrictionFields } from './restriction.ts';
 
 const BASE = '/companies/:company/keys';
+const { name, scopes, expires_at } = KEY;
+/** A new key may do all that its scopes allow, unless somebody says less. */
+const NEW = { scopes: SCOPES };
 
 /** The keys of a company, which the specification calls its access section (sections 2.7 and 5), and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
@@ -71,11 +76,7 @@ ${usageCards(usage, format)}<p class="muted">${exactSwitch(c)}</p></section>`;
 function createForm(c: PageContext, form: Form, company: Company, isFirst: boolean): Html {
   const path = `/companies/${company.id}/keys/create`;
   const { keys: words } = form.words;
-  const fields = (state: FormState) => html`${idempotencyInputs()}
-${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
-${scopeFields(state, SCOPES)}
-${field(state, { name: 'expires', label: words.lastDay, type: 'date', hint: words.lastDayHint })}
-${foldedRestrictionFields(state, company)}`;
+  const fields = (state: FormState) => newKeyFields(state, company);
   return createCard(c, form, { path, title: words.create, button: words.createButton, isFirst, fields });
 }
 
@@ -156,16 +157,22 @@ ${table(words.playgrounds, keys, { cells, figures: [words.cost] }, true)}</secti
 
 type PlaygroundKey = Awaited<ReturnType<typeof playgroundKeys>>[number];
 
-export function scopeFields(state: FormState, chosen: readonly Scope[]): Html {
-  const { keys: words } = state.words;
-  const choices = SCOPES.map((scope) => [scope, words.scopeTexts[scope]] as const);
-  return checkboxes(state, { name: 'scope', label: words.scopes, choices, chosen });
+/** The fields of a new key. @param mostBudget as of `restrictionFields` */
+export function newKeyFields(state: FormState, company: Company, mostBudget = ''): Html {
+  return html`${idempotencyInputs()}
+${settingFields(state, { name, scopes, expires_at }, NEW)}
+${foldedRestrictionFields(state, company, mostBudget)}`;
 }
 
-export function readScopes(form: Form): Scope[] {
-  const scopes = form.all('scope', readScope);
-  if (scopes.length === 0) form.refuse('scope', form.words.keys.noScope);
-  return scopes;
+/** Creates the key that a form asks for, of the company or of the member who asks, and shows it. */
+export async function create(c: PageContext, form: Form): Promise<Response> {
+  const { calendar, clock } = c.var.services;
+  const { id, claim } = readIdempotencyInputs(c, form);
+  const last = form.optional(expires_at.field.name, (day) => readLastDay(day, calendar.timeZone, clock()));
+  const asked = { ...readSettings(form, EDITED), id, expires_at: last };
+  form.check();
+  const caller = callerOf(c, form, KEY);
+  return redirectToKey(c, await change(c, (sql) => createKey(sql, caller, param(c, 'company'), asked, claim)));
 }
 
 /** Marks a key that may do less than its company, and says by what. */
@@ -182,17 +189,4 @@ export function keyState({ state, expires_at }: KeyRow, now: number, { words }: 
   if (state !== 'active') return badge('bad', states[state]);
   const soon = expires_at !== null && expires_at.getTime() - now < 7 * 86_400_000;
   return soon ? badge('warn', states.endsSoon) : badge('good', states.active);
-}
-
-async function create(c: PageContext, form: Form): Promise<Response> {
-  const { services, session } = c.var;
-  const company_id = param(c, 'company');
-  const { id, claim } = readIdempotencyInputs(c, form);
-  const name = form.required('name', readName);
-  const scopes = readScopes(form);
-  const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
-  const restrictions = await readRestrictions(c, form);
-  form.check();
-  const asked = { id, company_id, name, scopes, expires_at, created_by: session.user.email, ...restrictions };
-  return redirectToKey(c, await change(c, (sql) => insertKeyOnce(sql, services.keyPrefix, asked, claim)));
 }

@@ -1,29 +1,27 @@
-import { checkMemberBudget } from '../../domain/ceiling.ts';
 import type { Company } from '../../domain/company.ts';
-import { readName } from '../../domain/field.ts';
-import { SCOPES } from '../../domain/scope.ts';
-import { restrictionTexts } from '../../domain/text/limit-text.ts';
-import { createOwnKey, findOwnKey, renameOwnKey } from '../../operations/users/own-key.ts';
-import type { KeyRow } from '../../store/company/key.ts';
+import { KEY } from '../../domain/settings/key.ts';
+import { restrictionTexts } from '../../domain/settings/limit-text.ts';
+import { labelsOf } from '../../domain/settings/setting.ts';
 import { type OwnKeyAllowance, readAllowance } from '../../store/company/own-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { countKeys, type KeyLife, type KeySort, pageOfKeys } from '../../store/lists/page.ts';
 import { lastRefused } from '../../store/usage/request.ts';
-import { keyActions, keyList, keyViews, readScopes, scopeFields, sortsOf } from '../company/key.ts';
-import { keyFacts } from '../company/key-edit.ts';
-import { idempotencyInputs, readIdempotencyInputs, redirectToKey } from '../company/key-reveal.ts';
-import { foldedRestrictionFields, readRestrictions } from '../company/restriction.ts';
-import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { createCard, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import { create, keyActions, keyList, keyViews, newKeyFields, sortsOf } from '../company/key.ts';
+import { keyFacts, saveKey } from '../company/key-edit.ts';
+import { keyInReach } from '../company/key-reveal.ts';
+import { holderOf } from '../page/caller.ts';
+import { mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
+import { createCard, csrfInput, type FormState, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { readLastDay } from '../page/local-time.ts';
-import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { holderOf, keysPath } from '../usage/reach.ts';
+import { lockInput } from '../page/optimistic-lock.ts';
+import { settingFields } from '../page/setting.ts';
+import { keysPath } from '../usage/reach.ts';
 
 const BASE = '/companies/:company/own/keys';
+const { name } = KEY;
 
 /** A member's own keys. Their rotation and revocation are with those of the company's keys. */
 export const ownKeyRoutes: readonly Route[] = [
@@ -69,35 +67,17 @@ function creation(c: PageContext, form: Form, company: Company, allowance: OwnKe
   if (most === 0) return emptyText(active === 0 ? ownKeys.off : ownKeys.offNow);
   if (active >= most) return html`${formState(form, path).summary}<p>${ownKeys.full(most)}</p>`;
   const mostBudget = budget === null ? '' : c.var.format.eurText(budget);
-  const fields = (state: FormState) => html`${idempotencyInputs()}
-<p class="muted">${ownKeys.allowed({ most, active, budget: mostBudget })}</p>
-${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
-${scopeFields(state, SCOPES)}
-${field(state, { name: 'expires', label: words.lastDay, type: 'date', hint: words.lastDayHint })}
-${foldedRestrictionFields(state, company, mostBudget)}`;
+  const fields = (
+    state: FormState,
+  ) => html`<p class="muted">${ownKeys.allowed({ most, active, budget: mostBudget })}</p>
+${newKeyFields(state, company, mostBudget)}`;
   return createCard(c, form, { path, title: words.create, button: words.createButton, isFirst, fields });
-}
-
-async function create(c: PageContext, form: Form): Promise<Response> {
-  const { services } = c.var;
-  const holder = holderOf(c);
-  const { id, claim } = readIdempotencyInputs(c, form);
-  const name = form.required('name', readName);
-  const scopes = readScopes(form);
-  const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
-  const restrictions = await readRestrictions(c, form);
-  const { budget } = await read(c, (sql) => readAllowance(sql, holder));
-  const tooHigh = checkMemberBudget(restrictions.monthly_budget_eur, budget);
-  if (tooHigh !== null) form.refuse('budget', `${tooHigh.in(form.words.refusals)}.`);
-  form.check();
-  const asked = { id, name, scopes, expires_at, ...restrictions };
-  return redirectToKey(c, await change(c, (sql) => createOwnKey(sql, services.keyPrefix, holder, asked, claim)));
 }
 
 async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const { company, key, refused } = await read(c, async (sql) => ({
     company: await readCompany(sql, param(c, 'company')),
-    key: await findOwnKey(sql, holderOf(c), param(c, 'key')),
+    key: await keyInReach(c, sql),
     refused: await lastRefused(sql, param(c, 'key')),
   }));
   const base = keysPath(c, company.id);
@@ -114,35 +94,15 @@ ${keyFacts(c, key, refused)}
 ${
   isEditable
     ? html`<section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, labelsOf(keys.name))}
-${field(state, { name: 'name', label: keys.name, value: key.name, required: true })}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, labelsOf({ name }, form.words))}
+${settingFields(state, { name }, key)}
 <div class="actions"><button class="primary">${ownKeys.rename}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
     : html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
 }`;
   return page(c, words.page(key.name), body);
 }
 
-function labelsOf(name: string): Labels<KeyRow> {
-  return { name };
-}
-
-async function rename(c: PageContext, form: Form): Promise<Response> {
-  const [company, id, holder] = [param(c, 'company'), param(c, 'key'), holderOf(c)];
-  const name = form.required('name', readName);
-  form.check();
-  const base = keysPath(c, company);
-  await change(c, async (sql) => {
-    const find = () => findOwnKey(sql, holder, id);
-    const rowChange = {
-      table: 'api_keys',
-      id,
-      company,
-      labels: labelsOf(form.words.keys.name),
-      changes: { name },
-      find,
-    } as const;
-    await lockEdited<KeyRow>(c, sql, form, { ...rowChange, page: `${base}/${id}` });
-    await renameOwnKey(sql, holder, id, name);
-  });
-  return c.redirect(`${base}?done=saved`, 303);
+function rename(c: PageContext, form: Form): Promise<Response> {
+  const base = keysPath(c, param(c, 'company'));
+  return saveKey(c, form, { settings: { name }, base, page: `${base}/${param(c, 'key')}` });
 }

@@ -2,14 +2,14 @@ import { lines, readEmail, readName, readSlug } from '../../domain/field.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
+import { KEY } from '../../domain/settings/key.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding/onboarding.ts';
 import { type OwnPrice, readOwnPrice } from '../../operations/onboarding/own-price.ts';
 import { type Mistake, Problem } from '../../operations/problem.ts';
 import { type ModelRow, sharedModels } from '../../store/company/model.ts';
 import { NAME, OWNERS_SETTINGS, STRICT_CEILINGS } from '../company/ceiling.ts';
-import { readScopes, scopeFields } from '../company/key.ts';
 import { idempotencyInputs, readIdempotencyInputs } from '../company/key-reveal.ts';
-import { refuseField } from '../page/caller.ts';
+import { callerOf, refuseField } from '../page/caller.ts';
 import { change, type PageContext, type Route, read } from '../page/context.ts';
 import { checkboxes, csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -24,6 +24,7 @@ import { handoverRoute, redirectToHandover } from './handover.ts';
 
 const PATH = '/companies/new';
 const TITLE = 'New company';
+const { scopes } = KEY;
 const MAX_LISTED = 100; // of more models slugs and prices are typed: a page stays small
 
 export const onboardingRoutes: readonly Route[] = [
@@ -57,7 +58,7 @@ ${settingFields(state, { ...NAME, ...OWNERS_SETTINGS }, null)}</fieldset>
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: owner })}</fieldset>
 <fieldset><legend>First key</legend>
 ${field(state, { name: 'key_name', label: 'Name of the key', hint: key })}
-${scopeFields(state, SCOPES)}</fieldset>
+${settingFields(state, { scopes }, { scopes: SCOPES })}</fieldset>
 <fieldset><legend>Limits</legend>
 <p class="hint">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${settingFields(state, LIMIT_SETTINGS, null)}</div></fieldset>
@@ -135,13 +136,12 @@ async function onboard(c: PageContext, form: Form): Promise<Response> {
     disabled_model_slugs: form.all('disabled', lines(readSlug)).flat(),
     own_prices: readOwnPrices(form, models),
     ...(owner !== null && { owner: { email: owner } }),
-    ...(keyName !== null && { key: { name: keyName, scopes: readScopes(form) } }),
+    ...(keyName !== null && { key: { name: keyName, ...readSettings(form, { scopes }) } }),
   };
   form.check();
-  const maker = { actor: c.var.session.user.email, keyPrefix: c.var.services.keyPrefix };
   const repeatable = { id: idempotentId(form), keyId: idempotentId(form, 'key'), claim };
   try {
-    const done = await change(c, (sql) => onboardOnce(sql, maker, asked, repeatable));
+    const done = await change(c, (sql) => onboardOnce(sql, callerOf(c, form, SETTINGS), asked, repeatable));
     return await redirectToHandover(c, done, owner !== null);
   } catch (error) {
     if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;

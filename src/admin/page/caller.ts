@@ -2,8 +2,9 @@ import { formatEur, parseEur } from '../../domain/money.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
 import type { Mistake, NewBudget } from '../../operations/problem.ts';
+import type { KeyHolder } from '../../store/company/own-key.ts';
 import { ConfirmationNeeded } from './confirmation.ts';
-import type { PageContext } from './context.ts';
+import { companyOf, type PageContext, param } from './context.ts';
 import type { Form } from './form.ts';
 import type { Format } from './format.ts';
 import { html } from './html.ts';
@@ -14,17 +15,28 @@ import { html } from './html.ts';
  * @param settings the rows whose fields the form has
  */
 export function callerOf(c: PageContext, form: Form, settings: Settings): Caller {
-  const { services, session } = c.var;
   return {
-    services,
-    actor: session.user.email,
-    role: session.user.role,
+    ...readerOf(c),
     judge(mistakes) {
       for (const mistake of mistakes) if (mistake.severity !== 'ask') refuseField(form, settings, mistake);
       form.check();
       for (const { asked } of mistakes) if (asked !== undefined) askIfUsedUp(form, c.var.format, asked);
     },
   };
+}
+
+/** The user of a page, who asks for what no rule has anything against. */
+export function readerOf(c: PageContext): Omit<Caller, 'judge'> {
+  const { services, session } = c.var;
+  const { email, role } = session.user;
+  const isMember = role === 'member' && companyOf(c) !== null;
+  return { services, actor: email, role, member: isMember ? holderOf(c) : undefined };
+}
+
+/** The reader as the owner of keys in the company of the path. */
+export function holderOf(c: PageContext): KeyHolder {
+  const { user_id, email } = c.var.session.user;
+  return { company_id: param(c, 'company'), user_id, email };
 }
 
 /** Puts a mistake beside its field; a box has no place for words, so that its mistake stands above the form too. */

@@ -1,39 +1,52 @@
 import { isLimited } from '../../domain/budget.ts';
-import type { Setting, Settings, Values } from '../../domain/settings/setting.ts';
-import { eachSetting } from '../../domain/settings/setting.ts';
-import { checkbox, type FormState, field, select } from './field.ts';
+import { lines } from '../../domain/field.ts';
+import { eachSetting, type Setting, type Settings, type Values } from '../../domain/settings/setting.ts';
+import { type Choices, checkbox, checkboxes, type FormState, field, select } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 
 type Row = Readonly<Record<string, unknown>>;
+/** What a control has in place of what its row says. */
+type Special = { readonly hint?: string; readonly choices?: Choices };
 
 /**
  * The controls of settings, in the order of their rows.
  * @param row what is stored; null: something new
- * @param hints in place of those of the rows, by column
  */
 export function settingFields(
   state: FormState,
   settings: Settings,
   row: object | null,
-  hints: Readonly<Record<string, string>> = {},
+  special: Readonly<Record<string, Special>> = {},
 ): Html {
-  return html`${Object.entries(settings).map(([column, setting]) => control(state, setting, (row as Row | null)?.[column], hints[column]))}`;
+  return html`${Object.entries(settings).map(([column, setting]) => control(state, setting, (row as Row | null)?.[column], special[column]))}`;
 }
 
-function control(state: FormState, { kind, isNullable, field: spec }: Setting, value: unknown, given?: string): Html {
-  const { words } = state;
-  const hint = given ?? spec.hint?.(words);
-  const common = { name: spec.name, label: spec.label(words), ...(hint !== undefined && { hint }) };
+function control(
+  state: FormState,
+  { kind, isNullable, field: spec }: Setting,
+  value: unknown,
+  { hint = spec.hint?.(state.words), choices = spec.choices?.(state.words) }: Special = {},
+): Html {
+  const common = { name: spec.name, label: spec.label(state.words), ...(hint !== undefined && { hint }) };
+  const several = { type: 'textarea', rows: spec.rows ?? 0 } as const;
+  if (kind === 'list') {
+    const chosen = (value ?? []) as readonly string[];
+    if (choices !== undefined) return checkboxes(state, { ...common, choices, chosen });
+    return field(state, { ...common, ...several, value: chosen.join('\n') });
+  }
   const text = value === null || value === undefined ? '' : String(value);
   if (kind === 'switch') return checkbox(state, { ...common, checked: value === true });
   if (spec.box !== undefined) return checkbox(state, { ...common, checked: value === spec.box[1] });
-  if (spec.choices !== undefined) return select(state, { ...common, choices: spec.choices(words), value: text });
+  if (choices !== undefined) return select(state, { ...common, choices, value: text });
   const required = isNullable !== true;
+  if (kind === 'instant') return field(state, { ...common, type: 'date', value: text });
   if (kind === 'amount') {
     return field(state, { ...common, required, inputmode: 'decimal', value: isLimited(text || null) ? text : '' });
   }
-  return field(state, { ...common, required, value: text, ...(kind === 'number' && { inputmode: 'numeric' }) });
+  if (spec.rows !== undefined) return field(state, { ...common, ...several, required, value: text });
+  const plain = { ...common, required, value: text };
+  return field(state, kind === 'number' ? { ...plain, inputmode: spec.inputmode ?? 'numeric' } : plain);
 }
 
 /** Reads the controls of settings. A choice that the form does not have stays as it is. */
@@ -43,6 +56,12 @@ export function readSettings<S extends Settings>(form: Form, settings: S): Value
 
 function readControl(form: Form, { kind, isNullable, read, field: { name, box, choices } }: Setting): unknown {
   if (kind === 'switch') return form.checked(name);
+  if (kind === 'list') {
+    const values = form.all(name, lines(read)).flat();
+    if (values.length > 0) return values;
+    if (!isNullable) form.refuse(name, form.words.form.noneChosen);
+    return null;
+  }
   if (box !== undefined) return form.checked(name) ? box[1] : box[0];
   if (choices !== undefined && !form.values.has(name)) return undefined;
   const reader = kind === 'amount' || kind === 'number' ? form.numeric(read) : read;

@@ -1,7 +1,8 @@
 import { type Action, may } from '../../operations/permission.ts';
-import { type KeyHolder, ownKeyIds } from '../../store/company/own-key.ts';
+import { ownKeyIds } from '../../store/company/own-key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { type PageContext, param } from '../page/context.ts';
+import { holderOf } from '../page/caller.ts';
+import type { PageContext } from '../page/context.ts';
 
 /**
  * How far somebody sees a company: all of its keys and calls, or, as a member, those of the own keys alone. Pages that
@@ -17,12 +18,6 @@ export const KEY_LISTS = [
 /** Whether the reader sees own keys and calls alone. @param company null: pages of all companies, which operators read */
 export function seesOwnAlone(c: PageContext, company: string | null): boolean {
   return company !== null && !may(c.var.session.user, 'usage.read', company);
-}
-
-/** The reader as the owner of keys in the company of the path. */
-export function holderOf(c: PageContext): KeyHolder {
-  const { user_id, email } = c.var.session.user;
-  return { company_id: param(c, 'company'), user_id, email };
 }
 
 /** Ids of the keys whose calls the reader may see; null: all. */

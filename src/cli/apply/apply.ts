@@ -6,27 +6,14 @@ import { costCenterName } from '../../domain/request/cost-center.ts';
 import type { Scope } from '../../domain/scope.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
+import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
-import { unknownModels } from '../../operations/model.ts';
+import { changeKey, changeKeyText, createKey, type KeyMaker, revokeKey } from '../../operations/key.ts';
 import type { Mistake } from '../../operations/problem.ts';
-import {
-  type AssistantRow,
-  assistantsOf,
-  deleteAssistant,
-  insertAssistant,
-  updateAssistant,
-} from '../../store/company/assistant.ts';
+import { type AssistantRow, assistantsOf } from '../../store/company/assistant.ts';
 import { type CompanyRow, companiesOf } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
-import {
-  endKey,
-  freeKeyTexts,
-  insertKey,
-  type KeyRow,
-  keysOf,
-  updateKey,
-  updateKeyText,
-} from '../../store/company/key.ts';
+import { freeKeyTexts, type KeyRow, keysOf } from '../../store/company/key.ts';
 import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import { endOf } from '../../store/connection/expressions.ts';
@@ -64,9 +51,6 @@ interface ApplyOptions {
   readonly keyPrefix: string;
   readonly env: NodeJS.ProcessEnv;
 }
-
-/** A member, the slugs that it is to have, and those that it has. */
-type Asked = Parameters<typeof unknownModels> extends [unknown, unknown, ...infer Rest] ? Rest : never;
 
 /** Lists of which entries may be absent, and whose names are of one place at a time. */
 type Leaving = Pick<WantedCompany, 'users' | 'oidc_groups'>;
@@ -207,7 +191,7 @@ class Application {
     } = wanted;
     const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = present;
-    const caller = { judge: (found: readonly Mistake[]) => this.#refuse(at, found) };
+    const caller = this.#callerAt(at);
     if (row === null) {
       // of another deployment it may be above its ceiling, which holds
       row = await createCompany(this.#sql, { judge: () => {} }, settings);
@@ -263,19 +247,20 @@ class Application {
       this.#at = `${at}/${n}`;
       const what = `assistant ${settings.name}${of(owner)}`;
       const row = find(n);
-      await this.#known(owner.id, this.#at, 'model_slug', settings.model_slug, row?.model_slug);
       if (row === undefined) continue;
+      const caller = this.#callerAt(this.#at);
       if (absent) {
         if (row === null) continue;
-        await deleteAssistant(this.#sql, row.id, owner.id);
+        await removeAssistant(this.#sql, row.id, owner.id);
         this.#step('remove', what, {}, {});
       } else if (row === null) {
         if (!this.#has(settings, ['system_prompt'], `${at}/${n}`)) continue;
         const system_prompt = settings.system_prompt as string;
-        await insertAssistant(this.#sql, { ...settings, system_prompt, company_id: owner.id });
+        await createAssistant(this.#sql, caller, { ...settings, system_prompt, company_id: owner.id });
         this.#step('create', what, {}, settings);
-      } else if (this.#step('change', what, row, settings))
-        await updateAssistant(this.#sql, row.id, settings, owner.id);
+      } else if (this.#step('change', what, row, settings)) {
+        await changeAssistant(this.#sql, caller, row.id, owner.id, settings);
+      }
     }
   }
 
@@ -296,30 +281,22 @@ class Application {
       };
       const what = `key ${rest.name}${of(owner)}`;
       const row = find(n);
-      await this.#known(
-        owner.id,
-        this.#at,
-        'allowed_model_slugs',
-        settings.allowed_model_slugs,
-        row?.allowed_model_slugs,
-      );
       if (row === undefined) continue;
+      const caller = this.#callerAt(this.#at);
       if (absent) {
         if (row === null) continue;
-        await endKey(this.#sql, row.id, owner.id);
+        await revokeKey(this.#sql, caller, row.id, owner.id);
         this.#step('remove', what, {}, {});
       } else if (row === null) {
         if (!this.#has({ ...settings, value }, ['scopes', 'value'], `${at}/${n}`) || value === undefined) continue;
         const key = this.#secret(value, `${at}/${n}/value`, readKeyText);
         if (key === null) continue;
-        const scopes = settings.scopes as Scope[];
-        const whose = { company_id: owner.id, created_by: ACTOR };
-        const made = { ...settings, ...whose, scopes, key };
-        const give = () => insertKey(this.#sql, this.#options.keyPrefix, made);
+        const made = { ...settings, scopes: settings.scopes as Scope[], key };
+        const give = () => createKey(this.#sql, caller, owner.id, made);
         this.#texts.push({ id: null, key, at: this.#at, give });
         this.#step('create', what, {}, settings);
       } else {
-        if (this.#step('change', what, row, settings)) await updateKey(this.#sql, row.id, settings, owner.id);
+        if (this.#step('change', what, row, settings)) await changeKey(this.#sql, caller, row.id, owner.id, settings);
         if (value !== undefined) this.#keepKeyText(row.id, what, value, `${at}/${n}`);
       }
     }
@@ -330,7 +307,7 @@ class Application {
     const key = this.#secret(value, `${at}/value`, readKeyText);
     if (key === null) return;
     const give = async () => {
-      const changed = await updateKeyText(this.#sql, id, key);
+      const changed = await changeKeyText(this.#sql, id, key);
       if (changed) this.steps.push({ done: 'change', what, changes: ['its text: another one'] });
     };
     this.#texts.push({ id, key, at, give });
@@ -421,9 +398,9 @@ class Application {
     return differing.length > 0;
   }
 
-  /** Notes slugs of no model of a company. @param at the entry whose member names them */
-  async #known(company: string, at: string, ...asked: Asked): Promise<void> {
-    this.#refuse(at, await unknownModels(this.#sql, company, ...asked));
+  /** The file, which asks for an operation. @param at the entry */
+  #callerAt(at: string): KeyMaker {
+    return { actor: ACTOR, services: this.#options, judge: (found) => this.#refuse(at, found) };
   }
 
   /** Notes what a rule has against an entry. */

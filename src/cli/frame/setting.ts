@@ -1,28 +1,43 @@
 import { orNone } from '../../domain/field.ts';
 import { Calendar } from '../../domain/month.ts';
-import { eachSetting, type Setting, type Settings, type Values } from '../../domain/settings/setting.ts';
+import { eachSetting, type Given, type New, type Setting, type Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
 import type { Mistake } from '../../operations/problem.ts';
-import { type Context, Failure, flag, type Option, optional } from './command.ts';
+import { type Context, Failure, flag, listOrNone, type Option, optional, repeated, required } from './command.ts';
 import { ACTOR } from './database.ts';
 
-type Optional<S extends Settings> = { readonly [K in keyof S]: Option<Values<S>[K] | undefined> };
+type ForNew<S extends Settings> = { readonly [K in keyof S]-?: Option<New<S>[K & keyof New<S>]> };
+type ForChange<S extends Settings> = { readonly [K in keyof S]: Option<Given<S>[K] | undefined> };
 
-/** Options for the settings of something new: a switch is on where it is given. */
-export function newOptions<S extends Settings>(settings: S): Optional<S> {
-  return eachSetting(settings, (setting) =>
-    setting.kind === 'switch' ? flag(setting.option, setting.meaning) : changeOption(setting),
-  ) as unknown as Optional<S>;
+/**
+ * Options for the settings of something new: a switch is on where it is given.
+ * @param takesNone whether "none" may be said for what is left out
+ */
+export function newOptions<S extends Settings>(settings: S, takesNone = true): ForNew<S> {
+  return eachSetting(settings, (setting) => newOption(setting, takesNone)) as unknown as ForNew<S>;
 }
 
 /** Options for changes: a switch is given as true or false. */
-export function changeOptions<S extends Settings>(settings: S): Optional<S> {
-  return eachSetting(settings, changeOption) as unknown as Optional<S>;
+export function changeOptions<S extends Settings>(settings: S): ForChange<S> {
+  return eachSetting(settings, changeOption) as unknown as ForChange<S>;
 }
 
-function changeOption({ kind, option, meaning, read, isNullable }: Setting): Option<unknown> {
-  if (kind === 'switch') return optional(`${option} true|false`, read, meaning);
-  return isNullable ? optional(`${option}|none`, orNone(read), meaning) : optional(option, read, meaning);
+function newOption(setting: Setting, takesNone: boolean): Option<unknown> {
+  const { kind, option, meaning, read, isNeeded, isNullable } = setting;
+  if (kind === 'switch') return flag(option, meaning);
+  if (kind === 'list' && isNeeded) return repeated(option, read, `${meaning}; may be repeated`, 1);
+  if (isNeeded) return required(option, read, meaning);
+  return isNullable && !takesNone ? optional(option, read, meaning) : changeOption({ ...setting, changed: meaning });
+}
+
+function changeOption({ kind, option, meaning, changed = meaning, read, isNullable }: Setting): Option<unknown> {
+  if (kind === 'switch') return optional(`${option} true|false`, read, changed);
+  if (kind === 'list' && isNullable) return listOrNone(`${option}|none`, read, changed);
+  if (kind === 'list') {
+    const list = repeated(option, read, `${changed}; may be repeated`);
+    return { ...list, read: (texts) => (texts.length === 0 ? undefined : list.read(texts)) };
+  }
+  return isNullable ? optional(`${option}|none`, orNone(read), changed) : optional(option, read, changed);
 }
 
 /**

@@ -1,9 +1,9 @@
 import { isLimited } from '../../domain/budget.ts';
-import { isAboveLimit, isUsedUp } from '../../domain/ceiling.ts';
+import { isAboveLimit } from '../../domain/ceiling.ts';
 import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { CEILINGS, COMPANY, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../domain/settings/company.ts';
-import { limitTexts } from '../../domain/text/limit-text.ts';
+import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
 import { onboardCompany } from '../../operations/onboarding/onboarding.ts';
 import { readOwnPrice } from '../../operations/onboarding/own-price.ts';
@@ -13,7 +13,6 @@ import type { MadeInvitation } from '../../store/users/invitation.ts';
 import {
   ArgumentError,
   type Command,
-  type Context,
   command,
   Failure,
   optional,
@@ -21,18 +20,14 @@ import {
   required,
   someChange,
 } from '../frame/command.ts';
-import { ACTOR } from '../frame/database.ts';
 import { callerOf, changeOptions, newOptions, optionText } from '../frame/setting.ts';
 import { card, instant, listing, minute, sections, yesNo } from '../frame/text.ts';
 import { invitationLinks } from './user.ts';
 
-/** Options for the limits of companies and of keys. */
-export const limitOptions = changeOptions(LIMIT_SETTINGS);
-
-const { name: _, ...SETTINGS } = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS };
+const SETTINGS = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS };
 
 /** Options for the settings of a company that is created. */
-const newCompany = { name: required('--name NAME', readName, COMPANY.name.meaning), ...newOptions(SETTINGS) };
+const newCompany = newOptions(SETTINGS);
 
 export const companyCommands: readonly Command[] = [
   command({
@@ -70,14 +65,14 @@ export const companyCommands: readonly Command[] = [
     },
     notes:
       'Link and key are shown here only; nothing is sent by e-mail. Where a part is refused nothing is created, and each mistake is a line that names its option. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.',
-    async run({ transact, config, warn }, values) {
+    async run(context, values) {
+      const { transact, config, warn } = context;
       const { owner, key_name: name, key_scopes: scopes, ...company } = values;
       if (name === undefined && scopes.length > 0) throw new ArgumentError('--key-scope needs --key-name');
       const linkTo = invitationLinks(config, warn);
       const key = name === undefined ? undefined : { name, scopes: scopes.length === 0 ? SCOPES : scopes };
-      const maker = { actor: ACTOR, keyPrefix: config.keyPrefix };
       const asked = { ...company, owner: { email: owner }, key };
-      const done = await transact((sql) => onboardCompany(sql, maker, asked)).catch(toOptions);
+      const done = await transact((sql) => onboardCompany(sql, callerOf(context, COMPANY), asked)).catch(toOptions);
       const { token, ...invitation } = done.invitation as MadeInvitation;
       const link = linkTo(token);
       const text = sections(
@@ -103,7 +98,6 @@ export const companyCommands: readonly Command[] = [
     summary: 'change name, budget, EU gate, ceilings, limits, models of a company, or what its members may do',
     operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
     options: {
-      name: optional('--name NAME', readName, 'new name'),
       ...changeOptions(SETTINGS),
       disable: repeated('--disable-model SLUG', readSlug, 'hide and refuse this model; may be repeated'),
       enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
@@ -175,12 +169,6 @@ export const PLAIN = { count: String, eurText: (amount: string) => `${amount} EU
 /** A column of a list, if any of its rows has limits. */
 export function limitColumn<T>(rows: readonly T[], texts: (row: T) => string[]): Record<string, (row: T) => string> {
   return rows.some((row) => texts(row).length > 0) ? { LIMITS: (row) => texts(row).join(', ') || '-' } : {};
-}
-
-/** Of a company or a key. */
-export function warnOfUsedUp({ warn }: Context, asked: Parameters<typeof isUsedUp>[0]): void {
-  const { budget, spent } = asked;
-  if (isUsedUp(asked)) warn(`${spent} EUR of the budget of ${budget} EUR are spent this month: calls get 402`);
 }
 
 function memberKeysText({ member_max_keys: most, member_key_budget_eur: budget }: CompanyRow): string {

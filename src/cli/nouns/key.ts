@@ -1,46 +1,17 @@
-import { orNone, readBudget, readDuration, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
+import { readDuration, readUuid } from '../../domain/field.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
-import { readMoment } from '../../domain/price.ts';
-import { readCidr } from '../../domain/request/cidr.ts';
+import { KEY, RESTRICTIONS } from '../../domain/settings/key.ts';
+import { limitTexts, restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { actorName } from '../../domain/text/change-text.ts';
-import { limitTexts, restrictionTexts } from '../../domain/text/limit-text.ts';
-import { unknownModels } from '../../operations/model.ts';
-import {
-  endKey,
-  findKey,
-  idsOfDigests,
-  insertKey,
-  type KeyRow,
-  keysWithCompany,
-  listKeys,
-  replaceKey,
-  updateKey,
-} from '../../store/company/key.ts';
-import { readSpent } from '../../store/usage/company-usage.ts';
-import {
-  ArgumentError,
-  type Command,
-  type Context,
-  command,
-  flag,
-  listOrNone,
-  optional,
-  repeated,
-  required,
-  someChange,
-} from '../frame/command.ts';
-import { ACTOR } from '../frame/database.ts';
+import { changeKey, createKey, revokeKey, rotateKey } from '../../operations/key.ts';
+import { findKey, idsOfDigests, type KeyRow, keysWithCompany, listKeys } from '../../store/company/key.ts';
+import { ArgumentError, type Command, command, flag, optional, required, someChange } from '../frame/command.ts';
 import { readBytes } from '../frame/files.ts';
+import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
 import { card, instant, listing, minute } from '../frame/text.ts';
-import { budgetText, limitColumn, limitOptions, PLAIN, warnOfUsedUp } from './company.ts';
+import { budgetText, limitColumn, PLAIN } from './company.ts';
 
-/** What a key may do less than its company. */
-const restrictions = {
-  ...limitOptions,
-  allowed_model_slugs: listOrNone('--model SLUG|none', readSlug, 'the only models that the key lists and calls'),
-  monthly_budget_eur: optional('--budget EUR|none', orNone(readBudget), 'monthly budget of the key alone'),
-  allowed_cidrs: listOrNone('--cidr CIDR|none', readCidr, 'the only networks or addresses that may use the key'),
-};
+const { name, scopes, expires_at } = KEY;
 
 const DAY = 86_400;
 /** Bytes of a text that is searched for keys. */
@@ -54,20 +25,11 @@ export const keyCommands: readonly Command[] = [
     summary: 'create a key; it is shown only once',
     options: {
       company_id: required('--company ID', readUuid, 'company of the key'),
-      name: required('--name NAME', readName, 'purpose of the key, such as its user or service'),
-      scopes: repeated('--scope SCOPE', readScope, 'chat, embeddings or assistants; may be repeated', 1),
-      expires_at: optional(
-        '--expires ISO_TIME',
-        readMoment,
-        'when the key expires, such as 2027-01-31T18:00:00Z; a date is its last day, in the billing time zone; default: never',
-      ),
-      ...restrictions,
+      ...newOptions({ name, scopes, expires_at }, false),
+      ...changeOptions(RESTRICTIONS),
     },
-    async run(context, values) {
-      const { transact, config } = context;
-      const asked = { ...values, created_by: ACTOR };
-      const created = await transact((sql) => insertKey(sql, config.keyPrefix, asked));
-      await warnOfUnknown(context, created, null);
+    async run(context, { company_id, ...values }) {
+      const created = await context.transact((sql) => createKey(sql, callerOf(context, KEY), company_id, values));
       const sentence = 'Key created. It is shown only this once: store it now, like a password.';
       return { json: created, text: card(sentence, { key: created.key, ...members(created) }) };
     },
@@ -76,28 +38,12 @@ export const keyCommands: readonly Command[] = [
     name: 'key set',
     summary: 'change the name, scopes, expiry, limits or restrictions of a key',
     operand: keyId,
-    options: {
-      name: optional('--name NAME', readName, 'new name'),
-      scopes: repeated('--scope SCOPE', readScope, 'its scopes from now on; may be repeated'),
-      expires_at: optional(
-        '--expires ISO_TIME|none',
-        orNone(readMoment),
-        'when the key expires; a date is its last day, in the billing time zone',
-      ),
-      ...restrictions,
-    },
+    options: changeOptions({ name, scopes, expires_at, ...RESTRICTIONS }),
     notes:
       'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; the value none clears a setting. Running gateways apply the change within one second.',
     async run(context, values, id) {
-      const scopes = values.scopes.length === 0 ? undefined : values.scopes;
-      const changes = someChange({ ...values, scopes });
-      const { before, key, spent } = await context.transact(async (sql) => {
-        const before = await findKey(sql, id);
-        const key = await updateKey(sql, id, changes);
-        return { before, key, spent: await readSpent(sql, key.company_id, id) };
-      });
-      await warnOfUnknown(context, key, before.allowed_model_slugs);
-      warnOfUsedUp(context, { budget: key.monthly_budget_eur, before: before.monthly_budget_eur, spent });
+      const changes = someChange(values);
+      const key = await context.transact((sql) => changeKey(sql, callerOf(context, KEY), id, null, changes));
       return { json: key, text: card('Key changed.', members(key)) };
     },
   }),
@@ -136,12 +82,12 @@ export const keyCommands: readonly Command[] = [
       overlap: optional('--overlap DURATION', readDuration, 'how long both work, such as 1h or 7d; default: 1d'),
     },
     notes: 'The new key is shown only once. Within one second of its end, running gateways refuse the old key.',
-    async run({ transact, config }, { leaked, overlap }, id) {
+    async run(context, { leaked, overlap }, id) {
       if (leaked && overlap !== undefined) throw new ArgumentError('a leaked key has no overlap; leave out --overlap');
       if (overlap !== undefined && overlap > MOST_OVERLAP) throw new ArgumentError('--overlap must be at most 30d');
-      const asked = { id, company_id: null, overlap: leaked ? 0 : (overlap ?? DAY), created_by: ACTOR };
-      const { created, old } = await transact(async (sql) => ({
-        created: await replaceKey(sql, config.keyPrefix, asked),
+      const asked = { id, overlap: leaked ? 0 : (overlap ?? DAY) };
+      const { created, old } = await context.transact(async (sql) => ({
+        created: await rotateKey(sql, callerOf(context, KEY), null, asked),
         old: await findKey(sql, id),
       }));
       const end = leaked ? 'has stopped working' : `works until ${instant(old.expires_at as Date)}`;
@@ -184,7 +130,7 @@ export const keyCommands: readonly Command[] = [
     options: {},
     notes: 'Revoking a key again changes nothing and prints when it was revoked.',
     async run({ transact }, _values, id) {
-      const { key, already } = await transact((sql) => endKey(sql, id));
+      const { key, already } = await transact((sql) => revokeKey(sql, {}, id, null));
       const what = `${key.prefix}… "${key.name}"`;
       const when = instant(key.revoked_at as Date);
       const text = `Key ${what} was ${already ? 'already ' : ''}revoked at ${when}.`;
@@ -213,13 +159,4 @@ function members(key: KeyRow): Record<string, string> {
     ...(budget !== null && { 'EUR per month': budgetText(budget) }),
     ...(cidrs !== null && { networks: cidrs.join(', ') }),
   };
-}
-
-/** @param before models that the key had */
-async function warnOfUnknown({ transact, warn }: Context, key: KeyRow, before: KeyRow['allowed_model_slugs']) {
-  const { company_id: company, allowed_model_slugs: slugs } = key;
-  const member = 'allowed_model_slugs';
-  for (const { slug } of await transact((sql) => unknownModels(sql, company, member, slugs, before))) {
-    warn(`the company has no model ${slug}; the key may use it in case one is created`);
-  }
 }

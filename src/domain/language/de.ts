@@ -110,6 +110,7 @@ export const de: Words = {
 
   form: {
     missing: 'fehlt.',
+    noneChosen: 'muss mindestens eine Auswahl haben.',
     correct: 'Bitte korrigieren Sie die markierten Felder. Es wurde nichts geändert.',
     resumed: 'Dies sind Ihre Eingaben. Noch ist nichts gespeichert: Prüfen Sie sie und senden Sie sie erneut ab.',
     wrong: (label, message) => `„${label}“ ${message}`,
@@ -820,7 +821,6 @@ export const de: Words = {
     nameHint: 'Wofür er verwendet wird, zum Beispiel „Suche der Website“.',
     scopes: 'Berechtigungen',
     scopeTexts: { chat: 'Chat', embeddings: 'Einbettungen (Embeddings)', assistants: 'Ausführen von Assistenten' },
-    noScope: 'muss mindestens eine Auswahl haben.',
     lastDay: 'Letzter Tag',
     lastDayHint: 'Optional. Der Schlüssel funktioniert bis zum Ende dieses Tages.',
     sorts: {

@@ -127,6 +127,7 @@ export const en = {
 
   form: {
     missing: 'is missing.',
+    noneChosen: 'must be chosen, one at least.',
     correct: 'Please correct the marked fields. Nothing was changed.',
     resumed: 'This is what you typed. Nothing is saved yet: check it, and send it again.',
     /** A message of a field: it continues the label. */
@@ -740,7 +741,6 @@ export const en = {
       embeddings: 'Embeddings',
       assistants: 'Assistant runs',
     } satisfies Record<Scope, string>,
-    noScope: 'must be chosen, one at least.',
     lastDay: 'Last day',
     lastDayHint: 'Optional. The key works until the end of this day.',
     sorts: { newest: 'Newest', name: 'Name', used: 'Last used', expires: 'First to expire', cost: 'Highest cost' },

@@ -2,7 +2,7 @@ import { oneOf, readBoolean, readBudget, readCreditLimit, readName, wholeNumber,
 import { LANGUAGE_NAMES, LANGUAGES, type Language, readLanguage } from '../languages.ts';
 import { eachLimit, MOST_MEMBER_KEYS } from '../limits.ts';
 import * as schema from './schema.ts';
-import type { Setting } from './setting.ts';
+import type { Needed, Setting } from './setting.ts';
 
 /** EUR as exact decimal text; null and "0": no limit (spec section 2.9). */
 export const budgetSchema = schema.described(
@@ -116,9 +116,11 @@ export const COMPANY_SETTINGS = {
     schema: schema.name,
     option: '--name NAME',
     meaning: 'name of the company',
+    changed: 'new name',
     read: readName,
+    isNeeded: true,
     field: { name: 'name', label: () => 'Company name' },
-  } as Setting<string>,
+  } as Needed<string>,
   monthly_budget_eur: {
     kind: 'amount',
     schema: budgetSchema,

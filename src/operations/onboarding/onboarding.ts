@@ -2,13 +2,12 @@ import { hash } from 'node:crypto';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { createOnce } from '../../store/company/idempotent-form.ts';
-import { insertKey, type NewKey } from '../../store/company/key.ts';
-import { type Claim, insertKeyOnce, type RevealedKey } from '../../store/company/key-reveal.ts';
+import type { Claim, RevealedKey } from '../../store/company/key-reveal.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { findInvitation, insertInvitation, type MadeInvitation } from '../../store/users/invitation.ts';
 import { type CompanySettings, createCompany } from '../company.ts';
-import { checkedKey, type KeySettings } from '../key.ts';
-import { type Mistake, Problem, refuse } from '../problem.ts';
+import { createKey, type KeyMaker, type KeySettings } from '../key.ts';
+import { type Mistake, refuse } from '../problem.ts';
 import { createOwnPrices, type OwnPrice } from './own-price.ts';
 
 export interface Onboarding extends CompanySettings {
@@ -31,12 +30,6 @@ export interface Onboarded {
   readonly already: boolean;
 }
 
-/** Who onboards, as the audit log names it, and what new keys begin with (KEY_PREFIX). */
-export interface Maker {
-  readonly actor: string;
-  readonly keyPrefix: string;
-}
-
 /** The ids of company and key, the same in each repetition of a form, and the proof that its sender is the same. */
 export interface Repeatable {
   readonly id: string;
@@ -50,16 +43,19 @@ export interface Repeatable {
  */
 export async function onboardCompany(
   sql: Sql,
-  maker: Maker,
+  caller: KeyMaker,
   { own_prices = [], owner, key, ...settings }: Onboarding,
   form: Repeatable | null = null,
 ): Promise<Onboarded> {
   const mistakes: Mistake[] = [];
-  const collector = { judge: (found: readonly Mistake[]) => void mistakes.push(...found) };
-  const company = await createCompany(sql, collector, { ...settings, id: form?.id ?? settings.id });
+  const collector = (member = '') => ({
+    ...caller,
+    judge: (found: readonly Mistake[]) => void mistakes.push(...found.map((each) => below(member, each))),
+  });
+  const company = await createCompany(sql, collector(), { ...settings, id: form?.id ?? settings.id });
   mistakes.push(...(await createOwnPrices(sql, company.id, own_prices)));
-  const invitation = owner && (await part(mistakes, 'owner', () => invite(sql, maker, company.id, owner.email, form)));
-  const minted = key && (await part(mistakes, 'key', () => mint(sql, maker, company.id, key, form)));
+  const invitation = owner && (await part(mistakes, 'owner', () => invite(sql, caller, company.id, owner.email, form)));
+  const minted = key && (await part(mistakes, 'key', () => mint(sql, collector('/key'), company.id, key, form)));
   refuse(mistakes);
   return { company, invitation: invitation ?? null, key: minted ?? null, already: false };
 }
@@ -68,34 +64,33 @@ export async function onboardCompany(
  * As `onboardCompany`, once, however often the form is sent: a repetition gets what the first one made. It gets the
  * key's text as `insertKeyOnce` says, and the link of an invitation that is still open.
  */
-export async function onboardOnce(sql: Sql, maker: Maker, asked: Onboarding, form: Repeatable): Promise<Onboarded> {
-  const created = await createOnce(sql, 'companies', form.id, () => onboardCompany(sql, maker, asked, form));
+export async function onboardOnce(sql: Sql, caller: KeyMaker, asked: Onboarding, form: Repeatable): Promise<Onboarded> {
+  const created = await createOnce(sql, 'companies', form.id, () => onboardCompany(sql, caller, asked, form));
   if (created !== null) return created;
   const token = tokenOf(form);
   const invitation = await findInvitation(sql, token);
   return {
     company: await findCompany(sql, form.id),
     invitation: invitation === null ? null : { ...invitation, token },
-    key: asked.key === undefined ? null : await mint(sql, maker, form.id, asked.key, form),
+    key: asked.key === undefined ? null : await mint(sql, caller, form.id, asked.key, form),
     already: true,
   };
 }
 
-function invite(sql: Sql, { actor }: Maker, company_id: string, email: string, form: Repeatable | null) {
+function invite(sql: Sql, { actor }: KeyMaker, company_id: string, email: string, form: Repeatable | null) {
   const asked = { company_id, email: email.toLowerCase(), role: 'owner', created_by: actor } as const;
   return insertInvitation(sql, form === null ? asked : { ...asked, token: tokenOf(form) });
 }
 
-async function mint(
+function mint(
   sql: Sql,
-  { actor, keyPrefix }: Maker,
-  company_id: string,
+  caller: KeyMaker,
+  company: string,
   settings: KeySettings,
   form: Repeatable | null,
 ): Promise<RevealedKey> {
-  const asked: NewKey = await checkedKey(sql, { company_id, created_by: actor }, settings);
-  if (form === null) return insertKey(sql, keyPrefix, asked);
-  return insertKeyOnce(sql, keyPrefix, { ...asked, id: form.keyId }, form.claim);
+  if (form === null) return createKey(sql, caller, company, settings);
+  return createKey(sql, caller, company, { ...settings, id: form.keyId }, form.claim);
 }
 
 /** The random part of a link: that of the claim, so that only the session that sent the form first gets it again. */
@@ -109,15 +104,16 @@ const REFUSED: Readonly<Record<string, readonly [member: string, detail: string]
   key: ['expires_at', 'must be later than now'],
 };
 
+/** A mistake of a part, as one of the whole. */
+function below(member: string, mistake: Mistake): Mistake {
+  return { ...mistake, pointer: `#${member}${mistake.pointer.slice(1)}` };
+}
+
 /** Makes a part of the whole; what a rule has against it is noted below its member. */
 async function part<T>(mistakes: Mistake[], member: string, make: () => Promise<T>): Promise<T | null> {
   try {
     return await make();
   } catch (error) {
-    if (error instanceof Problem && error.mistakes.length > 0) {
-      mistakes.push(...error.mistakes.map((each) => ({ ...each, pointer: `#/${member}${each.pointer.slice(1)}` })));
-      return null;
-    }
     const [name, detail] = (error instanceof RefusedChange && REFUSED[error.noun]) || [];
     if (name === undefined || detail === undefined) throw error;
     mistakes.push({ pointer: `#/${member}/${name}`, detail });

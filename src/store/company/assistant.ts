@@ -1,40 +1,26 @@
-import type { Visibility } from '../../domain/assistant.ts';
+import { ASSISTANT } from '../../domain/settings/assistant.ts';
+import { namesOf } from '../../domain/settings/schema.ts';
+import type { New, Values } from '../../domain/settings/setting.ts';
 import { throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
-import { given, matching } from '../connection/columns.ts';
+import { given, matching, settingColumns } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type Changes, rowsOf } from './company.ts';
 
-/** Members are the columns of the table (contract section 3). */
-export interface AssistantRow {
+/** Members are the columns of the table (contract section 3): those that people set, and these. */
+export interface AssistantRow extends Values<typeof ASSISTANT> {
   readonly id: string;
   readonly company_id: string;
-  readonly name: string;
-  readonly system_prompt: string;
-  readonly model_slug: string | null;
-  readonly temperature: number | null;
-  readonly max_tokens: number | null;
-  readonly visibility: Visibility;
-  readonly project_id: string | null;
   readonly created_at: Date;
 }
 
 export type ListedAssistant = Omit<AssistantRow, 'system_prompt'>;
-export type AssistantChanges = Changes<Omit<AssistantRow, 'id' | 'company_id' | 'created_at'>>;
+export type AssistantChanges = Changes<Values<typeof ASSISTANT>>;
 /** A new assistant; its id is random unless given. */
-export type NewAssistant = AssistantChanges &
-  Pick<AssistantRow, 'company_id' | 'name' | 'system_prompt'> &
-  Changes<Pick<AssistantRow, 'id'>>;
+export type NewAssistant = New<typeof ASSISTANT> & Pick<AssistantRow, 'company_id'> & Changes<Pick<AssistantRow, 'id'>>;
 
-const SETTINGS = [
-  'name',
-  'system_prompt',
-  'model_slug',
-  'temperature',
-  'max_tokens',
-  'visibility',
-  'project_id',
-] as const;
+const SETTINGS = namesOf(ASSISTANT);
+const { system_prompt: _, ...LISTED } = ASSISTANT;
 
 /** @throws RefusedChange when the company does not exist */
 export async function insertAssistant(sql: Sql, assistant: NewAssistant): Promise<AssistantRow> {
@@ -103,15 +89,10 @@ function unknownAssistant(id: string): never {
 }
 
 export function assistantColumns(sql: Sql) {
-  return sql`id, company_id, name, system_prompt, ${settings(sql)}`;
+  return sql`id, company_id, ${settingColumns(sql, ASSISTANT)}, created_at`;
 }
 
 /** Without the prompt, which may have 1 MiB: for lists. */
 export function listedAssistantColumns(sql: Sql) {
-  return sql`id, company_id, name, ${settings(sql)}`;
-}
-
-function settings(sql: Sql) {
-  // as a number: exact enough for 0 to 2
-  return sql`model_slug, temperature::float8 as temperature, max_tokens, visibility, project_id, created_at`;
+  return sql`id, company_id, ${settingColumns(sql, LISTED)}, created_at`;
 }

@@ -2,7 +2,7 @@ import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
 import type { Sql } from '../connection/pool.ts';
 import { pruneReveals } from '../gateway/expired.ts';
 import { lockName } from './idempotent-form.ts';
-import { insertKey, type KeyRow, type MintedKey, type NewKey, type Rotation, readKey, replaceKey } from './key.ts';
+import { type KeyRow, type MintedKey, readKey } from './key.ts';
 
 /** Keys that are created once, however often they are asked for; for a minute the answer has the key's text again. */
 
@@ -21,38 +21,22 @@ export interface Claim {
 export type RevealedKey = KeyRow & { readonly key: string | null };
 
 /**
- * Creates a key, or returns the one that the same request created before. To be run in a transaction.
- * @param asked its id is that of the request, the same in each repetition
- * @returns the text of an active key for `REVEAL_SECONDS`, if claim and settings are those of the first request
- * @throws RefusedChange as `insertKey`; conflict when the id is that of another company's key
+ * Makes a key, or returns the one that the same request made before. To be run in a transaction.
+ * @param id of the key: that of the request, the same in each repetition
+ * @param asked what the request asks for: the text is shown again for the same alone
+ * @param claim null: the request is never repeated
+ * @returns the text of an active key for `REVEAL_SECONDS`, if claim and what is asked are those of the first request
+ * @throws RefusedChange conflict when the id is that of another company's key
  */
-export function insertKeyOnce(
-  sql: Sql,
-  keyPrefix: string,
-  asked: NewKey & { readonly id: string },
-  claim: Claim,
-): Promise<RevealedKey> {
-  return once(sql, asked.id, asked, claim, () => insertKey(sql, keyPrefix, asked));
-}
-
-/** Rotates a key as `replaceKey` does, or returns the key that the same request made. Otherwise as `insertKeyOnce`. */
-export function replaceKeyOnce(
-  sql: Sql,
-  keyPrefix: string,
-  asked: Rotation & { readonly company_id: string; readonly new_id: string },
-  claim: Claim,
-): Promise<RevealedKey> {
-  return once(sql, asked.new_id, asked, claim, () => replaceKey(sql, keyPrefix, asked));
-}
-
-/** @param id of the key @param asked with the holder of the claim: the text is shown again for the same alone */
-async function once(
+export async function makeKeyOnce(
   sql: Sql,
   id: string,
   asked: { readonly company_id: string },
-  { holder, secret }: Claim,
-  create: () => Promise<MintedKey>,
+  claim: Claim | null,
+  make: () => Promise<MintedKey>,
 ): Promise<RevealedKey> {
+  if (claim === null) return make();
+  const { holder, secret } = claim;
   const { company_id: company } = asked;
   const context = JSON.stringify([holder, asked]);
   // the second of two clicks waits here for the first
@@ -65,7 +49,7 @@ async function once(
     const isShown = row !== undefined && existing.state === 'active';
     return { ...existing, key: isShown ? decryptText(row.ciphertext, secret, context) : null };
   }
-  const created = await create();
+  const created = await make();
   await sql`
     insert into key_reveals (company_id, key_id, ciphertext, expires_at)
     values (${company}, ${id}, ${encryptText(created.key, secret, context)}, now() + make_interval(secs => ${REVEAL_SECONDS}))`;

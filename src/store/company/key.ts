@@ -1,28 +1,25 @@
 import { refusal } from '../../domain/input/refusal.ts';
 import { nameSpelling } from '../../domain/input/visible-text.ts';
-import { digestBytes, digestOf, mintKey, type RestrictionColumns } from '../../domain/key.ts';
-import { LIMIT_NAMES, type LimitColumns } from '../../domain/limits.ts';
-import type { End } from '../../domain/price.ts';
-import type { Scope } from '../../domain/scope.ts';
+import { digestBytes, digestOf, mintKey } from '../../domain/key.ts';
+import { KEY } from '../../domain/settings/key.ts';
+import { namesOf } from '../../domain/settings/schema.ts';
+import type { Given, New, Values } from '../../domain/settings/setting.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import { CREATED_BY } from '../connection/actor.ts';
-import { given, limitColumns, matching, PAGE_BYTES, unpackedBytes } from '../connection/columns.ts';
+import { given, matching, PAGE_BYTES, settingColumns, unpackedBytes } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import { endOf, IS_ACTIVE, STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type Changes, rowsOf } from './company.ts';
 
 /** The part of a key that may be shown after its creation (spec section 2.7). Members are columns of the table. */
-export interface KeyRow extends LimitColumns, RestrictionColumns {
+export interface KeyRow extends Values<typeof KEY> {
   readonly id: string;
   readonly company_id: string;
-  readonly name: string;
   /** The first 8 characters. */
   readonly prefix: string;
-  readonly scopes: Scope[];
   readonly created_at: Date;
   readonly created_by: string | null;
-  readonly expires_at: Date | null;
   readonly last_used_at: Date | null;
   readonly revoked_at: Date | null;
   /** Null for a program's key; playground: the playground key of the person in `created_by`. */
@@ -35,26 +32,21 @@ export interface KeyRow extends LimitColumns, RestrictionColumns {
   readonly state: 'active' | 'expired' | 'revoked';
 }
 
-type Settings = Pick<KeyRow, 'name'> &
-  LimitColumns &
-  RestrictionColumns & { readonly scopes: readonly Scope[]; readonly expires_at: End | null };
+export type KeyChanges = Changes<Given<typeof KEY>>;
 
-export type KeyChanges = Changes<Settings>;
-
-export type NewKey = KeyChanges &
-  Pick<Settings, 'name' | 'scopes'> & {
-    readonly company_id: string;
-    /** Who created it: an e-mail address, or "cli". */
-    readonly created_by: string;
-    /** The key's id, so that a form sent twice makes one key; random unless given. */
-    readonly id?: string | undefined;
-    /** The key's text, where somebody else made it; minted unless given. */
-    readonly key?: string | undefined;
-    /** Id of the key in whose place it is made. */
-    readonly rotated_from?: string | undefined;
-    /** Id of the person whose key it is; the company's unless given. */
-    readonly user_id?: string | null | undefined;
-  };
+export interface NewKey extends New<typeof KEY> {
+  readonly company_id: string;
+  /** Who created it: an e-mail address, or "cli". */
+  readonly created_by: string;
+  /** The key's id, so that a form sent twice makes one key; random unless given. */
+  readonly id?: string | undefined;
+  /** The key's text, where somebody else made it; minted unless given. */
+  readonly key?: string | undefined;
+  /** Id of the key in whose place it is made. */
+  readonly rotated_from?: string | undefined;
+  /** Id of the person whose key it is; the company's unless given. */
+  readonly user_id?: string | null | undefined;
+}
 
 /** A key's row with the key in plaintext. */
 export type MintedKey = KeyRow & { readonly key: string };
@@ -66,29 +58,31 @@ export type MintedKey = KeyRow & { readonly key: string };
  */
 export async function insertKey(sql: Sql, keyPrefix: string, asked: NewKey): Promise<MintedKey> {
   const key = asked.key ?? mintKey(keyPrefix);
-  const expires = asked.expires_at == null ? null : await endOf(sql, asked.expires_at);
+  const special = await specialColumns(sql, asked);
+  if (special.expires_at != null && !(await isToCome(sql, special.expires_at))) throwExpired(special.expires_at);
+  const values = { ...asked, digest: digestBytes(key), prefix: key.slice(0, 8) };
+  const columns = [
+    'id',
+    'company_id',
+    'created_by',
+    'rotated_from',
+    'user_id',
+    'digest',
+    'prefix',
+    ...SETTINGS,
+  ] as const;
   const [row] = await explaining(
-    sql<KeyRow[]>`
-      insert into api_keys (id, company_id, name, digest, prefix, scopes, created_by, expires_at, ${limitColumns(sql)},
-        monthly_budget_eur, allowed_model_slugs, allowed_cidrs, rotated_from, user_id)
-      select coalesce(${asked.id ?? null}::uuid, gen_random_uuid()), ${asked.company_id}::uuid, ${nameSpelling(asked.name)}, ${digestBytes(key)}, ${key.slice(0, 8)},
-             ${[...new Set(asked.scopes)]}::text[], ${asked.created_by}, ${expires}::timestamptz,
-             ${limitValues(sql, asked)} ${asked.monthly_budget_eur ?? null}::numeric,
-             ${sorted(asked.allowed_model_slugs)}::text[], ${sorted(asked.allowed_cidrs)}::text[]::cidr[],
-             ${asked.rotated_from ?? null}::uuid, ${asked.user_id ?? null}::uuid
-      where coalesce(${expires}::timestamptz > now(), true)
-      returning ${keyColumns(sql)}`,
+    sql<KeyRow[]>`insert into api_keys ${given(sql, values, columns, special)} returning ${keyColumns(sql)}`,
     {
       api_keys_company_id_fkey: () => unknownCompany(asked.company_id),
       ...TEXT_TAKEN,
       api_keys_pkey: () => throwConflict('key', 'A key with this id exists already.'),
     },
   );
-  if (row === undefined) throwExpired(expires);
-  return { ...row, key };
+  return { ...(row as KeyRow), key };
 }
 
-const SETTINGS = ['name', 'monthly_budget_eur', ...LIMIT_NAMES] as const;
+const SETTINGS = namesOf(KEY);
 
 /**
  * Changes a key that is not revoked. One statement, as of a company. Of a playground's key name, scopes and end are its
@@ -102,20 +96,15 @@ export async function updateKey(
   changes: KeyChanges,
   company: string | null = null,
 ): Promise<KeyRow> {
-  const { scopes, expires_at: end, allowed_model_slugs: slugs, allowed_cidrs: cidrs } = changes;
-  const expires_at = end == null ? end : await endOf(sql, end);
-  const lists = {
-    scopes: scopes === undefined ? sql`scopes` : sql`${[...new Set(scopes)]}::text[]`,
-    allowed_model_slugs: slugs === undefined ? sql`allowed_model_slugs` : sql`${sorted(slugs)}::text[]`,
-    expires_at: expires_at === undefined ? sql`expires_at` : sql`${expires_at}::timestamptz`,
-    allowed_cidrs: cidrs === undefined ? sql`allowed_cidrs` : sql`${sorted(cidrs)}::text[]::cidr[]`,
-  };
+  const { scopes } = changes;
+  const special = await specialColumns(sql, changes);
+  const { expires_at } = special;
   const isOwn = sql`(purpose is null
     or name = ${nameSpelling(changes.name) ?? null}::text is not false
       and (scopes @> ${[...(scopes ?? [])]}::text[] and scopes <@ ${[...(scopes ?? [])]}::text[] or ${scopes === undefined})
       and (date_trunc('milliseconds', expires_at) is not distinct from ${expires_at ?? null}::timestamptz or ${expires_at === undefined}))`;
   const [row] = await sql<KeyRow[]>`
-    update api_keys set ${given(sql, changes, SETTINGS, lists)}
+    update api_keys set ${given(sql, changes, SETTINGS, { expires_at: sql`expires_at`, ...special })}
     where id = ${id} ${matching(sql, { company_id: company })} and revoked_at is null
       and coalesce(${expires_at ?? null}::timestamptz > now() or purpose is not null, true) and ${isOwn}
     returning ${keyColumns(sql)}`;
@@ -285,11 +274,22 @@ function throwExpired(expires: Date | null): never {
   throwConflict('key', refusal('keyTooLate', { at: String(expires?.toISOString()) }));
 }
 
-/** The values of the limits, in their order, with a comma behind each. */
-function limitValues(sql: Sql, asked: KeyChanges) {
-  let values = sql``;
-  for (const name of LIMIT_NAMES) values = sql`${values} ${asked[name] ?? null}::bigint,`;
-  return values;
+/** Columns whose values are more than a parameter: the end, and lists, which are sets. */
+async function specialColumns(
+  sql: Sql,
+  { scopes, expires_at: end, allowed_model_slugs: slugs, allowed_cidrs: cidrs }: KeyChanges,
+) {
+  return {
+    ...(end !== undefined && { expires_at: end && (await endOf(sql, end)) }),
+    ...(scopes !== undefined && { scopes: sql`${[...new Set(scopes)]}::text[]` }),
+    ...(slugs !== undefined && { allowed_model_slugs: sql`${sorted(slugs)}::text[]` }),
+    ...(cidrs !== undefined && { allowed_cidrs: sql`${sorted(cidrs)}::text[]::cidr[]` }),
+  };
+}
+
+async function isToCome(sql: Sql, at: Date): Promise<boolean> {
+  const [{ is }] = await sql<[{ is: boolean }]>`select ${at}::timestamptz > now() as is`;
+  return is;
 }
 
 /** The list in order and without repetitions; null for none. */
@@ -302,10 +302,8 @@ export function listBytes(sql: Sql) {
   return sql`${unpackedBytes(sql, 'allowed_model_slugs')} + 2 * ${unpackedBytes(sql, 'allowed_cidrs')}`;
 }
 
-// plain SQL may say 'infinity' for never, which is no Date
 export function keyColumns(sql: Sql) {
-  return sql`id, company_id, name, prefix, scopes, created_at, ${sql.unsafe(CREATED_BY)} as created_by, nullif(expires_at, 'infinity') as expires_at, last_used_at, revoked_at,
-    ${limitColumns(sql)}, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, allowed_model_slugs,
-    allowed_cidrs::text[] as allowed_cidrs, purpose, user_id, (select email from users where users.id = api_keys.user_id) as person,
+  return sql`id, company_id, prefix, created_at, ${sql.unsafe(CREATED_BY)} as created_by, last_used_at, revoked_at,
+    ${settingColumns(sql, KEY)}, purpose, user_id, (select email from users where users.id = api_keys.user_id) as person,
     ${sql.unsafe(STATE)}`;
 }

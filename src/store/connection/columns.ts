@@ -1,6 +1,5 @@
 import { nameSpelling } from '../../domain/input/visible-text.ts';
-import { LIMIT_NAMES } from '../../domain/limits.ts';
-import type { Settings } from '../../domain/settings/setting.ts';
+import type { Setting, Settings } from '../../domain/settings/setting.ts';
 import type { Sql } from './pool.ts';
 
 /** The most bytes that several rows of one answer have together: long ones would fill the memory of the pages' process. */
@@ -30,16 +29,20 @@ export function given<T extends object>(
 
 /** The columns of settings, for `select`: amounts as exact decimal text. */
 export function settingColumns(sql: Sql, settings: Settings) {
-  const columns = Object.entries(settings).map(([column, { kind }]) =>
-    kind === 'amount' ? `trim_scale(${column})::text as ${column}` : column,
-  );
+  const columns = Object.entries(settings).map(([column, { kind }]) => {
+    const value = EXPRESSIONS[kind]?.(column);
+    return value === undefined ? column : `${value} as ${column}`;
+  });
   return sql.unsafe(columns.join(', '));
 }
 
-/** The columns of the limits of a company or a key. */
-export function limitColumns(sql: Sql) {
-  return sql.unsafe(LIMIT_NAMES.join(', '));
-}
+/** Values that the driver does not read as they are. */
+const EXPRESSIONS: { readonly [kind in Setting['kind']]?: (column: string) => string } = {
+  amount: (column) => `trim_scale(${column})::text`,
+  number: (column) => `${column}::float8`, // all are below 2 ** 53
+  list: (column) => `${column}::text[]`, // of networks, too
+  instant: (column) => `nullif(${column}, 'infinity')`, // plain SQL may say so for never, which is no Date
+};
 
 /** " and column = value" for each column whose value is not null. */
 export function matching(sql: Sql, values: Readonly<Record<string, string | null>>) {

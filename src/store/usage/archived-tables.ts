@@ -1,5 +1,6 @@
-import { LIMIT_NAMES } from '../../domain/limits.ts';
+import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { COMPANY } from '../../domain/settings/company.ts';
+import { KEY } from '../../domain/settings/key.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import { digestOfRow } from '../statement/digest.ts';
 
@@ -19,8 +20,6 @@ export interface ArchivedTable {
   readonly company?: string;
   readonly order: string;
 }
-
-const LIMITS = LIMIT_NAMES.join(' ');
 
 /**
  * Everything that is stored about a company. A new table with a `company_id` is a line here, or in NOT_ARCHIVED;
@@ -73,7 +72,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'api_keys',
     what: 'keys with their scopes, limits and restrictions, revoked ones included',
     columns: words(
-      `id company_id name prefix scopes created_at created_by expires_at last_used_at revoked_at ${LIMITS} allowed_model_slugs monthly_budget_eur allowed_cidrs purpose rotated_from user_id`,
+      `id company_id prefix created_at created_by last_used_at revoked_at ${namesOf(KEY).join(' ')} purpose rotated_from user_id`,
     ),
     without: { digest: 'a secret: it identifies the key' },
     order: 'created_at, id',
@@ -107,9 +106,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'assistants',
     what: 'assistants with their system prompts and settings',
-    columns: words(
-      'id company_id name system_prompt model_slug temperature max_tokens visibility project_id created_at',
-    ),
+    columns: words(`id company_id ${namesOf(ASSISTANT).join(' ')} created_at`),
     order: 'created_at, id',
   },
   {

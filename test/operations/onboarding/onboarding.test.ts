@@ -3,6 +3,7 @@ import t from 'tap';
 import { type Onboarding, onboardCompany, onboardOnce } from '../../../src/operations/onboarding/onboarding.ts';
 import { readOwnPrice } from '../../../src/operations/onboarding/own-price.ts';
 import type { Mistake } from '../../../src/operations/problem.ts';
+import { refuse } from '../../../src/operations/problem.ts';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { newToken, send } from '../../admin/api/tokens.ts';
 import { signedIn, startOffice, textOf } from '../../admin/people.ts';
@@ -20,7 +21,7 @@ const token = await newToken(office);
 const operator = await signedIn(office, 'operator');
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: office.databaseUrl } });
 
-const MAKER = { actor: 'olga@tollgate.example', keyPrefix: 'svc_' };
+const MAKER = { actor: 'olga@tollgate.example', services: { keyPrefix: 'svc_' }, judge: refuse };
 const change = <T>(work: (sql: Sql) => Promise<T>) => db.transaction(10_000, work);
 const onboard = (asked: Onboarding) => change((sql) => onboardCompany(sql, MAKER, asked));
 

@@ -1,8 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { insertCompany } from '../../../src/store/company/company.ts';
-import { endKey, findKey, type NewKey } from '../../../src/store/company/key.ts';
-import { type Claim, insertKeyOnce, replaceKeyOnce } from '../../../src/store/company/key-reveal.ts';
+import { endKey, findKey, insertKey, type NewKey, replaceKey } from '../../../src/store/company/key.ts';
+import { type Claim, makeKeyOnce } from '../../../src/store/company/key-reveal.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -29,12 +29,13 @@ const claimOf = (holder = 'session a'): Claim => ({ secret: randomBytes(32).toSt
 const create = (asked: Asked, claim: Claim) =>
   db.transaction(10_000, async (sql) => {
     await enterCompany(sql, asked.company_id);
-    return insertKeyOnce(sql, 'svc_', asked, claim);
+    return makeKeyOnce(sql, asked.id, asked, claim, () => insertKey(sql, 'svc_', asked));
   });
 const rotate = (id: string, new_id: string, overlap: number, claim: Claim) =>
   db.transaction(10_000, async (sql) => {
     await enterCompany(sql, acme);
-    return replaceKeyOnce(sql, 'svc_', { id, company_id: acme, overlap, created_by: 'ada@example.com', new_id }, claim);
+    const asked = { id, company_id: acme, overlap, created_by: 'ada@example.com', new_id };
+    return makeKeyOnce(sql, new_id, asked, claim, () => replaceKey(sql, 'svc_', asked));
   });
 const keysNamed = (name: string) => run((sql) => sql`select id from api_keys where name = ${name}`);
 const reveals = () => run((sql) => sql<{ key_id: string; ciphertext: Buffer }[]>`select * from key_reveals`);

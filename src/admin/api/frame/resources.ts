@@ -1,13 +1,11 @@
-import { MOST } from '../../../domain/field.ts';
-import { SCOPES } from '../../../domain/scope.ts';
-import { budgetSchema, CEILINGS, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../../domain/settings/company.ts';
+import { ASSISTANT } from '../../../domain/settings/assistant.ts';
+import { CEILINGS, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../../domain/settings/company.ts';
+import { KEY } from '../../../domain/settings/key.ts';
 import {
   array,
   boolean,
-  cidr,
   count,
   email,
-  end,
   eur,
   id,
   instant,
@@ -19,11 +17,9 @@ import {
   price,
   type Schema,
   slug,
-  text,
   textOrNull,
-  whole,
 } from '../../../domain/settings/schema.ts';
-import { schemasOf } from '../../../domain/settings/setting.ts';
+import { neededOf, schemasOf } from '../../../domain/settings/setting.ts';
 import { ROLES } from '../../../domain/user.ts';
 
 /** Schemas of the things that administration over HTTP reads and writes: `domain/settings` has those of their settings. */
@@ -85,15 +81,9 @@ export const modelOwner = orNull({ ...id, description: 'the company that the mod
 export const model = object({ id, slug, company_id: modelOwner, ...modelSettings, created_at: instant });
 
 /** Members of a key that can be set. */
-export const keySettings = {
-  name,
-  scopes: { ...listOf(oneOf(SCOPES), SCOPES.length), minItems: 1 },
-  expires_at: orNull({ ...end, description: `${end.description}; null: never` }),
-  ...limits,
-  monthly_budget_eur: budgetSchema,
-  allowed_model_slugs: orNull({ ...listOf(slug), minItems: 1, description: 'null: every model of the company' }),
-  allowed_cidrs: orNull({ ...listOf(cidr), minItems: 1, description: 'networks it may be used from; null: any' }),
-};
+export const keySettings = schemasOf(KEY);
+/** Members of a key that is created. */
+export const newKey = object(keySettings, neededOf(KEY));
 export const key = object({
   id,
   company_id: id,
@@ -121,15 +111,7 @@ export const mintedKey = object({
 });
 
 /** Members of an assistant that can be set. */
-export const assistantSettings = {
-  name,
-  system_prompt: text,
-  model_slug: orNull(slug),
-  temperature: { type: ['number', 'null'], minimum: 0, maximum: 2 },
-  max_tokens: orNull(whole(MOST.maxTokens, 'null: what the caller says')),
-  visibility: oneOf(['company', 'private', 'persons', 'teams', 'projects']),
-  project_id: orNull(id),
-};
+export const assistantSettings = schemasOf(ASSISTANT);
 export const assistant = object({ id, company_id: id, ...assistantSettings, created_at: instant });
 
 export const role = oneOf(ROLES);

@@ -1,9 +1,9 @@
 import { isLimited } from '../budget.ts';
-import type { RestrictionColumns } from '../key.ts';
 import type { Words } from '../language/en.ts';
 import { wordsOf } from '../language/language.ts';
 import { ENGLISH } from '../languages.ts';
 import { eachLimit, type LimitColumns } from '../limits.ts';
+import type { RestrictionColumns } from './key.ts';
 
 /** How numbers are shown to the reader. */
 interface Shown {
@@ -28,11 +28,7 @@ export function limitTexts(
 }
 
 /** All by which a key may do less than its company, in words; empty for nothing. */
-export function restrictionTexts(
-  row: LimitColumns & RestrictionColumns,
-  shown: Shown,
-  words: LimitWords = IN_ENGLISH,
-): string[] {
+export function restrictionTexts(row: RestrictionColumns, shown: Shown, words: LimitWords = IN_ENGLISH): string[] {
   const { allowed_model_slugs: slugs, monthly_budget_eur: budget, allowed_cidrs: cidrs } = row;
   const texts = [
     isLimited(budget) && words.budget(shown.eurText(budget)),

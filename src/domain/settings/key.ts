@@ -1,0 +1,108 @@
+import { readBudget, readName, readScope, readSlug } from '../field.ts';
+import { type End, readMoment } from '../price.ts';
+import { readCidr } from '../request/cidr.ts';
+import { SCOPES, type Scope } from '../scope.ts';
+import { budgetSchema, LIMIT_SETTINGS } from './company.ts';
+import * as schema from './schema.ts';
+import type { Needed, Setting, Values } from './setting.ts';
+
+const name = {
+  kind: 'text',
+  schema: schema.name,
+  option: '--name NAME',
+  meaning: 'purpose of the key, such as its user or service',
+  changed: 'new name',
+  read: readName,
+  isNeeded: true,
+  field: { name: 'name', label: ({ keys }) => keys.name, hint: ({ keys }) => keys.nameHint },
+} as Needed<string>;
+
+const scopes = {
+  kind: 'list',
+  schema: { ...schema.listOf(schema.oneOf(SCOPES), SCOPES.length), minItems: 1 },
+  option: '--scope SCOPE',
+  meaning: 'chat, embeddings or assistants',
+  changed: 'its scopes from now on',
+  read: readScope,
+  isNeeded: true,
+  field: {
+    name: 'scope',
+    label: ({ keys }) => keys.scopes,
+    choices: ({ keys }) => SCOPES.map((scope) => [scope, keys.scopeTexts[scope]]),
+  },
+} as Needed<readonly Scope[]>;
+
+const expires_at = {
+  kind: 'instant',
+  schema: schema.described(schema.orNull(schema.end), `${schema.end.description}; null: never`),
+  option: '--expires ISO_TIME',
+  meaning:
+    'when the key expires, such as 2027-01-31T18:00:00Z; a date is its last day, in the billing time zone; default: never',
+  changed: 'when the key expires; a date is its last day, in the billing time zone',
+  read: readMoment,
+  isNullable: true,
+  field: { name: 'expires', label: ({ keys }) => keys.lastDay, hint: ({ keys }) => keys.lastDayHint },
+} as Setting<Date | null, End | null, string | null>;
+
+const monthly_budget_eur = {
+  kind: 'amount',
+  schema: budgetSchema,
+  option: '--budget EUR',
+  meaning: 'monthly budget of the key alone',
+  read: readBudget,
+  isNullable: true,
+  field: {
+    name: 'budget',
+    label: ({ restrictions }) => restrictions.budget,
+    hint: ({ restrictions }) => restrictions.budgetHint,
+  },
+} as Setting<string | null>;
+
+const allowed_model_slugs = {
+  kind: 'list',
+  schema: schema.described(
+    schema.orNull({ ...schema.listOf(schema.slug), minItems: 1 }),
+    'null: every model of the company',
+  ),
+  option: '--model SLUG',
+  meaning: 'the only models that the key lists and calls',
+  read: readSlug,
+  isNullable: true,
+  field: {
+    name: 'model',
+    label: ({ restrictions }) => restrictions.models,
+    hint: ({ restrictions }) => restrictions.slugsHint,
+    rows: 5,
+  },
+} as Setting<readonly string[] | null>;
+
+const allowed_cidrs = {
+  kind: 'list',
+  schema: schema.described(
+    schema.orNull({ ...schema.listOf(schema.cidr), minItems: 1 }),
+    'networks it may be used from; null: any',
+  ),
+  option: '--cidr CIDR',
+  meaning: 'the only networks or addresses that may use the key',
+  read: readCidr,
+  isNullable: true,
+  field: {
+    name: 'cidrs',
+    label: ({ restrictions }) => restrictions.networks,
+    hint: ({ restrictions }) => restrictions.networksHint,
+    rows: 3,
+  },
+} as Setting<readonly string[] | null>;
+
+/** What a key may do less than its company (contract section 5), in the order of options. null: nothing less. */
+export const RESTRICTIONS = { ...LIMIT_SETTINGS, allowed_model_slugs, monthly_budget_eur, allowed_cidrs };
+export type RestrictionColumns = Values<typeof RESTRICTIONS>;
+
+/** The same, in the order of forms and answers. */
+const RESTRICTED = { ...LIMIT_SETTINGS, monthly_budget_eur, allowed_model_slugs, allowed_cidrs };
+
+/** What a form changes of a key. */
+export const EDITED = { name, scopes, ...RESTRICTED };
+
+/** Every column of `api_keys` that people set. */
+export const KEY = { name, scopes, expires_at, ...RESTRICTED };

@@ -1,0 +1,48 @@
+import {
+  type AssistantChanges,
+  type AssistantRow,
+  deleteAssistant,
+  findAssistant,
+  insertAssistant,
+  type NewAssistant,
+  updateAssistant,
+} from '../store/company/assistant.ts';
+import { lockRow } from '../store/company/last-change.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import type { Caller } from './caller.ts';
+import { unknownModels } from './model.ts';
+
+const MODEL = 'model_slug';
+
+/** Creates an assistant. @throws RefusedChange as `insertAssistant`; what the caller makes of an unknown model */
+export async function createAssistant(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  asked: NewAssistant,
+): Promise<AssistantRow> {
+  caller.judge(await unknownModels(sql, asked.company_id, MODEL, asked[MODEL]));
+  return insertAssistant(sql, asked);
+}
+
+/**
+ * Changes settings of an assistant.
+ * @param company if given, assistants of other companies count as not found
+ * @throws RefusedChange not_found; what the caller makes of an unknown model
+ */
+export async function changeAssistant(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  id: string,
+  company: string | null,
+  changes: AssistantChanges,
+): Promise<AssistantRow> {
+  await lockRow(sql, 'assistants', id);
+  const { company_id, [MODEL]: before } = await findAssistant(sql, company, id);
+  caller.judge(await unknownModels(sql, company_id, MODEL, changes[MODEL], before));
+  return updateAssistant(sql, id, changes, company);
+}
+
+/** @param company as of `changeAssistant` @throws RefusedChange not_found */
+export function removeAssistant(sql: Sql, id: string, company: string | null): Promise<AssistantRow> {
+  return deleteAssistant(sql, id, company);
+}
