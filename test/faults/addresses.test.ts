@@ -200,7 +200,7 @@ for (const FAST_HTTP of ['on', 'off']) {
     t.comment(`${clients.length} requests, ${lost.length} lost, ${unsent.length} unsent, ${frozen} waited`);
     note(
       'Of several addresses of a router, one may fail',
-      `two routers, one of them killed, frozen, frozen and killed, refusing, and both killed, ${a.deaths + b.deaths} deaths, FAST_HTTP=${FAST_HTTP}`,
+      `${a.deaths + b.deaths} deaths, FAST_HTTP=${FAST_HTTP}`,
       `${clients.length} requests, ${servable.length} failed that could have been served, ${twice.length} sent twice; ${lost.length} were in flight where connections were closed, ${unsent.length} got 503 while both were dead, ${frozen} waited for a frozen one; the two read ${share(a)} and ${share(b)}`,
     );
   });

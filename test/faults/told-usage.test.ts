@@ -142,8 +142,8 @@ t.test('what was told and what was learned stay within what a call allows', asyn
       );
       note(
         'Leaving early is not free',
-        `${dialect}: ${EACH} clients each leave streams of models that think as long each time (4000 tokens for five words), half to one and a half times as long, or not`,
-        `worst error of an estimate: ${worst.join(', ')}; with a limit of ${LIMIT} tokens none above it`,
+        `${dialect}: ${EACH} clients leave streams of each kind of thinking model`,
+        `worst error: ${worst.join(', ')}; with a limit of ${LIMIT} tokens none above it`,
       );
     });
 
@@ -175,8 +175,8 @@ t.test('what was told and what was learned stay within what a call allows', asyn
       t.ok(error <= 0.1, `what was told taught nothing: worst error ${percent(error)}`);
       note(
         'A told usage is no more than the call allows',
-        `${dialect}: whole answers and streams with ${Object.keys(LIES).length} false usages, up to 10^12 and beyond, at a limit of ${LIMIT} tokens; then clients leave streams of the same model`,
-        `all marked estimated, at most ${most} tokens of an answer booked; worst error of the estimates after them ${percent(error)}`,
+        `${dialect}: ${Object.keys(LIES).length} false usages at a limit of ${LIMIT} tokens`,
+        `all marked estimated, at most ${most} tokens booked; worst error of later estimates ${percent(error)}`,
       );
     });
   }

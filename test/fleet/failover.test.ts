@@ -111,7 +111,7 @@ for (const { name, begin } of DEATHS) {
       }
       note(
         'A failover is invisible to known keys and loses nothing',
-        `primary with a synchronous standby, 2 replicas under load; primary ${name}, standby promoted ${AWAY} requests later, ${ROUNDS} times`,
+        `primary ${name}, standby promoted ${AWAY} requests later, ${ROUNDS} times`,
         `${total.requests} requests meanwhile, 0 failed; ${total.waited} records waited; ${total.complete} complete answers, 0 missing, 0 duplicates; healthy at most ${Math.round(worst)} ms after the promotion`,
       );
     },

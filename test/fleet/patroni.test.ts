@@ -110,7 +110,7 @@ async function lose(
   t.same(failed, [], `none of ${during.length} requests of known keys failed`);
   note(
     'A failover by Patroni is invisible to known keys and loses nothing',
-    `two Postgres under Patroni, 3 gateways under load; leader ${loss.name}`,
+    `leader ${loss.name}`,
     `${during.length} requests meanwhile, 0 failed; the other node leads ${seconds(led.getTime() - began)} s later, all gateways write to it after ${seconds(healthy)} s more; up to ${most} records waited`,
   );
   t.comment(`new leader after ${led.getTime() - began} ms, healthy ${healthy} ms later, ${most} records waited`);

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { DatabaseRefused } from '../../../src/store/connection/errors.ts';
 import { SPEND_CURSOR, spentSince } from '../../../src/store/connection/expressions.ts';
@@ -92,19 +91,6 @@ t.test('many writers at once, replaying each other, count every row once', async
   await agrees(t, db);
   const [{ n }] = await db.run(MS, (sql) => sql<[{ n: number }]>`select count(*) as n from api_usage`);
   t.equal(n, 700);
-});
-
-t.test('the documentation tells how long each table is kept', async (t) => {
-  const { db } = await testDatabase(t);
-  const text = readFileSync(new URL('../../../sql/retention.md', import.meta.url), 'utf8');
-  const [, retention = ''] = /^# Retention\n(.*?)^##/ms.exec(text) ?? [];
-  const tables = await db.run(
-    MS,
-    (sql) => sql<{ name: string }[]>`
-      select relname as name from pg_class
-      where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p') and not relispartition`,
-  );
-  for (const { name } of tables) t.match(retention, `\`${name}\``, `${name}: add it to sql/retention.md`);
 });
 
 t.test('the ledger is append-only', async (t) => {
