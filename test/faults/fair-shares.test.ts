@@ -68,8 +68,7 @@ for (const flood of FLOODS) {
         t.ok(refused > 0, `${refused} requests of the flood were refused`);
         t.ok(inFlight >= 300, `but it has ${inFlight} of the 400 places`);
       }
-      const times = (journal: readonly Journalled[]) =>
-        `${percentile(journal, 0.5)}, ${percentile(journal, 0.99)} ms`;
+      const times = (journal: readonly Journalled[]) => `${percentile(journal, 0.5)}, ${percentile(journal, 0.99)} ms`;
       const figures = `${failed.length} of ${all.length} failed; ${times(before)}; ${times(onset)}; ${times(during)}; of the flood ${sum(Object.values(others))} answered, ${refused} refused`;
       t.comment(figures);
       const experiment = `${flood.name}, ${Object.entries(flood.env).flat().join(' ')}, FAST_HTTP=${FAST_HTTP}`;
