@@ -3,10 +3,11 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { closeWithConnection } from '../runtime/node-http.ts';
 import { ClientConnection, Gathering } from './client-connection.ts';
-import type { Connections, RequestHandler } from './exchange.ts';
+import type { AnswerUnderWay, Connections, RequestHandler } from './exchange.ts';
 import { asClientRequest, FastRequest } from './fast-request.ts';
 import { FastResponse } from './fast-response.ts';
 import { streamBuffers } from './framed-stream.ts';
+import { answerHalfClosed, watchHalfClosed } from './half-closed.ts';
 import { closeIdle } from './linger.ts';
 import { attachPlain } from './plain.ts';
 import { readShared } from './shared-read.ts';
@@ -50,6 +51,7 @@ export function attach(
   server: Server,
   { handler, isDraining, parts, secure, onOpen = () => {} }: AttachOptions,
 ): Connections {
+  answerHalfClosed(server);
   if (!parts.has('messages')) return attachPlain(server, handler, secure, onOpen);
   const open = new Set<Socket>();
   const buffers = streamBuffers();
@@ -73,6 +75,7 @@ export function attach(
     if (connection?.begin(socket)) connections.set(socket, connection);
     open.add(socket);
     socket.on('close', () => open.delete(socket));
+    watchHalfClosed(socket, answering);
     onOpen(socket);
   });
   const onRequest = (req: FastRequest, res: FastResponse): void => {
@@ -93,6 +96,6 @@ export function attach(
 }
 
 /** The answer that a connection is busy with, from the field where node:http keeps it. */
-function answering(socket: Duplex): { readonly headersSent: boolean } | null {
-  return (socket as Duplex & { _httpMessage?: { headersSent: boolean } })._httpMessage ?? null;
+function answering(socket: Duplex): AnswerUnderWay | null {
+  return (socket as Duplex & { _httpMessage?: AnswerUnderWay })._httpMessage ?? null;
 }

@@ -120,7 +120,15 @@ export interface ResponseStream {
 export interface Connections {
   readonly open: ReadonlySet<Socket>;
   /** The answer a connection is busy with; null when it is idle. */
-  answering(socket: Duplex): { readonly headersSent: boolean } | null;
+  answering(socket: Duplex): AnswerUnderWay | null;
+}
+
+/** An answer as those see it who look after its connection: one of node:http, or one that is as alike. */
+export interface AnswerUnderWay {
+  readonly headersSent: boolean;
+  /** Whether all of it was written. */
+  readonly writableEnded: boolean;
+  readonly req: { readonly httpVersionMinor: number };
 }
 
 export type RequestHandler = (req: ClientRequest, res: ClientResponse) => void;

@@ -61,7 +61,7 @@ export class FastResponse extends ServerResponse<FastRequest> implements ClientR
 
   #setHead(status: number, headers: readonly string[], isChunked: boolean): void {
     const internals = this as unknown as Internals;
-    const idleMs = this.shouldKeepAlive ? internals._keepAliveTimeout : null;
+    const idleMs = this.shouldKeepAlive && !internals._last ? internals._keepAliveTimeout : null;
     internals._header = answerHead(status, headers, idleMs, isChunked);
     if (idleMs === null) internals._last = true;
   }

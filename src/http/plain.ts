@@ -11,6 +11,7 @@ import type {
   ResponseListener,
   ResponseStream,
 } from './exchange.ts';
+import { watchHalfClosed } from './half-closed.ts';
 import { closeIdle, lingerAfterAnswer } from './linger.ts';
 import { RequestHead } from './request-head.ts';
 import { answerText } from './response-head.ts';
@@ -30,14 +31,14 @@ export function attachPlain(
   onOpen: (socket: Socket) => void,
 ): Connections {
   const open = new Set<Socket>();
-  const answers = new Map<Duplex, ServerResponse>();
+  /** The answers of a connection that are not out, in the order of their requests. */
+  const answers = new WeakMap<Duplex, Set<ServerResponse>>();
+  const answering = (socket: Duplex): ServerResponse | null => answers.get(socket)?.values().next().value ?? null;
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     closeWithConnection(res);
-    const { socket } = req;
-    answers.set(socket, res);
-    res.on('close', () => {
-      if (answers.get(socket) === res) answers.delete(socket);
-    });
+    const waiting = answers.get(req.socket);
+    waiting?.add(res);
+    res.on('close', () => waiting?.delete(res));
     handler(new PlainRequest(req), new PlainResponse(res));
   };
   server.on('request', onRequest);
@@ -45,14 +46,16 @@ export function attachPlain(
   server.on('checkExpectation', onRequest); // Node alone would answer 417 without a body
   server.on(secure ? 'secureConnection' : 'connection', (socket: Socket) => {
     open.add(socket);
+    answers.set(socket, new Set());
     socket.on('close', () => open.delete(socket));
+    watchHalfClosed(socket, answering);
     onOpen(socket);
   });
   server.on('timeout', (socket: Socket) => {
-    const isBusy = (): boolean => answers.has(socket);
+    const isBusy = (): boolean => answering(socket) !== null;
     if (!isBusy()) closeIdle(socket, isBusy);
   });
-  return { open, answering: (socket) => answers.get(socket) ?? null };
+  return { open, answering };
 }
 
 export class PlainRequest implements ClientRequest {

@@ -1,6 +1,13 @@
 import type { Socket } from 'node:net';
 import type { BufferPool } from '../runtime/buffer-pool.ts';
-import type { BodySink, ClientRequest, ClientResponse, ResponseListener, ResponseStream } from './exchange.ts';
+import type {
+  AnswerUnderWay,
+  BodySink,
+  ClientRequest,
+  ClientResponse,
+  ResponseListener,
+  ResponseStream,
+} from './exchange.ts';
 import { FramedStream, STREAM_BUFFER, type StreamedResponse } from './framed-stream.ts';
 import { lingerAfterAnswer } from './linger.ts';
 import type { RequestHead } from './request-head.ts';
@@ -103,16 +110,16 @@ export interface AnsweringConnection {
  * would write, and afterwards does what Node's server does after an answer. A small request takes 0.98 of the CPU that
  * it takes with a response of Node.
  */
-export class RepeatedResponse implements ClientResponse, StreamedResponse {
+export class RepeatedResponse implements ClientResponse, StreamedResponse, AnswerUnderWay {
   listener: ResponseListener | null = null;
   headersSent = false;
   destroyed = false;
   readonly #connection: AnsweringConnection;
-  readonly #req: RepeatedRequest;
-  /** The connection closes after this answer. */
-  #isLast = false;
+  readonly req: RepeatedRequest;
+  /** The connection closes after this answer. Node's server sets it too, where the client has closed its side. */
+  _last = false;
   /** The whole answer was written. */
-  #ended = false;
+  writableEnded = false;
   /** The system has taken the whole answer. */
   #finished = false;
   /** The listener was told that the answer is out, or that the connection closed. */
@@ -120,7 +127,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
 
   constructor(connection: AnsweringConnection, req: RepeatedRequest) {
     this.#connection = connection;
-    this.#req = req;
+    this.req = req;
     setAnswer(connection.socket, this);
   }
 
@@ -133,7 +140,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   get writableFinished(): boolean {
-    return this.#ended && this.writableLength === 0;
+    return this.writableEnded && this.writableLength === 0;
   }
 
   listen(listener: ResponseListener): void {
@@ -141,8 +148,8 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   closeAfter(): void {
-    this.#isLast = true;
-    if (!this.#req.complete) lingerAfterAnswer(this.#req);
+    this._last = true;
+    if (!this.req.complete) lingerAfterAnswer(this.req);
   }
 
   send(status: number, headers: readonly string[], body: Buffer | string): void {
@@ -209,8 +216,8 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   }
 
   #head(status: number, headers: readonly string[], isChunked: boolean): string {
-    if (!this.#req.complete) this.closeAfter(); // what is still to come of the body is no request
-    const head = answerHead(status, headers, this.#isLast ? null : this.#connection.keepAliveMs, isChunked);
+    if (!this.req.complete) this.closeAfter(); // what is still to come of the body is no request
+    const head = answerHead(status, headers, this._last ? null : this.#connection.keepAliveMs, isChunked);
     this.headersSent = true;
     return head;
   }
@@ -218,7 +225,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
   /** Called when the whole answer was written. */
   #end(): void {
     const { socket } = this;
-    this.#ended = true;
+    this.writableEnded = true;
     this.listener?.onSent();
     if (socket.writableLength > 0)
       socket.write('', () => this.#finish()); // called once the answer is out
@@ -231,7 +238,7 @@ export class RepeatedResponse implements ClientResponse, StreamedResponse {
     this.#finished = true;
     setAnswer(socket, null);
     this.close();
-    if (this.#isLast) socket.destroySoon();
+    if (this._last) socket.destroySoon();
     else this.#connection.onAnswered();
   }
 }
