@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { copyFileSync, renameSync, rmSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { Agent, request } from 'node:https';
 import { connect as connectTcp, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -18,12 +19,13 @@ import { scriptedUpstream } from '../support/upstream.ts';
 process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the certificates are made here
 const skip = has('openssl', 'version') ? false : 'no openssl to make a certificate';
 const upstream = await scriptedUpstream(t);
-upstream.answer((res) => {
+const answerAtOnce = (res: ServerResponse): void => {
   res.writeHead(200, { 'content-type': 'text/event-stream' });
   res.end(
     'data: {"id":"1","model":"internal-fast","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}\n\ndata: [DONE]\n\n',
   );
-});
+};
+upstream.answer(answerAtOnce);
 
 /** A certificate of its own for a name. */
 function makeCertificate(folder: string, name: string): { cert: string; key: string } {
@@ -105,6 +107,42 @@ t.test('the API speaks TLS 1.2 and newer, on connections that are used again', {
     t.equal(spoken, works, version);
   }
 });
+
+t.test(
+  'a client that closes its sending side is answered over TLS, one that leaves is noticed',
+  { skip },
+  async (t) => {
+    const { gateway, apiKey } = served as Served;
+    const { hostname, port } = new URL(gateway.url);
+    const company = await gateway.company();
+    const key = await gateway.key(company);
+    const begun: ServerResponse[] = [];
+    upstream.answer((res) => void begun.push(res));
+    t.teardown(() => upstream.answer(answerAtOnce));
+    for (const leaves of [false, true]) {
+      const host = { host: hostname, port: Number(port), rejectUnauthorized: false, allowHalfOpen: true };
+      const socket = connect(host);
+      let text = '';
+      socket.setEncoding('latin1').on('data', (piece) => {
+        text += piece;
+      });
+      const body = JSON.stringify({ model: 'fast', messages: [{ role: 'user', content: 'x' }], stream: true });
+      const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${leaves ? key : apiKey}`;
+      socket.write(`${head}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+      if (leaves) {
+        await until(() => begun.length === 2, 'the upstream has the call');
+        socket.destroy();
+        await until(() => gateway.logged.some((line) => line.includes(company)), 'the log line of the call');
+        continue;
+      }
+      socket.end();
+      await until(() => text.startsWith('HT'), 'two probes');
+      answerAtOnce(begun[0] as ServerResponse);
+      await once(socket, 'end');
+      t.match(text, /^HTTP\/1\.1 200 OK\r\n.*\[DONE\]/s);
+    }
+  },
+);
 
 t.test('a new certificate is used without a restart, a broken one is not', { skip }, async (t) => {
   const { gateway, apiKey, folder, cert, key } = served as Served;
