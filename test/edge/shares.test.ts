@@ -112,24 +112,6 @@ t.test('the admin listener does not read a form in chunks of a few bytes to its 
   t.equal((await speak(adminUrl, [post('a=1&', 100)], { quietMs: 20_000 })).status, 401, 'a few are read');
 });
 
-t.test('connections to the admin listener are bounded, and those of one address leave some to others', async (t) => {
-  const { gateway } = await start(t);
-  const { hostname, port } = new URL(gateway.adminUrl);
-  let closed = 0;
-  for (let n = 0; n < 510; n++) {
-    const socket = connect(Number(port), hostname).on('error', () => {});
-    t.teardown(() => socket.destroy());
-    socket.resume().on('close', () => closed++);
-  }
-  await until(() => closed === 10, 'ten are closed');
-  const prober = connect({ host: hostname, port: Number(port), localAddress: '127.0.0.2' });
-  t.teardown(() => prober.destroy());
-  prober.write('GET /livez HTTP/1.1\r\nhost: x\r\n\r\n');
-  const [answer] = await once(prober, 'data');
-  t.match(String(answer), /^HTTP\/1\.1 200/);
-  t.equal(closed, 10);
-});
-
 const skip = FAST_HTTP === 'off' && 'undici gets a copy, which does not count';
 t.test('bodies on their way to the upstream count, though their clients left', { skip }, async (t) => {
   const deaf = createServer((socket) => void socket.pause().on('error', () => {}));
