@@ -9,11 +9,11 @@ import t, { type Test } from 'tap';
  * feature: lower it where a change made room.
  */
 const CEILINGS = {
-  'lines of src': 73_500,
-  'files that spell a setting, at most': 25,
-  'files that spell monthly_budget_eur': 40,
-  'writes of the store that pages, commands and HTTP import': 126,
-  'names exported by several files': 33,
+  'lines of src': 73_400,
+  'files that spell a setting, at most': 23,
+  'files that spell monthly_budget_eur': 35,
+  'writes of the store that pages, commands and HTTP import': 56,
+  'names exported by several files': 32,
   'words of Markdown': 65_000,
 };
 

@@ -5,7 +5,7 @@ import { insertAssistant } from '../store/company/assistant.ts';
 import { insertCompany, listCompanies } from '../store/company/company.ts';
 import { lockFirstRun } from '../store/company/demo.ts';
 import { insertKey, listKeys } from '../store/company/key.ts';
-import { createModel } from '../store/company/model.ts';
+import { insertModel } from '../store/company/model.ts';
 import { actingAs } from '../store/connection/acting-person.ts';
 import type { Database, Sql } from '../store/connection/pool.ts';
 import { findUser, insertUser, listUsers } from '../store/users/user.ts';
@@ -85,6 +85,6 @@ async function createDemoModels(sql: Sql): Promise<void> {
   for (const [slug, kind, eu_hosted, cost_eur_per_1k_input, cost_eur_per_1k_output] of models) {
     const upstream_model = DEMO_MODELS[slug] as string;
     const prices = { cost_eur_per_1k_input, cost_eur_per_1k_output };
-    await createModel(sql, { slug, company_id: null, upstream_model, kind, eu_hosted, ...prices });
+    await insertModel(sql, { slug, company_id: null, upstream_model, kind, eu_hosted, ...prices });
   }
 }

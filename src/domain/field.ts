@@ -1,7 +1,6 @@
 import type { Visibility } from './assistant.ts';
 import { type Refusal, refusal } from './input/refusal.ts';
 import { nameSpelling, unseenIn, unseenInEmail } from './input/visible-text.ts';
-import type { ModelKind, TokenInput } from './model.ts';
 import { SCOPES, type Scope } from './scope.ts';
 
 /**
@@ -115,10 +114,6 @@ export function readTemperature(text: string): number {
 export const readMaxTokens = wholeNumber(MOST.maxTokens);
 
 export const readScope: Read<Scope> = oneOf(...SCOPES);
-
-export const readKind: Read<ModelKind> = oneOf('chat', 'embedding');
-
-export const readTokenInput: Read<TokenInput> = oneOf('accept', 'refuse');
 
 export const readVisibility: Read<Visibility> = oneOf('company', 'private', 'persons', 'teams', 'projects');
 

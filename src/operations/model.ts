@@ -1,7 +1,56 @@
 import { refusal } from '../domain/input/refusal.ts';
-import { unknownSlugs } from '../store/company/model.ts';
+import { pricesOf } from '../domain/settings/model.ts';
+import {
+  deleteModel,
+  insertModel,
+  type ModelChanges,
+  type ModelName,
+  type ModelRow,
+  type NewModel,
+  unknownSlugs,
+  updateModel,
+} from '../store/company/model.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import type { Caller } from './caller.ts';
 import type { Mistake } from './problem.ts';
+
+/** @throws RefusedChange when there is a model of this slug already, or no such company */
+export async function createModel(sql: Sql, caller: Pick<Caller, 'judge'>, model: NewModel): Promise<ModelRow> {
+  const row = await insertModel(sql, model);
+  caller.judge(free(row));
+  return row;
+}
+
+/** Changes the shared model of a slug, or the own model of a company. @throws RefusedChange not_found */
+export async function changeModel(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  name: ModelName,
+  changes: ModelChanges,
+): Promise<ModelRow> {
+  const row = await updateModel(sql, name, changes);
+  caller.judge(free(row));
+  return row;
+}
+
+/** Its ledger rows and the history of its prices stay. @throws RefusedChange not_found */
+export function removeModel(sql: Sql, name: ModelName): Promise<ModelRow> {
+  return deleteModel(sql, name);
+}
+
+/** The rule of a price of 0, which may have been forgotten: a command warns of it. */
+function free(model: ModelRow): Mistake[] {
+  const { slug, kind } = model;
+  const { input, output } = pricesOf(model);
+  const isEmbedding = kind === 'embedding'; // embeddings have no completion tokens
+  const passed =
+    input === '0' && output === '0'
+      ? `${slug} costs nothing: this model is free`
+      : input === '0'
+        ? `${slug} has an input price of 0: its prompt tokens are free`
+        : output === '0' && !isEmbedding && `${slug} has an output price of 0: its completion tokens are free`;
+  return passed ? [{ pointer: '#/prices', detail: 'may have been forgotten', severity: 'ask', passed }] : [];
+}
 
 /** A slug that names no model of its company. */
 export interface UnknownModel extends Mistake {

@@ -1,19 +1,107 @@
 import { parseEur } from '../domain/money.ts';
+import type { Moment } from '../domain/price.ts';
+import { PRICE_NAMES, type PriceName, type PriceTexts, priceTexts } from '../domain/settings/model.ts';
+import { actorName } from '../domain/text/change-text.ts';
+import { throwNotFound } from '../domain/text/refused-change.ts';
+import { findCompany } from '../store/company/company.ts';
+import { type CostPriceRow, costPrices, deleteCostPrice, insertCostPrice } from '../store/company/cost-price.ts';
+import { lockModel, type ModelName } from '../store/company/model.ts';
+import {
+  datedPrice,
+  deletePrice,
+  insertPrice,
+  type NewPrice,
+  noComingPrice,
+  type PriceRow,
+  priceHistory,
+} from '../store/company/price.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import type { Caller } from './caller.ts';
+import type { Mistake, PresentPrices } from './problem.ts';
 
 /** The prices of one model: since when, and from when on. What has begun is never changed. */
 
-interface Amounts {
-  readonly input: string | null;
-  readonly output: string | null;
+/**
+ * Lets a price begin at a date, in place of one that was to begin then.
+ * @throws RefusedChange when it cannot begin then, or there is no such model
+ */
+export async function schedulePrice(sql: Sql, caller: Pick<Caller, 'judge'>, price: NewPrice): Promise<PriceRow> {
+  await lockModel(sql, price); // or of two people who set a price for the same time the second would not learn of the first
+  const { price: present } = await datedPrice(sql, price, price.from);
+  const row = await insertPrice(sql, price);
+  caller.judge(takesPlace(present, row));
+  return row;
+}
+
+/** Withdraws a price that has not begun. @throws RefusedChange not_found, or conflict when it has begun */
+export function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
+  return deletePrice(sql, id);
+}
+
+/** Withdraws the price that would begin at a date. @throws as `withdrawPrice` */
+export async function withdrawPriceFrom(sql: Sql, model: ModelName, from: Moment): Promise<PriceRow> {
+  const { price } = await datedPrice(sql, model, from);
+  return withdrawPrice(sql, price?.id ?? noComingPrice());
 }
 
 /**
- * Whether a price takes the place of another one for the same time. A page asks first, and a command says whose it was;
- * a file prints both, and administration over HTTP means it.
+ * Sets what the operator pays for a model from a day on, past or to come, in place of what was set for that day.
+ * @param day null: today in the billing time zone
+ * @throws RefusedChange not_found for a company that is not known
+ */
+export async function setCostPrice(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  price: ModelName & PriceTexts,
+  day: string | null,
+): Promise<CostPriceRow> {
+  await lockModel(sql, price);
+  const before = await costsOf(sql, price);
+  const row = await insertCostPrice(sql, price, day);
+  const present = before.find(({ valid_from }) => valid_from === row.valid_from) ?? null;
+  caller.judge([...(await neverThere(sql, price)), ...takesPlace(present, row)]);
+  return row;
+}
+
+/** Removes a cost price of a model. @throws RefusedChange not_found */
+export async function removeCostPrice(sql: Sql, model: ModelName, id: string): Promise<void> {
+  if (!(await costsOf(sql, model)).some((cost) => cost.id === id)) {
+    throwNotFound('price', 'There is no such cost price.');
+  }
+  await deleteCostPrice(sql, id);
+}
+
+/** The cost prices of one model, the latest first. Each was set by hand, so they are few. */
+export async function costsOf(sql: Sql, { slug, company_id: own }: ModelName): Promise<CostPriceRow[]> {
+  return (await costPrices(sql, slug)).filter(({ company_id }) => company_id === own);
+}
+
+/**
+ * The rule of a price that takes the place of another one for the same time. A page asks first, and a command says whose
+ * it was; a file prints both, and administration over HTTP means it.
  * @param present null: there is none
  */
-export function takesPlace(present: Amounts | null, mine: Amounts): boolean {
-  const amounts = ({ input, output }: Amounts) =>
-    [input, output].map((text) => (text === null ? null : parseEur(text)));
-  return present !== null && `${amounts(present)}` !== `${amounts(mine)}`;
+export function takesPlace(
+  present: (PriceTexts & { readonly changed_by: string }) | null,
+  mine: { readonly [K in PriceName]: string | null },
+): Mistake[] {
+  if (present === null || PRICE_NAMES.every((name) => isSame(present[name], mine[name]))) return [];
+  const by = actorName(present.changed_by);
+  const asked: PresentPrices = { present, mine: mine as PriceTexts, by };
+  const passed = `it takes the place of ${priceTexts(present)}, set by ${by}`;
+  return [{ pointer: '#/valid_from', detail: 'has a price already', severity: 'ask', passed, asked }];
+}
+
+function isSame(one: string | null, other: string | null): boolean {
+  return one === null || other === null ? one === other : parseEur(one) === parseEur(other);
+}
+
+/** The rule of a cost price of a model that there never was: a command warns of it. */
+async function neverThere(sql: Sql, { slug, company_id: company }: ModelName): Promise<Mistake[]> {
+  const history = await priceHistory(sql, slug, company);
+  if (history.some(({ company_id }) => company_id === company)) return [];
+  if (company !== null) await findCompany(sql, company);
+  const what = company === null ? 'shared model' : 'model of the company alone';
+  const passed = `there was never a ${what} ${slug}; its cost price is kept in case one is created`;
+  return [{ pointer: '#/slug', detail: 'names no model', severity: 'ask', passed }];
 }

@@ -2,6 +2,7 @@ import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { FieldError } from '../domain/field.ts';
 import type { Refusal } from '../domain/input/refusal.ts';
+import type { PriceTexts } from '../domain/settings/model.ts';
 
 /** What is wrong with one member of a body or a query, or what a rule has against it. */
 export interface Mistake {
@@ -19,7 +20,15 @@ export interface Mistake {
   /** A sentence for the warning: what is so now that it has passed. */
   readonly passed?: string;
   /** What the question is made of. */
-  readonly asked?: NewBudget;
+  readonly asked?: NewBudget | PresentPrices;
+}
+
+/** Prices that others would take the place of. */
+export interface PresentPrices {
+  readonly present: PriceTexts;
+  readonly mine: PriceTexts;
+  /** Who set them. */
+  readonly by: string;
 }
 
 /** A budget that is used up already: EUR as exact decimal text. */

@@ -187,14 +187,14 @@ t.test('a key works beside the one that takes its place for 30 days at most', as
 t.test(
   'a price that takes the place of another one for the same time, which may be written in another way',
   async (t) => {
-    const now = { input: '0.1', output: '2' };
-    t.equal(takesPlace(null, now), false);
-    t.equal(takesPlace(now, { input: '0.100', output: '2.0' }), false);
+    const now = { input: '0.1', output: '2', changed_by: 'ann' };
+    t.same(takesPlace(null, now), []);
+    t.same(takesPlace(now, { input: '0.100', output: '2.0' }), []);
     for (const mine of [
       { ...now, output: '2.1' },
       { ...now, input: null },
     ])
-      t.equal(takesPlace(now, mine), true);
+      t.match(takesPlace(now, mine), [{ severity: 'ask', passed: 'it takes the place of 0.1 and 2, set by ann' }]);
 
     const [{ id }] = await sql<[{ id: string }]>`select id from models where slug = ${CHAT} and company_id is null`;
     const operator = await signedIn(office, 'operator');

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Database, Sql } from '../../src/store/connection/pool.ts';
-import { checkpointSeals, closeMonth } from '../../src/store/statement/close.ts';
+import { checkpointSeals, insertStatement } from '../../src/store/statement/close.ts';
 import type { StatementBound } from '../../src/store/statement/statement.ts';
 
 /** Closes a month, whether it is over or not. @param month its first day */
 export async function closeStatement(db: Database, company: string, month: string, bound?: StatementBound) {
   const seals = await db.run(20_000, checkpointSeals);
-  return db.transaction(20_000, (sql) => closeMonth(sql, { company, month, seals, ...(bound && { bound }) }));
+  return db.transaction(20_000, (sql) => insertStatement(sql, { company, month, seals, ...(bound && { bound }) }));
 }
 
 /** Puts a row into each table of statements, without a month that they close. */

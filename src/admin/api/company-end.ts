@@ -1,10 +1,9 @@
 import * as schema from '../../domain/settings/schema.ts';
-import { closeCompany, findCompany, reopenCompany } from '../../store/company/company.ts';
-import { eraseCompany } from '../../store/company/erasure.ts';
-import type { Sql } from '../../store/connection/pool.ts';
-import { leaveCompany, snapshot } from '../../store/connection/tenant-role.ts';
+import { closeCompany, eraseCompany, reopenCompany } from '../../operations/company-end.ts';
+import { findCompany } from '../../store/company/company.ts';
+import { snapshot } from '../../store/connection/tenant-role.ts';
 import { archiveCompany } from '../../store/usage/archive.ts';
-import { type ApiCall, type ApiOperation, get, post } from './frame/operation.ts';
+import { type ApiOperation, get, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 const PATH = '/companies/{company}';
@@ -17,13 +16,13 @@ export const companyEndOperations: readonly ApiOperation[] = [
     summary: 'Close a company: every gateway refuses its keys within a second, and nothing of it can be changed',
     action: 'company.close',
     answer: resource.company,
-    run: (sql, call) => asOperator(sql, call, async (id) => (await closeCompany(sql, id)).company),
+    run: async (sql, { params }) => (await closeCompany(sql, params.company as string)).company,
   }),
   post('reopenCompany', `${PATH}/reopen`, {
     summary: 'Open a closed company again, with the keys that were active',
     action: 'company.close',
     answer: resource.company,
-    run: (sql, call) => asOperator(sql, call, async (id) => (await reopenCompany(sql, id)).company),
+    run: async (sql, { params }) => (await reopenCompany(sql, params.company as string)).company,
   }),
   get('exportCompany', `${PATH}/export`, {
     summary: 'All that is stored about a company, as of one instant: JSON Lines and manifest.json in a .tar.gz',
@@ -45,7 +44,7 @@ export const companyEndOperations: readonly ApiOperation[] = [
     action: 'company.erase',
     answer: resource.erased,
     isLong: true,
-    run: (sql, call) => asOperator(sql, call, (id) => eraseCompany(sql, id, null)),
+    run: (sql, { params }) => eraseCompany(sql, params.company as string, null),
   }),
   post('eraseCompany', `${PATH}/erase`, {
     summary:
@@ -56,16 +55,6 @@ export const companyEndOperations: readonly ApiOperation[] = [
     }),
     answer: resource.erased,
     isLong: true,
-    run: (sql, call) => asOperator(sql, call, (id) => eraseCompany(sql, id, call.body.name)),
+    run: (sql, { params, body }) => eraseCompany(sql, params.company as string, body.name),
   }),
 ];
-
-/** The tenant role may neither close a company nor erase anything; only operators get here. */
-async function asOperator<T>(
-  sql: Sql,
-  { params }: Pick<ApiCall, 'params'>,
-  work: (company: string) => Promise<T>,
-): Promise<T> {
-  await leaveCompany(sql);
-  return work(params.company as string);
-}

@@ -1,6 +1,8 @@
 import { type Catalogue, modelState } from '../../domain/gate.ts';
 import { eachLimit } from '../../domain/limits.ts';
+import { OFFERED_MODEL, PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
+import { schemasOf } from '../../domain/settings/setting.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { ModelRow } from '../../store/company/model.ts';
@@ -17,12 +19,10 @@ const COMPANY: Resource = {
 
 const PATH = '/companies/{company}';
 
-const { upstream_model: _, ...shown } = resource.modelSettings;
-
 const model = schema.object({
   id: schema.id,
   slug: schema.slug,
-  ...shown,
+  ...schemasOf(OFFERED_MODEL),
   created_at: schema.instant,
   own: { type: 'boolean', description: 'it belongs to this company alone' },
   state: schema.oneOf(
@@ -30,7 +30,7 @@ const model = schema.object({
     'disabled: by the company; replaced: by a model of its own; blocked: by the EU gate',
   ),
   coming: schema.array(
-    schema.object({ valid_from: schema.instant, input: schema.price, output: schema.price }),
+    schema.object({ valid_from: schema.instant, ...schemasOf(PRICES) }),
     'prices that begin at a date',
   ),
 });

@@ -1,5 +1,8 @@
+import { MODEL as SETTINGS } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { createModel, findModelById, removeModel, setModel } from '../../store/company/model.ts';
+import { neededOf } from '../../domain/settings/setting.ts';
+import { changeModel, createModel, removeModel } from '../../operations/model.ts';
+import { findModelById } from '../../store/company/model.ts';
 import { modelsAfter } from '../../store/users/cursor-lists.ts';
 import type { ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
@@ -12,8 +15,6 @@ const MODEL: Resource = {
 };
 
 const PATH = '/models/{model}';
-
-const { token_input: _, ...needed } = resource.modelSettings;
 
 export const modelOperations: readonly ApiOperation[] = [
   get('listModels', '/models', {
@@ -29,11 +30,11 @@ export const modelOperations: readonly ApiOperation[] = [
     action: 'model.write',
     body: schema.object({ slug: schema.slug, company_id: resource.modelOwner, ...resource.modelSettings }, [
       'slug',
-      ...schema.namesOf(needed),
+      ...neededOf(SETTINGS),
     ]),
     answer: resource.model,
     status: 201,
-    run: (sql, { body: { company_id = null, ...body } }) => createModel(sql, { ...body, company_id }),
+    run: (sql, call) => createModel(sql, call, { company_id: null, ...call.body }),
   }),
   getOne('getModel', PATH, MODEL, { summary: 'Read a model', action: 'model.read', answer: resource.model }),
   patch('changeModel', PATH, {
@@ -42,9 +43,8 @@ export const modelOperations: readonly ApiOperation[] = [
     body: schema.changeOf(resource.modelSettings),
     answer: resource.model,
     resource: MODEL,
-    async run(sql, { params, body }) {
-      const { slug, company_id } = await findModelById(sql, params.model as string);
-      return setModel(sql, slug, company_id, body);
+    async run(sql, call) {
+      return changeModel(sql, call, await findModelById(sql, call.params.model as string), call.body);
     },
   }),
   remove('removeModel', PATH, {
@@ -52,8 +52,7 @@ export const modelOperations: readonly ApiOperation[] = [
     action: 'model.write',
     resource: MODEL,
     async run(sql, { params }) {
-      const { slug, company_id } = await findModelById(sql, params.model as string);
-      await removeModel(sql, slug, company_id);
+      await removeModel(sql, await findModelById(sql, params.model as string));
     },
   }),
 ];

@@ -1,9 +1,11 @@
 import { readMoment } from '../../domain/price.ts';
+import { PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { RefusedChange, throwNotFound } from '../../domain/text/refused-change.ts';
-import { costPrices, removeCostPrice, setCostPrice } from '../../store/company/cost-price.ts';
+import { eachSetting, neededOf, schemasOf } from '../../domain/settings/setting.ts';
+import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
-import { findPrice, pricesOfModel, pricesOn, schedulePrice, withdrawPrice } from '../../store/company/price.ts';
+import { findPrice, pricesOfModel, pricesOn } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, goneCursor, pageOf, pageOfAll, post, remove } from './frame/operation.ts';
@@ -11,7 +13,8 @@ import * as resource from './frame/resources.ts';
 
 const nameOrNull = schema.textOrNull;
 
-const amounts = { input: schema.price, output: schema.price };
+const amounts = schemasOf(PRICES);
+const orNone = eachSetting(PRICES, (each) => schema.orNull(each.schema));
 
 const price = schema.object({
   id: schema.id,
@@ -19,11 +22,8 @@ const price = schema.object({
   company_id: schema.orNull(schema.id),
   company_name: nameOrNull,
   valid_from: schema.instant,
-  input: {
-    ...schema.orNull(schema.price),
-    description: 'EUR per 1000 tokens; null: from then on there was no such model',
-  },
-  output: schema.orNull(schema.price),
+  ...orNone,
+  input: schema.described(orNone.input, 'EUR per 1000 tokens; null: from then on there was no such model'),
   changed_by: schema.string,
   created_at: schema.instant,
   begun: { type: 'boolean', description: 'false: it can be withdrawn' },
@@ -46,8 +46,7 @@ const answered = schema.object({
     ...schema.orNull(schema.id),
     description: 'the company whose own model it was; null: the shared model',
   },
-  input: schema.orNull(schema.price),
-  output: schema.orNull(schema.price),
+  ...orNone,
 });
 
 const PATH = '/models/{model}/prices';
@@ -84,7 +83,7 @@ export const priceOperations: readonly ApiOperation[] = [
     async run(sql, call) {
       const { slug, company_id } = await modelOf(sql, call);
       const { valid_from, ...amounts } = call.body;
-      return schedulePrice(sql, { slug, company_id, from: readMoment(valid_from), ...amounts });
+      return schedulePrice(sql, call, { slug, company_id, from: readMoment(valid_from), ...amounts });
     },
   }),
   getOne('getPrice', `${PATH}/{price}`, PRICE, {
@@ -124,41 +123,31 @@ export const priceOperations: readonly ApiOperation[] = [
     query: resource.listQuery(),
     answer: resource.pageOf(costPrice),
     async run(sql, call) {
-      return pageOfAll(call.query, await costsOf(sql, call));
+      return pageOfAll(call.query, await costsOf(sql, await modelOf(sql, call)));
     },
   }),
   post('setCostPrice', COSTS, {
     summary:
       'Set what the operator pays for a model from a day on, past or to come; default: today. Companies never see it',
     action: 'cost.write',
-    body: schema.object({ valid_from: schema.day, ...amounts }, ['input', 'output']),
+    body: schema.object({ valid_from: schema.day, ...amounts }, neededOf(PRICES)),
     answer: costPrice,
     status: 201,
     async run(sql, call) {
       const { slug, company_id } = await modelOf(sql, call);
-      const { valid_from = null, input, output } = call.body;
-      return setCostPrice(sql, { slug, company_id, input, output }, valid_from);
+      const { valid_from = null, ...amounts } = call.body;
+      return setCostPrice(sql, call, { slug, company_id, ...amounts }, valid_from);
     },
   }),
   remove('removeCostPrice', `${COSTS}/{cost}`, {
     summary: 'Remove a cost price: the margin of its days is then computed with the one before it',
     action: 'cost.write',
     async run(sql, call) {
-      const id = call.params.cost as string;
-      if (!(await costsOf(sql, call)).some((cost) => cost.id === id)) {
-        throwNotFound('price', 'There is no such cost price.');
-      }
-      await removeCostPrice(sql, id);
+      await removeCostPrice(sql, await modelOf(sql, call), call.params.cost as string);
     },
   }),
 ];
 
 function modelOf(sql: Sql, { params }: Pick<ApiCall, 'params'>): Promise<ModelRow> {
   return findModelById(sql, params.model as string);
-}
-
-/** All cost prices of a model; each was set by hand, so they are few. */
-async function costsOf(sql: Sql, call: Pick<ApiCall, 'params'>) {
-  const { slug, company_id: own } = await modelOf(sql, call);
-  return (await costPrices(sql, slug)).filter(({ company_id }) => company_id === own);
 }

@@ -1,9 +1,9 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { parseStatement } from '../../domain/text/statement.ts';
+import { closeMonth } from '../../operations/statement.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { leaveCompany } from '../../store/connection/tenant-role.ts';
-import { closeOne } from '../../store/statement/close.ts';
 import {
   listStatements,
   openMonths,
@@ -94,7 +94,10 @@ export const statementOperations: readonly ApiOperation[] = [
     status: 201,
     async run(sql, { params, body }) {
       await leaveCompany(sql); // operators alone get here, and the tenant role may not write statements
-      return told(await closeOne(sql, params.company as string, `${body.month}-01`, body.anyway ?? false));
+      const company = params.company as string;
+      const closing = { month: `${body.month}-01`, anyway: body.anyway ?? false, bound: SHARED_BOUND };
+      await closeMonth((work) => work(sql), company, closing);
+      return told((await statementOf(sql, company, closing.month, SHARED_BOUND)) as StoredStatement);
     },
   }),
 ];

@@ -1,6 +1,7 @@
 import { FieldError } from '../../domain/field.ts';
+import { closeCompany, reopenCompany } from '../../operations/company-end.ts';
 import { may } from '../../operations/permission.ts';
-import { type CompanyRow, closeCompany, findCompany, reopenCompany } from '../../store/company/company.ts';
+import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { snapshot } from '../../store/connection/tenant-role.ts';
 import { archiveCompany } from '../../store/usage/archive.ts';
 import { changeAsOperator, mayNow, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';

@@ -1,4 +1,5 @@
-import { hasDemo, removeDemo } from '../../store/company/demo.ts';
+import { removeDemo } from '../../operations/demo.ts';
+import { hasDemo } from '../../store/company/demo.ts';
 import { change, type PageContext, type Route, read } from '../page/context.ts';
 import { html } from '../page/html.ts';
 import { confirmation, emptyText, page } from '../page/layout.ts';

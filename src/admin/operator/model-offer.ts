@@ -1,16 +1,20 @@
-import { readKind, readName, readSlug } from '../../domain/field.ts';
+import { readName, readSlug } from '../../domain/field.ts';
 import { likelyKind, proposedSlug } from '../../domain/model.ts';
-import { readPriceIn } from '../../domain/price.ts';
-import { createModel, type NewModel, sharedModels, slugsOf } from '../../store/company/model.ts';
+import { MODEL, MODEL_SETTINGS, modelPrices, type PriceName } from '../../domain/settings/model.ts';
+import { eachSetting, type Setting } from '../../domain/settings/setting.ts';
+import { createModel } from '../../operations/model.ts';
+import { type NewModel, sharedModels, slugsOf } from '../../store/company/model.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
+import { callerOf } from '../page/caller.ts';
 import { change, type PageContext, type Route, read } from '../page/context.ts';
-import { checkbox, checkboxes, csrfInput, field, formState, select } from '../page/field.ts';
+import { checkboxes, csrfInput, field, formState } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { page, table } from '../page/layout.ts';
 import { companyPicker, readPickedCompany } from '../page/picker.ts';
-import { priceLabels, sentUnit, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
-import { KINDS, modelFields, readModelFields } from './model.ts';
+import { priceFields, readPrices, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
+import { modelFields, readModelFields } from './model.ts';
 
 /**
  * Offering models: they are chosen from what the router has, several at once, and then get a public name and prices.
@@ -86,7 +90,7 @@ async function createTyped(c: PageContext, form: Form): Promise<Response> {
   const company_id = await readPickedCompany(c, form);
   const fields = readModelFields(form);
   form.check();
-  await change(c, (sql) => createModel(sql, { slug, company_id, ...fields }));
+  await change(c, (sql) => createModel(sql, callerOf(c, form, MODEL), { slug, company_id, ...fields }));
   return c.redirect('/models?done=created', 303);
 }
 
@@ -97,6 +101,18 @@ function namesAsked(c: PageContext): string[] {
   return [...new Set(names)];
 }
 
+/** The names of fields of one of those that were chosen. */
+const nameAt = (at: number) => (name: string) => `${name}-${at}`;
+
+const { kind, eu_hosted } = MODEL_SETTINGS;
+const CHOSEN = { kind, eu_hosted };
+
+/** The settings of one of them. */
+function settingsAt(at: number): typeof CHOSEN {
+  const named = ({ field, ...setting }: Setting) => ({ ...setting, field: { ...field, name: nameAt(at)(field.name) } });
+  return eachSetting(CHOSEN, named) as typeof CHOSEN;
+}
+
 /** Public names and prices of those that were chosen. */
 async function chosenPage(c: PageContext, form: Form): Promise<Response> {
   const isSent = form.path === PATH;
@@ -104,20 +120,18 @@ async function chosenPage(c: PageContext, form: Form): Promise<Response> {
   const names = asked.slice(0, MOST_CHOSEN);
   const taken = new Set((await read(c, (sql) => sharedModels(sql))).map(({ slug }) => slug));
   const unit = shownUnit(c, form);
-  const labels = priceLabels(c.var.format.words, unit);
   const state = formState(form, PATH);
   const cards = names.map((name, at) => {
     const slug = proposedSlug(name, taken);
     taken.add(slug);
     const kind = likelyKind(name);
-    const price = (which: 'input' | 'output', value: string) =>
-      field(state, { name: `${which}-${at}`, label: labels[which], value, required: true, inputmode: 'decimal' });
+    const settings = settingsAt(at);
+    const value = (price: PriceName) => (price === 'output' && kind === 'embedding' ? '0' : '');
     return html`<fieldset><legend><code>${name}</code></legend><input type="hidden" name="upstream" value="${name}">
 <div class="pair">${field(state, { name: `slug-${at}`, label: 'Slug', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
-${select(state, { name: `kind-${at}`, label: 'Kind', choices: KINDS, value: kind })}</div>
-<div class="pair">${price('input', '')}
-${price('output', kind === 'embedding' ? '0' : '')}</div>
-${checkbox(state, { name: `eu_hosted-${at}`, label: 'Hosted in the EU', checked: true })}</fieldset>`;
+${settingFields(state, { kind: settings.kind }, { kind })}</div>
+${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }))}
+${settingFields(state, { eu_hosted: settings.eu_hosted }, { eu_hosted: true })}</fieldset>`;
   });
   const more = asked.length - names.length;
   const title = names.length === 1 ? 'Offer a model' : `Offer ${names.length} models`;
@@ -143,7 +157,6 @@ ${await companyPicker(c, state, 'For', FOR)}
 /** Creates all of them or none. */
 async function createChosen(c: PageContext, form: Form): Promise<Response> {
   const company_id = await readPickedCompany(c, form);
-  const readPrice = form.numeric(readPriceIn(sentUnit(form)));
   const names = form.all('upstream', readName).slice(0, MOST_CHOSEN);
   const slugs = new Set<string>();
   const models = names.map((upstream_model, at): NewModel => {
@@ -154,16 +167,14 @@ async function createChosen(c: PageContext, form: Form): Promise<Response> {
       slug,
       company_id,
       upstream_model,
-      kind: form.required(`kind-${at}`, readKind),
-      eu_hosted: form.checked(`eu_hosted-${at}`),
-      cost_eur_per_1k_input: form.required(`input-${at}`, readPrice),
-      cost_eur_per_1k_output: form.required(`output-${at}`, readPrice),
+      ...readSettings(form, settingsAt(at)),
+      ...modelPrices(readPrices(form, nameAt(at))),
     };
   });
   if (models.length === 0) return c.redirect(PATH, 303);
   form.check();
   await change(c, async (sql) => {
-    for (const model of models) await createModel(sql, model);
+    for (const model of models) await createModel(sql, callerOf(c, form, MODEL), model);
   });
   return c.redirect('/models?done=created', 303);
 }

@@ -1,19 +1,37 @@
-import { readKind, readName } from '../../domain/field.ts';
-import { wordsOf } from '../../domain/language/language.ts';
-import { ENGLISH } from '../../domain/languages.ts';
-import { type PriceUnit, priceIn, readPriceIn } from '../../domain/price.ts';
+import { type PriceUnit, priceIn } from '../../domain/price.ts';
+import {
+  MODEL,
+  MODEL_SETTINGS,
+  modelPrices,
+  PRICE_NAMES,
+  PRICES,
+  type PriceName,
+  pricesOf,
+} from '../../domain/settings/model.ts';
+import { labelsOf, type Values } from '../../domain/settings/setting.ts';
+import { changeModel, removeModel } from '../../operations/model.ts';
 import { hasDemo } from '../../store/company/demo.ts';
-import { findModelById, type ModelRow, removeModel, setModel } from '../../store/company/model.ts';
+import { findModelById, type ModelRow } from '../../store/company/model.ts';
 import { type ModelSort, pageOfModels } from '../../store/lists/page.ts';
 import { euBadge } from '../company/company-model.ts';
+import { callerOf } from '../page/caller.ts';
 import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
-import { checkbox, csrfInput, type Field, type FormState, field, formState, select } from '../page/field.ts';
+import { csrfInput, type FormState, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, confirmation, type Owned, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
-import { priceLabels, priceText, sentUnit, shownUnit, unitInput, unitSwitch } from '../page/price-unit.ts';
+import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import {
+  priceFields,
+  priceLabels,
+  priceText,
+  readPrices,
+  shownUnit,
+  unitInput,
+  unitSwitch,
+} from '../page/price-unit.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
 import { modelOfPath, priceCards, removeCost, removeCostPage, schedule, setCost, withdraw } from './price.ts';
 
 /** All models and prices, for operators. */
@@ -30,22 +48,7 @@ export const modelRoutes: readonly Route[] = [
   { method: 'POST', path: '/models/:model/remove', action: 'model.write', handle: remove },
 ];
 
-export const KINDS = [
-  ['chat', 'Chat'],
-  ['embedding', 'Embedding'],
-] as const;
-
 const SORTS = { slug: 'Slug', upstream: 'Internal name', company: 'Company' };
-
-const PRICES = priceLabels(wordsOf(ENGLISH), '1k');
-const LABELS: Labels<ModelRow> = {
-  upstream_model: 'Internal name',
-  kind: 'Kind',
-  eu_hosted: 'Hosted in the EU',
-  token_input: 'Takes token ids',
-  cost_eur_per_1k_input: PRICES.input,
-  cost_eur_per_1k_output: PRICES.output,
-};
 
 async function listPage(c: PageContext, form: Form): Promise<Response> {
   const query = listQuery<ModelSort>(c, SORTS);
@@ -57,9 +60,7 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
     'Internal name': ({ upstream_model }: ModelRow) => html`<code>${upstream_model}</code>`,
     Kind: ({ kind }: ModelRow) => kind,
     Hosting: euBadge,
-    [labels.input]: ({ cost_eur_per_1k_input: eur }: ModelRow) => price(priceText(c, unit, eur), eur === '0'),
-    [labels.output]: ({ cost_eur_per_1k_output: eur, kind }: ModelRow) =>
-      price(priceText(c, unit, eur), eur === '0' && kind === 'chat'),
+    ...Object.fromEntries(PRICE_NAMES.map((name) => [labels[name], priceCell(c, unit, name)])),
     For: (row: Owned) => companyLink(row, 'models'),
   };
   const offer = html`<a class="button primary" href="/models/new">Offer models</a>`;
@@ -71,43 +72,29 @@ ${list(c, { path: '/models', caption: 'All models', cells, figures: Object.value
   return page(c, 'Models and prices', body);
 }
 
-/** Marks a model that costs nothing: its price may have been forgotten. */
-function price(text: string, isFree: boolean): Html | string {
-  return isFree ? html`${badge('warn', 'free')} ${text}` : text;
-}
-
-export function modelFields(state: FormState, model: ModelRow | null, unit: PriceUnit): Html {
-  const labels = priceLabels(state.words, unit);
-  const priced = (spec: Field) => field(state, { ...spec, required: true, inputmode: 'decimal' });
-  return html`${field(state, {
-    name: 'upstream',
-    label: 'Internal name',
-    required: true,
-    hint: 'What the model is called upstream.',
-    value: model?.upstream_model ?? '',
-  })}
-${select(state, {
-  name: 'kind',
-  label: 'Kind',
-  choices: KINDS,
-  value: model?.kind ?? 'chat',
-})}
-${checkbox(state, { name: 'eu_hosted', label: 'Hosted in the EU', checked: model?.eu_hosted ?? true })}
-${checkbox(state, { name: 'token_input', label: 'Takes token ids', checked: model?.token_input === 'accept', hint: 'For embeddings: whether clients may send token ids in place of text. They have to use the vocabulary of this model.' })}
-${unitInput(unit)}<div class="pair">${priced({ name: 'input', label: labels.input, value: model === null ? '' : priceIn(unit, model.cost_eur_per_1k_input) })}
-${priced({ name: 'output', label: labels.output, value: model === null ? '' : priceIn(unit, model.cost_eur_per_1k_output), hint: '0 for embeddings.' })}</div>`;
-}
-
-export function readModelFields(form: Form) {
-  const readPrice = form.numeric(readPriceIn(sentUnit(form)));
-  return {
-    upstream_model: form.required('upstream', readName),
-    kind: form.required('kind', readKind),
-    eu_hosted: form.checked('eu_hosted'),
-    token_input: form.checked('token_input') ? ('accept' as const) : ('refuse' as const),
-    cost_eur_per_1k_input: form.required('input', readPrice),
-    cost_eur_per_1k_output: form.required('output', readPrice),
+/** A price of a model. One of 0 is marked, for it may have been forgotten. */
+function priceCell(c: PageContext, unit: PriceUnit, name: PriceName) {
+  return (model: ModelRow): Html | string => {
+    const eur = pricesOf(model)[name];
+    const isFree = eur === '0' && (name === 'input' || model.kind === 'chat');
+    const text = priceText(c, unit, eur);
+    return isFree ? html`${badge('warn', 'free')} ${text}` : text;
   };
+}
+
+/** @param model null: a new one */
+export function modelFields(state: FormState, model: ModelRow | null, unit: PriceUnit): Html {
+  const prices = model && pricesOf(model);
+  const spec = (name: PriceName) => {
+    const hint = PRICES[name].field.hint?.(state.words);
+    return { value: prices === null ? '' : priceIn(unit, prices[name]), ...(hint !== undefined && { hint }) };
+  };
+  return html`${settingFields(state, MODEL_SETTINGS, model ?? { eu_hosted: true })}
+${unitInput(unit)}${priceFields(state, unit, (name) => name, spec)}`;
+}
+
+export function readModelFields(form: Form): Values<typeof MODEL> {
+  return { ...readSettings(form, MODEL_SETTINGS), ...modelPrices(readPrices(form, (name) => name)) };
 }
 
 async function editPage(c: PageContext, form: Form): Promise<Response> {
@@ -119,7 +106,7 @@ async function editPage(c: PageContext, form: Form): Promise<Response> {
 <p class="lead">${model.company_id === null ? 'Shared by all companies.' : 'For one company alone.'} A new price holds for calls from now on; the ledger keeps the price each call was made at.</p>
 ${unitSwitch(c, path, unit)}
 <section class="card">${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, LABELS)}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, model, labelsOf(MODEL, form.words))}
 ${modelFields(state, model, unit)}
 <div class="actions"><button class="primary">Save model</button> <a class="button quiet" href="/models">Cancel</a> <a class="button danger" href="${path}/remove">Remove…</a></div></form></section>
 ${await priceCards(c, model, form, unit)}`;
@@ -131,11 +118,11 @@ async function edit(c: PageContext, form: Form): Promise<Response> {
   const changes = readModelFields(form);
   form.check();
   await change(c, async (sql) => {
-    const { id, slug, company_id: company } = model;
+    const { id, company_id: company } = model;
     const find = () => findModelById(sql, id);
-    const rowChange = { table: 'models', id, company, labels: LABELS, changes, find, page: `/models/${id}` } as const;
-    await lockEdited<ModelRow>(c, sql, form, rowChange);
-    await setModel(sql, slug, company, changes);
+    const labels = labelsOf(MODEL, form.words);
+    await lockEdited(c, sql, form, { table: 'models', id, company, labels, changes, find, page: `/models/${id}` });
+    await changeModel(sql, callerOf(c, form, MODEL), model, changes);
   });
   return c.redirect('/models?done=saved', 303);
 }
@@ -149,8 +136,7 @@ ${confirmation(c, { action: `/models/${model.id}/remove`, button: 'Remove model'
 
 async function remove(c: PageContext): Promise<Response> {
   await removal(c, async (sql) => {
-    const { slug, company_id } = await findModelById(sql, param(c, 'model'));
-    await removeModel(sql, slug, company_id);
+    await removeModel(sql, await findModelById(sql, param(c, 'model')));
   });
   return c.redirect('/models?done=removed', 303);
 }

@@ -3,6 +3,7 @@ import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
 import { SCOPES } from '../../domain/scope.ts';
 import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
 import { KEY } from '../../domain/settings/key.ts';
+import { eachPrice, modelPrices, PRICE_NAMES, type PriceName, pricesOf } from '../../domain/settings/model.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding/onboarding.ts';
 import { type OwnPrice, readOwnPrice } from '../../operations/onboarding/own-price.ts';
 import { type Mistake, Problem } from '../../operations/problem.ts';
@@ -16,7 +17,7 @@ import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { idempotentId } from '../page/idempotent-form.ts';
 import { page } from '../page/layout.ts';
-import { priceLabels, priceText, sentUnit, shownUnit, unitInput } from '../page/price-unit.ts';
+import { priceFields, priceText, sentUnit, shownUnit, unitInput } from '../page/price-unit.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { handoverRoute, redirectToHandover } from './handover.ts';
 
@@ -82,40 +83,37 @@ function modelFields(c: PageContext, state: FormState, models: readonly ModelRow
 ${field(state, { name: 'own_prices', label: 'Prices of its own', type: 'textarea', rows: 4, hint: 'One model a line, such as fast=0.002,0.008: its slug, EUR per 1000 prompt tokens and per 1000 completion tokens.' })}`;
   }
   const choices = models.map(({ slug, eu_hosted }) => [slug, eu_hosted ? slug : `${slug} (outside the EU)`] as const);
-  const isOpen = models.some(({ slug }) => SIDES.some((side) => state.value(`${side}:${slug}`, '') !== ''));
+  const isOpen = models.some(({ slug }) => PRICE_NAMES.some((name) => state.value(priceOf(slug)(name), '') !== ''));
   return html`${checkboxes(state, { ...disabled, hint: 'It may use all others, and those that are offered later.', choices, chosen: [] })}
 <details class="fold"${isOpen ? raw(' open') : ''}><summary>Prices of its own</summary>
 <p class="muted">An empty field stands for the price of all companies. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.</p>
-${models.map((model) => priceFields(c, state, model, unit))}</details>`;
+${models.map((model) => ownPriceFields(c, state, model, unit))}</details>`;
 }
 
 const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...LIMIT_SETTINGS, ...STRICT_CEILINGS };
-const SIDES = ['input', 'output'] as const;
+/** The names of the fields for a model. */
+const priceOf = (slug: string) => (name: PriceName) => `${name}:${slug}`;
 
-function priceFields(c: PageContext, state: FormState, model: ModelRow, unit: PriceUnit): Html {
-  const labels = priceLabels(state.words, unit);
-  const priced = (side: (typeof SIDES)[number]) =>
-    field(state, {
-      name: `${side}:${model.slug}`,
-      label: labels[side],
-      inputmode: 'decimal',
-      hint: `All companies: ${priceText(c, unit, model[`cost_eur_per_1k_${side}`])}`,
-    });
+function ownPriceFields(c: PageContext, state: FormState, model: ModelRow, unit: PriceUnit): Html {
+  const shared = pricesOf(model);
+  const spec = (name: PriceName) => ({
+    required: false,
+    hint: `All companies: ${priceText(c, unit, shared[name])}`,
+  });
+  const names = model.kind === 'embedding' ? (['input'] as const) : undefined;
   return html`<fieldset><legend><code>${model.slug}</code></legend>
-<div class="pair">${priced('input')}${model.kind === 'embedding' ? '' : priced('output')}</div></fieldset>`;
+${priceFields(state, unit, priceOf(model.slug), spec, names)}</fieldset>`;
 }
 
 /** A price that is left out is that of all companies. */
 function readOwnPrices(form: Form, models: readonly ModelRow[]): OwnPrice[] {
   const readPrice = form.numeric(readPriceIn(sentUnit(form)));
-  const listed = models.flatMap(({ slug, cost_eur_per_1k_input, cost_eur_per_1k_output }) => {
-    const [input, output] = SIDES.map((side) => form.optional(`${side}:${slug}`, readPrice));
-    if (input == null && output == null) return [];
-    return {
-      slug,
-      cost_eur_per_1k_input: input ?? cost_eur_per_1k_input,
-      cost_eur_per_1k_output: output ?? cost_eur_per_1k_output,
-    };
+  const listed = models.flatMap((model) => {
+    const { slug } = model;
+    const own = eachPrice((name) => form.optional(priceOf(slug)(name), readPrice));
+    if (Object.values(own).every((price) => price === null)) return [];
+    const shared = pricesOf(model);
+    return { slug, ...modelPrices(eachPrice((name) => own[name] ?? shared[name])) };
   });
   const priced = [...form.values].filter(([name, price]) => price !== '' && /^(in|out)put:/.test(name));
   const slugs = priced.map(([name]) => name.slice(name.indexOf(':') + 1));

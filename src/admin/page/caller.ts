@@ -1,13 +1,15 @@
 import { formatEur, parseEur } from '../../domain/money.ts';
+import { UNIT_TOKENS } from '../../domain/price.ts';
+import { PRICE_NAMES, PRICES, type PriceTexts, priceTexts } from '../../domain/settings/model.ts';
 import type { Settings } from '../../domain/settings/setting.ts';
 import type { Caller } from '../../operations/caller.ts';
-import type { Mistake, NewBudget } from '../../operations/problem.ts';
+import type { Mistake, NewBudget, PresentPrices } from '../../operations/problem.ts';
 import type { KeyHolder } from '../../store/company/own-key.ts';
-import { ConfirmationNeeded } from './confirmation.ts';
+import { type Confirmation, ConfirmationNeeded } from './confirmation.ts';
 import { companyOf, type PageContext, param } from './context.ts';
 import type { Form } from './form.ts';
-import type { Format } from './format.ts';
 import { html } from './html.ts';
+import { priceText, sentUnit } from './price-unit.ts';
 
 /**
  * The user of a form, who asks for an operation. What rules have against the form is shown beside its fields; what is
@@ -20,7 +22,11 @@ export function callerOf(c: PageContext, form: Form, settings: Settings): Caller
     judge(mistakes) {
       for (const mistake of mistakes) if (mistake.severity !== 'ask') refuseField(form, settings, mistake);
       form.check();
-      for (const { asked } of mistakes) if (asked !== undefined) askIfUsedUp(form, c.var.format, asked);
+      for (const { asked } of mistakes) {
+        if (asked === undefined) continue;
+        const question = 'budget' in asked ? ofBudget(c, asked) : ofPrices(c, form, asked);
+        if (!form.confirms(question.answer)) throw new ConfirmationNeeded(question);
+      }
     },
   };
 }
@@ -47,13 +53,12 @@ export function refuseField(form: Form, settings: Settings, { pointer, detail, r
   if (setting?.kind === 'switch') form.refuse('', `${setting.field.label(form.words)} ${text}`);
 }
 
-/** Asks before a new budget that is used up already. @throws ConfirmationNeeded */
-function askIfUsedUp(form: Form, format: Format, { name, isKey, budget, spent }: NewBudget): void {
+/** The question before a new budget that is used up already. */
+function ofBudget(c: PageContext, { name, isKey, budget, spent }: NewBudget): Confirmation {
+  const { format } = c.var;
   const words = format.words.settings.usedUp;
-  const answer = `budget ${formatEur(parseEur(budget))}`;
-  if (form.confirms(answer)) return;
-  throw new ConfirmationNeeded({
-    answer,
+  return {
+    answer: `budget ${formatEur(parseEur(budget))}`,
     title: words.title,
     text: html`<p>${words.text({
       name: isKey ? words.key(name) : name,
@@ -61,5 +66,20 @@ function askIfUsedUp(form: Form, format: Format, { name, isKey, budget, spent }:
       budget: html`<strong>${format.amount(budget)}</strong>`,
     })}</p>`,
     button: words.save,
-  });
+  };
+}
+
+/** The question before prices take the place of others for the same time. */
+function ofPrices(c: PageContext, form: Form, { present, mine, by }: PresentPrices): Confirmation {
+  const unit = sentUnit(form);
+  const shown = (prices: PriceTexts) =>
+    html`${PRICE_NAMES.map((name, at) => html`${at === 0 ? '' : ' and '}<strong>${priceText(c, unit, prices[name])}</strong>`)}`;
+  const tokens = PRICE_NAMES.map((name) => PRICES[name].tokens).join(' and ');
+  return {
+    answer: `replace ${priceTexts(present)}`,
+    title: 'There is a price for this time already',
+    text: html`<p>From then on it is ${shown(present)} per ${UNIT_TOKENS[unit]} ${tokens} tokens, set by <strong>${by}</strong>. Yours, ${shown(mine)}, is not saved yet.</p>`,
+    button: 'Save mine instead',
+    link: { href: c.req.path.replace(/\/[^/]*$/, ''), text: 'Keep what is stored' },
+  };
 }

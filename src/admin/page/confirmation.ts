@@ -4,7 +4,7 @@ import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 import { page } from './layout.ts';
 
-interface Asked {
+export interface Confirmation {
   /**
    * The value that `Form.confirms` finds once the user has confirmed. It names the shown facts, so that a change of
    * them asks again.
@@ -21,9 +21,9 @@ interface Asked {
 /** A form that would do more than its user may expect. Thrown before anything is changed; the form comes back. */
 export class ConfirmationNeeded extends Error {
   override readonly name = 'FormQuestion';
-  readonly asked: Asked;
+  readonly asked: Confirmation;
 
-  constructor(asked: Asked) {
+  constructor(asked: Confirmation) {
     super(asked.title);
     this.asked = asked;
   }

@@ -1,7 +1,9 @@
 import { getCookie, setCookie } from 'hono/cookie';
 import type { Words } from '../../domain/language/en.ts';
-import { type PriceUnit, priceIn, readPriceUnit } from '../../domain/price.ts';
+import { type PriceUnit, priceIn, readPriceIn, readPriceUnit } from '../../domain/price.ts';
+import { eachPrice, PRICE_NAMES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
 import type { PageContext } from './context.ts';
+import { type Field, type FormState, field } from './field.ts';
 import type { Form } from './form.ts';
 import { type Html, html, raw } from './html.ts';
 import { cookieOptions } from './session.ts';
@@ -44,9 +46,34 @@ export function unitSwitch(c: PageContext, path: string, unit: PriceUnit, kept: 
   )}</nav>`;
 }
 
-/** Labels of the two prices of a model. */
-export function priceLabels({ models }: Words, unit: PriceUnit): { readonly input: string; readonly output: string } {
+/** Labels of the prices of a model. */
+export function priceLabels({ models }: Words, unit: PriceUnit): { readonly [K in PriceName]: string } {
   return models.prices[unit];
+}
+
+/**
+ * The fields of prices, in a unit.
+ * @param nameOf the name of a field: several forms of one page have prices
+ * @param spec what is particular to the field of a price; default: its label, and that it is needed
+ */
+export function priceFields(
+  state: FormState,
+  unit: PriceUnit,
+  nameOf: (name: PriceName) => string,
+  spec: (name: PriceName) => Partial<Field> = () => ({}),
+  names: readonly PriceName[] = PRICE_NAMES,
+): Html {
+  const labels = priceLabels(state.words, unit);
+  const fields = names.map((name) =>
+    field(state, { name: nameOf(name), label: labels[name], required: true, inputmode: 'decimal', ...spec(name) }),
+  );
+  return html`<div class="pair">${fields.map((each, at) => html`${at === 0 ? '' : '\n'}${each}`)}</div>`;
+}
+
+/** Reads such fields, in the unit in which the form was filled in. */
+export function readPrices(form: Form, nameOf: (name: PriceName) => string): PriceTexts {
+  const readPrice = form.numeric(readPriceIn(sentUnit(form)));
+  return eachPrice((name) => form.required(nameOf(name), readPrice));
 }
 
 /** A price as the reader sees it. @param price EUR per 1000 tokens as decimal text */

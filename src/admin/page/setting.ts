@@ -54,7 +54,10 @@ export function readSettings<S extends Settings>(form: Form, settings: S): Value
   return eachSetting(settings, (setting) => readControl(form, setting)) as Values<S>;
 }
 
-function readControl(form: Form, { kind, isNullable, read, field: { name, box, choices } }: Setting): unknown {
+function readControl(
+  form: Form,
+  { kind, isNullable, isNeeded, read, field: { name, box, choices } }: Setting,
+): unknown {
   if (kind === 'switch') return form.checked(name);
   if (kind === 'list') {
     const values = form.all(name, lines(read)).flat();
@@ -63,7 +66,7 @@ function readControl(form: Form, { kind, isNullable, read, field: { name, box, c
     return null;
   }
   if (box !== undefined) return form.checked(name) ? box[1] : box[0];
-  if (choices !== undefined && !form.values.has(name)) return undefined;
+  if (choices !== undefined && !isNeeded && !form.values.has(name)) return undefined;
   const reader = kind === 'amount' || kind === 'number' ? form.numeric(read) : read;
   return isNullable ? form.optional(name, reader) : form.required(name, reader);
 }

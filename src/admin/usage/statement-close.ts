@@ -1,18 +1,10 @@
 import { readMonth } from '../../domain/field.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
-import type { SealCheckpoint } from '../../domain/text/statement.ts';
+import { type ClosedEach, closeMonth, closeMonthOfAll } from '../../operations/statement.ts';
 import { companyNames } from '../../store/company/company.ts';
+import type { Sql } from '../../store/connection/pool.ts';
 import { type OpenCompany, type OpenSort, pageOfOpenCompanies } from '../../store/lists/page.ts';
-import {
-  type ClosedEach,
-  checkpointSeals,
-  closeEach,
-  closeMonth,
-  closeOne,
-  companiesToClose,
-  requireClosable,
-  requireInOrder,
-} from '../../store/statement/close.ts';
+import { companiesToClose, requireClosable, requireInOrder } from '../../store/statement/close.ts';
 import { type MonthRow, monthsOfAll, openMonths, readMonthOf, SHARED_BOUND } from '../../store/statement/statement.ts';
 import { ConfirmationNeeded } from '../page/confirmation.ts';
 import { changeAsOperator, type PageContext, param, type Route, read, readOfCompany } from '../page/context.ts';
@@ -119,6 +111,11 @@ function earlierFirst(c: PageContext, base: string, earlier: readonly string[]):
 <div class="actions"><a class="button primary" href="${base}/close?month=${earlier[0] as string}">Close ${name(earlier[0] as string)}…</a></div>`;
 }
 
+const transactOf =
+  (c: PageContext) =>
+  <T>(work: (sql: Sql) => Promise<T>): Promise<T> =>
+    changeAsOperator(c, work, CLOSE_MS);
+
 async function close(c: PageContext, form: Form): Promise<Response> {
   const month = form.required('month', readMonth);
   form.check();
@@ -126,7 +123,7 @@ async function close(c: PageContext, form: Form): Promise<Response> {
   const shown = `/companies/${company}/statements/month?month=${month.slice(0, 7)}`;
   await read(c, (sql) => requireInOrder(sql, company, month));
   await askIfOnItsWay(c, form, month, shown);
-  await changeAsOperator(c, (sql) => closeOne(sql, company, month, true), CLOSE_MS);
+  await closeMonth(transactOf(c), company, { month, anyway: true, bound: SHARED_BOUND });
   return c.redirect(`${shown}&done=month-closed`, 303);
 }
 
@@ -210,15 +207,9 @@ async function closeAll(c: PageContext, form: Form): Promise<Response> {
   form.check();
   const back = `${ALL}/month?month=${month.slice(0, 7)}`;
   await askIfOnItsWay(c, form, month, back);
-  const companies = await read(c, (sql) => companiesToClose(sql, month));
   const end = clock() + ROUND_MS;
-  const seals: SealCheckpoint = await changeAsOperator(c, checkpointSeals);
-  const done = await closeEach(
-    companies,
-    (company) =>
-      changeAsOperator(c, (sql) => closeMonth(sql, { company, month, seals, bound: SHARED_BOUND }), CLOSE_MS),
-    () => clock() < end,
-  );
+  const closing = { month, anyway: true, bound: SHARED_BOUND };
+  const done = await closeMonthOfAll(transactOf(c), closing, () => clock() < end);
   // those whose turn did not come wait on the page of the month
   return done.refused.length > 0
     ? refusedPage(c, month, done, back)

@@ -4,17 +4,19 @@ import { readMoment } from '../../domain/price.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import { costCenterName } from '../../domain/request/cost-center.ts';
 import type { Scope } from '../../domain/scope.ts';
+import { MODEL } from '../../domain/settings/model.ts';
+import { neededOf } from '../../domain/settings/setting.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
 import { changeKey, changeKeyText, createKey, type KeyMaker, revokeKey } from '../../operations/key.ts';
-import type { Mistake } from '../../operations/problem.ts';
+import { changeModel, createModel, removeModel } from '../../operations/model.ts';
 import { type AssistantRow, assistantsOf } from '../../store/company/assistant.ts';
 import { type CompanyRow, companiesOf } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
 import { freeKeyTexts, type KeyRow, keysOf } from '../../store/company/key.ts';
-import { createModel, listModels, type NewModel, removeModel, setModel } from '../../store/company/model.ts';
+import { listModels, type NewModel } from '../../store/company/model.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import { endOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';
@@ -24,7 +26,7 @@ import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { costCenterSteps } from './cost-centers.ts';
 import { differences, inWords, shown } from './difference.ts';
-import { finder, type NoteMistake, refuseTwice } from './named.ts';
+import { finder, type NoteMistake, noting, refuseTwice } from './named.ts';
 import { presentPrice, priceSteps } from './prices.ts';
 import { describe, type WantedFile } from './read.ts';
 import { readKeyText, readSecret } from './secrets.ts';
@@ -54,8 +56,6 @@ interface ApplyOptions {
 
 /** Lists of which entries may be absent, and whose names are of one place at a time. */
 type Leaving = Pick<WantedCompany, 'users' | 'oidc_groups'>;
-
-const NEEDED_OF_A_MODEL = ['upstream_model', 'kind', 'eu_hosted', 'cost_eur_per_1k_input', 'cost_eur_per_1k_output'];
 
 /**
  * Makes the database what a file says, in a transaction of the caller: all of it, or nothing.
@@ -215,26 +215,29 @@ class Application {
   async #models(all: readonly WantedModel[], owner: CompanyRow | null, at: string): Promise<void> {
     if (all.length === 0) return;
     refuseTwice(this.#mistake, all, ({ slug }) => slug, at);
-    const company = owner?.id ?? null;
-    const rows = (await listModels(this.#sql, company)).filter((row) => row.company_id === company);
+    const company_id = owner?.id ?? null;
+    const rows = (await listModels(this.#sql, company_id)).filter((row) => row.company_id === company_id);
     for (const [n, wanted] of all.entries()) {
       this.#at = `${at}/${n}`;
-      const { absent, slug, prices, cost_prices, ...rest } = wanted;
+      const { absent, slug, prices: _, cost_prices: _costs, ...rest } = wanted;
       const row = rows.find((each) => each.slug === slug);
       const what = `model ${slug}${of(owner)}`;
-      const named = { slug, company_id: company };
+      const named = { slug, company_id };
       const settings = { ...rest, ...(await presentPrice(this.#sql, named, wanted)) };
-      const steps = absent ? [] : await priceSteps(this.#sql, named, wanted, this.#at, this.#mistake);
+      const caller = this.#callerAt(this.#at);
+      const steps = absent ? [] : await priceSteps(this.#sql, caller, named, wanted, this.#at, this.#mistake);
       const changes = steps.map(({ change }) => change);
       if (absent) {
         if (row === undefined) continue;
-        await removeModel(this.#sql, slug, company);
+        await removeModel(this.#sql, named);
         this.#step('remove', what, {}, {});
       } else if (row === undefined) {
-        if (!this.#has(settings, NEEDED_OF_A_MODEL, `${at}/${n}`)) continue;
-        await createModel(this.#sql, { ...(settings as NewModel), ...named });
+        if (!this.#has(settings, neededOf(MODEL), `${at}/${n}`)) continue;
+        await createModel(this.#sql, caller, { ...(settings as NewModel), ...named });
         this.#step('create', what, {}, settings, changes);
-      } else if (this.#step('change', what, row, settings, changes)) await setModel(this.#sql, slug, company, settings);
+      } else if (this.#step('change', what, row, settings, changes)) {
+        await changeModel(this.#sql, caller, named, settings);
+      }
       if (!absent) for (const { run } of steps) await run();
     }
   }
@@ -400,13 +403,7 @@ class Application {
 
   /** The file, which asks for an operation. @param at the entry */
   #callerAt(at: string): KeyMaker {
-    return { actor: ACTOR, services: this.#options, judge: (found) => this.#refuse(at, found) };
-  }
-
-  /** Notes what a rule has against an entry. */
-  #refuse(at: string, mistakes: readonly Mistake[]): void {
-    const refused = mistakes.filter(({ severity }) => severity !== 'ask');
-    for (const { pointer, detail } of refused) this.#mistake(`${at}${pointer.slice(1)}`, detail);
+    return { actor: ACTOR, services: this.#options, ...noting(this.#mistake, at) };
   }
 
   #has(settings: object, members: readonly string[], at: string): boolean {

@@ -23,7 +23,7 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
   const dated = (all: readonly ListedPrice[], { slug, company_id }: ModelRow) =>
     all
       .filter((price) => price.slug === slug && price.company_id === company_id)
-      .map(({ valid_from, input, output }) => ({ valid_from, input, output }));
+      .map(({ slug: _, company_id: _owner, valid_from, ...prices }) => ({ valid_from, ...prices }));
   const rows = (await listModels(sql)).map((row) => ({
     ...row,
     prices: dated(prices, row),

@@ -1,6 +1,8 @@
 import * as resource from '../../admin/api/frame/resources.ts';
+import { eachPrice, modelPrices, PRICES } from '../../domain/settings/model.ts';
 import type { ObjectSchema, Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
+import { schemasOf } from '../../domain/settings/setting.ts';
 
 /** The form of the file that `tollgate apply` reads. `make generate` writes it for editors as configuration.schema.json. */
 
@@ -30,15 +32,17 @@ function named<P extends Readonly<Record<string, Schema>>, N extends keyof P & s
 
 /** A price since a date. */
 function dated(valid_from: Schema): ObjectSchema {
-  return named('valid_from', { valid_from, input: schema.price, output: schema.price });
+  return named('valid_from', { valid_from, ...schemasOf(PRICES) });
 }
 
-const until = 'EUR per 1000 tokens until the first date of "prices"';
 const model = named('slug', {
   slug: schema.slug,
   ...resource.modelSettings,
-  cost_eur_per_1k_input: { ...schema.price, description: `${schema.price.description}; ${until}` },
-  cost_eur_per_1k_output: { ...schema.price, description: `${schema.price.description}; ${until}` },
+  ...modelPrices(
+    eachPrice((_, { schema: price }) =>
+      schema.described(price, `${price.description}; EUR per 1000 tokens until the first date of "prices"`),
+    ),
+  ),
   prices: listOf(dated(schema.moment), 'prices that begin at a date; those that have begun may stay in the file'),
   cost_prices: listOf(
     dated(schema.day),

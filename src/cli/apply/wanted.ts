@@ -1,3 +1,4 @@
+import type { PriceTexts } from '../../domain/settings/model.ts';
 import type { Role } from '../../domain/user.ts';
 import type { AssistantChanges } from '../../store/company/assistant.ts';
 import type { CompanyChanges } from '../../store/company/company.ts';
@@ -20,10 +21,8 @@ interface Removable {
 }
 
 /** A price since a date: an instant, or the beginning of a day in the billing time zone. */
-export interface WantedPrice extends Removable {
+export interface WantedPrice extends Partial<PriceTexts>, Removable {
   readonly valid_from: string;
-  readonly input?: string;
-  readonly output?: string;
 }
 
 export interface WantedModel extends ModelChanges, Removable {

@@ -10,7 +10,7 @@ type ForNew<S extends Settings> = { readonly [K in keyof S]-?: Option<New<S>[K &
 type ForChange<S extends Settings> = { readonly [K in keyof S]: Option<Given<S>[K] | undefined> };
 
 /**
- * Options for the settings of something new: a switch is on where it is given.
+ * Options for the settings of something new: a switch is on where it is given, unless it is needed.
  * @param takesNone whether "none" may be said for what is left out
  */
 export function newOptions<S extends Settings>(settings: S, takesNone = true): ForNew<S> {
@@ -24,7 +24,7 @@ export function changeOptions<S extends Settings>(settings: S): ForChange<S> {
 
 function newOption(setting: Setting, takesNone: boolean): Option<unknown> {
   const { kind, option, meaning, read, isNeeded, isNullable } = setting;
-  if (kind === 'switch') return flag(option, meaning);
+  if (kind === 'switch') return isNeeded ? required(`${option} true|false`, read, meaning) : flag(option, meaning);
   if (kind === 'list' && isNeeded) return repeated(option, read, `${meaning}; may be repeated`, 1);
   if (isNeeded) return required(option, read, meaning);
   return isNullable && !takesNone ? optional(option, read, meaning) : changeOption({ ...setting, changed: meaning });

@@ -1,6 +1,6 @@
 import { readText, readUuid } from '../../domain/field.ts';
-import { closeCompany, findCompany, reopenCompany } from '../../store/company/company.ts';
-import { eraseCompany } from '../../store/company/erasure.ts';
+import { closeCompany, eraseCompany, reopenCompany } from '../../operations/company-end.ts';
+import { findCompany } from '../../store/company/company.ts';
 import { archiveCompany, type Manifest } from '../../store/usage/archive.ts';
 import type { Write } from '../../store/usage/export.ts';
 import { ArgumentError, type Command, command, flag, optional, required } from '../frame/command.ts';

@@ -1,4 +1,4 @@
-import { removeDemo } from '../../store/company/demo.ts';
+import { removeDemo } from '../../operations/demo.ts';
 import { command } from '../frame/command.ts';
 
 export const demoCommand = command({

@@ -1,6 +1,6 @@
 import { readText } from '../../domain/field.ts';
-import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../../domain/text/model-import.ts';
-import { type ImportedLine, importModels } from '../../store/company/model-import.ts';
+import { IMPORT_BYTES, IMPORT_COLUMNS, type ImportMistake, readModels } from '../../domain/settings/model-csv.ts';
+import { type ImportedLine, importModels } from '../../operations/model-import.ts';
 import { command, Failure, flag } from '../frame/command.ts';
 import { inputName, readInput } from '../frame/files.ts';
 import { listing } from '../frame/text.ts';

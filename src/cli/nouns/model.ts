@@ -1,16 +1,10 @@
-import { readBoolean, readKind, readName, readPrice, readSlug, readTokenInput, readUuid } from '../../domain/field.ts';
+import { readSlug, readUuid } from '../../domain/field.ts';
 import { type Moment, readMoment } from '../../domain/price.ts';
+import { MODEL, PRICE_NAMES, PRICES, pricesOf } from '../../domain/settings/model.ts';
+import { changeModel, createModel, removeModel } from '../../operations/model.ts';
+import { schedulePrice } from '../../operations/price.ts';
 import { findCompany } from '../../store/company/company.ts';
-import {
-  createModel,
-  listModels,
-  type ModelChanges,
-  type ModelRow,
-  removeModel,
-  setModel,
-  slugsOf,
-} from '../../store/company/model.ts';
-import { datedPrice, schedulePrice } from '../../store/company/price.ts';
+import { listModels, type ModelChanges, type ModelName, type ModelRow, slugsOf } from '../../store/company/model.ts';
 import { askRouter } from '../../upstream/router-models.ts';
 import {
   ArgumentError,
@@ -22,14 +16,10 @@ import {
   required,
   someChange,
 } from '../frame/command.ts';
+import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
 import { card, instant, listing, yesNo } from '../frame/text.ts';
-import { priceJson, showPrice, slug, warnOfReplaced } from './price.ts';
+import { PRICE_HEADINGS, priceCells, priceColumns, priceJson, showPrice, slug } from './price.ts';
 
-const tokenInput = optional(
-  '--token-input accept|refuse',
-  readTokenInput,
-  'whether an embedding model takes token ids in place of text; default: refuse',
-);
 const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
 const FROM = 'when the prices begin: a date in the billing time zone, or an ISO time';
 
@@ -39,12 +29,7 @@ export const modelCommands: readonly Command[] = [
     summary: 'add a model, for all companies or for one',
     options: {
       slug: required('--slug SLUG', readSlug, 'public name that clients use'),
-      upstream_model: required('--upstream NAME', readName, 'internal name that the upstream gets and no client sees'),
-      kind: required('--kind chat|embedding', readKind, 'endpoint that it serves'),
-      eu_hosted: required('--eu-hosted true|false', readBoolean, 'whether the model runs in the EU'),
-      cost_eur_per_1k_input: required('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
-      cost_eur_per_1k_output: required('--output-price EUR', readPrice, 'per 1000 completion tokens'),
-      token_input: tokenInput,
+      ...newOptions(MODEL),
       company_id: optional(
         '--company ID',
         readUuid,
@@ -53,8 +38,8 @@ export const modelCommands: readonly Command[] = [
     },
     notes: PRICE_NOTE,
     async run(context, { company_id = null, ...values }) {
-      const model = await context.transact((sql) => createModel(sql, { ...values, company_id }));
-      warnOfFree(context, model);
+      const caller = callerOf(context, MODEL);
+      const model = await context.transact((sql) => createModel(sql, caller, { ...values, company_id }));
       return { json: model, text: show('Model created.', model) };
     },
   }),
@@ -63,21 +48,16 @@ export const modelCommands: readonly Command[] = [
     summary: 'change the upstream name, kind or prices of a model',
     operand: slug,
     options: {
-      upstream_model: optional('--upstream NAME', readName, 'internal name that the upstream gets and no client sees'),
-      kind: optional('--kind chat|embedding', readKind, 'endpoint that it serves'),
-      eu_hosted: optional('--eu-hosted true|false', readBoolean, 'whether the model runs in the EU'),
-      cost_eur_per_1k_input: optional('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
-      cost_eur_per_1k_output: optional('--output-price EUR', readPrice, 'per 1000 completion tokens'),
-      token_input: tokenInput,
+      ...changeOptions(MODEL),
       company: optional('--company ID', readUuid, "change this company's own model instead of the shared one"),
       from: optional('--from DATE', readMoment, FROM),
     },
     notes: `${PRICE_NOTE}\nA slug cannot be changed: create another model and remove this one.`,
-    async run(context, { company = null, from, ...values }, slug) {
+    async run(context, { company: company_id = null, from, ...values }, slug) {
       const changes = someChange(values);
-      if (from !== undefined) return setFrom(context, slug, company, from, changes);
-      const model = await context.transact((sql) => setModel(sql, slug, company, changes));
-      warnOfFree(context, model);
+      if (from !== undefined) return setFrom(context, { slug, company_id, from }, changes);
+      const caller = callerOf(context, MODEL);
+      const model = await context.transact((sql) => changeModel(sql, caller, { slug, company_id }, changes));
       return { json: model, text: show('Model changed.', model) };
     },
   }),
@@ -96,13 +76,12 @@ export const modelCommands: readonly Command[] = [
           SLUG: ({ slug }) => slug,
           KIND: ({ kind }) => kind,
           EU: ({ eu_hosted }) => yesNo(eu_hosted),
-          'EUR/1K IN': ({ cost_eur_per_1k_input }) => cost_eur_per_1k_input,
-          'EUR/1K OUT': ({ cost_eur_per_1k_output }) => cost_eur_per_1k_output,
+          ...priceColumns((model: ModelRow, name) => pricesOf(model)[name]),
           UPSTREAM: ({ upstream_model }) => upstream_model,
           COMPANY: ({ company_id }) => company_id ?? 'all',
         },
         'There are no models; "tollgate model create" adds one.',
-        ['EUR/1K IN', 'EUR/1K OUT'],
+        PRICE_HEADINGS,
       );
       return { json: models, text };
     },
@@ -138,41 +117,26 @@ export const modelCommands: readonly Command[] = [
     options: {
       company: optional('--company ID', readUuid, "remove this company's own model instead of the shared one"),
     },
-    async run({ transact }, { company = null }, slug) {
-      const model = await transact((sql) => removeModel(sql, slug, company));
+    async run({ transact }, { company: company_id = null }, slug) {
+      const model = await transact((sql) => removeModel(sql, { slug, company_id }));
       return { json: model, text: show('Model removed.', model) };
     },
   }),
 ];
 
-/** Lets a price begin at a date. @throws ArgumentError when something else is to change */
-async function setFrom(context: Context, slug: string, company_id: string | null, from: Moment, changes: ModelChanges) {
-  const { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output, ...others } = changes;
-  if (Object.values(others).some((value) => value !== undefined)) {
-    throw new ArgumentError(
-      'only --input-price and --output-price can begin at a date; change the rest in another command',
-    );
+/** Lets prices begin at a date. @throws ArgumentError when something else is to change */
+async function setFrom(context: Context, from: ModelName & { from: Moment }, changes: ModelChanges) {
+  const given = Object.entries(changes).filter(([, value]) => value !== undefined);
+  if (given.some(([column]) => MODEL[column as keyof ModelChanges].kind !== 'price')) {
+    const options = PRICE_NAMES.map((name) => PRICES[name].option.split(' ')[0]).join(' and ');
+    throw new ArgumentError(`only ${options} can begin at a date; change the rest in another command`);
   }
-  const [{ price: before }, price] = await context.transact(async (sql) => [
-    await datedPrice(sql, { slug, company_id }, from),
-    await schedulePrice(sql, { slug, company_id, from, input, output }),
-  ]);
-  warnOfReplaced(context, before, price);
+  const caller = callerOf(context, PRICES);
+  const price = await context.transact((sql) => schedulePrice(sql, caller, { ...from, ...pricesOf(changes) }));
   return {
     json: priceJson(price),
     text: showPrice('The price begins at its date, on every gateway.', price, context.config.billingTimezone),
   };
-}
-
-/** Warns of a price of 0, which may be a mistake. */
-function warnOfFree({ warn }: Context, model: ModelRow): void {
-  const { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output } = model;
-  if (input === '0' && output === '0') warn(`${model.slug} costs nothing: this model is free`);
-  else if (input === '0') warn(`${model.slug} has an input price of 0: its prompt tokens are free`);
-  // embeddings have no completion tokens
-  else if (output === '0' && model.kind === 'chat') {
-    warn(`${model.slug} has an output price of 0: its completion tokens are free`);
-  }
 }
 
 function show(sentence: string, model: ModelRow): string {
@@ -182,8 +146,7 @@ function show(sentence: string, model: ModelRow): string {
     upstream: model.upstream_model,
     kind: model.kind,
     'EU-hosted': yesNo(model.eu_hosted),
-    'EUR per 1000 in': model.cost_eur_per_1k_input,
-    'EUR per 1000 out': model.cost_eur_per_1k_output,
+    ...priceCells(pricesOf(model)),
     'token ids': model.token_input,
     created: instant(model.created_at),
   });

@@ -1,25 +1,32 @@
-import { readDay, readPrice, readSlug, readUuid } from '../../domain/field.ts';
+import { readDay, readSlug, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
+import { eachPrice, PRICE_NAMES, PRICES, type PriceName } from '../../domain/settings/model.ts';
 import { actorName } from '../../domain/text/change-text.ts';
-import { takesPlace } from '../../operations/price.ts';
+import { setCostPrice, withdrawPriceFrom } from '../../operations/price.ts';
 import { rowsOf } from '../../store/company/company.ts';
-import { costPrices, setCostPrice } from '../../store/company/cost-price.ts';
-import {
-  datedPrice,
-  noComingPrice,
-  type PriceAnswer,
-  type PriceRow,
-  priceHistory,
-  pricesOn,
-  withdrawPrice,
-} from '../../store/company/price.ts';
+import type { ModelName } from '../../store/company/model.ts';
+import { type PriceAnswer, type PriceRow, priceHistory, pricesOn } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { type Command, type Context, command, optional, required } from '../frame/command.ts';
+import { type Command, command, optional, required } from '../frame/command.ts';
+import { callerOf, newOptions } from '../frame/setting.ts';
 import { card, listing, zoned } from '../frame/text.ts';
 
 /** The model that a command is about. */
 export const slug = { shown: 'SLUG', meaning: 'public name of the model', read: readSlug };
-const NUMBERS = ['EUR/1K IN', 'EUR/1K OUT'];
+const HEADINGS = eachPrice((_, { short }) => `EUR/1K ${short.toUpperCase()}`);
+export const PRICE_HEADINGS = Object.values(HEADINGS);
+
+type Prices = { readonly [K in PriceName]: string | null };
+
+/** The columns of prices in a list. */
+export function priceColumns<T>(of: (row: T, name: PriceName) => string): Record<string, (row: T) => string> {
+  return Object.fromEntries(PRICE_NAMES.map((name) => [HEADINGS[name], (row) => of(row, name)]));
+}
+
+/** The lines of prices in a card. */
+export function priceCells(prices: Prices): Record<string, string | null> {
+  return Object.fromEntries(PRICE_NAMES.map((name) => [`EUR per 1000 ${PRICES[name].short}`, prices[name]]));
+}
 
 /** Prices of models with their dates, and cost prices of the operator. */
 export const priceCommands: readonly Command[] = [
@@ -55,11 +62,8 @@ export const priceCommands: readonly Command[] = [
       from: required('--from DATE', readMoment, 'when it would begin, as "tollgate model price" shows it'),
       company: optional('--company ID', readUuid, "a price of this company's own model instead of the shared one"),
     },
-    async run({ transact, config }, { from, company = null }, slug) {
-      const price = await transact(async (sql) => {
-        const { price } = await datedPrice(sql, { slug, company_id: company }, from);
-        return withdrawPrice(sql, price?.id ?? noComingPrice());
-      });
+    async run({ transact, config }, { from, company: company_id = null }, slug) {
+      const price = await transact((sql) => withdrawPriceFrom(sql, { slug, company_id }, from));
       return { json: priceJson(price), text: showPrice('The price is withdrawn.', price, config.billingTimezone) };
     },
   }),
@@ -68,41 +72,19 @@ export const priceCommands: readonly Command[] = [
     summary: 'set what the operator pays for a model, for "tollgate usage margin"',
     operand: slug,
     options: {
-      input: required('--input-price EUR', readPrice, 'per 1000 prompt tokens'),
-      output: required('--output-price EUR', readPrice, 'per 1000 completion tokens'),
+      ...newOptions(PRICES),
       from: optional('--from DATE', readDay, 'first day, past or to come, in the billing time zone; default: today'),
       company: optional('--company ID', readUuid, "for this company's own model instead of the shared one"),
     },
     notes: 'Companies never see it.',
-    async run(context, { input, output, from = null, company = null }, slug) {
-      const price = { slug, company_id: company, input, output };
-      const { before, since, prices } = await context.transact(async (sql) => {
-        const costs = await costPrices(sql, slug);
-        const { valid_from: since } = await setCostPrice(sql, price, from);
-        const before = costs.find((cost) => cost.company_id === company && cost.valid_from === since) ?? null;
-        return { before, since, prices: await known(sql, company, await priceHistory(sql, slug, company)) };
-      });
-      if (prices.every(({ company_id }) => company_id !== company)) {
-        const what = company === null ? 'shared model' : 'model of the company alone';
-        context.warn(`there was never a ${what} ${slug}; its cost price is kept in case one is created`);
-      }
-      warnOfReplaced(context, before, price);
-      return { json: { ...price, valid_from: since }, text: priceCard('Cost price set.', price, since) };
+    async run(context, { from = null, company: company_id = null, ...prices }, slug) {
+      const price = { slug, company_id, ...prices };
+      const caller = callerOf(context, PRICES);
+      const { valid_from } = await context.transact((sql) => setCostPrice(sql, caller, price, from));
+      return { json: { ...price, valid_from }, text: priceCard('Cost price set.', price, valid_from) };
     },
   }),
 ];
-
-/** Says whose price a new one takes the place of, if it does. */
-export function warnOfReplaced(
-  { warn }: Context,
-  before: Replaced | null,
-  price: Parameters<typeof takesPlace>[1],
-): void {
-  if (before === null || !takesPlace(before, price)) return;
-  warn(`it takes the place of ${before.input} and ${before.output}, set by ${actorName(before.changed_by)}`);
-}
-
-type Replaced = Readonly<Record<'input' | 'output' | 'changed_by', string>>;
 
 /** Prices for a company. One that is gone has those of its own models. @throws RefusedChange not_found */
 async function known<T extends Pick<PriceAnswer, 'company_id'>>(sql: Sql, company: string | null, prices: T[]) {
@@ -112,43 +94,36 @@ async function known<T extends Pick<PriceAnswer, 'company_id'>>(sql: Sql, compan
 }
 
 /** A price with its members named as the columns of `model_prices`. */
-export function priceJson({ slug, company_id, valid_from, input, output, changed_by, begun }: PriceRow) {
-  return { slug, company_id, valid_from, input, output, changed_by, begun };
+export function priceJson({ id: _, company_name: _name, created_at: _at, ...price }: PriceRow) {
+  return price;
 }
 
 export function showPrice(sentence: string, price: PriceRow, zone: string): string {
   return priceCard(sentence, price, zoned(price.valid_from, zone));
 }
 
-function priceCard(
-  sentence: string,
-  { slug, company_id, input, output }: Pick<PriceRow, 'slug' | 'company_id' | 'input' | 'output'>,
-  from: string,
-): string {
-  const prices = { 'EUR per 1000 in': input, 'EUR per 1000 out': output };
-  return card(sentence, { slug, company: company_id ?? 'all', ...prices, from });
+function priceCard(sentence: string, { slug, company_id, ...prices }: ModelName & Prices, from: string): string {
+  return card(sentence, { slug, company: company_id ?? 'all', ...priceCells(prices), from });
 }
 
 function showHistory(rows: readonly PriceRow[], zone: string): string {
   const columns = {
     FROM: ({ valid_from }: PriceRow) => zoned(valid_from, zone),
-    'EUR/1K IN': ({ input }: PriceRow) => input ?? 'removed',
-    'EUR/1K OUT': ({ output }: PriceRow) => output ?? 'removed',
+    ...priceColumns((row: PriceRow, name) => row[name] ?? 'removed'),
     COMPANY: ({ company_id }: PriceRow) => company_id ?? 'all',
     STATE: ({ begun }: PriceRow) => (begun ? 'begun' : 'to come'),
     BY: ({ changed_by }: PriceRow) => actorName(changed_by),
   };
-  return listing(rows, columns, 'There was never a model of this name.', NUMBERS);
+  return listing(rows, columns, 'There was never a model of this name.', PRICE_HEADINGS);
 }
 
 function showAnswers(answers: readonly PriceAnswer[], zone: string): string {
   const columns = {
     AT: ({ from }: PriceAnswer) => zoned(from, zone),
-    'EUR/1K IN': ({ input }: PriceAnswer) => input ?? 'no model',
-    'EUR/1K OUT': ({ output }: PriceAnswer) => output ?? 'no model',
+    ...priceColumns((row: PriceAnswer, name) => row[name] ?? 'no model'),
     MODEL: ({ company_id, input }: PriceAnswer) =>
       input === null ? '-' : company_id === null ? 'shared' : "the company's own",
     SINCE: ({ valid_from }: PriceAnswer) => valid_from && zoned(valid_from, zone),
   };
-  return listing(answers, columns, '', NUMBERS);
+  return listing(answers, columns, '', PRICE_HEADINGS);
 }

@@ -1,28 +1,15 @@
 import { readMonth, readUuid } from '../../domain/field.ts';
 import type { CsvForm } from '../../domain/text/csv.ts';
-import {
-  type SealCheckpoint,
-  type Statement,
-  statementCsv,
-  statementText,
-  sumsBy,
-} from '../../domain/text/statement.ts';
-import { ledgerName } from '../../store/company/company.ts';
+import { type Statement, statementCsv, statementText, sumsBy } from '../../domain/text/statement.ts';
+import { closeMonth, closeMonthOfAll } from '../../operations/statement.ts';
+import { companyNames, ledgerName, REMOVED } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import {
-  checkpointSeals,
-  closeEach,
-  closeMonth,
-  companiesToClose,
-  requireClosable,
-} from '../../store/statement/close.ts';
 import {
   type LaterCalls,
   readMonthOf,
   type ShownMonth,
   type StatementRow,
   type StoredStatement,
-  statementOf,
   statementsOf,
 } from '../../store/statement/statement.ts';
 import {
@@ -74,19 +61,8 @@ A month that is closed already stays as it is, and its statement is printed agai
       if (all === (company !== undefined)) throw new ArgumentError('give either --company or --all-companies');
       const form = csvForm(csv, spreadsheet, context.json);
       if (form !== null && all) throw new ArgumentError('--csv needs --company');
-      if (company === undefined) {
-        await context.read((sql) => requireClosable(sql, month, anyway));
-        return closeAll(context, month);
-      }
-      const closed = await context.read(async (sql) => {
-        await ledgerName(sql, company);
-        return statementOf(sql, company, month);
-      });
-      if (closed === null) {
-        await context.read((sql) => requireClosable(sql, month, anyway));
-        const seals = await context.transact(checkpointSeals);
-        await context.transact((sql) => closeMonth(sql, { company, month, seals }), FOREVER);
-      }
+      if (company === undefined) return closeAll(context, { month, anyway });
+      await closeMonth((work) => context.transact(work, FOREVER), company, { month, anyway });
       return show(context, company, month, form);
     },
   }),
@@ -118,26 +94,28 @@ async function show(
   return { json: null, text: statementTables(shown, name) };
 }
 
-/** Closes a month of every company that needs it, each in a transaction of its own; one that is refused stops no other. */
-async function closeAll({ read, transact, progress }: Context, month: string): Promise<CommandResult> {
-  const companies = await read((sql) => companiesToClose(sql, month));
-  const names = new Map<string, string>();
+/** Closes a month of every company that needs it. */
+async function closeAll(
+  { read, transact, progress }: Context,
+  closing: Parameters<typeof closeMonthOfAll>[1],
+): Promise<CommandResult> {
+  const { month } = closing;
   const tell = nowAndThen(progress);
-  const told = (count: number) => `${count} of ${companies.length} companies closed`;
-  const seals = companies.length === 0 ? null : await transact(checkpointSeals);
-  const { closed, refused } = await closeEach(
-    companies,
-    async (company) => {
-      names.set(company, await read((sql) => ledgerName(sql, company)));
-      return transact((sql) => closeMonth(sql, { company, month, seals: seals as SealCheckpoint }), FOREVER);
-    },
-    (count) => {
+  let all = 0;
+  const told = (count: number) => `${count} of ${all} companies closed`;
+  const { closed, refused } = await closeMonthOfAll(
+    (work) => transact(work, FOREVER),
+    closing,
+    (count, companies) => {
+      all = companies;
       tell(told(count));
       return true;
     },
   );
-  if (companies.length > 0) progress(told(closed.length));
-  const nameOf = ({ company_id }: { company_id: string }) => names.get(company_id);
+  if (all > 0) progress(told(closed.length));
+  const ids = [...closed, ...refused].map(({ company_id }) => company_id);
+  const names = await read((sql) => companyNames(sql, ids));
+  const nameOf = ({ company_id }: { company_id: string }) => names.get(company_id) ?? REMOVED;
   const done = listing(
     closed,
     {

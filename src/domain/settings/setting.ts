@@ -12,8 +12,11 @@ export declare const TYPES: unique symbol;
  * @template J what a body or a file gives, where that is less
  */
 export interface Setting<T = unknown, G = T, J = G> {
-  /** How its values are typed, compared and shown. amount: EUR as exact decimal text; switch: true or false. */
-  readonly kind: 'text' | 'amount' | 'number' | 'switch' | 'choice' | 'list' | 'instant';
+  /**
+   * How its values are typed, compared and shown. amount: EUR as exact decimal text; price: EUR per 1000 tokens as exact
+   * decimal text; switch: true or false.
+   */
+  readonly kind: 'text' | 'amount' | 'price' | 'number' | 'switch' | 'choice' | 'list' | 'instant';
   /** Of its member in a body or a file. */
   readonly schema: Schema<J>;
   /** Its option of a command: "--budget EUR"; of a switch the name alone. */

@@ -42,17 +42,6 @@ export function columnWords({ audit: { columns } }: Words, name: string): string
   return name.replace(/_eur$/, '').replaceAll('_', ' ');
 }
 
-/** The columns of its own model that a company may see. The internal name is not among them. */
-export const OWN_MODEL_COLUMNS: readonly string[] = [
-  'name',
-  'slug',
-  'kind',
-  'eu_hosted',
-  'token_input',
-  'created_at',
-  'cost_eur_per_1k_input',
-  'cost_eur_per_1k_output',
-];
 /** Operators read sentences in English. */
 const WORDS = wordsOf(ENGLISH);
 const { actions } = WORDS.audit;

@@ -1,11 +1,12 @@
 import { type Read, readPrice, readSlug, refuse } from '../../domain/field.ts';
-import { createModel, type ModelRow, sharedModels } from '../../store/company/model.ts';
+import { modelPrices, type PriceTexts } from '../../domain/settings/model.ts';
+import { type ModelRow, sharedModels } from '../../store/company/model.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { unknownModels } from '../model.ts';
-import type { Mistake } from '../problem.ts';
+import { createModel, unknownModels } from '../model.ts';
+import { type Mistake, refuse as refuseMistakes } from '../problem.ts';
 
-/** What one company pays for a shared model, in EUR per 1000 tokens as exact decimal text. */
-export type OwnPrice = Pick<ModelRow, 'slug' | 'cost_eur_per_1k_input' | 'cost_eur_per_1k_output'>;
+/** What one company pays for a shared model. */
+export type OwnPrice = Pick<ModelRow, 'slug' | keyof ReturnType<typeof modelPrices<PriceTexts>>>;
 
 const MEMBER = 'own_prices';
 
@@ -14,11 +15,8 @@ export const readOwnPrice: Read<OwnPrice> = (text) => {
   const [, slug, input, output] =
     /^([^=\s]+)=([^,\s]+),([^,\s]+)$/.exec(text) ??
     refuse('must be SLUG=INPUT,OUTPUT such as fast=0.002,0.008, in EUR per 1000 tokens', text);
-  return {
-    slug: readSlug(slug as string),
-    cost_eur_per_1k_input: readPrice(input as string),
-    cost_eur_per_1k_output: readPrice(output as string),
-  };
+  const prices = { input: readPrice(input as string), output: readPrice(output as string) };
+  return { slug: readSlug(slug as string), ...modelPrices(prices) };
 };
 
 /**
@@ -37,8 +35,8 @@ export async function createOwnPrices(sql: Sql, company: string, prices: readonl
   if (mistakes.length > 0) return mistakes;
   const shared = new Map((await sharedModels(sql, slugs)).map((model) => [model.slug, model]));
   for (const price of prices) {
-    const { upstream_model, kind, eu_hosted, token_input } = shared.get(price.slug) as ModelRow;
-    await createModel(sql, { upstream_model, kind, eu_hosted, token_input, ...price, company_id: company });
+    const model = shared.get(price.slug) as ModelRow;
+    await createModel(sql, { judge: refuseMistakes }, { ...model, ...price, company_id: company });
   }
   return [];
 }

@@ -2,7 +2,7 @@ import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { COMPANY } from '../../domain/settings/company.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Values } from '../../domain/settings/setting.ts';
-import { throwConflict, unknownCompany } from '../../domain/text/refused-change.ts';
+import { unknownCompany } from '../../domain/text/refused-change.ts';
 import { given, settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 
@@ -103,27 +103,14 @@ export async function companiesNamed(sql: Sql, texts: readonly string[]) {
 }
 
 /**
- * Closes a company: its keys get 401 within a second, and the database refuses every change of it. One that was
- * already closed keeps its time.
- * @throws RefusedChange not_found
+ * Closes a company, or opens it again unless it was erased.
+ * @returns null: nothing is changed
  */
-export async function closeCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
-  const [closed] = await sql<CompanyRow[]>`
-    update companies set closed_at = now() where id = ${id} and closed_at is null returning ${companyColumns(sql)}`;
-  if (closed !== undefined) return { company: closed, already: false };
-  return { company: await findCompany(sql, id), already: true };
-}
-
-/** Opens a company again, with the keys that were active. @throws RefusedChange when it is unknown or was erased */
-export async function reopenCompany(sql: Sql, id: string): Promise<{ company: CompanyRow; already: boolean }> {
-  const [open] = await sql<CompanyRow[]>`
-    update companies set closed_at = null
-    where id = ${id} and closed_at is not null and erased_at is null returning ${companyColumns(sql)}`;
-  if (open !== undefined) return { company: open, already: false };
-  const company = await findCompany(sql, id);
-  if (company.erased_at === null) return { company, already: true };
-  const text = 'The people and assistants of this company were erased: it stays closed. Create a new company instead.';
-  throwConflict('company', text);
+export async function updateClosed(sql: Sql, id: string, isClosed: boolean): Promise<CompanyRow | null> {
+  const [row] = await sql<CompanyRow[]>`
+    update companies set closed_at = case when ${isClosed} then now() end
+    where id = ${id} and (closed_at is null) = ${isClosed} and erased_at is null returning ${companyColumns(sql)}`;
+  return row ?? null;
 }
 
 /** Since when a company is closed; null: it is open, or there is none. */

@@ -1,12 +1,6 @@
 import { DEMO_ACTOR, DEMO_ASSISTANT, DEMO_COMPANY, DEMO_MODELS } from '../../domain/text/demo.ts';
 import type { Sql } from '../connection/pool.ts';
 
-/** One sentence for each part of the demo that was removed, or that was kept because something else uses it. */
-interface RemovedDemo {
-  readonly removed: readonly string[];
-  readonly kept: readonly string[];
-}
-
 /** Makes the second of two first starts wait until the end of the first one's transaction. */
 export async function lockFirstRun(sql: Sql): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtext('tollgate first run'))`;
@@ -28,46 +22,20 @@ function isDemoModel(sql: Sql) {
     select * from unnest(${Object.keys(DEMO_MODELS)}::text[], ${Object.values(DEMO_MODELS)}::text[]))`;
 }
 
-/**
- * Removes what `make run` created: the company with its keys and assistant, unless people use it, and models that
- * nothing else uses. Ledger rows, the history of prices and the operator stay. To be run in a transaction.
- */
-export async function removeDemo(sql: Sql): Promise<RemovedDemo> {
-  const removed: string[] = [];
-  const kept: string[] = [];
-  const { company, models } = await findDemo(sql);
-  if (company !== null) {
-    const uses = await usesOfCompany(sql, company);
-    if (uses.length > 0) kept.push(`The company "${DEMO_COMPANY}" is kept: it has ${uses.join(' and ')}.`);
-    else {
-      await sql`delete from companies where id = ${company}`;
-      removed.push(`The company "${DEMO_COMPANY}", its keys and its assistant.`);
-    }
-  }
-  for (const { id, slug, users } of models) {
-    if (users.length > 0) kept.push(`The model ${slug} is kept: it is used by ${users.join(', ')}.`);
-    else {
-      await sql`delete from models where id = ${id}`;
-      removed.push(`The model ${slug}.`);
-    }
-  }
-  return { removed, kept };
-}
-
 /** The company and the models that the first start created, as the audit log tells, and who else uses the models. */
-async function findDemo(sql: Sql) {
+export async function findDemo(sql: Sql) {
   const made = (subject: string) => sql`(select subject_id from audit_log
     where subject = ${subject} and action = 'insert' and actor = ${DEMO_ACTOR})`;
   const [company] = await sql<{ id: string }[]>`
     select id from companies where name = ${DEMO_COMPANY} and id in ${made('companies')}`;
   const demo = company?.id ?? null;
-  const models = await sql<{ id: string; slug: string; users: string[] }[]>`
+  const models = await sql<{ slug: string; users: string[] }[]>`
     with used as materialized (
       select distinct company_id, model_slug from usage_daily
       where billing_month >= billing_month(now() - interval '1 month')
         and model_slug = any(array(select slug from models m where ${isDemoModel(sql)}))
     )
-    select id, slug, array(
+    select slug, array(
       select c.name from companies c where c.id is distinct from ${demo} and (
         exists (select 1 from assistants a where a.company_id = c.id and a.model_slug = slug)
         or exists (select 1 from api_keys k where k.company_id = c.id and slug = any(k.allowed_model_slugs) and k.revoked_at is null)
@@ -79,7 +47,7 @@ async function findDemo(sql: Sql) {
 }
 
 /** The things of the company that the demo did not create. */
-async function usesOfCompany(sql: Sql, company: string): Promise<string[]> {
+export async function usesOfCompany(sql: Sql, company: string): Promise<string[]> {
   const [{ uses }] = await sql<[{ uses: string[] }]>`
     select array_remove(array[
       case when exists (select 1 from users where company_id = ${company}) then 'users' end,
@@ -88,4 +56,8 @@ async function usesOfCompany(sql: Sql, company: string): Promise<string[]> {
       case when exists (select 1 from models where company_id = ${company}) then 'models' end,
       case when exists (select 1 from chat_usage where company_id = ${company}) then 'in-app chat' end], null) as uses`;
   return uses;
+}
+
+export async function deleteDemoCompany(sql: Sql, id: string): Promise<void> {
+  await sql`delete from companies where id = ${id}`;
 }

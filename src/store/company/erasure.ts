@@ -1,6 +1,5 @@
-import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
+import { throwNotFound } from '../../domain/text/refused-change.ts';
 import type { Sql } from '../connection/pool.ts';
-import { findCompany } from './company.ts';
 
 /** The counts of an erasure. */
 export interface Erased {
@@ -11,23 +10,16 @@ export interface Erased {
 }
 
 /**
- * Erases the names and addresses of a closed company and its people (sql/schema/erasure.sql). The ledger, its
- * sums and its seals stay. Takes about as long as writing its part of the audit log again; safe to repeat.
- * @param name its present name, as a confirmation; null: only counts, and changes nothing
- * @throws RefusedChange when the company is unknown, open, or has another name
+ * Erases the names and addresses of a company and its people (sql/schema/erasure.sql). Takes about as long as writing
+ * its part of the audit log again; safe to repeat.
+ * @param dryRun only counts, and changes nothing
  */
-export async function eraseCompany(sql: Sql, id: string, name: string | null): Promise<Erased> {
-  const company = await findCompany(sql, id);
-  if (company.closed_at === null) {
-    throwConflict('company', `The company is open: run "tollgate company close ${id}" first.`);
-  }
-  if (name !== null && name.trim() !== company.name.trim()) {
-    throwConflict('company', `The company's name is ${JSON.stringify(company.name)}: give it to confirm.`);
-  }
-  const [row] = await sql<[{ erased: Erased }]>`select erase_company(${id}, ${name === null}) as erased`;
+export async function deletePeople(sql: Sql, company: string, dryRun: boolean): Promise<Erased> {
+  const [row] = await sql<[{ erased: Erased }]>`select erase_company(${company}, ${dryRun}) as erased`;
   // of an erased company nobody is left to read anything
-  if (name !== null)
-    await sql`update admin_tokens set revoked_at = now() where company_id = ${id} and revoked_at is null`;
+  if (!dryRun) {
+    await sql`update admin_tokens set revoked_at = now() where company_id = ${company} and revoked_at is null`;
+  }
   return reached(row.erased);
 }
 

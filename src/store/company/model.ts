@@ -1,44 +1,32 @@
-import type { ModelKind, TokenInput } from '../../domain/model.ts';
+import { MODEL } from '../../domain/settings/model.ts';
+import { namesOf } from '../../domain/settings/schema.ts';
+import type { New, Values } from '../../domain/settings/setting.ts';
 import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
-import { given } from '../connection/columns.ts';
+import { given, settingColumns } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
 import type { Changes } from './company.ts';
 
-/** Members are the columns of the table (contract section 3). */
-export interface ModelRow {
-  readonly id: string;
+/** What names a model. */
+export interface ModelName {
   readonly slug: string;
-  /** null: shared by all companies. */
+  /** The company whose own it is; null: shared by all companies. */
   readonly company_id: string | null;
-  readonly upstream_model: string;
-  readonly kind: ModelKind;
-  readonly eu_hosted: boolean;
-  /** Exact decimal text. */
-  readonly cost_eur_per_1k_input: string;
-  readonly cost_eur_per_1k_output: string;
-  readonly token_input: TokenInput;
+}
+
+/** Members are the columns of the table (contract section 3): those that people set, and these. */
+export interface ModelRow extends ModelName, Values<typeof MODEL> {
+  readonly id: string;
   readonly created_at: Date;
 }
 
-export type NewModel = Omit<ModelRow, 'id' | 'created_at' | 'token_input'> & {
-  /** Default: refuse. */
-  readonly token_input?: TokenInput | undefined;
-};
+export type NewModel = ModelName & New<typeof MODEL>;
+export type ModelChanges = Changes<Values<typeof MODEL>>;
 
-export type ModelChanges = Changes<Omit<NewModel, 'slug' | 'company_id'>>;
-
-const SETTINGS = [
-  'upstream_model',
-  'kind',
-  'eu_hosted',
-  'token_input',
-  'cost_eur_per_1k_input',
-  'cost_eur_per_1k_output',
-] as const;
+const SETTINGS = namesOf(MODEL);
 
 /** @throws RefusedChange when there is a model of this slug already, or no such company */
-export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> {
+export async function insertModel(sql: Sql, model: NewModel): Promise<ModelRow> {
   const { slug, company_id: company } = model;
   const what = company === null ? `A shared model ${slug}` : `A model ${slug} of company ${company}`;
   const taken = () => throwConflict('model', `${what} exists already.`);
@@ -54,21 +42,13 @@ export async function createModel(sql: Sql, model: NewModel): Promise<ModelRow> 
   return row as ModelRow;
 }
 
-/**
- * Changes the shared model of a slug, or the own model of a company.
- * @throws RefusedChange not_found
- */
-export async function setModel(
-  sql: Sql,
-  slug: string,
-  company: string | null,
-  changes: ModelChanges,
-): Promise<ModelRow> {
+/** @throws RefusedChange not_found */
+export async function updateModel(sql: Sql, { slug, company_id }: ModelName, changes: ModelChanges): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
     update models set ${given(sql, changes, SETTINGS, { slug: sql`slug` })}
-    where slug = ${slug} and company_id is not distinct from ${company}
+    where slug = ${slug} and company_id is not distinct from ${company_id}
     returning ${modelColumns(sql)}`;
-  return row ?? unknownModel(slug, company);
+  return row ?? unknownModel({ slug, company_id });
 }
 
 /** Every model, or the shared ones and those of one company. */
@@ -99,11 +79,16 @@ export async function findModelById(sql: Sql, id: string): Promise<ModelRow> {
   return row ?? throwNotFound('model');
 }
 
+/** Keeps a model as it is until the transaction ends. */
+export async function lockModel(sql: Sql, { slug, company_id }: ModelName): Promise<void> {
+  await sql`select from models where slug = ${slug} and company_id is not distinct from ${company_id} for update`;
+}
+
 /** @throws RefusedChange not_found */
-export async function removeModel(sql: Sql, slug: string, company: string | null): Promise<ModelRow> {
+export async function deleteModel(sql: Sql, { slug, company_id }: ModelName): Promise<ModelRow> {
   const [row] = await sql<ModelRow[]>`
-    delete from models where slug = ${slug} and company_id is not distinct from ${company} returning ${modelColumns(sql)}`;
-  return row ?? unknownModel(slug, company);
+    delete from models where slug = ${slug} and company_id is not distinct from ${company_id} returning ${modelColumns(sql)}`;
+  return row ?? unknownModel({ slug, company_id });
 }
 
 /** Which of some slugs name no model of a company, most likely by a typing error. */
@@ -116,13 +101,11 @@ export async function unknownSlugs(sql: Sql, company: string, slugs: readonly st
 }
 
 /** @throws RefusedChange */
-export function unknownModel(slug: string, company: string | null): never {
+export function unknownModel({ slug, company_id: company }: ModelName): never {
   const what = company === null ? `no shared model ${slug}` : `no model ${slug} of company ${company} alone`;
   throwNotFound('model', `There is ${what}.`);
 }
 
 export function modelColumns(sql: Sql) {
-  return sql`id, slug, company_id, upstream_model, kind, eu_hosted,
-    trim_scale(cost_eur_per_1k_input)::text as cost_eur_per_1k_input,
-    trim_scale(cost_eur_per_1k_output)::text as cost_eur_per_1k_output, token_input, created_at`;
+  return sql`id, slug, company_id, ${settingColumns(sql, MODEL)}, created_at`;
 }

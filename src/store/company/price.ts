@@ -1,26 +1,21 @@
 import type { Moment } from '../../domain/price.ts';
+import { PRICE_NAMES, PRICES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
 import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
+import { settingColumns } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import { dayBegins, nilId } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { unknownModel } from './model.ts';
+import { type ModelName, unknownModel } from './model.ts';
 
-/** The model that a price is of. */
-interface PricedModel {
-  readonly slug: string;
-  /** null: the shared model. */
-  readonly company_id: string | null;
-}
+/** Prices; null, all of them: there was no such model. */
+type PricesOrNone = { readonly [K in PriceName]: string | null };
 
-/** A price of a model since an instant. Prices are exact decimal text, EUR per 1000 tokens. */
-export interface PriceRow extends PricedModel {
+/** A price of a model since an instant; without prices: from then on there was no such model. */
+export interface PriceRow extends ModelName, PricesOrNone {
   readonly id: string;
   /** null for the shared model, and for a company that is gone. */
   readonly company_name: string | null;
   readonly valid_from: Date;
-  /** null, like output: from then on there was no such model. */
-  readonly input: string | null;
-  readonly output: string | null;
   readonly changed_by: string;
   readonly created_at: Date;
   /** Whether it has begun; one that has not can be withdrawn. */
@@ -28,24 +23,17 @@ export interface PriceRow extends PricedModel {
 }
 
 /** A price during a part of a day. */
-export interface PriceAnswer {
+export interface PriceAnswer extends PricesOrNone {
   /** The beginning of the part within the day asked for, or the instant. */
   readonly from: Date;
   /** When this price began; null where there was no such model. */
   readonly valid_from: Date | null;
   /** The company whose own model it was; null: the shared model. */
   readonly company_id: string | null;
-  readonly input: string | null;
-  readonly output: string | null;
 }
 
-/** A price that begins at a date. */
-interface NewPrice extends PricedModel {
-  readonly from: Moment;
-  /** Absent: as it is before. */
-  readonly input?: string | undefined;
-  readonly output?: string | undefined;
-}
+/** A price that begins at a date. One that is absent is as before. */
+export type NewPrice = ModelName & { readonly from: Moment } & { readonly [K in PriceName]?: string | undefined };
 
 /**
  * All prices of a slug, the latest first: those of the shared model, and of companies' own.
@@ -65,7 +53,7 @@ export async function priceHistory(sql: Sql, slug: string, company: string | nul
  */
 export async function pricesOfModel(
   sql: Sql,
-  { slug, company_id: company }: PricedModel,
+  { slug, company_id: company }: ModelName,
   after: string | null,
   limit: number,
 ): Promise<PriceRow[]> {
@@ -78,7 +66,7 @@ export async function pricesOfModel(
 }
 
 /** A price of a model. @throws RefusedChange not_found */
-export async function findPrice(sql: Sql, { slug, company_id: company }: PricedModel, id: string): Promise<PriceRow> {
+export async function findPrice(sql: Sql, { slug, company_id: company }: ModelName, id: string): Promise<PriceRow> {
   const [row] = await sql<PriceRow[]>`
     ${prices(sql, sql`model_prices`)}
     where p.id = ${id} and p.slug = ${slug} and p.company_id is not distinct from ${company}`;
@@ -88,7 +76,7 @@ export async function findPrice(sql: Sql, { slug, company_id: company }: PricedM
 /** The price of a model from a moment on, and whether it can be changed. */
 export interface DatedPrice {
   /** The price that begins then; null: none does. */
-  readonly price: Readonly<Record<'id' | 'input' | 'output' | 'changed_by', string>> | null;
+  readonly price: (PriceTexts & Readonly<Record<'id' | 'changed_by', string>>) | null;
   /** The moment as an instant. */
   readonly at: Date;
   /** The moment is over. */
@@ -101,18 +89,18 @@ export interface DatedPrice {
 }
 
 /** The price of a model that begins at a moment. Programs that write SQL may name a part of a millisecond, which is left out. */
-export async function datedPrice(sql: Sql, model: PricedModel, from: Moment): Promise<DatedPrice> {
+export async function datedPrice(sql: Sql, model: ModelName, from: Moment): Promise<DatedPrice> {
   const [dated] = await datedPrices(sql, [{ ...model, from }]);
   return dated as DatedPrice;
 }
 
 /** As `datedPrice`, of many models in one statement, in their order. */
-export async function datedPrices(sql: Sql, asked: readonly (PricedModel & { from: Moment })[]): Promise<DatedPrice[]> {
+export async function datedPrices(sql: Sql, asked: readonly (ModelName & { from: Moment })[]): Promise<DatedPrice[]> {
   const days = asked.map(({ from }) => ('day' in from ? from.day : null));
   const instants = asked.map(({ from }) => ('at' in from ? from.at.toISOString() : null));
   return sql<DatedPrice[]>`
-    select case when p.input is not null then json_build_object('id', p.id, 'input', trim_scale(p.input)::text,
-        'output', trim_scale(p.output)::text, 'changed_by', p.changed_by) end as price,
+    select case when p.input is not null then json_build_object('id', p.id, 'changed_by', p.changed_by
+        ${PRICE_NAMES.map((name) => sql`, ${name}::text, trim_scale(p.${sql(name)})::text`)}) end as price,
       start as at, start <= now() as passed, start < now() + interval '1 minute' as late
     from (
       select slug, company_id, n, coalesce(at, ${sql.unsafe(dayBegins('day'))}) as start
@@ -125,7 +113,7 @@ export async function datedPrices(sql: Sql, asked: readonly (PricedModel & { fro
 
 /** Prices to come and cost prices of all models, in the order of their dates. */
 export async function listDatedPrices(sql: Sql): Promise<Record<'prices' | 'costs', readonly ListedPrice[]>> {
-  const columns = sql`slug, company_id, trim_scale(input)::text as input, trim_scale(output)::text as output`;
+  const columns = sql`slug, company_id, ${settingColumns(sql, PRICES)}`;
   const prices = await sql<ListedPrice[]>`
     select ${columns}, utc_text(valid_from) as valid_from
     from model_prices p where valid_from > now() and not applied order by p.valid_from`;
@@ -135,8 +123,7 @@ export async function listDatedPrices(sql: Sql): Promise<Record<'prices' | 'cost
 }
 
 /** A price since an instant, or a cost price since a day. */
-export type ListedPrice = Pick<PriceRow, 'slug' | 'company_id'> &
-  Readonly<Record<'valid_from' | 'input' | 'output', string>>;
+export type ListedPrice = ModelName & PriceTexts & { readonly valid_from: string };
 
 /**
  * The prices of a company on a day, or at an instant: one answer for each part of the day.
@@ -150,7 +137,7 @@ export async function pricesOn(sql: Sql, slug: string, company: string | null, m
       union select valid_from from model_prices, span
       where slug = ${slug} and (company_id is null or company_id = ${company}) and valid_from > first and valid_from < after
     )
-    select at as from, valid_from, company_id, trim_scale(input)::text as input, trim_scale(output)::text as output
+    select at as from, valid_from, company_id, ${settingColumns(sql, PRICES)}
     from instants left join lateral model_price(${slug}, ${company}, at) on true order by at`;
   return rows.filter((row, i) => i === 0 || !isSame(row, rows[i - 1] as PriceAnswer));
 }
@@ -160,29 +147,30 @@ function isSame(one: PriceAnswer, other: PriceAnswer): boolean {
 }
 
 /** Lets a price begin at a date, in place of one that was to begin at the same instant. @throws RefusedChange */
-export async function schedulePrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
+export async function insertPrice(sql: Sql, price: NewPrice): Promise<PriceRow> {
   const { slug, company_id: company } = price;
+  const each = (of: (name: PriceName) => ReturnType<typeof instantOf>) => PRICE_NAMES.map((name) => sql`, ${of(name)}`);
   const [row] = await explaining(
     sql<PriceRow[]>`
       with changed as (
-        insert into model_prices (slug, company_id, valid_from, input, output)
-        select slug, company_id, start, coalesce(${price.input ?? null}::numeric, before.input), coalesce(${price.output ?? null}::numeric, before.output)
+        insert into model_prices (slug, company_id, valid_from ${each((name) => sql`${sql(name)}`)})
+        select slug, company_id, start ${each((name) => sql`coalesce(${price[name] ?? null}::numeric, before.${sql(name)})`)}
         from (select m.slug, m.company_id, ${instantOf(sql, price.from)} as start from models m
           where m.slug = ${slug} and m.company_id is not distinct from ${company}) as model
-        left join lateral (select input, output from model_prices p
+        left join lateral (select ${sql(PRICE_NAMES)} from model_prices p
           where p.slug = model.slug and p.company_id is not distinct from model.company_id and p.valid_from < start
           order by valid_from desc limit 1) as before on true
         on conflict (slug, coalesce(company_id, ${nilId(sql)}), valid_from)
-        do update set input = excluded.input, output = excluded.output
+        do update set valid_from = excluded.valid_from ${each((name) => sql`${sql(name)} = excluded.${sql(name)}`)}
         returning *)
       ${prices(sql, sql`changed`)}`,
     { model_prices_begun: tooLate },
   );
-  return row ?? unknownModel(slug, company);
+  return row ?? unknownModel(price);
 }
 
 /** @throws RefusedChange not_found, or conflict when it has begun */
-export async function withdrawPrice(sql: Sql, id: string): Promise<PriceRow> {
+export async function deletePrice(sql: Sql, id: string): Promise<PriceRow> {
   const [row] = await explaining(
     sql<PriceRow[]>`
       with gone as (delete from model_prices where id = ${id} returning *)
@@ -212,7 +200,7 @@ function instantOf(sql: Sql, moment: Moment, days = 0) {
 /** The PriceRows of a table. */
 function prices(sql: Sql, table: ReturnType<typeof instantOf>) {
   return sql`
-    select p.id, p.slug, p.company_id, c.name as company_name, p.valid_from, trim_scale(p.input)::text as input,
-      trim_scale(p.output)::text as output, p.changed_by, p.created_at, p.valid_from <= clock_timestamp() as begun
+    select p.id, p.slug, p.company_id, c.name as company_name, p.valid_from, ${settingColumns(sql, PRICES)},
+      p.changed_by, p.created_at, p.valid_from <= clock_timestamp() as begun
     from ${table} p left join companies c on c.id = p.company_id`;
 }

@@ -39,6 +39,7 @@ export function settingColumns(sql: Sql, settings: Settings) {
 /** Values that the driver does not read as they are. */
 const EXPRESSIONS: { readonly [kind in Setting['kind']]?: (column: string) => string } = {
   amount: (column) => `trim_scale(${column})::text`,
+  price: (column) => `trim_scale(${column})::text`,
   number: (column) => `${column}::float8`, // all are below 2 ** 53
   list: (column) => `${column}::text[]`, // of networks, too
   instant: (column) => `nullif(${column}, 'infinity')`, // plain SQL may say so for never, which is no Date

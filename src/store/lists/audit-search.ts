@@ -1,5 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { AUDITED, columnWords, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
+import { OWN_MODEL_COLUMNS } from '../../domain/settings/model.ts';
+import { AUDITED, columnWords } from '../../domain/text/change-text.ts';
 import { isFoundIn, searchPattern } from '../../domain/text/search-pattern.ts';
 import type { Sql } from '../connection/pool.ts';
 

@@ -1,7 +1,8 @@
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
-import { type ChangedRow, OWN_MODEL_COLUMNS } from '../../domain/text/change-text.ts';
+import { OWN_MODEL_COLUMNS } from '../../domain/settings/model.ts';
+import type { ChangedRow } from '../../domain/text/change-text.ts';
 import { addDays } from '../../domain/text/day-range.ts';
 import { shownActor, shownRow } from '../connection/actor.ts';
 import { matching, PAGE_BYTES } from '../connection/columns.ts';

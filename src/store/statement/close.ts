@@ -1,4 +1,4 @@
-import { RefusedChange, throwConflict } from '../../domain/text/refused-change.ts';
+import { throwConflict } from '../../domain/text/refused-change.ts';
 import {
   makeStatement,
   type SealCheckpoint,
@@ -6,7 +6,6 @@ import {
   statementDigest,
   statementText,
 } from '../../domain/text/statement.ts';
-import { findCompany } from '../company/company.ts';
 import { lockName } from '../company/idempotent-form.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -16,10 +15,7 @@ import {
   openMonths,
   readStatementLines,
   requireFewLate,
-  SHARED_BOUND,
   type StatementBound,
-  type StoredStatement,
-  statementOf,
   zoneOf,
 } from './statement.ts';
 
@@ -124,49 +120,10 @@ export function toClose(sql: Sql, month: string) {
       select company_id from statements where billing_month >= ${month}))`;
 }
 
-/** The result for each company. */
-export interface ClosedEach {
-  readonly closed: { readonly company_id: string; readonly number: number }[];
-  readonly refused: { readonly company_id: string; readonly reason: string }[];
-}
-
-/**
- * Closes a month of companies one by one; one that is refused stops no other.
- * @param close in a transaction of its own
- * @param goesOn asked before each, with how many are closed; false leaves the rest as they are
- */
-export async function closeEach(
-  companies: readonly string[],
-  close: (company: string) => Promise<{ readonly number: number }>,
-  goesOn: (closed: number) => boolean,
-): Promise<ClosedEach> {
-  const closed: ClosedEach['closed'] = [];
-  const refused: ClosedEach['refused'] = [];
-  for (const company_id of companies) {
-    if (!goesOn(closed.length)) break;
-    try {
-      const { number } = await close(company_id);
-      closed.push({ company_id, number });
-    } catch (error) {
-      if (!(error instanceof RefusedChange)) throw error;
-      refused.push({ company_id, reason: error.message });
-    }
-  }
-  return { closed, refused };
-}
-
-/**
- * Closes a month of one company, in a process that others share. One that is closed already stays as it is.
- * @param month its first day
- * @throws RefusedChange not_found, or conflict as `requireClosable` and `closeMonth` do
- */
-export async function closeOne(sql: Sql, company: string, month: string, anyway: boolean): Promise<StoredStatement> {
-  await findCompany(sql, company);
-  const before = await statementOf(sql, company, month, SHARED_BOUND);
-  if (before !== null) return before;
-  await requireClosable(sql, month, anyway);
-  await closeMonth(sql, { company, month, seals: await checkpointSeals(sql), bound: SHARED_BOUND });
-  return (await statementOf(sql, company, month, SHARED_BOUND)) as StoredStatement;
+/** Whether a month of a company is closed. @param month its first day */
+export async function isClosed(sql: Sql, company: string, month: string): Promise<boolean> {
+  const found = await sql`select from statements where company_id = ${company} and billing_month = ${month}`;
+  return found.length > 0;
 }
 
 /**
@@ -175,7 +132,7 @@ export async function closeOne(sql: Sql, company: string, month: string, anyway:
  * @returns the number of its statement
  * @throws RefusedChange conflict out of order, beyond the bound, or where the ledger lacks rows
  */
-export async function closeMonth(
+export async function insertStatement(
   sql: Sql,
   { company, month, seals, bound }: Closing,
 ): Promise<{ readonly number: number; readonly already: boolean }> {

@@ -1,6 +1,7 @@
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { COMPANY } from '../../domain/settings/company.ts';
 import { KEY } from '../../domain/settings/key.ts';
+import { OFFERED_MODEL, PRICE_NAMES } from '../../domain/settings/model.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import { digestOfRow } from '../statement/digest.ts';
 
@@ -87,16 +88,14 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'models',
     what: 'models that belong to this company alone, with their prices',
-    columns: words(
-      'id slug company_id kind eu_hosted cost_eur_per_1k_input cost_eur_per_1k_output token_input created_at',
-    ),
+    columns: words(`id slug company_id ${namesOf(OFFERED_MODEL).join(' ')} created_at`),
     internal: ['upstream_model'],
     order: 'slug',
   },
   {
     table: 'model_prices',
     what: 'the history of the prices of these models, and those to come; without a price: the model was removed',
-    columns: words('id slug company_id valid_from input output applied'),
+    columns: words(`id slug company_id valid_from ${PRICE_NAMES.join(' ')} applied`),
     without: {
       changed_by: 'people of the operator; audit_log has them as far as the company may see them',
       created_at: 'when the operator entered the price',

@@ -312,7 +312,7 @@ t.test(
 t.test('a file with mistakes is refused with all of them, by line and column', async (t) => {
   const csv = `slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k,company,valid_from
 good,x,chat,true,1,2,,
-bad one,x,talk,yes,"0,5",1e3,,
+bad one,x,talk,yes,"0,5",1x3,,
 new,x,chat,true,1,2,,2099-01-01
 other,x,chat,true,1,2,Nobody,`;
   const refused = await upload(operator, '/models/import', csv);

@@ -191,7 +191,7 @@ t.test('model import: a dry run, the import, and once more', async (t) => {
   );
   const broken = await run(['model', 'import', '-'], {
     env,
-    stdin: text.replace('chat', 'talk').replace('Acme', '').replace('1.5', '1,5'),
+    stdin: text.replace('chat', 'talk').replace('1.5,2,', '1,5,2,Acme'),
   });
   t.match(broken, {
     code: 1,

@@ -1,9 +1,10 @@
 import t from 'tap';
 import { prepareDemo, type Welcome, welcome } from '../../../src/demo/first-run.ts';
+import { removeDemo } from '../../../src/operations/demo.ts';
 import { insertAssistant } from '../../../src/store/company/assistant.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
-import { hasDemo, removeDemo } from '../../../src/store/company/demo.ts';
-import { createModel } from '../../../src/store/company/model.ts';
+import { hasDemo } from '../../../src/store/company/demo.ts';
+import { insertModel } from '../../../src/store/company/model.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
 import { insertUser } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -29,7 +30,7 @@ t.test('what the first start created goes, and nothing else; a later start creat
   t.equal(await db.run(MS, hasDemo), false);
   const companyId = (await start(db)).companyId as string;
   await start(db);
-  await db.run(MS, (sql) => createModel(sql, { ...MODEL, slug: 'mine' }));
+  await db.run(MS, (sql) => insertModel(sql, { ...MODEL, slug: 'mine' }));
   await db.run(MS, (sql) => addUsage(sql, [{ company: companyId, model: 'demo-chat', prompt: 5 }]));
   t.equal(await db.run(MS, hasDemo), true);
   const { removed, kept } = await db.transaction(MS, removeDemo);
@@ -66,7 +67,7 @@ t.test('models and a company of the same names that somebody else made are not o
   const { db } = await testDatabase(t);
   await db.run(MS, async (sql) => {
     await insertCompany(sql, { name: 'Demo company' });
-    await createModel(sql, { ...MODEL, slug: 'demo-chat', upstream_model: 'internal-demo-chat' });
+    await insertModel(sql, { ...MODEL, slug: 'demo-chat', upstream_model: 'internal-demo-chat' });
   });
   t.same(await db.transaction(MS, removeDemo), { removed: [], kept: [] });
   t.equal(await db.run(MS, hasDemo), true, 'by their names alone');

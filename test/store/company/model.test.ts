@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import {
-  createModel,
+  deleteModel,
+  insertModel,
   listModels,
   type NewModel,
-  removeModel,
-  setModel,
   unknownSlugs,
+  updateModel,
 } from '../../../src/store/company/model.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -28,22 +28,22 @@ const model = (slug: string, company_id: string | null = null): NewModel => ({
 });
 
 t.test('a model is stored as it was given, prices to the last digit', async (t) => {
-  const { id, created_at, ...rest } = await run((sql) => createModel(sql, model('exact')));
+  const { id, created_at, ...rest } = await run((sql) => insertModel(sql, model('exact')));
   t.same(rest, { ...model('exact'), token_input: 'refuse' });
   t.match(id, /^[0-9a-f-]{36}$/);
   t.type(created_at, Date);
 });
 
 t.test('a slug is unique among shared models, and within a company', async (t) => {
-  await run((sql) => createModel(sql, model('once')));
+  await run((sql) => insertModel(sql, model('once')));
   await t.rejects(
-    run((sql) => createModel(sql, model('once'))),
+    run((sql) => insertModel(sql, model('once'))),
     { name: 'RefusedChange', reason: 'conflict', noun: 'model' },
   );
-  await run((sql) => createModel(sql, model('once', acme)));
-  await run((sql) => createModel(sql, model('once', other)));
+  await run((sql) => insertModel(sql, model('once', acme)));
+  await run((sql) => insertModel(sql, model('once', other)));
   await t.rejects(
-    run((sql) => createModel(sql, model('once', acme))),
+    run((sql) => insertModel(sql, model('once', acme))),
     { name: 'RefusedChange', message: /of company/ },
   );
 });
@@ -51,14 +51,14 @@ t.test('a slug is unique among shared models, and within a company', async (t) =
 t.test('a model of an unknown company is refused', async (t) => {
   const id = randomUUID();
   await t.rejects(
-    run((sql) => createModel(sql, model('lost', id))),
+    run((sql) => insertModel(sql, model('lost', id))),
     { name: 'RefusedChange', reason: 'not_found', noun: 'company' },
   );
 });
 
 t.test('a change touches the shared model or the one of a company, never the other', async (t) => {
-  const shared = await run((sql) => createModel(sql, model('twin')));
-  const own = await run((sql) => createModel(sql, model('twin', acme)));
+  const shared = await run((sql) => insertModel(sql, model('twin')));
+  const own = await run((sql) => insertModel(sql, model('twin', acme)));
   const changes = {
     upstream_model: 'internal/other',
     kind: 'embedding',
@@ -66,24 +66,24 @@ t.test('a change touches the shared model or the one of a company, never the oth
     cost_eur_per_1k_input: '0.5',
     cost_eur_per_1k_output: '0',
   } as const;
-  t.same(await run((sql) => setModel(sql, 'twin', acme, changes)), { ...own, ...changes });
-  t.same(await run((sql) => setModel(sql, 'twin', null, {})), shared);
+  t.same(await run((sql) => updateModel(sql, { slug: 'twin', company_id: acme }, changes)), { ...own, ...changes });
+  t.same(await run((sql) => updateModel(sql, { slug: 'twin', company_id: null }, {})), shared);
   await t.rejects(
-    run((sql) => setModel(sql, 'twin', other, changes)),
+    run((sql) => updateModel(sql, { slug: 'twin', company_id: other }, changes)),
     { name: 'RefusedChange', reason: 'not_found', noun: 'model' },
   );
 
-  t.equal((await run((sql) => removeModel(sql, 'twin', null))).id, shared.id);
+  t.equal((await run((sql) => deleteModel(sql, { slug: 'twin', company_id: null }))).id, shared.id);
   await t.rejects(
-    run((sql) => removeModel(sql, 'twin', null)),
+    run((sql) => deleteModel(sql, { slug: 'twin', company_id: null })),
     { name: 'RefusedChange', message: 'There is no shared model twin.' },
   );
   t.ok((await run((sql) => listModels(sql))).some(({ id }) => id === own.id));
 });
 
 t.test('a list for a company has the shared models and its own, no other', async (t) => {
-  await run((sql) => createModel(sql, model('seen-by-all')));
-  await run((sql) => createModel(sql, model('seen-by-acme', acme)));
+  await run((sql) => insertModel(sql, model('seen-by-all')));
+  await run((sql) => insertModel(sql, model('seen-by-acme', acme)));
   const seen = async (company: string) => (await run((sql) => listModels(sql, company))).map(({ slug }) => slug);
   t.ok((await seen(acme)).includes('seen-by-all'));
   t.ok((await seen(acme)).includes('seen-by-acme'));
@@ -92,8 +92,8 @@ t.test('a list for a company has the shared models and its own, no other', async
 });
 
 t.test('slugs that name nothing for a company are found out', async (t) => {
-  await run((sql) => createModel(sql, model('for-all')));
-  await run((sql) => createModel(sql, model('for-acme', acme)));
+  await run((sql) => insertModel(sql, model('for-all')));
+  await run((sql) => insertModel(sql, model('for-acme', acme)));
   const asked = ['for-all', 'for-acme', 'typo', 'typo'];
   t.same(await run((sql) => unknownSlugs(sql, acme, asked)), ['typo']);
   t.same(await run((sql) => unknownSlugs(sql, other, asked)), ['for-acme', 'typo']);

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { insertAssistant } from '../../../src/store/company/assistant.ts';
 import { insertCompany, updateCompany } from '../../../src/store/company/company.ts';
 import { endKey, insertKey } from '../../../src/store/company/key.ts';
-import { createModel } from '../../../src/store/company/model.ts';
+import { insertModel } from '../../../src/store/company/model.ts';
 import { type Database, openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { ensureTenantRole, enterCompany, within } from '../../../src/store/connection/tenant-role.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
@@ -29,7 +29,7 @@ async function fullCompany(db: Database, name: string): Promise<{ id: string; ke
     const { id } = await insertCompany(sql, { name });
     const key = await insertKey(sql, 'svc_', { company_id: id, name, scopes: ['chat'], created_by: 'test' });
     const assistant = await insertAssistant(sql, { company_id: id, name, system_prompt: `the secret of ${name}` });
-    await createModel(sql, {
+    await insertModel(sql, {
       slug: `${name}-own`,
       company_id: id,
       upstream_model: 'internal',

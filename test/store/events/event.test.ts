@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
-import { closeCompany, insertCompany, reopenCompany } from '../../../src/store/company/company.ts';
+import { closeCompany, reopenCompany } from '../../../src/operations/company-end.ts';
+import { insertCompany } from '../../../src/store/company/company.ts';
 import { endKey, insertKey, replaceKey, updateKey } from '../../../src/store/company/key.ts';
 import { mintPlaygroundKey } from '../../../src/store/company/playground-key.ts';
 import { actingAs } from '../../../src/store/connection/acting-person.ts';

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { wordsOf } from '../../../src/domain/language/language.ts';
 import { LANGUAGES } from '../../../src/domain/languages.ts';
-import { OWN_MODEL_COLUMNS } from '../../../src/domain/text/change-text.ts';
+import { OWN_MODEL_COLUMNS } from '../../../src/domain/settings/model.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { pageOfAudit } from '../../../src/store/lists/audit.ts';
 import { testDatabase } from '../../support/postgres.ts';

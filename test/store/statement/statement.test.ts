@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { RefusedChange } from '../../../src/domain/text/refused-change.ts';
 import { parseStatement, statementDigest, sumsBy } from '../../../src/domain/text/statement.ts';
+import { closeEach } from '../../../src/operations/statement.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';
 import {
   checkpointSeals,
-  closeEach,
-  closeMonth,
   companiesToClose,
+  insertStatement,
   requireClosable,
 } from '../../../src/store/statement/close.ts';
 import {
@@ -230,7 +230,7 @@ t.test(
     await until(() => booked > 50, 'the writers have begun');
     const closings = await Promise.all(
       Array.from({ length: 3 }, () =>
-        pool.transaction(20_000, (sql) => closeMonth(sql, { company, month: OCTOBER, seals })),
+        pool.transaction(20_000, (sql) => insertStatement(sql, { company, month: OCTOBER, seals })),
       ),
     );
     isClosed = true;
@@ -289,7 +289,7 @@ t.test('a batch waits for a closing that began before it, and is late', async (t
   t.teardown(() => other.close());
   let booking: Promise<void> | undefined;
   await db.transaction(20_000, async (sql) => {
-    await closeMonth(sql, { company, month: OCTOBER, seals });
+    await insertStatement(sql, { company, month: OCTOBER, seals });
     booking = other.run(20_000, (sql) => addUsage(sql, [{ company, month: OCTOBER, prompt: 2, input: '1' }]));
     await until(
       () =>
@@ -381,7 +381,7 @@ t.test('months of a company are closed in their order, whatever is asked for fir
   ]);
   const seals = await run(checkpointSeals);
   const close2 = (month: string) => (id: string) =>
-    run((sql) => sql.begin((own) => closeMonth(own as unknown as Sql, { company: id, month, seals })));
+    run((sql) => sql.begin((own) => insertStatement(own as unknown as Sql, { company: id, month, seals })));
   const all = await run((sql) => companiesToClose(sql, OCTOBER));
   t.match(await closeEach(all, close2(OCTOBER), () => true), {
     closed: [],

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { wholeMonth } from '../../../src/domain/text/day-range.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
-import { setCostPrice } from '../../../src/store/company/cost-price.ts';
+import { insertCostPrice } from '../../../src/store/company/cost-price.ts';
 import { ledgerStore } from '../../../src/store/gateway/ledger.ts';
 import { verifySeals, verifySums } from '../../../src/store/statement/verify.ts';
 import { NO_FILTERS } from '../../../src/store/usage/cube.ts';
@@ -171,7 +171,7 @@ t.test('the margin report has both costs side by side', async (t) => {
   const month = '2027-01-01';
   const of = (company: string, more: object) =>
     record(company, { billing_month: month, occurred_at: '2027-01-10T10:00:00.000Z', model_slug: 'm', ...more });
-  await run((sql) => setCostPrice(sql, { slug: 'm', company_id: null, input: '0.5', output: '1' }, '2026-01-01'));
+  await run((sql) => insertCostPrice(sql, { slug: 'm', company_id: null, input: '0.5', output: '1' }, '2026-01-01'));
   await book([
     of(acme, { cached_tokens: 25, upstream_cost: 0.1, upstream_currency: 'USD' }),
     of(acme, { cached_tokens: 50 }),

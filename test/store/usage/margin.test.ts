@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
-import { setCostPrice } from '../../../src/store/company/cost-price.ts';
-import { createModel, removeModel } from '../../../src/store/company/model.ts';
+import { insertCostPrice } from '../../../src/store/company/cost-price.ts';
+import { deleteModel, insertModel } from '../../../src/store/company/model.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { migrate } from '../../../src/store/schema/migrate.ts';
 import { type MarginSums, readMargin } from '../../../src/store/usage/margin.ts';
@@ -19,9 +19,11 @@ const { id: other } = await run((sql) => insertCompany(sql, { name: 'Other' }));
 
 t.test('margin is revenue less tokens × the cost price of the day, to the last digit', async (t) => {
   await run((sql) =>
-    setCostPrice(sql, { slug: 'swift', company_id: null, input: '0.000000000003', output: '0.7' }, '2026-01-01'),
+    insertCostPrice(sql, { slug: 'swift', company_id: null, input: '0.000000000003', output: '0.7' }, '2026-01-01'),
   );
-  await run((sql) => setCostPrice(sql, { slug: 'swift', company_id: null, input: '0.25', output: '0' }, '2026-03-11'));
+  await run((sql) =>
+    insertCostPrice(sql, { slug: 'swift', company_id: null, input: '0.25', output: '0' }, '2026-03-11'),
+  );
   const at = ['2026-03-01T12:00:00Z', '2026-03-10T22:59:59Z', '2026-03-10T23:00:00Z', '2026-03-31T20:00:00Z'];
   const rows = at.flatMap((at, i) =>
     [acme, other].map((company) => ({
@@ -93,8 +95,8 @@ t.test("a company's own model never takes the cost price of the shared one, nor 
     cost_eur_per_1k_input: '2',
     cost_eur_per_1k_output: '2',
   } as const;
-  await run((sql) => createModel(sql, own));
-  await run((sql) => setCostPrice(sql, { slug: 'twin', company_id: null, input: '1', output: '1' }, '2020-01-01'));
+  await run((sql) => insertModel(sql, own));
+  await run((sql) => insertCostPrice(sql, { slug: 'twin', company_id: null, input: '1', output: '1' }, '2020-01-01'));
   const [{ month, today }] = await run(
     (sql) => sql<[{ month: string; today: string }]>`select billing_month(now())::text as month, now()::text as today`,
   );
@@ -109,9 +111,11 @@ t.test("a company's own model never takes the cost price of the shared one, nor 
       (await run((sql) => readMargin(sql, null))).lines.map(({ company_name, cost_eur }) => [company_name, cost_eur]),
     );
   t.same(await costs(), { Acme: '1', Owner: null });
-  await run((sql) => setCostPrice(sql, { slug: 'twin', company_id: owner, input: '0.5', output: '0' }, '2020-01-01'));
+  await run((sql) =>
+    insertCostPrice(sql, { slug: 'twin', company_id: owner, input: '0.5', output: '0' }, '2020-01-01'),
+  );
   t.same(await costs(), { Acme: '1', Owner: '0.5' });
-  await run((sql) => removeModel(sql, 'twin', owner));
+  await run((sql) => deleteModel(sql, { slug: 'twin', company_id: owner }));
   t.same(await costs(), { Acme: '1', Owner: '1' }, 'the day at whose end it is gone');
 });
 
@@ -174,7 +178,7 @@ t.test(
         ['solid', companies[1] as string, '2020-01-01', '0.7'],
       ] as const;
       for (const [slug, company_id, day, input] of costs)
-        await setCostPrice(sql, { slug, company_id, input, output: '0.01' }, day);
+        await insertCostPrice(sql, { slug, company_id, input, output: '0.01' }, day);
       // own models of before, which no program may add: two that stay, one of February, one without a cost price
       await sql`set session_replication_role = replica`;
       await sql`

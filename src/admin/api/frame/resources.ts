@@ -1,20 +1,18 @@
 import { ASSISTANT } from '../../../domain/settings/assistant.ts';
 import { CEILINGS, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../../domain/settings/company.ts';
 import { KEY } from '../../../domain/settings/key.ts';
+import { MODEL } from '../../../domain/settings/model.ts';
 import {
   array,
-  boolean,
   count,
   email,
   eur,
   id,
   instant,
   listOf,
-  name,
   object,
   oneOf,
   orNull,
-  price,
   type Schema,
   slug,
   textOrNull,
@@ -69,14 +67,7 @@ export const company = object({
 });
 
 /** Members of a model that can be changed. */
-export const modelSettings = {
-  upstream_model: { ...name, description: 'the name that the upstream knows the model by' },
-  kind: oneOf(['chat', 'embedding']),
-  eu_hosted: boolean,
-  cost_eur_per_1k_input: price,
-  cost_eur_per_1k_output: price,
-  token_input: oneOf(['accept', 'refuse'], 'whether embedding calls may send token ids'),
-};
+export const modelSettings = schemasOf(MODEL);
 export const modelOwner = orNull({ ...id, description: 'the company that the model belongs to; null: shared by all' });
 export const model = object({ id, slug, company_id: modelOwner, ...modelSettings, created_at: instant });
 

@@ -1,10 +1,24 @@
-import { findContradictions, type ImportedModel, type ImportMistake } from '../../domain/text/model-import.ts';
-import { TODAY } from '../connection/expressions.ts';
-import type { Sql } from '../connection/pool.ts';
-import { companiesNamed } from './company.ts';
-import { type CostPriceRow, setCostPrice } from './cost-price.ts';
-import { createModel, listModels, type ModelRow, setModel } from './model.ts';
-import { type DatedPrice, datedPrices, schedulePrice } from './price.ts';
+import {
+  eachPrice,
+  MODEL,
+  modelPrices,
+  PRICE_NAMES,
+  PRICES,
+  type PriceTexts,
+  priceTexts,
+} from '../domain/settings/model.ts';
+import { findContradictions, type ImportedModel, type ImportMistake } from '../domain/settings/model-csv.ts';
+import { namesOf } from '../domain/settings/schema.ts';
+import { companiesNamed } from '../store/company/company.ts';
+import type { CostPriceRow } from '../store/company/cost-price.ts';
+import { listModels, type ModelChanges, type ModelName, type ModelRow } from '../store/company/model.ts';
+import { type DatedPrice, datedPrices } from '../store/company/price.ts';
+import { settingColumns } from '../store/connection/columns.ts';
+import { TODAY } from '../store/connection/expressions.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { changeModel, createModel } from './model.ts';
+import { schedulePrice, setCostPrice } from './price.ts';
+import { refuse } from './problem.ts';
 
 /** The effect of one line of an import. */
 export interface ImportedLine {
@@ -103,41 +117,35 @@ async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: 
 }
 
 function creation(sql: Sql, { model, company_id }: KnownLine): Change {
-  const { slug, upstream_model, kind, eu_hosted, token_input, input, output } = model;
-  const prices = { cost_eur_per_1k_input: input, cost_eur_per_1k_output: output };
-  const settings = { upstream_model, kind, eu_hosted, ...prices, token_input: token_input ?? undefined };
   return {
-    texts: [`price: ${input} and ${output}`],
-    make: () => createModel(sql, { slug, company_id, ...settings }),
+    texts: [`price: ${priceTexts(model)}`],
+    make: () => createModel(sql, CALLER, { ...model, ...modelPrices(model), company_id }),
   };
 }
 
 /** The settings that a line changes, and its price if that has no date; null: none. */
 function newSettings(sql: Sql, { model, company_id }: KnownLine, existing: ModelRow): Change | null {
-  const texts: string[] = [];
-  const settings: Record<string, string | boolean> = {};
-  const compare = (column: keyof ModelRow & string, value: string | boolean | null, name: string = column) => {
-    if (value === null || value === existing[column]) return;
-    texts.push(`${name}: ${value}, was ${existing[column]}`);
-    settings[column] = value;
-  };
-  for (const column of ['upstream_model', 'kind', 'eu_hosted', 'token_input'] as const) compare(column, model[column]);
-  if (model.valid_from === null) {
-    compare('cost_eur_per_1k_input', model.input, 'input price');
-    compare('cost_eur_per_1k_output', model.output, 'output price');
-  }
-  return texts.length === 0 ? null : { texts, make: () => setModel(sql, model.slug, company_id, settings) };
+  const wanted = { ...model, ...(model.valid_from === null && modelPrices(model)) };
+  const changed = namesOf(MODEL).filter((column) => (wanted[column] ?? existing[column]) !== existing[column]);
+  const texts = changed.map((column) => `${nameOf(column)}: ${wanted[column]}, was ${existing[column]}`);
+  const changes: ModelChanges = Object.fromEntries(changed.map((column) => [column, wanted[column]]));
+  const { slug } = model;
+  return changed.length === 0 ? null : { texts, make: () => changeModel(sql, CALLER, { slug, company_id }, changes) };
+}
+
+/** A column as people read it: "input price". */
+function nameOf(column: string): string {
+  return column.replace(/^cost_eur_per_1k_(.*)$/, '$1 price');
 }
 
 /** The price that begins at the date of a line, if it is another one than is known to begin then. */
 function newDatedPrice(sql: Sql, { model, company_id, dated }: KnownLine, mistakes: ImportMistake[]): Change | null {
-  const { line, slug, input, output, valid_from: from } = model;
-  if (from === null || dated === null) return null;
-  if (dated.price?.input === input && dated.price.output === output) return null;
+  const { line, slug, valid_from: from } = model;
+  if (from === null || dated === null || isSame(dated.price, model)) return null;
   if (dated.late) mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
   return {
     texts: [`price from then on: ${pricesText(model, dated.price)}`],
-    make: () => schedulePrice(sql, { slug, company_id, from, input, output }),
+    make: () => schedulePrice(sql, CALLER, { slug, company_id, from, ...eachPrice((name) => model[name]) }),
   };
 }
 
@@ -147,17 +155,22 @@ function newCostPrice(sql: Sql, { model, company_id }: KnownLine, costs: readonl
   if (cost === null) return null;
   const day = from !== null && 'day' in from ? from.day : null;
   const before = costOn(costs, slug, company_id, day);
-  if (before?.input === cost.input && before.output === cost.output) return null;
+  if (isSame(before, cost)) return null;
   return {
     texts: [`cost price: ${pricesText(cost, before)}`],
-    make: () => setCostPrice(sql, { slug, company_id, ...cost }, day),
+    make: () => setCostPrice(sql, CALLER, { slug, company_id, ...cost }, day),
   };
 }
 
-type PriceTexts = Readonly<Record<'input' | 'output', string | null>>;
+/** Programs and files mean what rules would ask. */
+const CALLER = { judge: refuse };
 
-function pricesText({ input, output }: PriceTexts, before: PriceTexts | null | undefined): string {
-  return `${input} and ${output}${before == null ? '' : `, was ${before.input} and ${before.output}`}`;
+function isSame(one: PriceTexts | null | undefined, other: PriceTexts): boolean {
+  return one != null && PRICE_NAMES.every((name) => one[name] === other[name]);
+}
+
+function pricesText(prices: PriceTexts, before: PriceTexts | null | undefined): string {
+  return `${priceTexts(prices)}${before == null ? '' : `, was ${priceTexts(before)}`}`;
 }
 
 /** Ids of the companies that the file names. */
@@ -190,7 +203,7 @@ async function readDates(sql: Sql, found: readonly Omit<KnownLine, 'dated'>[]) {
 async function readCosts(sql: Sql) {
   return sql<CostPrice[]>`
     select slug, company_id, valid_from::text as valid_from, valid_from <= ${sql.unsafe(TODAY)} as begun,
-      trim_scale(input)::text as input, trim_scale(output)::text as output
+      ${settingColumns(sql, PRICES)}
     from model_cost_prices order by model_cost_prices.valid_from desc`;
 }
 
@@ -202,6 +215,8 @@ function costOn(costs: readonly CostPrice[], slug: string, company: string | nul
   });
 }
 
-type CostPrice = Pick<CostPriceRow, 'slug' | 'company_id' | 'valid_from' | 'input' | 'output'> & {
-  readonly begun: boolean;
-};
+type CostPrice = ModelName &
+  PriceTexts &
+  Pick<CostPriceRow, 'valid_from'> & {
+    readonly begun: boolean;
+  };

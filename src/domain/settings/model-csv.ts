@@ -1,34 +1,20 @@
-import {
-  FieldError,
-  type Read,
-  readBoolean,
-  readKind,
-  readName,
-  readPresentName,
-  readSlug,
-  readTokenInput,
-} from '../field.ts';
-import type { ModelKind, TokenInput } from '../model.ts';
+import { FieldError, type Read, readPresentName, readSlug } from '../field.ts';
 import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from '../price.ts';
-import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from './read-csv.ts';
+import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from '../text/read-csv.ts';
+import { eachPrice, MODEL_SETTINGS, PRICE_NAMES, type PriceName, type PriceTexts } from './model.ts';
+import { namesOf } from './schema.ts';
+import { eachSetting, type New, neededOf } from './setting.ts';
 
-/** One line of a file of models. Prices are exact decimal text, EUR per 1000 tokens. */
-export interface ImportedModel {
+/** One line of a file of models, with its settings and prices. */
+export interface ImportedModel extends New<typeof MODEL_SETTINGS>, PriceTexts {
   readonly line: number;
   readonly slug: string;
   /** Name or id of the company whose own model it is; null: a shared model. */
   readonly company: string | null;
-  readonly upstream_model: string;
-  readonly kind: ModelKind;
-  readonly eu_hosted: boolean;
-  /** null: as it is. */
-  readonly token_input: TokenInput | null;
-  readonly input: string;
-  readonly output: string;
   /** When the prices begin; null: now. */
   readonly valid_from: Moment | null;
   /** The operator's cost price; null: it stays as it is. */
-  readonly cost: { readonly input: string; readonly output: string } | null;
+  readonly cost: PriceTexts | null;
 }
 
 /** One mistake in a file. */
@@ -41,19 +27,20 @@ export interface ImportMistake {
 
 export const IMPORT_BYTES = 1 << 20;
 const MAX_LINES = 1000;
-const REQUIRED = ['slug', 'upstream_model', 'kind', 'eu_hosted'] as const;
-const OPTIONAL = ['company', 'token_input', 'valid_from'] as const;
-const PRICES = ['input', 'output', 'cost_input', 'cost_output'] as const;
-type PriceName = (typeof PRICES)[number];
+const SETTINGS = namesOf(MODEL_SETTINGS);
+const REQUIRED: readonly string[] = ['slug', ...neededOf(MODEL_SETTINGS)];
+const OPTIONAL = ['company', ...SETTINGS.filter((column) => !REQUIRED.includes(column)), 'valid_from'];
+const COSTS = PRICE_NAMES.map((name) => `cost_${name}` as const);
+type PriceColumn = PriceName | (typeof COSTS)[number];
 /** "input_per_1m" */
-const PRICE_HEADING = /^(input|output|cost_input|cost_output)_per_(1k|1m)$/;
+const PRICE_HEADING = new RegExp(`^(${[...PRICE_NAMES, ...COSTS].join('|')})_per_(1k|1m)$`);
 
 /** What spreadsheets in English and German make of "true" and "false", and in German of a date. */
 const TRUTHS: Readonly<Record<string, string>> = { true: 'true', wahr: 'true', false: 'false', falsch: 'false' };
 const GERMAN_DAY = /^(\d\d)\.(\d\d)\.(\d{4})$/;
 
 /** The headings of a file, for people. */
-export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, input_per_1k or input_per_1m, output_per_1k or output_per_1m; may be there: ${OPTIONAL.join(', ')}, cost_input_per_1k, cost_output_per_1k (or _1m)`;
+export const IMPORT_COLUMNS = `${REQUIRED.join(', ')}, ${PRICE_NAMES.map((name) => `${name}_per_1k or ${name}_per_1m`).join(', ')}; may be there: ${OPTIONAL.join(', ')}, ${COSTS.map((name) => `${name}_per_1k`).join(', ')} (or _1m)`;
 
 /** Reads a CSV file of models with a heading. All mistakes are found at once; with any, `models` is incomplete. */
 export function readModels(text: string): { models: ImportedModel[]; mistakes: ImportMistake[] } {
@@ -93,29 +80,36 @@ interface Heading {
   readonly separator: CsvText['separator'];
   readonly names: readonly string[];
   readonly at: ReadonlyMap<string, number>;
-  readonly units: ReadonlyMap<PriceName, PriceUnit>;
+  readonly units: ReadonlyMap<PriceColumn, PriceUnit>;
 }
 
 function readHeading({ line, cells }: CsvLine, separator: Heading['separator'], mistakes: ImportMistake[]): Heading {
   const names = cells.slice(0, lengthOf(cells)).map((cell) => cell.toLowerCase());
   const at = new Map<string, number>();
-  const units = new Map<PriceName, PriceUnit>();
+  const units = new Map<PriceColumn, PriceUnit>();
   const wrong = (column: string, message: string) => mistakes.push({ line, column, message });
   for (const [index, name] of names.entries()) {
     const [, price, unit] = PRICE_HEADING.exec(name) ?? [];
     const key = price ?? name;
     if (at.has(key)) wrong(name, price === undefined ? 'stands twice' : `gives the ${key} price a second time`);
-    else if (price === undefined && ![...REQUIRED, ...OPTIONAL].includes(name as 'slug'))
+    else if (price === undefined && ![...REQUIRED, ...OPTIONAL].includes(name))
       wrong(name, `is not known; the columns are ${IMPORT_COLUMNS}`);
     at.set(key, index);
-    if (price !== undefined) units.set(price as PriceName, unit === '1m' ? '1M' : '1k');
+    if (price !== undefined) units.set(price as PriceColumn, unit === '1m' ? '1M' : '1k');
   }
   for (const name of REQUIRED) if (!at.has(name)) wrong(name, 'is missing');
-  for (const name of ['input', 'output'] as const) {
+  for (const name of PRICE_NAMES) {
     if (!at.has(name)) wrong(name, `is missing: ${name}_per_1k, or ${name}_per_1m`);
   }
-  if (at.has('cost_input') !== at.has('cost_output')) wrong('cost_input', 'and cost_output go together');
+  if (someOf(COSTS, (name) => at.has(name))) wrong(COSTS[0] as string, TOGETHER);
   return { separator, names, at, units };
+}
+
+const TOGETHER = `and ${COSTS.slice(1).join(', ')} go together`;
+
+/** Whether some are so, but not all. */
+function someOf<T>(all: readonly T[], isSo: (each: T) => boolean): boolean {
+  return all.some(isSo) && !all.every(isSo);
 }
 
 /** Of a line without its empty last columns, which spreadsheets add or leave out. */
@@ -130,7 +124,7 @@ function readModel(
 ): ImportedModel | null {
   const before = mistakes.length;
   const wrong = (column: string | null, message: string) => mistakes.push({ line, column, message });
-  const isShort = [...REQUIRED, 'input', 'output'].some((name) => (at.get(name) as number) >= cells.length);
+  const isShort = [...REQUIRED, ...PRICE_NAMES].some((name) => (at.get(name) as number) >= cells.length);
   if (lengthOf(cells) > names.length || isShort) {
     wrong(null, `has ${cells.length} values, and the heading ${names.length}`);
     return null;
@@ -152,27 +146,27 @@ function readModel(
     if (cells[at.get(key) as number] === '') wrong(headingOf(key), 'is missing');
     return optional(key, read) as T;
   };
-  const price = (name: PriceName): Read<string> => {
+  const price = (name: PriceColumn): Read<string> => {
     const read = readPriceIn(units.get(name) ?? '1k');
     return (text) => priceIn('1k', read(plainNumber(text, separator))); // without trailing zeros
   };
-  const costInput = optional('cost_input', price('cost_input'));
-  const costOutput = optional('cost_output', price('cost_output'));
+  const costs = eachPrice((name) => optional(`cost_${name}`, price(`cost_${name}`)));
+  const slug = required('slug', readSlug);
+  const settings = eachSetting(MODEL_SETTINGS, ({ isNeeded, kind, read }, column) => {
+    const reader: Read<unknown> = kind === 'switch' ? (text) => read(TRUTHS[text.toLowerCase()] ?? text) : read;
+    return isNeeded ? required(column, reader) : (optional(column, reader) ?? undefined);
+  }) as New<typeof MODEL_SETTINGS>;
   const model = {
     line,
-    slug: required('slug', readSlug),
+    slug,
     company: optional('company', readPresentName),
-    upstream_model: required('upstream_model', readName),
-    kind: required('kind', readKind),
-    eu_hosted: required('eu_hosted', (text) => readBoolean(TRUTHS[text.toLowerCase()] ?? text)),
-    token_input: optional('token_input', readTokenInput),
-    input: required('input', price('input')),
-    output: required('output', price('output')),
+    ...settings,
+    ...eachPrice((name) => required(name, price(name))),
     valid_from: optional('valid_from', (text) => readMoment(text.replace(GERMAN_DAY, '$3-$2-$1'))),
-    cost: costInput === null || costOutput === null ? null : { input: costInput, output: costOutput },
+    cost: PRICE_NAMES.every((name) => costs[name] !== null) ? (costs as PriceTexts) : null,
   };
   if (mistakes.length === before) {
-    if ((costInput === null) !== (costOutput === null)) wrong('cost_input', 'and cost_output go together');
+    if (someOf(PRICE_NAMES, (name) => costs[name] !== null)) wrong(COSTS[0] as string, TOGETHER);
     else if (model.cost !== null && model.valid_from !== null && 'at' in model.valid_from) {
       wrong(headingOf('valid_from'), 'must be a date where there are cost prices, which begin with a day');
     }
@@ -196,7 +190,7 @@ export function findContradictions(models: readonly ImportedModel[], mistakes: I
     dated.set(when, model);
     const other = first.get(name);
     first.set(name, other ?? model);
-    for (const column of ['upstream_model', 'kind', 'eu_hosted', 'token_input'] as const) {
+    for (const column of SETTINGS) {
       if (other !== undefined && other[column] !== model[column]) {
         wrong(model, column, `differs from line ${other.line}, which is the same model`);
       }

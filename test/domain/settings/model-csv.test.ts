@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { readModels } from '../../../src/domain/text/model-import.ts';
+import { readModels } from '../../../src/domain/settings/model-csv.ts';
 import { character } from '../../support/character.ts';
 
 const HEADING = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k';

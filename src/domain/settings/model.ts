@@ -1,0 +1,133 @@
+import { oneOf, readBoolean, readName, readPrice } from '../field.ts';
+import type { ModelKind, TokenInput } from '../model.ts';
+import * as schema from './schema.ts';
+import type { Needed, Setting, Values } from './setting.ts';
+
+/** A price of a model: EUR per 1000 tokens as exact decimal text (spec section 2.9). */
+interface Price extends Needed<string> {
+  /** The tokens that it is of, for operators. */
+  readonly tokens: string;
+  /** The same in tables of commands. */
+  readonly short: string;
+}
+
+/** The prices of a model, by their columns in `model_prices` and `model_cost_prices`. */
+export const PRICES = {
+  input: {
+    kind: 'price',
+    schema: schema.price,
+    option: '--input-price EUR',
+    meaning: 'per 1000 prompt tokens',
+    read: readPrice,
+    isNeeded: true,
+    field: { name: 'input', label: ({ models }) => models.prices['1k'].input },
+    tokens: 'prompt',
+    short: 'in',
+  } as Price,
+  output: {
+    kind: 'price',
+    schema: schema.price,
+    option: '--output-price EUR',
+    meaning: 'per 1000 completion tokens',
+    read: readPrice,
+    isNeeded: true,
+    field: { name: 'output', label: ({ models }) => models.prices['1k'].output, hint: () => '0 for embeddings.' },
+    tokens: 'completion',
+    short: 'out',
+  } as Price,
+};
+
+export type PriceName = keyof typeof PRICES;
+/** Exact decimal text, EUR per 1000 tokens. */
+export type PriceTexts = Values<typeof PRICES>;
+
+export const PRICE_NAMES = schema.namesOf(PRICES);
+
+/** Makes something of each price. */
+export function eachPrice<T>(make: (name: PriceName, price: Price) => T): { readonly [K in PriceName]: T } {
+  return Object.fromEntries(PRICE_NAMES.map((name) => [name, make(name, PRICES[name])])) as Record<PriceName, T>;
+}
+
+/** Prices in one text, such as "0.002 and 0.008". @param shown how each is written; default: as it is */
+export function priceTexts(
+  prices: { readonly [K in PriceName]?: string | null | undefined },
+  shown: (price: string) => string = (price) => price,
+): string {
+  return PRICE_NAMES.map((name) => shown(prices[name] ?? 'none')).join(' and ');
+}
+
+/** The column of `models` with a price that holds now. */
+const columnOf = <K extends PriceName>(name: K) => `cost_eur_per_1k_${name}` as const;
+type ByColumn<P> = { readonly [K in keyof P & PriceName as `cost_eur_per_1k_${K}`]: P[K] };
+
+/** Prices by the columns of `models`. */
+export function modelPrices<const P extends { readonly [K in PriceName]?: unknown }>(prices: P): ByColumn<P> {
+  return Object.fromEntries(PRICE_NAMES.map((name) => [columnOf(name), prices[name]])) as ByColumn<P>;
+}
+
+/** The prices of a model, or those that a change of it has, by their names. */
+export function pricesOf<T>(model: { readonly [K in keyof ByColumn<PriceTexts>]?: T }): {
+  readonly [K in PriceName]: T;
+} {
+  return eachPrice((name) => model[columnOf(name)] as T);
+}
+
+/** Columns of a model that people set, but for its prices. */
+export const MODEL_SETTINGS = {
+  upstream_model: {
+    kind: 'text',
+    schema: schema.described(schema.name, 'the name that the upstream knows the model by'),
+    option: '--upstream NAME',
+    meaning: 'internal name that the upstream gets and no client sees',
+    read: readName,
+    isNeeded: true,
+    field: { name: 'upstream', label: () => 'Internal name', hint: () => 'What the model is called upstream.' },
+  } as Needed<string>,
+  kind: {
+    kind: 'choice',
+    schema: schema.oneOf(['chat', 'embedding']),
+    option: '--kind chat|embedding',
+    meaning: 'endpoint that it serves',
+    read: oneOf('chat', 'embedding'),
+    isNeeded: true,
+    field: {
+      name: 'kind',
+      label: () => 'Kind',
+      choices: () => [
+        ['chat', 'Chat'],
+        ['embedding', 'Embedding'],
+      ],
+    },
+  } as Needed<ModelKind>,
+  eu_hosted: {
+    kind: 'switch',
+    schema: schema.boolean,
+    option: '--eu-hosted',
+    meaning: 'whether the model runs in the EU',
+    read: readBoolean,
+    isNeeded: true,
+    field: { name: 'eu_hosted', label: () => 'Hosted in the EU' },
+  } as Needed<boolean>,
+  token_input: {
+    kind: 'choice',
+    schema: schema.oneOf(['accept', 'refuse'], 'whether embedding calls may send token ids'),
+    option: '--token-input accept|refuse',
+    meaning: 'whether an embedding model takes token ids in place of text; default: refuse',
+    read: oneOf('accept', 'refuse'),
+    field: {
+      name: 'token_input',
+      label: () => 'Takes token ids',
+      hint: () =>
+        'For embeddings: whether clients may send token ids in place of text. They have to use the vocabulary of this model.',
+      box: ['refuse', 'accept'],
+    },
+  } as Setting<TokenInput>,
+};
+
+const { upstream_model, token_input, ...settings } = MODEL_SETTINGS;
+/** What companies know of their models: all but the internal name (spec section 1, rule 5). */
+export const OFFERED_MODEL = { ...settings, ...modelPrices(PRICES), token_input };
+/** Every column of `models` that people set. */
+export const MODEL = { upstream_model, ...OFFERED_MODEL };
+/** The columns of its own model that a company may see in the log of changes. */
+export const OWN_MODEL_COLUMNS: readonly string[] = ['name', 'slug', 'created_at', ...schema.namesOf(OFFERED_MODEL)];
