@@ -57,24 +57,6 @@ create table usage_daily (
 comment on table usage_daily is 'always the sum of the api_usage rows it stands for';
 comment on column usage_daily.day is 'calendar day of occurred_at in the billing time zone';
 
--- By the month: a year of a company with many keys is a few thousand of these rows instead of hundreds of thousands.
-create table usage_monthly (
-  company_id        uuid not null,
-  billing_month     date not null,
-  model_slug        text not null,
-  api_key_id        uuid not null,
-  endpoint          text not null,
-  usage_source      text not null,
-  outcome           text not null,
-  cost_center       text not null,
-  requests          bigint not null,
-  prompt_tokens     bigint not null,
-  completion_tokens bigint not null,
-  cost_eur          numeric not null,
-  primary key (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center)
-) with (fillfactor = 60);
-comment on table usage_monthly is 'always the sum of the usage_daily rows it stands for';
-
 -- usage_daily without keys.
 create table usage_company_days (
   company_id        uuid not null,
@@ -95,25 +77,8 @@ comment on table usage_company_days is 'always the sum of the usage_daily rows i
 -- a month or day of all companies is read for the margin and the overview: rows of one day lie beside each other
 create index usage_company_days_time on usage_company_days using brin (billing_month, day) with (pages_per_range = 32);
 
--- Runs a statement in which {...} stands for what is in the braces once for each column of days in usage_key_months:
--- NAME, with costs of the days that are DAYS of a month. It is removed at the end of this file.
-create function run_for_days(statement text) returns void language plpgsql set search_path from current as $$
-declare
-  braced text;
-begin
-  for braced in select distinct part[1] from regexp_matches(statement, '\{[^{}]*\}', 'g') as part loop
-    statement := replace(statement, braced, (
-      select string_agg(replace(replace(trim(braced, '{}'), 'NAME', name), 'DAYS', days), ', ' order by place)
-      from (
-        select n as place, 'day_' || to_char(n, 'FM00') as name, '= ' || n as days from generate_series(1, 31) n
-        union all
-        select 31 + n, format('days_%s_%s', to_char(n, 'FM00'), to_char(l, 'FM00')), format('between %s and %s', n, l)
-        from generate_series(1, 26, 5) n, lateral (select case n when 26 then 31 else n + 4 end as l) last) as columns));
-  end loop;
-  execute statement;
-end $$;
-
--- usage_monthly without models. What a key spent in a month is one row, or a few.
+-- usage_daily by the month, without models. What a key spent in a month is one row, or a few; with what each day cost: a
+-- page that shows parts of months ranks thousands of companies or keys by these rows instead of those of each day and model.
 create table usage_key_months (
   company_id        uuid not null,
   billing_month     date not null,
@@ -126,16 +91,16 @@ create table usage_key_months (
   cost_eur          numeric not null,
   estimated         bigint not null,
   unfinished        bigint not null,
+  day_01 numeric, day_02 numeric, day_03 numeric, day_04 numeric, day_05 numeric, day_06 numeric, day_07 numeric, day_08 numeric,
+  day_09 numeric, day_10 numeric, day_11 numeric, day_12 numeric, day_13 numeric, day_14 numeric, day_15 numeric, day_16 numeric,
+  day_17 numeric, day_18 numeric, day_19 numeric, day_20 numeric, day_21 numeric, day_22 numeric, day_23 numeric, day_24 numeric,
+  day_25 numeric, day_26 numeric, day_27 numeric, day_28 numeric, day_29 numeric, day_30 numeric, day_31 numeric,
   primary key (company_id, billing_month, api_key_id, endpoint, cost_center)
 ) with (fillfactor = 60);
-comment on table usage_key_months is 'always the sum of the usage_monthly rows it stands for';
+comment on table usage_key_months is 'always the sum of the usage_daily rows it stands for';
 comment on column usage_key_months.estimated is 'requests with estimated tokens';
 comment on column usage_key_months.unfinished is 'requests that did not complete';
--- What the key cost on each day: a page that shows parts of months ranks thousands of keys by one row of a key and month,
--- or a few, instead of those of each day, model and outcome. Also in five days, or in the six at the end: a part of a month
--- is then at most some ten columns to add.
-select run_for_days('alter table usage_key_months {add column NAME numeric}');
-comment on column usage_key_months.day_01 is 'cost_eur of this day of the month, as in the columns for the others and for five days; null: no calls. Calls of a day beside their month are in none';
+comment on column usage_key_months.day_01 is 'cost_eur of this day of the month, as in the columns for the others; null: no calls. Calls of a day beside their month are in none';
 
 -- days and months of all companies are compared by these rows
 create index usage_key_months_month on usage_key_months using brin (billing_month) with (pages_per_range = 32);
@@ -170,7 +135,6 @@ end $$;
 -- writer: none waits for another crosswise. Who has them has these months of these companies to itself, so the order of
 -- what follows does not matter, and the rows are read and grouped once for all tables. Whether a month is closed is a column
 -- of the row that is counted anyway: closing a month takes that row, so a batch is either before it or knows of it.
-select run_for_days($run$
 create function count_api_usage() returns trigger language plpgsql set search_path from current as $$
 declare
   zone text := (select value from settings where name = 'billing_timezone');
@@ -227,11 +191,23 @@ begin
   ),
   key_months as (
     insert into usage_key_months as s (company_id, billing_month, api_key_id, endpoint, cost_center,
-      requests, prompt_tokens, completion_tokens, cost_eur, estimated, unfinished, {NAME})
+      requests, prompt_tokens, completion_tokens, cost_eur, estimated, unfinished,
+      day_01, day_02, day_03, day_04, day_05, day_06, day_07, day_08, day_09, day_10, day_11, day_12, day_13, day_14, day_15, day_16,
+      day_17, day_18, day_19, day_20, day_21, day_22, day_23, day_24, day_25, day_26, day_27, day_28, day_29, day_30, day_31)
     select company_id, billing_month, api_key_id, endpoint, cost_center,
       sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur),
       coalesce(sum(requests) filter (where usage_source = 'estimated'), 0), coalesce(sum(requests) filter (where outcome <> 'completed'), 0),
-      {sum(cost_eur) filter (where number DAYS)}
+      sum(cost_eur) filter (where number = 1), sum(cost_eur) filter (where number = 2), sum(cost_eur) filter (where number = 3),
+      sum(cost_eur) filter (where number = 4), sum(cost_eur) filter (where number = 5), sum(cost_eur) filter (where number = 6),
+      sum(cost_eur) filter (where number = 7), sum(cost_eur) filter (where number = 8), sum(cost_eur) filter (where number = 9),
+      sum(cost_eur) filter (where number = 10), sum(cost_eur) filter (where number = 11), sum(cost_eur) filter (where number = 12),
+      sum(cost_eur) filter (where number = 13), sum(cost_eur) filter (where number = 14), sum(cost_eur) filter (where number = 15),
+      sum(cost_eur) filter (where number = 16), sum(cost_eur) filter (where number = 17), sum(cost_eur) filter (where number = 18),
+      sum(cost_eur) filter (where number = 19), sum(cost_eur) filter (where number = 20), sum(cost_eur) filter (where number = 21),
+      sum(cost_eur) filter (where number = 22), sum(cost_eur) filter (where number = 23), sum(cost_eur) filter (where number = 24),
+      sum(cost_eur) filter (where number = 25), sum(cost_eur) filter (where number = 26), sum(cost_eur) filter (where number = 27),
+      sum(cost_eur) filter (where number = 28), sum(cost_eur) filter (where number = 29), sum(cost_eur) filter (where number = 30),
+      sum(cost_eur) filter (where number = 31)
     from cells group by company_id, billing_month, api_key_id, endpoint, cost_center
     on conflict (company_id, billing_month, api_key_id, endpoint, cost_center) do update set
       requests          = s.requests + excluded.requests,
@@ -240,25 +216,28 @@ begin
       cost_eur          = s.cost_eur + excluded.cost_eur,
       estimated         = s.estimated + excluded.estimated,
       unfinished        = s.unfinished + excluded.unfinished,
-      {NAME = coalesce(s.NAME + excluded.NAME, s.NAME, excluded.NAME)}
+      day_01 = coalesce(s.day_01 + excluded.day_01, s.day_01, excluded.day_01), day_02 = coalesce(s.day_02 + excluded.day_02, s.day_02, excluded.day_02),
+      day_03 = coalesce(s.day_03 + excluded.day_03, s.day_03, excluded.day_03), day_04 = coalesce(s.day_04 + excluded.day_04, s.day_04, excluded.day_04),
+      day_05 = coalesce(s.day_05 + excluded.day_05, s.day_05, excluded.day_05), day_06 = coalesce(s.day_06 + excluded.day_06, s.day_06, excluded.day_06),
+      day_07 = coalesce(s.day_07 + excluded.day_07, s.day_07, excluded.day_07), day_08 = coalesce(s.day_08 + excluded.day_08, s.day_08, excluded.day_08),
+      day_09 = coalesce(s.day_09 + excluded.day_09, s.day_09, excluded.day_09), day_10 = coalesce(s.day_10 + excluded.day_10, s.day_10, excluded.day_10),
+      day_11 = coalesce(s.day_11 + excluded.day_11, s.day_11, excluded.day_11), day_12 = coalesce(s.day_12 + excluded.day_12, s.day_12, excluded.day_12),
+      day_13 = coalesce(s.day_13 + excluded.day_13, s.day_13, excluded.day_13), day_14 = coalesce(s.day_14 + excluded.day_14, s.day_14, excluded.day_14),
+      day_15 = coalesce(s.day_15 + excluded.day_15, s.day_15, excluded.day_15), day_16 = coalesce(s.day_16 + excluded.day_16, s.day_16, excluded.day_16),
+      day_17 = coalesce(s.day_17 + excluded.day_17, s.day_17, excluded.day_17), day_18 = coalesce(s.day_18 + excluded.day_18, s.day_18, excluded.day_18),
+      day_19 = coalesce(s.day_19 + excluded.day_19, s.day_19, excluded.day_19), day_20 = coalesce(s.day_20 + excluded.day_20, s.day_20, excluded.day_20),
+      day_21 = coalesce(s.day_21 + excluded.day_21, s.day_21, excluded.day_21), day_22 = coalesce(s.day_22 + excluded.day_22, s.day_22, excluded.day_22),
+      day_23 = coalesce(s.day_23 + excluded.day_23, s.day_23, excluded.day_23), day_24 = coalesce(s.day_24 + excluded.day_24, s.day_24, excluded.day_24),
+      day_25 = coalesce(s.day_25 + excluded.day_25, s.day_25, excluded.day_25), day_26 = coalesce(s.day_26 + excluded.day_26, s.day_26, excluded.day_26),
+      day_27 = coalesce(s.day_27 + excluded.day_27, s.day_27, excluded.day_27), day_28 = coalesce(s.day_28 + excluded.day_28, s.day_28, excluded.day_28),
+      day_29 = coalesce(s.day_29 + excluded.day_29, s.day_29, excluded.day_29), day_30 = coalesce(s.day_30 + excluded.day_30, s.day_30, excluded.day_30),
+      day_31 = coalesce(s.day_31 + excluded.day_31, s.day_31, excluded.day_31)
   ),
   model_days as (
     insert into usage_model_days as s (billing_month, day, model_slug, part, requests, prompt_tokens, completion_tokens, cost_eur)
     select billing_month, day, model_slug, own_part, sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
     from cells group by billing_month, day, model_slug
     on conflict (billing_month, day, model_slug, part) do update set
-      requests          = s.requests + excluded.requests,
-      prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
-      completion_tokens = s.completion_tokens + excluded.completion_tokens,
-      cost_eur          = s.cost_eur + excluded.cost_eur
-  ),
-  monthly as (
-    insert into usage_monthly as s (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-      requests, prompt_tokens, completion_tokens, cost_eur)
-    select company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center,
-      sum(requests), sum(prompt_tokens), sum(completion_tokens), sum(cost_eur)
-    from cells group by company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center
-    on conflict (company_id, billing_month, model_slug, api_key_id, endpoint, usage_source, outcome, cost_center) do update set
       requests          = s.requests + excluded.requests,
       prompt_tokens     = s.prompt_tokens + excluded.prompt_tokens,
       completion_tokens = s.completion_tokens + excluded.completion_tokens,
@@ -275,8 +254,7 @@ begin
     completion_tokens = s.completion_tokens + excluded.completion_tokens,
     cost_eur          = s.cost_eur + excluded.cost_eur;
   return null;
-end $$
-$run$);
+end $$;
 
 -- Sums of the rows that tell what their tokens consist of, for all keys together: a few rows a day, and none where nothing
 -- is told.
@@ -424,5 +402,3 @@ begin
   return null;
 end $$;
 create trigger zero_chat_cost after truncate on chat_usage for each statement execute function zero_chat_cost();
-
-drop function run_for_days(text);

@@ -15,7 +15,7 @@ declare
 begin
   foreach name in array array['companies', 'models', 'model_prices', 'model_cost_prices', 'assistants', 'api_keys', 'key_reveals',
     'users', 'oidc_groups', 'invitations', 'alert_receivers', 'cost_center_budgets', 'admin_tokens', 'chat_usage', 'api_usage', 'upstream_costs', 'monthly_spend', 'usage_daily',
-    'usage_monthly', 'usage_company_days', 'usage_key_months', 'usage_details', 'upstream_cost_monthly',
+    'usage_company_days', 'usage_key_months', 'usage_details', 'upstream_cost_monthly',
     'statements', 'statement_rows', 'late_usage', 'budget_reservations', 'budget_alerts', 'events', 'request_trail',
     'request_hours', 'audit_log']
   loop
@@ -27,7 +27,7 @@ begin
     execute format('create policy own on %I using (is_visible(company_id))', name);
   end loop;
   -- What is_visible says, found out once for a statement instead of for each row, which takes longer than summing it.
-  foreach name in array array['api_keys', 'usage_daily', 'usage_monthly', 'usage_company_days', 'usage_key_months',
+  foreach name in array array['api_keys', 'usage_daily', 'usage_company_days', 'usage_key_months',
     'usage_details', 'request_hours']
   loop
     execute format($policy$create policy own on %I using ((select current_user) <> 'tollgate_tenant'
@@ -61,7 +61,7 @@ create table tenant_grants (
 comment on table tenant_grants is 'what tollgate_tenant may do: each row is the middle of "grant … to tollgate_tenant"';
 
 insert into tenant_grants (privilege) values
-  ('select on settings, models, chat_usage, api_usage, monthly_spend, usage_daily, usage_monthly, usage_company_days, usage_key_months, usage_details, budget_reservations, budget_alerts, statements, statement_rows, late_usage, request_hours, oidc_groups'),
+  ('select on settings, models, chat_usage, api_usage, monthly_spend, usage_daily, usage_company_days, usage_key_months, usage_details, budget_reservations, budget_alerts, statements, statement_rows, late_usage, request_hours, oidc_groups'),
   ('select, insert, update, delete on assistants, cost_center_budgets'),
   ('execute on function has_account(text)'),
   -- what every change leaves behind

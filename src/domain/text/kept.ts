@@ -38,7 +38,7 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   alerts: { budget_alerts: 'threshold cost_center' },
   ledger: {
     api_usage: 'model_slug upstream_model endpoint usage_source outcome cost_center',
-    usage_daily: LEDGER_COLUMNS, usage_monthly: LEDGER_COLUMNS, usage_company_days: LEDGER_COLUMNS,
+    usage_daily: LEDGER_COLUMNS, usage_company_days: LEDGER_COLUMNS,
     usage_key_months: 'endpoint cost_center', usage_details: 'model_slug endpoint cost_center', monthly_spend: '',
   },
   statements: { statements: 'content previous digest', statement_rows: 'request_ids row_digests', late_usage: '' },

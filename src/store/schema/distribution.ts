@@ -10,7 +10,6 @@ export const SPREAD = [
   'monthly_spend',
   'spend_changes',
   'usage_daily',
-  'usage_monthly',
   'usage_company_days',
   'usage_key_months',
   'usage_details',

@@ -1,5 +1,4 @@
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
-import { KEY_DAYS } from './key-days.ts';
 
 /**
  * The tables of sums of the ledger, as data. Triggers keep them (`count_api_usage` and others, in sql/), and `ledger
@@ -44,6 +43,8 @@ const CELL = {
   completion_tokens: 'sum(completion_tokens)',
   cost_eur: 'sum(cost_eur)',
 };
+/** The columns of `usage_key_months` with what a key cost on each day of the month, the first to the thirty-first. */
+export const KEY_DAYS = Array.from({ length: 31 }, (_, at) => `day_${String(at + 1).padStart(2, '0')}`);
 const ENDING = 'endpoint, usage_source, outcome, cost_center';
 
 /** `monthly_spend` as far as it is of the ledger; it counts in-app chat too. */
@@ -69,13 +70,6 @@ export const SUMS = {
     figures: CELL,
     from: 'cells',
   },
-  monthly: {
-    table: 'usage_monthly',
-    period: 'month',
-    by: `company_id, billing_month, model_slug, api_key_id, ${ENDING}`,
-    figures: CELL,
-    from: 'cells',
-  },
   company_days: {
     table: 'usage_company_days',
     period: 'day',
@@ -91,10 +85,10 @@ export const SUMS = {
       ...CELL,
       estimated: "coalesce(sum(requests) filter (where usage_source = 'estimated'), 0)",
       unfinished: "coalesce(sum(requests) filter (where outcome <> 'completed'), 0)",
-      ...Object.fromEntries(KEY_DAYS.map((days) => [days.name, costOf(days)])),
+      ...Object.fromEntries(KEY_DAYS.map((name, at) => [name, `sum(cost_eur) filter (where number = ${at + 1})`])),
     },
     from: 'cells',
-    untold: KEY_DAYS.map(({ name }) => name), // a key without calls on a day is not shown
+    untold: KEY_DAYS, // a key without calls on a day is not shown
   },
   model_days: {
     table: 'usage_model_days',
@@ -123,11 +117,6 @@ export const SUMS = {
     from: 'costs',
   },
 } as const satisfies Readonly<Record<string, Sums>>;
-
-/** What the days of a column of `usage_key_months` cost. */
-function costOf({ first, last }: (typeof KEY_DAYS)[number]): string {
-  return `sum(cost_eur) filter (where number ${first === last ? `= ${first}` : `between ${first} and ${last}`})`;
-}
 
 /** The query of the rows of a table of sums, without its part. @param from SQL of what it groups */
 export function rowsOf({ by, figures }: Pick<Sums, 'by' | 'figures'>, from: string): string {

@@ -217,7 +217,6 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
   key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
   usage_details: 'sums of the rows in api_usage.jsonl that tell what their tokens consist of',
-  usage_monthly: 'sums of the rows in usage_daily.jsonl',
   usage_company_days: 'sums of the rows in usage_daily.jsonl',
   usage_key_months: 'sums of the rows in usage_daily.jsonl',
   second_factors: 'encrypted secrets of people, and digests of their recovery codes',

@@ -2,8 +2,7 @@ import { type DayRange, type MonthDays, monthsIn, monthsLessDays } from '../../d
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
-import { costColumns } from '../statement/key-days.ts';
-import { API_SPEND, SUMS, type Sums } from '../statement/sums.ts';
+import { API_SPEND, KEY_DAYS, SUMS, type Sums } from '../statement/sums.ts';
 
 /**
  * The one reader of the sums of the ledger (sql/schema/sums.sql): any figures of a range of days, by any columns, from
@@ -144,7 +143,7 @@ function rowsOf(sql: Sql, { company, filters = NO_FILTERS, where, by, measures }
     return add(
       ofMonths(sql, select(months), whole),
       ...parts.map((part) => {
-        const costs = costColumns(part);
+        const costs = KEY_DAYS.slice(Number(part.from.slice(8)) - 1, Number(part.to.slice(8)));
         const cost = costs.map((name) => `coalesce(${name}, 0)`).join(' + ');
         return sql`select ${sql.unsafe([...by, `${cost} as cost_eur`, '1 as requests'].join(', '))} from ${sql.unsafe(key_months.table)}
           where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(costs.join(', '))}) is not null`;

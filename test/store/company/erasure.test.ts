@@ -412,7 +412,6 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     usage_details: 'model_slug endpoint cost_center',
     upstream_costs: 'currency',
     upstream_cost_monthly: 'model_slug currency',
-    usage_monthly: 'model_slug endpoint usage_source outcome cost_center',
     usage_company_days: 'model_slug endpoint usage_source outcome cost_center',
     usage_key_months: 'endpoint cost_center',
     request_trail: 'endpoint model_slug code outcome',
