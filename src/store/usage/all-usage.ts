@@ -8,14 +8,13 @@ import {
   explained,
   type ModelChange,
   type Movers,
-  moved,
   moversJson,
   type TimeCost,
   textSums,
   timesJson,
 } from './change.ts';
 import { type Groups, upToNow } from './company-usage.ts';
-import { NO_FILTERS, readCube, SUMMED, type Times } from './cube.ts';
+import { NO_FILTERS, readCube, readMoves, SUMMED, type Times } from './cube.ts';
 
 /** Usage of all companies together, in a range of days of the billing time zone. API calls alone; EUR is exact decimal text. */
 
@@ -104,7 +103,7 @@ export async function readAllChange(
 /** The companies whose cost changed most. */
 async function readMovers(sql: Sql, times: Times, most: number) {
   const [row] = await sql<[{ movers: NonNullable<AllChange['by_company']> }]>`
-    with movers as materialized (${moved(sql, { company: null, range: times, by: ['company_id'] })})
+    with movers as materialized (${readMoves(sql, { company: null, range: times, by: ['company_id'] })})
     select ${moversJson(sql, sql`movers`, sql`company_id`, sql`left join companies c on c.id = x.company_id`, sql`'id', x.company_id, 'name', c.name`, most)} as movers`;
   return row.movers;
 }

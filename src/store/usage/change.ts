@@ -12,7 +12,7 @@ import {
 import type { UsageSums } from '../../domain/usage.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type Column, type Cube, type Fragment, readCube, SUMMED, type Times, type UsageFilters } from './cube.ts';
+import { type Fragment, readCube, readMoves, SUMMED, type Times, type UsageFilters } from './cube.ts';
 
 /** The change of one model. */
 export type ModelChange = ExplainedChange & { readonly model: string };
@@ -77,8 +77,12 @@ export async function readUsageChange(
   await sql`select set_config('work_mem', '32MB', true)`;
   const [row] = await sql<Row[]>`
     with cells as materialized (${readCube(sql, { ...of, by: ['model_slug', 'cost_center', at], measures: SUMMED })}),
-    keys as materialized (${moved(sql, { ...of, by: ['api_key_id'] })}),
-    centers as materialized (${moved(sql, { ...of, by: ['cost_center'] })})
+    keys as materialized (${readMoves(sql, { ...of, by: ['api_key_id'] })}),
+    costs as (
+      select cost_center, coalesce(sum(cost_eur) filter (where time = 0), 0) as before, coalesce(sum(cost_eur) filter (where time = 1), 0) as after
+      from cells group by 1
+    ),
+    centers as materialized (select * from costs where before <> after)
     select name as company_name,
       (select coalesce(jsonb_agg(m), '[]') from (
         select time, model_slug as model, null as company_id, ${textSums(sql)} from cells group by 1, 2) m) as models,
@@ -120,19 +124,8 @@ export function timesJson(sql: Sql, at: Fragment, rows: Fragment) {
     from (select time, ${at} as at, sum(cost_eur) as cost from ${rows} group by 1, 2) t)`;
 }
 
-/** Of each group of a cube of two times its cost `before` and `after`, where they differ. */
-export function moved(
-  sql: Sql,
-  asked: Pick<Cube, 'company' | 'filters'> & { readonly range: Times; readonly by: readonly [Column] },
-) {
-  const cost = (time: 0 | 1) => sql`coalesce(sum(cost_eur) filter (where time = ${time}), 0)`;
-  return sql`
-    select ${sql.unsafe(asked.by[0])}, ${cost(0)} as before, ${cost(1)} as after
-    from (${readCube(sql, { ...asked, measures: ['cost_eur'] })}) c group by 1 having ${cost(1)} <> ${cost(0)}`;
-}
-
 /**
- * The Movers of a table that `moved` made; `x` is a row of it.
+ * The Movers of a table that `readMoves` made; `x` is a row of it.
  * @param group the column whose values they are of
  * @param joined with the names of the lines
  * @param members of the JSON object of a line

@@ -90,6 +90,29 @@ export function readCube(sql: Sql, asked: Cube): Fragment {
       select 0 as time, b.* from (${before}) b union all select 1, a.* from (${after}) a) r group by ${columns} ${counted}`;
 }
 
+/** Of each group what it cost `before` and `after`, where that differs. */
+export function readMoves(sql: Sql, asked: Omit<Cube, 'measures'> & { readonly range: Times }): Fragment {
+  const cube = { ...asked, measures: ['cost_eur'] } as const;
+  const [before, after] = [sourcesOf(cube, asked.range.before), sourcesOf(cube, asked.range.after)];
+  // rows of a month are read once for both
+  const rows = Map.groupBy([...before, ...after], ({ of, costs }, at) =>
+    costs !== null && 'month' in of ? of.month : at,
+  );
+  const selected = [...rows.values()].map((sources) => {
+    const cost = (of: readonly Source[]) =>
+      sources
+        .filter((source) => of.includes(source))
+        .map(costOf)
+        .join(' + ') || '0';
+    const [first, second] = sources as [Source, Source?];
+    const costs = first.costs && [...first.costs, ...(second?.costs ?? [])];
+    return select(sql, cube, { ...first, costs }, [`${cost(before)} as before`, `${cost(after)} as after`]);
+  });
+  const columns = sql.unsafe(asked.by.join(', '));
+  return sql`select ${columns}, sum(before) as before, sum(after) as after from (${union(sql, selected)}) r
+    group by ${columns} having sum(before) <> sum(after)`;
+}
+
 /**
  * Groups rows in several ways at once: a row has the number of its way as `of`, the columns of all, of which the other
  * ways' are null, and the sums.
@@ -109,56 +132,90 @@ export function sumsOf(sql: Sql) {
   return sql.unsafe(SUMMED.map((name) => `sum(${name}) as ${name}`).join(', '));
 }
 
-/** Rows of the columns and figures that are asked for. */
-function rowsOf(sql: Sql, { company, filters = NO_FILTERS, where, by, measures }: Cube, range: DayRange): Fragment {
-  const matched = Object.entries({ company_id: company, ...filteredColumns(filters) });
-  const filtered = matched.flatMap(([column, value]) => (value === null ? [] : [column]));
-  if (filters.keys !== null) filtered.push('api_key_id');
-  const needed = [...by, ...filtered, ...(where?.columns ?? [])];
-  const tables = measures.some((name) => TOKEN_DETAILS.some((detail) => detail === name)) ? [SUMS.details] : OF_CALLS;
-  const smallest = (...more: readonly string[]) =>
-    tables.find(
-      (table) =>
-        [...needed, ...more].every((column) => columnsOf(table).includes(column)) &&
-        measures.every((name) => figureOf(table, name) !== null),
-    ) as Sums;
-  const chosen = sql`${conditions(sql, company, filters)} ${where === undefined ? sql`` : sql`and ${where.holds}`}`;
-  const select = (table: Sums, sign = '') => {
-    const figures = [...new Set([...measures, 'requests' as const])].map(
-      (name) => `${sign}${figureOf(table, name)} as ${name}`,
-    );
-    return sql`select ${sql.unsafe([...by, ...figures].join(', '))} from ${sql.unsafe(table.table)} where ${chosen}`;
-  };
-  const days = smallest('day');
-  const months = by.includes('day') ? days : smallest();
-  const { whole, parts } = monthsIn(range);
-  const add = (rows: Fragment, ...more: readonly Fragment[]) =>
-    more.reduce((all, each) => sql`${all} union all ${each}`, rows);
-  const isOf = (part: MonthDays) =>
-    sql`and billing_month = ${part.month}::date and day between ${part.from}::date and ${part.to}::date`;
-  if (parts.length === 0 || months === days)
-    return add(ofMonths(sql, select(months), whole), ...parts.map((part) => sql`${select(days)} ${isOf(part)}`));
-  const { key_months } = SUMS;
-  if (measures.every((name) => name === 'cost_eur') && needed.every((column) => columnsOf(key_months).includes(column)))
-    return add(
-      ofMonths(sql, select(months), whole),
-      ...parts.map((part) => {
-        const costs = KEY_DAYS.slice(Number(part.from.slice(8)) - 1, Number(part.to.slice(8)));
-        const cost = costs.map((name) => `coalesce(${name}, 0)`).join(' + ');
-        return sql`select ${sql.unsafe([...by, `${cost} as cost_eur`, '1 as requests'].join(', '))} from ${sql.unsafe(key_months.table)}
-          where ${chosen} and billing_month = ${part.month}::date and coalesce(${sql.unsafe(costs.join(', '))}) is not null`;
-      }),
-    );
-  const { months: most, added, taken } = monthsLessDays(range);
-  return add(
-    ofMonths(sql, select(months), most),
-    ...added.map((part) => sql`${select(days)} ${isOf(part)}`),
-    ...taken.map((part) => sql`${select(days, '-')} ${isOf(part)}`),
-  );
+/** Rows of a table that a range consists of. */
+interface Source {
+  readonly table: Sums;
+  /** Whole months, or some days of one. */
+  readonly of: readonly string[] | MonthDays;
+  /** Days that are taken from a month have "-". */
+  readonly sign: '' | '-';
+  /** The columns of these days in the rows of their month; null: the rows of days are read. */
+  readonly costs: readonly string[] | null;
 }
 
-function ofMonths(sql: Sql, rows: Fragment, months: readonly string[]): Fragment {
-  return sql`${rows} and billing_month = any(${[...months]}::date[])`;
+/** Rows of the columns and figures that are asked for. */
+function rowsOf(sql: Sql, asked: Cube, range: DayRange): Fragment {
+  const measures = [...new Set([...asked.measures, 'requests' as const])];
+  const rows = sourcesOf(asked, range).map((source) => {
+    const { table, sign, costs } = source;
+    const figure = (name: Measure) => (costs === null ? `${sign}${figureOf(table, name)}` : '1');
+    return select(
+      sql,
+      asked,
+      source,
+      measures.map((name) => `${name === 'cost_eur' ? costOf(source) : figure(name)} as ${name}`),
+    );
+  });
+  return union(sql, rows);
+}
+
+/** From which tables a range is read: the smallest that have the columns and figures. */
+function sourcesOf({ company, filters = NO_FILTERS, where, by, measures }: Cube, range: DayRange): Source[] {
+  const matched = Object.entries({
+    company_id: company,
+    ...filteredColumns(filters),
+    api_key_id: filters.keys ?? filters.key,
+  });
+  const filtered = matched.flatMap(([column, value]) => (value === null ? [] : [column]));
+  const needed = [...by, ...filtered, ...(where?.columns ?? [])];
+  const has = (table: Sums, columns: readonly string[]) => columns.every((column) => columnsOf(table).includes(column));
+  const tables = measures.some((name) => TOKEN_DETAILS.some((detail) => detail === name)) ? [SUMS.details] : OF_CALLS;
+  const smallest = (columns: readonly string[]) =>
+    tables.find((table) => has(table, columns) && measures.every((name) => figureOf(table, name) !== null)) as Sums;
+  const days = smallest([...needed, 'day']);
+  const months = by.includes('day') ? days : smallest(needed);
+  const { whole, parts } = monthsIn(range);
+  const source = (table: Sums, sign: Source['sign'], of: Source['of']): Source => ({ table, of, sign, costs: null });
+  if (parts.length === 0 || months === days)
+    return [source(months, '', whole), ...parts.map((part) => source(days, '', part))];
+  if (measures.every((name) => name === 'cost_eur') && has(SUMS.key_months, needed)) {
+    const costs = ({ from, to }: MonthDays) => KEY_DAYS.slice(Number(from.slice(8)) - 1, Number(to.slice(8)));
+    return [
+      source(months, '', whole),
+      ...parts.map((of): Source => ({ ...source(SUMS.key_months, '', of), costs: costs(of) })),
+    ];
+  }
+  const { months: most, added, taken } = monthsLessDays(range);
+  return [
+    source(months, '', most),
+    ...added.map((part) => source(days, '', part)),
+    ...taken.map((part) => source(days, '-', part)),
+  ];
+}
+
+function costOf({ table, sign, costs }: Source): string {
+  if (costs === null) return `${sign}${figureOf(table, 'cost_eur')}`;
+  return costs.map((name) => `coalesce(${name}, 0)`).join(' + ');
+}
+
+function select(
+  sql: Sql,
+  { company, filters = NO_FILTERS, where, by }: Cube,
+  source: Source,
+  figures: readonly string[],
+): Fragment {
+  const { table, of, costs } = source;
+  const days =
+    'month' in of
+      ? sql`billing_month = ${of.month}::date and ${costs === null ? sql`day between ${of.from}::date and ${of.to}::date` : sql`coalesce(${sql.unsafe(costs.join(', '))}) is not null`}`
+      : sql`billing_month = any(${[...of]}::date[])`;
+  const more = where === undefined ? sql`` : sql`and ${where.holds}`;
+  return sql`select ${sql.unsafe([...by, ...figures].join(', '))} from ${sql.unsafe(table.table)}
+    where ${conditions(sql, company, filters)} ${more} and ${days}`;
+}
+
+function union(sql: Sql, rows: readonly Fragment[]): Fragment {
+  return rows.reduce((all, each) => sql`${all} union all ${each}`);
 }
 
 /** What is chosen of a table. */
