@@ -214,6 +214,7 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   model_cost_prices: 'what the operator pays its provider, which is not about the company',
   upstream_costs: 'what calls cost the operator, which is not about the company',
   upstream_cost_monthly: 'sums of these',
+  spend_changes: 'ids of companies whose sums changed in the last hour, for gateways',
   idempotent_answers: 'answers kept for a day, so that a program that repeats a request gets the same one',
   key_reveals: 'texts of new keys for a minute, encrypted with a secret that is stored nowhere',
   usage_details: 'sums of the rows in api_usage.jsonl that tell what their tokens consist of',

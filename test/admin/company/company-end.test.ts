@@ -189,6 +189,7 @@ t.test('every table of a company refuses changes while it is closed', async (t) 
     'usage_company_days',
     'usage_key_months',
     'monthly_spend',
+    'spend_changes',
     // the last months are closed, and late rows come, after the company was
     'statements',
     'statement_rows',
