@@ -40,6 +40,9 @@ export interface NameTable {
   readonly firsts: Uint8Array;
   readonly lasts: Uint8Array;
   readonly parts: readonly (readonly Entry[])[];
+  /** What a key may have anywhere, and the first bytes of these. Only a usage has some: any other key would pay for them. */
+  readonly middles: readonly Entry[];
+  readonly middleFirsts: Uint8Array;
 }
 
 /** The names to look for in an upstream's objects, prepared once by `memberTable`. */
@@ -62,6 +65,8 @@ interface MemberNames {
   readonly format: Readonly<Record<string, number>>;
   /** Members to remove, however deep they are. `*` stands for the rest of a name, before or behind. */
   readonly leaking?: readonly string[];
+  /** Words of which none may be in the name of a member of a usage: such members are removed. */
+  readonly leakingInUsage?: readonly string[];
   /** Nested members whose string values are generated text. */
   readonly generated?: readonly string[];
   /** Of these, and besides, those whose objects are generated too. */
@@ -78,13 +83,14 @@ interface MemberNames {
 const SLOTS = 1024;
 const PAIRS = 1024;
 const REST = '*';
+const TOKENS = Buffer.from('tokens');
 
 /** No member is anything: the inside of what is generated, and of what the caller wrote. */
 export const NO_NAMES: NameTable = nameTable([]);
 
 export function memberTable(names: MemberNames): MemberTable {
   const { format, leaking = [], generated = [], inputs = [], callers = [], models = [], counts = true } = names;
-  const { nested = null, usage = chatUsage } = names;
+  const { nested = null, usage = chatUsage, leakingInUsage = [] } = names;
   const leaks = of(leaking, LEAKING);
   return {
     topLevel: nameTable([...leaks, ...Object.entries(format)]),
@@ -95,7 +101,7 @@ export function memberTable(names: MemberNames): MemberTable {
       ...of(callers, CALLERS),
       ...of(models, MODEL),
     ]),
-    ofUsage: nameTable([...leaks, ['model', MODEL]]),
+    ofUsage: nameTable([...leaks, ['model', MODEL]], of(leakingInUsage, LEAKING)),
     counts,
     nested,
     usage,
@@ -108,8 +114,11 @@ function of(names: readonly string[], kind: number): Kinds {
   return names.map((name) => [name, kind]);
 }
 
-/** @param kinds of two with the same name the last counts */
-export function nameTable(kinds: Kinds): NameTable {
+/**
+ * @param kinds of two with the same name the last counts
+ * @param within parts of names that count anywhere in a key, unless it ends like "tokens", as most of a usage do
+ */
+export function nameTable(kinds: Kinds, within: Kinds = []): NameTable {
   const slots = new Uint8Array(SLOTS);
   const entries: Entry[][] = [[]];
   for (const [name, kind] of new Map(kinds)) {
@@ -127,7 +136,14 @@ export function nameTable(kinds: Kinds): NameTable {
     if (name.endsWith(REST)) add(firsts, pairOf(bytes, 0), parts, { bytes, kind });
     else add(lasts, pairOf(bytes, bytes.length - 2), parts, { bytes, kind });
   }
-  return { slots, entries, firsts, lasts, parts };
+  const middles = within.map(([name, kind]) => ({ bytes: Buffer.from(name), kind }));
+  const middleFirsts = new Uint8Array(256);
+  for (const { bytes } of middles) middleFirsts[bytes[0] as number] = 1;
+  if (middles.length > 0) {
+    const none = parts.push([]) - 1; // no ends, but kindOfPart is called
+    for (let at = 0; at < PAIRS; at++) if (lasts[at] === 0 && at !== pairOf(TOKENS, 4)) lasts[at] = none;
+  }
+  return { slots, entries, firsts, lasts, parts, middles, middleFirsts };
 }
 
 function add(index: Uint8Array, at: number, entries: Entry[][], entry: Entry): void {
@@ -159,7 +175,7 @@ export function kindAmong(table: NameTable, b: Buffer, start: number, length: nu
   return (first | last) === 0 ? OTHER : kindOfPart(table, first, last, b, start, length);
 }
 
-/** The kind of the entry with which the key begins or ends, and is longer than. */
+/** The kind of the entry with which the key begins or ends, and is longer than; or that it has anywhere. */
 function kindOfPart(table: NameTable, first: number, last: number, b: Buffer, start: number, length: number): number {
   const beginnings = table.parts[first] as readonly Entry[];
   for (let k = 0; k < beginnings.length; k++) {
@@ -170,6 +186,17 @@ function kindOfPart(table: NameTable, first: number, last: number, b: Buffer, st
   for (let k = 0; k < ends.length; k++) {
     const { bytes, kind } = ends[k] as Entry;
     if (length > bytes.length && equals(b, start + length - bytes.length, bytes.length, bytes)) return kind;
+  }
+  return table.middles.length === 0 ? OTHER : kindOfMiddle(table, b, start, start + length);
+}
+
+function kindOfMiddle({ middles, middleFirsts }: NameTable, b: Buffer, start: number, end: number): number {
+  for (let i = start; i < end; i++) {
+    if (middleFirsts[b[i] as number] === 0) continue;
+    for (let k = 0; k < middles.length; k++) {
+      const { bytes, kind } = middles[k] as Entry;
+      if (end - i >= bytes.length && equals(b, i, bytes.length, bytes)) return kind;
+    }
   }
   return OTHER;
 }

@@ -124,6 +124,18 @@ t.test('what the operator pays is removed in any spelling, from a usage and else
       name,
     );
   }
+  const within = ['prompt_price_per_token', 'input_cost_per_token', 'modelCostBreakdown', 'TOTAL_PRICE_MICROS'];
+  for (const name of [...within, 'token_price_\\u0075nits', 'in_\\u0063ost_cents']) {
+    t.equal(
+      rendered(
+        `{"model":"m","usage":{"prompt_tokens":1,"${name}":1,"a":[{"${name}":"1","b":2}]},"c":{"capricious":1}}`,
+      ),
+      `{"model":"${SLUG}","usage":{"prompt_tokens":1,"a":[{"b":2}]},"c":{"capricious":1}}`,
+      name,
+    );
+  }
+  const counts = '"usage":{"prompt_tokens":1,"prompt_tokens_details":{"cached_tokens":1},"cos":1,"pri":2,"ost_ric":3}';
+  t.equal(rendered(`{"model":"m",${counts}}`), `{"model":"${SLUG}",${counts}}`);
   const kept = `{"model":"${SLUG}","choices":[{"message":{"content":"","arguments":{"price":1}}}]}`;
   t.equal(rendered(kept), kept, "the input of a tool is the model's");
 });

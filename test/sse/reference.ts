@@ -181,7 +181,9 @@ function membersOf(text: string): Span[] | null {
 
 /** Members that are removed: some names of the list, and all that begin or end like others. */
 const LEAKS = /^(?:provider|_?hidden_params|headers)$|^(?:provider_|x-|X-)./s;
-const LEAKING_ENDS = /^(?:[Cc]ost|COST|(?:[Pp]ric|PRIC).)|(?:[Cc]osts?|COSTS?|[Pp]ric(?:es?|ing)|PRIC(?:ES?|ING))$/s;
+const LEAKING_ENDS =
+  /^(?:[Cc]ost|COST|(?:[Pp]ric|PRIC).)|(?:[Cc]osts?|COSTS?|[Pp]ric(?:es?|ing|e_unit)|PRIC(?:ES?|ING|E_UNIT))$/s;
+const LEAKING_IN_USAGE = /[Cc]ost|COST|[Pp]ric|PRIC/;
 const leaks = (name: string) => LEAKS.test(name) || LEAKING_ENDS.test(name);
 const leaksOnTop = (name: string) => name === 'x_groq' || leaks(name);
 /** Members whose objects are generated. */
@@ -227,14 +229,15 @@ function patched(
     if (text.startsWith('[')) for (const item of containersIn(text)) leaveWithin(item.text, from + item.start, isUsage);
     if (!text.startsWith('{')) return;
     const members = membersOf(text) as Span[];
+    const leaksHere = (name: string) => leaks(name) || (isUsage && LEAKING_IN_USAGE.test(name) && !name.endsWith('ns'));
     for (const { name, valueStart, end, text } of members) {
-      if (leaks(name)) continue;
+      if (leaksHere(name)) continue;
       if (!INPUTS.includes(name) || isUsage) leaveWithin(text, from + valueStart, isUsage);
       if (!isUsage || name !== 'model' || !text.startsWith('"')) continue;
       remove(from + valueStart, from + end);
       cells[from + valueStart] = slug;
     }
-    leave(members, leaks, from);
+    leave(members, leaksHere, from);
   };
   const kept = leave(members, leaksOnTop, 0);
   for (const member of members) {

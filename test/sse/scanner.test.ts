@@ -402,6 +402,7 @@ const shape = fc
       '"error":null',
       '"usage":null',
       '"usage":{"prompt_tokens":7,"completion_tokens":N,"cost":0.N}',
+      '"usage":{"prompt_tokens":7,"prompt_price_in":"0.N","completion_tokens":N,"a":{"x_cost_y":N}}',
       '"choices":[{"index":N,"delta":{"content":"T"},"finish_reason":null}]',
       '"choices":[{"index":0,"delta":{"W":"T","n":-N.5},"finish_reason":"F"}]',
       '"choices":[{"finish_reason":F2,"delta":{"role":"assistant","reasoning":"T"},"logprobs":{"content":[{"token":"T","bytes":[N,N]}]}}]',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import t from 'tap';
 import type { Model } from '../../src/domain/model.ts';
-import { hiddenBehind, LEAKING_MEMBERS, PRICE_MEMBERS } from '../../src/domain/request/answer-members.ts';
+import { hiddenBehind, LEAKING_MEMBERS, PRICE_MEMBERS, PRICE_WORDS } from '../../src/domain/request/answer-members.ts';
 import type { OpenStream } from '../../src/gateway/answer/stream-relay.ts';
 import { openMessage } from '../../src/gateway/endpoints/messages.ts';
 import { openResponse } from '../../src/gateway/endpoints/responses.ts';
@@ -251,6 +251,7 @@ const KNOWN = {
   messages: /^(?:ping$|message_|content_block_)/,
 };
 const LEAKS = [...LEAKING_MEMBERS, ...PRICE_MEMBERS].map((name) => new RegExp(`^${name.replace('*', '.+')}$`));
+const PRICED = new RegExp(PRICE_WORDS.join('|'));
 const leaks = (name: string) => LEAKS.some((pattern) => pattern.test(name));
 const INPUTS = { responses: ['arguments', 'input', 'action'], messages: ['arguments', 'input'] };
 const TEXTS = ['content', 'text', 'delta', 'type', 'reasoning', 'obfuscation'];
@@ -267,7 +268,9 @@ function shown(event: Record<string, unknown>, dialect: keyof typeof types): unk
     }
     if (typeof value !== 'object' || value === null) return value;
     if (Array.isArray(value)) return value.map((each) => clean(each, '', place));
-    const kept = Object.entries(value).filter(([name]) => place === 'callers' || !leaks(name));
+    const kept = Object.entries(value).filter(
+      ([name]) => place === 'callers' || !(leaks(name) || (place === 'usage' && PRICED.test(name))),
+    );
     const isTop = place === 'top' || place === 'held';
     return Object.fromEntries(
       kept.map(([name, inner]) => {

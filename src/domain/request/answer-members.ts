@@ -48,14 +48,17 @@ const cased = (word: string): readonly string[] => [
   word.charAt(0).toUpperCase() + word.slice(1),
 ];
 
+/** Words for what the operator pays: a member of a usage is removed that has one anywhere in its name. */
+export const PRICE_WORDS: readonly string[] = ['cost', 'pric'].flatMap(cased);
+
 /**
- * Members that tell what the operator pays: they are removed like those above, from a usage and wherever they are. They
- * begin or end with a word for it: cost_details, TotalCost, prompt_price, PRICING.
+ * Members that tell what the operator pays: they are removed like those above, wherever they are. They begin or end with
+ * a word for it: cost_details, TotalCost, prompt_price, PRICING.
  */
 export const PRICE_MEMBERS: readonly string[] = [
   ...cased('cost'),
-  ...['cost', 'pric'].flatMap(cased).map((word) => `${word}*`),
-  ...['cost', 'costs', 'price', 'prices', 'pricing', '_usd', 'Usd', '_eur', 'Eur']
+  ...PRICE_WORDS.map((word) => `${word}*`),
+  ...['cost', 'costs', 'price', 'prices', 'pricing', 'price_unit', '_usd', 'Usd', '_eur', 'Eur']
     .flatMap(cased)
     .map((word) => `*${word}`),
   'is_byok',
@@ -93,6 +96,7 @@ const FORMAT_WORDS: ReadonlySet<string> = new Set([
 
 const LISTS = {
   leaking: [...LEAKING_MEMBERS, ...PRICE_MEMBERS],
+  leakingInUsage: PRICE_WORDS,
   generated: GENERATED_MEMBERS,
   inputs: ['arguments', 'input', 'parsed'],
 };
