@@ -44,7 +44,7 @@ interface KnownLine {
   readonly dated: DatedPrice | null;
 }
 
-/** A change of the database, and what it consists of, in words. */
+/** A change of the database, and its parts in words. */
 interface Change {
   readonly texts: readonly string[];
   make(): Promise<unknown>;

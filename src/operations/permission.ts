@@ -74,8 +74,8 @@ export const PERMISSIONS = {
 export type Action = keyof typeof PERMISSIONS;
 
 /**
- * What decides over permissions: a role, the company it is held in (null for an operator), and whether that lets its
- * members use the playground (it does not unless told).
+ * The facts that permissions depend on: a role, its company (null for an operator), and whether the company lets its
+ * members use the playground (default: no).
  */
 type RoleHolder = Pick<UserRow, 'role' | 'company_id'> & { readonly member_playground?: boolean };
 

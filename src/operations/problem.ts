@@ -4,7 +4,7 @@ import { FieldError } from '../domain/field.ts';
 import type { Refusal } from '../domain/input/refusal.ts';
 import type { PriceTexts } from '../domain/settings/model.ts';
 
-/** What is wrong with one member of a body or a query, or what a rule has against it. */
+/** An error in one member of a body or a query, or the rule that refuses it. */
 export interface Mistake {
   /** A JSON Pointer into the body ("#/monthly_budget_eur"), or a parameter ("?limit"). */
   readonly pointer: string;

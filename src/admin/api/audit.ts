@@ -39,7 +39,7 @@ const LOG = {
   answer: resource.pageOf(change),
 } as const;
 
-/** Who changed what. */
+/** The audit log: changes and their actors. */
 export const auditOperations: readonly ApiOperation[] = [
   get('listChanges', '/audit', {
     ...LOG,

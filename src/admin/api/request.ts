@@ -70,7 +70,7 @@ const detail = schema.object({
   usage_source: schema.textOrNull,
   upstream_status: { ...numberOrNull, description: 'for operators' },
   upstream_reason: { ...schema.textOrNull, description: 'what the upstream said, for operators' },
-  // what the tokens consist of, as far as the upstream told
+  // the kinds of tokens, as far as the upstream told them
   ...Object.fromEntries(TOKEN_DETAILS.map((name) => [name, numberOrNull])),
   upstream_cost: {
     ...schema.textOrNull,

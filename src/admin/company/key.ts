@@ -130,7 +130,7 @@ function personOf({ user_id, person, created_by }: KeyRow, words: Words['keys'])
   return html`<br>${badge('plain', words.personal)}${other}`;
 }
 
-/** Links to what ends a key. */
+/** Links to the pages that replace and revoke a key. */
 export function keyActions(words: Words['keys'], base: string, { id, name, state, purpose }: KeyRow): Html {
   const isShown = purpose === null;
   return html`<span class="row-actions">${state === 'active' && isShown ? html`<a class="button quiet" href="${base}/${id}/rotate">${words.rotate}<span class="sr"> ${name}</span></a> ` : ''}
@@ -175,7 +175,7 @@ export async function create(c: PageContext, form: Form): Promise<Response> {
   return redirectToKey(c, await change(c, (sql) => createKey(sql, caller, param(c, 'company'), asked, claim)));
 }
 
-/** Marks a key that may do less than its company, and says by what. */
+/** Marks a key that may do less than its company, and lists its restrictions. */
 function restrictionsOf(key: KeyRow, format: Format): Html | string {
   const texts = restrictionTexts(key, format, format.words.limitTexts).join(', ');
   return texts === ''

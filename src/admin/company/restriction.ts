@@ -6,7 +6,7 @@ import type { FormState } from '../page/field.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { settingFields } from '../page/setting.ts';
 
-/** Parts of forms for what a key may do less than its company. */
+/** Parts of forms for the restrictions of a key. */
 
 const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
 const { monthly_budget_eur, allowed_model_slugs, allowed_cidrs } = KEY;

@@ -11,7 +11,7 @@ export function roleCell({ role, oidc_group }: Held, { roles, members }: Words):
   return html`${badge('plain', roles[role])}${by}`;
 }
 
-/** What becomes of somebody who is removed, as it follows "is signed out at once and". */
+/** Whether a removed person can come back, in words that follow "is signed out at once and". */
 export function comesBack({ oidc_group }: Held, { members }: Words): string {
   return oidc_group === null ? members.noReturn : members.returns(oidc_group);
 }

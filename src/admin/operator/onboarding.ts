@@ -72,7 +72,7 @@ ${unitInput(unit)}${modelFields(c, state, models, unit)}</fieldset>
   return page(c, TITLE, body);
 }
 
-/** Which shared models the company may not use, and what it pays for them. */
+/** The shared models: those the company may not use, and its prices. */
 function modelFields(c: PageContext, state: FormState, models: readonly ModelRow[], unit: PriceUnit): Html {
   if (models.length === 0) {
     return html`<p class="hint">No models are offered yet. The company may use all that are <a href="/models">offered</a> later.</p>`;

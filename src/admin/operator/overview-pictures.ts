@@ -18,7 +18,7 @@ import { badge, companyLink, emptyText, muted, table } from '../page/layout.ts';
 
 /** The pictures of the first page, and what an operator can do about them at once. */
 
-/** What the pictures call each fate. "Other" has what callers did wrong. */
+/** The labels of outcomes in the pictures. "Other" has the mistakes of callers. */
 const FATE_TEXTS: Readonly<Record<Fate, string>> = {
   answered: 'Answered',
   402: '402 budget',

@@ -31,7 +31,7 @@ export function callerOf(c: PageContext, form: Form, settings: Settings): Caller
   };
 }
 
-/** The user of a page, who asks for what no rule has anything against. */
+/** The user of a page, as the caller of an operation without rules about its input. */
 export function readerOf(c: PageContext): Omit<Caller, 'judge'> {
   const { services, session } = c.var;
   const { email, role } = session.user;

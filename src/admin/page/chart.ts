@@ -374,7 +374,7 @@ export interface Step {
   readonly text: Html | string;
 }
 
-/** How parts are painted: what makes it more, and what makes it less. */
+/** The looks of parts that raise a figure, and of parts that lower it. */
 const STEP_LOOKS = { more: 5, less: 2 } as const;
 
 /** A table of parts, with a bar in each row that goes from the middle to the right for more, to the left for less. */

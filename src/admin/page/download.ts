@@ -51,7 +51,7 @@ function longName(company: string, name: string): string {
 /**
  * Streams a file to be saved, which may take minutes. After a failure the connection is destroyed, because Hono would
  * end the answer as if it were complete.
- * @param sharer who shares permits
+ * @param sharer as of `sharerOf`
  * @param fill writes the file; its promise settles when it is done
  */
 export async function download<E extends { Bindings: FormBindings }>(

@@ -10,7 +10,7 @@ export function idempotencyInput(): Html {
 }
 
 /**
- * The id of what a form creates, for `createOnce`: the same when the form is sent again as it was, and another one
+ * The id of the row that a form creates, for `createOnce`: the same when the same form is sent again, and another one
  * when somebody went back and changed a field. Random for scripts, which send no such field.
  * @param what which of the things that the form creates, where it creates several
  */

@@ -24,7 +24,7 @@ export interface Session {
   readonly user: SessionRow;
   /** SHA-256 of the token; the key of the table. */
   readonly digest: Buffer;
-  /** What proves that a form is of this session, and what the session's secrets are encrypted with. On no page. */
+  /** Proves that a form is of this session, and encrypts the session's secrets. On no page. */
   readonly csrf: string;
   /** The same as the forms of one answer send it, masked: an answer that is compressed must not repeat a secret. */
   readonly formToken: string;

@@ -6,7 +6,7 @@ import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 
 type Row = Readonly<Record<string, unknown>>;
-/** What a control has in place of what its row says. */
+/** Replaces parts of a control that its row describes. */
 type Special = { readonly hint?: string; readonly choices?: Choices };
 
 /**

@@ -21,7 +21,7 @@ type Colour = readonly [number, number, number];
 const LEAST_CONTRAST = 4.5;
 const WHITE: Colour = [1, 1, 1];
 const BLACK: Colour = [0, 0, 0];
-/** How much of the colour is in the surface of what is chosen. */
+/** The share of the colour in the surface of a chosen item. */
 const SOFT = { light: 0.1, dark: 0.04 };
 const STEPS = 256;
 
@@ -32,7 +32,7 @@ export function brandSettings({ brand }: Config): BrandSettings {
   return { name, logo: body, style: color === null ? null : brandStyle(color), support, imprint, privacy };
 }
 
-/** What BRAND_COLOR became where it could not be read as it is: a sentence for the log; null: it is shown as it is. */
+/** A sentence for the log about a BRAND_COLOR that was changed for contrast; null: it is shown unchanged. */
 export function adjustedColor({ brand: { color } }: Config): string | null {
   if (color === null) return null;
   const { light, dark } = shadesOf(color);

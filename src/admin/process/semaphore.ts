@@ -81,7 +81,7 @@ export class Semaphore {
     return this.#waiting.filter(({ permit }) => permit.who === who).length;
   }
 
-  /** Gives a permit back, once: of the tasks that may have it, the first of those who wait with fewest begins. */
+  /** Gives a permit back, once. Of the tasks that may take it, the oldest of the sharer with the fewest begins. */
   #release(permit: Permit): void {
     if (!this.#held.delete(permit)) return;
     this.#free++;

@@ -17,7 +17,7 @@ const CODE_MS = 5000;
 const CODE = 'sign-in.code';
 const RECOVERY = 'sign-in.recovery';
 
-/** What the session of a request lacks before it is let in; null: nothing. */
+/** The step that the session of a request has yet to take before it is let in; null: none. */
 export function lackOfSession(c: PageContext, { user }: Pick<Session, 'user'>): Lack | null {
   return lackOf(user, c.var.services.secondFactor);
 }
@@ -55,7 +55,7 @@ async function tryCode(c: PageContext, { user }: Session, form: Form): Promise<C
   const code = form.values.get(CODE) ?? '';
   const text = code || (form.values.get(RECOVERY) ?? '');
   if (text.trim() === '') return { status: 422, message: words.secondFactor.typeOne };
-  // apart: who cannot use the app any more has tried before
+  // counted apart: a person without the app has used up attempts with codes before
   const attempt = attempts(clientOf(c), `${code === '' ? 'recovery' : 'code'} ${user.email}`);
   const seconds = attempt.closedFor();
   if (seconds > 0) {

@@ -22,7 +22,7 @@ import { checkPassword } from './account.ts';
 import { checkCode, codeField, codeFields } from './code.ts';
 
 const PATH = '/account/second-factor';
-/** For who has to set one up before anything else, too. */
+/** Also open to a session that has to set one up first. */
 const OPEN = { action: 'account.use', lacking: ['setup'] } as const;
 
 /** The own second factor: setting it up, recovery codes, another app, turning it off. */

@@ -95,7 +95,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
     await sessions.begin(c, signedIn.user.id, { secondFactor: 'provider' });
   } catch (error) {
     if (!(error instanceof RefusedChange)) throw error;
-    // what the groups say cannot be done, such as in a closed company: then they give nothing
+    // the role that the groups give is refused, for example by a closed company: they give none then
     if (present !== null) await db.run(READ_MS, (sql) => deleteSessionsOf(sql, present.id));
     return nobody(error.message, changeText(words, error));
   }

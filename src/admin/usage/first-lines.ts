@@ -7,7 +7,7 @@ import { type Html, html } from '../page/html.ts';
 export const FIRST_LINES = 10;
 const WHOLE = 'all';
 
-/** Tables by what their lines are. */
+/** Tables, named after the subject of their lines. */
 export type TableName = 'model' | 'key' | 'endpoint' | 'cost_center' | 'company' | 'rows' | 'details';
 
 /** Whether the address asks for all lines of a table. */

@@ -16,7 +16,7 @@ export const firstStepRoutes: readonly Route[] = [
 
 const VARIABLE = 'TOLLGATE_API_KEY';
 
-/** One step, with what there is to do, or what is known of it. */
+/** One step, with its instructions or its result. */
 export interface Step {
   readonly title: string;
   readonly isDone: boolean;

@@ -135,7 +135,7 @@ ${stored === null ? '' : sealCard(c, statement, stored)}
   return page(c, words.titleOf({ title, company: company.name }), body);
 }
 
-/** Whose document it is, on paper, which has no header of the page. */
+/** The issuer of the document, for print, where the header of the page is left out. */
 function letterhead(c: PageContext): Html {
   const { imprint } = c.var.services.brand;
   return html`<p class="letterhead">${brandMark(c)}${imprint === null ? '' : html` <small>${imprint}</small>`}</p>`;

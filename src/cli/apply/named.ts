@@ -24,8 +24,8 @@ export function noting(mistake: NoteMistake, at: string): Pick<Caller, 'judge'> 
 }
 
 /**
- * What finds the row that an entry of a list means: by its id, or by its name among rows whose id no entry gives,
- * for those may get another name.
+ * Makes the function that finds the row of an entry in a list: by the entry's id, or else by its name. A row whose id
+ * is in another entry is not found by name, because that entry may rename it.
  * @returns null: there is none of this name; undefined: several, or none of this id, which is a mistake
  */
 export function finder<T extends Named & { readonly id: string }>(

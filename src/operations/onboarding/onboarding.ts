@@ -98,7 +98,7 @@ function tokenOf({ id, claim: { secret, holder } }: Repeatable): string {
   return hash('sha256', JSON.stringify(['invitation', id, holder, secret]), 'base64url');
 }
 
-/** What the data do not allow of owner and key, by what it is about: the member, and what continues its name. */
+/** Conflicts of owner and key with the present data, by subject: the member of the body, and the text behind its name. */
 const REFUSED: Readonly<Record<string, readonly [member: string, detail: string]>> = {
   user: ['email', 'has an account already: choose another address'],
   key: ['expires_at', 'must be later than now'],

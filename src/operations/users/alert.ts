@@ -16,7 +16,7 @@ export const MOST_RECEIVERS = 20;
 
 /**
  * Adds a receiver. An address that is none of the company's people is told nothing until its reader agrees.
- * @param by as the audit log names who adds
+ * @param by the actor, as the audit log names it
  * @param canAsk whether an e-mail with a link can be sent
  * @returns the line, and the random part of the link that has to be sent; null: the receiver confirms nothing
  * @throws RefusedChange

@@ -17,8 +17,8 @@ import {
 import { deleteSessionsOf, type SessionRow } from '../../store/users/session.ts';
 
 /**
- * The second factor of people who sign in with a password: codes of an app (TOTP, RFC 6238), and recovery codes. For who
- * signs in by OpenID Connect the identity provider is the second factor. Administration tokens have none.
+ * The second factor of people who sign in with a password: codes of an app (TOTP, RFC 6238), and recovery codes. With
+ * OpenID Connect the identity provider is the second factor. Administration tokens have none.
  */
 
 /** What this deployment says about second factors. */
@@ -29,7 +29,7 @@ export interface FactorPolicy {
   readonly required: 'operators' | 'all' | null;
 }
 
-/** What a session still lacks before it is let in. */
+/** The step that a session has yet to take before it is let in. */
 export type Lack = 'code' | 'setup';
 
 type FactorUser = Pick<SessionRow, 'user_id' | 'email' | 'role'>;

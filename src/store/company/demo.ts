@@ -22,7 +22,7 @@ function isDemoModel(sql: Sql) {
     select * from unnest(${Object.keys(DEMO_MODELS)}::text[], ${Object.values(DEMO_MODELS)}::text[]))`;
 }
 
-/** The company and the models that the first start created, as the audit log tells, and who else uses the models. */
+/** The company and the models that the first start created, by the audit log, and the other users of these models. */
 export async function findDemo(sql: Sql) {
   const made = (subject: string) => sql`(select subject_id from audit_log
     where subject = ${subject} and action = 'insert' and actor = ${DEMO_ACTOR})`;

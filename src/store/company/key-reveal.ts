@@ -13,7 +13,7 @@ export const REVEAL_SECONDS = 60;
 export interface Claim {
   /** At least 128 random bits, which every repetition has and Tollgate does not store. */
   readonly secret: string;
-  /** The one who may see the text again, such as a session. The secret is of no use to others. */
+  /** The only reader of the repeated text, such as a session: the secret is of no use to others. */
   readonly holder: string;
 }
 
@@ -25,7 +25,7 @@ export type RevealedKey = KeyRow & { readonly key: string | null };
  * @param id of the key: that of the request, the same in each repetition
  * @param asked what the request asks for: the text is shown again for the same alone
  * @param claim null: the request is never repeated
- * @returns the text of an active key for `REVEAL_SECONDS`, if claim and what is asked are those of the first request
+ * @returns the text of an active key for `REVEAL_SECONDS`, if claim and input are those of the first request
  * @throws RefusedChange conflict when the id is that of another company's key
  */
 export async function makeKeyOnce(

@@ -26,7 +26,7 @@ export interface KeyRow extends Values<typeof KEY> {
   readonly purpose: 'playground' | null;
   /** The person whose key it is; null: the company's, or of a playground. */
   readonly user_id: string | null;
-  /** The e-mail address of that person; null: nobody, or somebody who is not there any more. */
+  /** The e-mail address of that person; null: nobody, or a person who was removed. */
   readonly person: string | null;
   /** By the clock of the database. */
   readonly state: 'active' | 'expired' | 'revoked';
@@ -173,7 +173,7 @@ export async function readKey(sql: Sql, id: string, company: string | null): Pro
 }
 
 /**
- * Ids of the keys with these digests, of whatever company: the tenant role may not read digests.
+ * Ids of the keys with these digests, of any company: the tenant role may not read digests.
  * @param digests in hex, as of `digestOf`
  */
 export async function idsOfDigests(sql: Sql, digests: readonly string[]): Promise<string[]> {

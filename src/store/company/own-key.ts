@@ -9,7 +9,7 @@ export interface KeyHolder {
   readonly email: string;
 }
 
-/** What a company lets its members have, and what one of them has. */
+/** The limits of a company for its members' own keys, and one member's use of them. */
 export interface OwnKeyAllowance {
   /** The most active keys of their own; 0: none. */
   readonly most: number;

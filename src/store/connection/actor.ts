@@ -9,7 +9,7 @@ export function shownActor(actor: string): string {
   return `case when ${actor} is null or ${actor} in ${PEOPLE} then ${actor} else 'operator' end`;
 }
 
-/** As `shownActor`, for who made a row in JSON, and of rows in the audit log in which a key was named after who made it. @param row an expression */
+/** Like `shownActor`, for the creator in a row as JSON, and for keys in the audit log that were named after their creator. @param row an expression */
 export function shownRow(row: string): string {
   const maker = `(${row} ->> 'created_by')`;
   return `case when ${maker} is null or ${maker} in ${PEOPLE} then ${row} else ${row} || jsonb_strip_nulls(

@@ -5,7 +5,7 @@ import type { Sql } from './pool.ts';
 /** The most bytes that several rows of one answer have together: long ones would fill the memory of the pages' process. */
 export const PAGE_BYTES = 2 << 20;
 
-/** The length of a list. Postgres compresses long ones; one that is joined with an empty list is not. */
+/** The bytes of a list before compression: Postgres compresses a long stored list, but not the result of `||`. */
 export function unpackedBytes(sql: Sql, column: string) {
   return sql`pg_column_size(${sql(column)} || '{}')`;
 }

@@ -264,7 +264,7 @@ function driverOptions({ user, password, database, settings }: DatabaseAddress, 
   return {
     ...endpointOf(target),
     ...Object.fromEntries(given),
-    // whatever the database is set to for others: the driver reads times as ISO 8601, and in our statements a backslash
+    // overrides the settings of the database: the driver reads times as ISO 8601, and in our statements a backslash
     // is a backslash; PgBouncer knows both settings
     connection: { ...settings, DateStyle: 'ISO', standard_conforming_strings: 'on' },
     types: TYPES,

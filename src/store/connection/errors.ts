@@ -37,7 +37,7 @@ export class SchemaRefused extends Error {}
 /** Turns an error of the driver into one of the two above, or into a refusal in words; others are returned unchanged. */
 export function databaseError(error: unknown): unknown {
   if (error instanceof postgres.PostgresError) {
-    // every change of a closed company, by whatever statement (sql/schema/erasure.sql)
+    // any statement that changes a closed company (sql/schema/erasure.sql)
     if (error.constraint_name === 'company_is_open') return new RefusedChange('conflict', 'company', error.message);
     const transient = TRANSIENT_CLASSES.includes(error.code.slice(0, 2)) || TRANSIENT_CODES.includes(error.code);
     return transient ? new DatabaseUnavailable(error.code, error.message) : new DatabaseRefused(error);

@@ -15,8 +15,8 @@ type Fragment = ReturnType<typeof alertColumn>;
 const STANDARD = `array[${STANDARD_PERCENTS.join(', ')}]`;
 
 /**
- * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with what was spent of
- * them. A revoked or expired key has none, and neither has a closed company.
+ * Tables of a WITH clause: `month`, and `states`, the budgets of the present month with the amount spent of
+ * each. A revoked or expired key has none, and neither has a closed company.
  * Each table of sums is read by itself: where it is spread over servers, no row of it is joined to others there.
  * @param only condition on `s`, the company's row of monthly_spend
  */

@@ -31,7 +31,7 @@ const MOST_TOGETHER = 2000;
 export function eventStore(db: Database, own: Database): EventStore {
   return {
     async lease(holder, seconds) {
-      // one that does not get it writes nothing
+      // writes nothing while another gateway has the lease
       const { count } = await db.run(
         LEASE_MS,
         (sql) => sql`
@@ -153,7 +153,7 @@ function eventColumns(sql: Sql) {
 
 /** Joins `c` and `k` to events `e`. */
 function joined(sql: Sql) {
-  // whatever a program wrote as an id: one event must not keep the others from being sent
+  // a program may have written anything as an id: one event must not keep the others from being sent
   return sql`join companies c on c.id = e.company_id
     left join api_keys k on k.id = case when e.body #>> '{key,id}' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' then (e.body #>> '{key,id}')::uuid end`;
 }

@@ -27,7 +27,7 @@ interface Entry<T> {
   readonly epoch: number;
 }
 
-/** One subject that is being read; everyone who asks for it meanwhile waits for this one. */
+/** A read of one subject that is under way; all requests for the subject wait for it. */
 interface Load<T> extends PromiseWithResolvers<T | null> {
   readonly id: string;
   readings: number;

@@ -11,7 +11,7 @@ export interface Follower {
    * @param subject what the change is about: a digest in hex or an id; '' for shared models and 'all'
    */
   changed(kind: string, subject: string): void;
-  /** Changes may have been missed, of whatever kind. */
+  /** Changes of any kind may have been missed. */
   missed(): void;
   /** A poll succeeded, and every change it found was passed on. */
   polled(): void;
@@ -75,7 +75,7 @@ interface News extends Snapshot {
  *   commit ── NOTIFY ──────────────> follower        milliseconds, if it arrives
  *        └─── row in changes ─ poll ─> follower       at most pollMs and a query later, always
  *
- * Whichever comes second passes nothing on. Polls are most of what an idle gateway costs, so this one
+ * The second of the two passes nothing on. Polls are most of what an idle gateway costs, so this one
  * also tells the ledger whether there is spend to read.
  */
 export class ChangeFeed {

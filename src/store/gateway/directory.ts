@@ -124,7 +124,7 @@ export class CachedDirectory implements Directory, Follower {
     void this.#check();
   }
 
-  /** Compares a part of what is in memory with the database. A part that cannot be read waits for the next time. */
+  /** Compares a part of the memory with the database. A part that cannot be read waits for the next time. */
   async #check(): Promise<void> {
     if (this.#checking) return;
     const now = performance.now();

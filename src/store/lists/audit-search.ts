@@ -50,7 +50,7 @@ export async function loggedColumns(sql: Sql, search: string): Promise<string[]>
  * Whether a change matches the search: each word must be in the text or the meaning of the row.
  * @param columns from `loggedColumns`
  * @param words those of the reader's page
- * @param isOwners the search is that of a company's people: nothing is found by what they do not see
+ * @param isOwners the search is that of a company's people: texts hidden from them are not searched
  */
 export function tells(sql: Sql, search: string, columns: readonly string[], words: Words, isOwners: boolean) {
   const meanings = meaningsOf(words);

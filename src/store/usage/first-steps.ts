@@ -2,7 +2,7 @@ import type { Scope } from '../../domain/scope.ts';
 import type { Sql } from '../connection/pool.ts';
 import { findRequest, pageOfRequests, type RequestRow } from './request.ts';
 
-/** What is there of an installation, or of a company, that begins. Each fact is found by one row, whatever its table has. */
+/** Facts about a new installation or company. Each is found by one row, however large its table is. */
 
 /** The row of `settings` by which an operator has put the first steps away. */
 const DISMISSED = 'first_steps';
@@ -46,7 +46,7 @@ export interface NewestKey {
   readonly allowed_model_slugs: readonly string[] | null;
 }
 
-/** The open company whose key is the newest that works, or else the newest one. Reads all keys: for those who have no call yet. */
+/** The open company whose key is the newest that works, or else the newest one. Reads all keys, so only for installations without calls. */
 export async function companyToCall(sql: Sql): Promise<NewestCompany | null> {
   const [row] = await sql<NewestCompany[]>`
     select c.id, c.name, case when k.scopes is not null

@@ -21,7 +21,7 @@ export interface RequestRow extends RequestFacts {
   readonly request_id: string;
   readonly occurred_at: Date;
   readonly company_id: string | null;
-  /** Names are null for what is not known or was removed. */
+  /** Names are null where the subject is unknown or was removed. */
   readonly company_name: string | null;
   readonly key_name: string | null;
   readonly key_prefix: string | null;

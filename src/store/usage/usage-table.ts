@@ -35,7 +35,7 @@ export interface Heading {
 }
 
 export interface UsageTable {
-  /** Those that cost most first, whatever the figure; days and months in order. */
+  /** By cost, the highest first, also where another figure is shown; days and months in order. */
   readonly rows: readonly Heading[];
   readonly columns: readonly Heading[];
   /** By row and column; exact decimal text. */

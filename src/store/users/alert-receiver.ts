@@ -27,7 +27,7 @@ export interface AlertReceiverRow extends AlertChoice {
   /** When the link ends that was sent to an address outside the company; null: none was. */
   readonly expires_at: Date | null;
   readonly confirmed_at: Date | null;
-  /** The address is that of one of the company's people, who confirm nothing. */
+  /** Whether the address is of one of the company's people: they confirm nothing. */
   readonly is_person: boolean;
 }
 

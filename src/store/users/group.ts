@@ -23,7 +23,7 @@ export interface GroupRow extends GivenByGroup {
 /** A group with the name of its company, null for operators, and how many users have their role by it. */
 export type ListedGroup = GroupRow & { readonly company_name: string | null; readonly users: number };
 
-/** @throws RefusedChange when there is a group of this name, of whatever company, or the company does not exist */
+/** @throws RefusedChange when any company has a group of this name, or the company does not exist */
 export async function insertGroup(sql: Sql, { name, company_id, role }: GivenByGroup): Promise<GroupRow> {
   const [row] = await explaining(
     sql<GroupRow[]>`

@@ -37,7 +37,7 @@ type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'> & {
 
 /**
  * Invites an address, in lower case, to a company.
- * @throws RefusedChange when it has an account, of whatever company, or is invited already
+ * @throws RefusedChange when it has an account in any company, or is invited already
  */
 export async function insertInvitation(sql: Sql, asked: NewInvitation): Promise<MadeInvitation> {
   const { company_id, email, role, created_by, token = newToken() } = asked;

@@ -11,7 +11,7 @@ export interface SessionRow {
   /** Whether the company lets its members use the playground. */
   readonly member_playground: boolean;
   readonly has_password: boolean;
-  /** That the person chose, and that of the company; null: none. */
+  /** The language that the person chose, and the company's; null: none. */
   readonly language: string | null;
   readonly company_language: string | null;
   /** Since when the user has a second factor; null: there is none. */
@@ -48,7 +48,7 @@ export async function createSession(sql: Sql, session: NewSession): Promise<void
 }
 
 /**
- * Gives a session whose user gave a code another token, unless it ended meanwhile: who knew the old one has nothing.
+ * Gives a session another token once its user gave a code, unless it ended meanwhile: the old token is void.
  * @param digest SHA-256 of the new token
  */
 export async function raiseSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {

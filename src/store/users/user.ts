@@ -61,8 +61,8 @@ export async function findUserById(sql: Sql, id: string) {
 
 /**
  * @param hash of `hashPassword`
- * @param former the hash that is replaced, and no other; null: whatever there is
- * @throws RefusedChange not_found; conflict for who has the role by a group: a password would outlive it
+ * @param former the only hash that is replaced; null: any
+ * @throws RefusedChange not_found; conflict for a user whose role comes from a group: a password would outlive it
  */
 export async function setPasswordHash(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
   const { count } = await explaining(
@@ -180,7 +180,7 @@ export async function findReader(sql: Sql, id: string): Promise<Reader> {
   return row ?? throwNotFound('user');
 }
 
-/** @throws RefusedChange not_found; conflict for who has the role by a group */
+/** @throws RefusedChange not_found; conflict for a user whose role comes from a group */
 export async function updateRole(sql: Sql, company: string, id: string, role: CompanyRole): Promise<void> {
   const { count } = await sql`
     update users set role = ${role} where id = ${id} and company_id = ${company} and oidc_group is null`;

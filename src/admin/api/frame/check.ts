@@ -95,7 +95,7 @@ function mistakeOf(error: AjvError, schema: ObjectSchema, root: '#' | '?'): Mist
     return { pointer: at, detail: `must be one of ${values.join(', ')}` };
   }
   const { pattern, description } = partAt(error.schemaPath, schema) ?? {};
-  // with a pattern, the description says of what form the text is
+  // with a pattern, the description names the form of the text
   if (
     pattern !== undefined &&
     description !== undefined &&

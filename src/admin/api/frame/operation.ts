@@ -6,7 +6,7 @@ import { type Problem, wrongAt } from '../../../operations/problem.ts';
 import type { Database, Sql } from '../../../store/connection/pool.ts';
 import type { Write } from '../../../store/usage/export.ts';
 
-/** What an operation works with: who asks, and what was asked, checked by its schemas. */
+/** A request to an operation: its caller, and its input, checked by the schemas. */
 export interface ApiCall<B = unknown, Q = unknown> extends Caller {
   /** Where people reach the pages. */
   readonly origin: string;
@@ -143,7 +143,7 @@ interface RowRange {
 }
 
 /**
- * Makes a page of rows that are ordered by what is their cursor.
+ * Makes a page of rows ordered by id, which is the cursor.
  * @param read reads rows behind the cursor, at most so many
  * @param fitting how many of them fit on a page, where rows may be long
  */
@@ -159,7 +159,7 @@ export async function pageOf<T extends { readonly id: string | number }>(
   return { data, next_cursor: rows.length > most ? String((data.at(-1) as T).id) : null };
 }
 
-/** The refusal of a cursor whose row must be there, because the list is not ordered by it. */
+/** Refuses a cursor whose row is gone, in a list that has another order. */
 export function goneCursor(): Problem {
   return wrongAt('?cursor', 'is not known, or its row is gone: begin at the first page');
 }
