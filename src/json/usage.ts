@@ -168,13 +168,13 @@ export function usageMembers(json: string): Members | null {
 }
 
 /**
- * What a usage tells while the completion goes on: the part of the prompt, unless it is 0, which some routers send first.
- * @returns null when it does not tell the prompt
+ * What a usage tells while the completion goes on: the part of the prompt.
+ * @returns null when it does not tell the prompt: some routers begin with zeros
  */
 export function promptUsage({ prompt, details }: ToldUsage): ToldUsage | null {
   if (prompt === null) return null;
   const ofPrompt = details && { ...details, reasoning: null, audioCompletion: null, cost: null };
-  return { prompt: prompt || null, completion: null, details: ofPrompt && toldOrNull(ofPrompt) };
+  return { prompt, completion: null, details: ofPrompt && toldOrNull(ofPrompt) };
 }
 
 const NO_DETAILS: UsageDetails = {
