@@ -9,6 +9,7 @@ import { spread, table } from './tables.ts';
 export function writeReport(results: Results): Record<'RESULTS.md' | 'FLEET.md' | 'PAGES.md', string> {
   const { machine, versions, sections } = results;
   const goals = Object.entries(SECTIONS).flatMap(([name, section]) => section.goals?.(sections[name]) ?? []);
+  const { requests, conversation, ...rest } = SECTIONS;
   const written = 'Written by `make bench`; do not edit. [README.md](README.md';
   const page = (...blocks: readonly string[]): string => `${blocks.join('\n\n')}\n`;
   return {
@@ -25,7 +26,9 @@ export function writeReport(results: Results): Record<'RESULTS.md' | 'FLEET.md' 
       table(['what', 'at least', 'goal', 'measured', ''], goals),
       '## What the fast path saves',
       fastPath(results),
-      ...describeSections(SECTIONS, results),
+      ...describeSections({ requests, conversation }, results),
+      '## Details',
+      ...describeSections(rest, results, '###'),
     ),
     'FLEET.md': page(
       '# A fleet on one Postgres',
@@ -39,13 +42,13 @@ export function writeReport(results: Results): Record<'RESULTS.md' | 'FLEET.md' 
   };
 }
 
-function describeSections(sections: Readonly<Record<string, Section>>, results: Results): string[] {
+function describeSections(sections: Readonly<Record<string, Section>>, results: Results, level = '##'): string[] {
   return Object.entries(sections).flatMap(([name, { heading, table, ownTime }]) => {
     const data = results.sections[name];
-    if (data === undefined) return [`## ${heading}`, 'Not measured yet.'];
+    if (data === undefined) return [`${level} ${heading}`, 'Not measured yet.'];
     const { rounds, seconds, taken, notes } = data;
     const how = `${rounds} rounds${ownTime ? '' : ` of ${seconds} s each`}, ${taken}. ${notes.join(' ')}`;
-    return [`## ${heading}`, how.trim(), ...table(data)];
+    return [`${level} ${heading}`, how.trim(), ...table(data)];
   });
 }
 
