@@ -1,6 +1,4 @@
 import { nameSpelling } from '../../domain/input/visible-text.ts';
-import type { Caller } from '../../operations/caller.ts';
-import type { Mistake } from '../../operations/problem.ts';
 
 /** Entries of a list, and which of the things that are there each of them means. */
 
@@ -13,15 +11,6 @@ interface Named {
 
 /** Notes what is wrong. @param at a JSON Pointer without "#" */
 export type NoteMistake = (at: string, detail: string) => void;
-
-/** Asks operations for an entry: what rules have against it is noted. @param at the entry, as a JSON Pointer */
-export function noting(mistake: NoteMistake, at: string): Pick<Caller, 'judge'> {
-  const judge = (mistakes: readonly Mistake[]) => {
-    const refused = mistakes.filter(({ severity }) => severity !== 'ask');
-    for (const { pointer, detail } of refused) mistake(`${at}${pointer.slice(1)}`, detail);
-  };
-  return { judge };
-}
 
 /**
  * Makes the function that finds the row of an entry in a list: by the entry's id, or else by its name. A row whose id

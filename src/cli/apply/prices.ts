@@ -1,13 +1,6 @@
 import { FieldError } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import {
-  eachPrice,
-  modelPrices,
-  PRICE_NAMES,
-  type PriceName,
-  type PriceTexts,
-  priceTexts,
-} from '../../domain/settings/model.ts';
+import { modelPrices, PRICE_NAMES, type PriceName, type PriceTexts, priceTexts } from '../../domain/settings/model.ts';
 import type { Caller } from '../../operations/caller.ts';
 import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
 import type { ModelChanges, ModelName } from '../../store/company/model.ts';
@@ -44,6 +37,8 @@ async function startOf(sql: Sql, owner: ModelName, { valid_from }: WantedPrice):
   return (await datedPrice(sql, owner, readMoment(valid_from))).at.toISOString();
 }
 
+const dateOf = ({ valid_from }: WantedPrice) => valid_from;
+
 /** What the dates of a model's prices change. */
 export async function priceSteps(
   sql: Sql,
@@ -60,13 +55,7 @@ export async function priceSteps(
   ] as const) {
     const starts = new Map<WantedPrice, string>();
     for (const price of all) starts.set(price, await startOf(sql, of, price));
-    refuseTwice(
-      mistake,
-      all,
-      ({ valid_from }) => valid_from,
-      `${at}/${member}`,
-      (price) => starts.get(price),
-    );
+    refuseTwice(mistake, all, dateOf, `${at}/${member}`, (price) => starts.get(price));
     for (const [n, price] of all.entries()) {
       const place = `${at}/${member}/${n}`;
       const missing = PRICE_NAMES.filter((name) => price[name] === undefined);
@@ -87,47 +76,32 @@ export async function priceSteps(
 }
 
 /** @returns what a price of the file changes; null: nothing @throws FieldError when it cannot begin any more */
-async function priceStep(
-  sql: Sql,
-  caller: Judging,
-  owner: ModelName,
-  { valid_from, absent, ...wanted }: WantedPrice,
-): Promise<PriceStep | null> {
+async function priceStep(sql: Sql, caller: Judging, owner: ModelName, price: WantedPrice): Promise<PriceStep | null> {
+  const { valid_from, absent, ...wanted } = price;
   const from = readMoment(valid_from);
-  const { passed, late, price } = await datedPrice(sql, owner, from);
-  if (passed || isSame(price, absent ? null : wanted)) return null;
+  const { passed, late, price: now } = await datedPrice(sql, owner, from);
+  if (passed || isSame(now, absent ? null : wanted)) return null;
   if (late) throw new FieldError('is less than a minute away: give a later time');
-  const change = `price from ${valid_from}: ${told(price)} -> ${told(wanted)}`;
+  const change = `price from ${valid_from}: ${told(now)} -> ${told(wanted)}`;
   if (!absent) return { change, run: () => schedulePrice(sql, caller, { ...owner, ...wanted, from }) };
-  return { change, run: () => withdrawPrice(sql, price?.id as string) };
+  return { change, run: () => withdrawPrice(sql, now?.id as string) };
 }
 
 /** @returns what a cost price of the file changes; null: nothing */
-async function costStep(
-  sql: Sql,
-  caller: Judging,
-  owner: ModelName,
-  { valid_from, absent, ...wanted }: WantedPrice,
-): Promise<PriceStep | null> {
+async function costStep(sql: Sql, caller: Judging, owner: ModelName, price: WantedPrice): Promise<PriceStep | null> {
+  const { valid_from, absent, ...wanted } = price;
   const now = (await costsOf(sql, owner)).find((cost) => cost.valid_from === valid_from) ?? null;
   if (isSame(now, absent ? null : wanted)) return null;
   const change = `cost price from ${valid_from}: ${told(now)} -> ${told(wanted)}`;
   if (absent) return { change, run: () => removeCostPrice(sql, owner, now?.id as string) };
-  const prices = wanted as PriceTexts; // none is missing
-  return { change, run: () => setCostPrice(sql, caller, { ...owner, ...prices }, valid_from) };
+  return { change, run: () => setCostPrice(sql, caller, { ...owner, ...(wanted as PriceTexts) }, valid_from) };
 }
 
 /** Null, or without amounts: there is none. */
 type Amounts = { readonly [K in PriceName]?: string | undefined } | null;
 
 function isSame(now: Amounts, wanted: Amounts): boolean {
-  if (now === null || wanted === null) return now === wanted;
-  return (
-    differences(
-      now,
-      eachPrice((name) => wanted[name]),
-    ).length === 0
-  );
+  return now === null || wanted === null ? now === wanted : differences(now, wanted).length === 0;
 }
 
 function told(amounts: Amounts): string {

@@ -16,7 +16,7 @@ export interface Wanted {
 /** Where a secret is. */
 export type SecretReference = { readonly env: string } | { readonly file: string };
 
-interface Removable {
+export interface Removable {
   readonly absent?: true;
 }
 

@@ -1,6 +1,6 @@
 import { readText } from '../../domain/field.ts';
 import { pendingMigrations } from '../../store/schema/migrate.ts';
-import type { Step } from '../apply/apply.ts';
+import type { Step } from '../apply/kinds.ts';
 import { type Command, command, Failure, flag } from '../frame/command.ts';
 import { inputName, readInput } from '../frame/files.ts';
 

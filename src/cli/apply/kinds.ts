@@ -1,0 +1,296 @@
+import type { Read } from '../../domain/field.ts';
+import { hashPassword, readPassword } from '../../domain/password.ts';
+import { readMoment } from '../../domain/price.ts';
+import { readCidr } from '../../domain/request/cidr.ts';
+import { costCenterName, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import type { Scope } from '../../domain/scope.ts';
+import { ASSISTANT } from '../../domain/settings/assistant.ts';
+import { MODEL } from '../../domain/settings/model.ts';
+import { neededOf } from '../../domain/settings/setting.ts';
+import type { CompanyRole, Role } from '../../domain/user.ts';
+import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
+import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
+import { changeKey, changeKeyText, createKey, type KeyMaker, revokeKey } from '../../operations/key.ts';
+import { changeModel, createModel, removeModel } from '../../operations/model.ts';
+import type { AssistantRow, NewAssistant } from '../../store/company/assistant.ts';
+import type { CompanyRow } from '../../store/company/company.ts';
+import { listCostCenterBudgets } from '../../store/company/cost-center.ts';
+import type { KeyRow } from '../../store/company/key.ts';
+import { listModels, type NewModel } from '../../store/company/model.ts';
+import { endOf } from '../../store/connection/expressions.ts';
+import type { Sql } from '../../store/connection/pool.ts';
+import { deleteGroup, groupsNamed, insertGroup, updateGroup } from '../../store/users/group.ts';
+import { deleteUser, findUser, insertUser, updateRole } from '../../store/users/user.ts';
+import { finder, type NoteMistake } from './named.ts';
+import { presentPrice, priceSteps } from './prices.ts';
+import { readKeyText } from './secrets.ts';
+import type * as wanted from './wanted.ts';
+
+/** The kinds of things that a file names: how each is found, created, changed and removed. */
+
+/** One run through a file, as far as kinds know of it. */
+export interface Run {
+  readonly sql: Sql;
+  readonly mistake: NoteMistake;
+  /** What there was at the beginning, by company. */
+  readonly assistantsOf: ReadonlyMap<string, AssistantRow[]>;
+  readonly keysOf: ReadonlyMap<string, KeyRow[]>;
+  /** The file, which asks for an operation. @param at the entry */
+  callerAt(at: string): KeyMaker;
+  /** @param read throws an error that says what the secret must be, without it @returns null: it is a mistake */
+  secret(reference: wanted.SecretReference, at: string, read: Read<string>): string | null;
+  readonly texts: KeyText[];
+  readonly steps: Step[];
+}
+
+/** One change, as it is printed: what is done to what, and the members that differ. */
+export interface Step {
+  readonly done: 'create' | 'change' | 'remove';
+  readonly what: string;
+  readonly changes: readonly string[];
+}
+
+/** A key that gets its text when all texts of the file are known: another key may have it until then. */
+export interface KeyText {
+  /** Null: the key is to be created. */
+  readonly id: string | null;
+  readonly key: string;
+  readonly at: string;
+  give(): Promise<unknown>;
+}
+
+/** An entry of a list, and the thing that it means. */
+interface Entry {
+  /** "model fast of Acme". */
+  readonly what: string;
+  readonly absent: boolean | undefined;
+  /** null: there is none. */
+  readonly row: object | null;
+  /** What its members are to be. */
+  readonly settings: object;
+  /** Members that something new needs. */
+  readonly needed: readonly string[];
+  /** Further changes, in words; `after` makes them. */
+  readonly more?: readonly string[];
+  /** @returns false: there is a mistake, which is noted */
+  create(): Promise<unknown>;
+  change(): Promise<unknown>;
+  remove(): Promise<unknown>;
+  after?(): Promise<void>;
+}
+
+/** @template W an entry of its list */
+export interface ListKind<W> {
+  /** What an entry is called, and what is the same of two that are the same; absent: `find` refuses them. */
+  name?(wanted: W): string;
+  same?(wanted: W): unknown;
+  /** What is to be absent anywhere is removed before anything else is done: an address and a group are of one place at a time. */
+  readonly leavesFirst?: true;
+  /**
+   * Finds what the entries mean. @param owner null: what belongs to no company
+   * @returns one of them at its place; null: there is nothing to do
+   */
+  find(
+    run: Run,
+    all: readonly W[],
+    owner: CompanyRow | null,
+    at: string,
+  ): Promise<(wanted: W, at: string, n: number) => Promise<Entry | null>>;
+}
+
+const models: ListKind<wanted.WantedModel> = {
+  name: ({ slug }) => slug,
+  async find(run, _all, owner) {
+    const { sql, mistake } = run;
+    const company_id = owner?.id ?? null;
+    const rows = (await listModels(sql, company_id)).filter((row) => row.company_id === company_id);
+    return async (wanted, at) => {
+      const { absent, slug, prices: _, cost_prices: _costs, ...rest } = wanted;
+      const named = { slug, company_id };
+      const caller = run.callerAt(at);
+      const settings = { ...rest, ...(await presentPrice(sql, named, wanted)) };
+      const steps = absent ? [] : await priceSteps(sql, caller, named, wanted, at, mistake);
+      return {
+        what: `model ${slug}${of(owner)}`,
+        absent,
+        row: rows.find((each) => each.slug === slug) ?? null,
+        settings,
+        needed: neededOf(MODEL),
+        more: steps.map(({ change }) => change),
+        create: () => createModel(sql, caller, { ...(settings as NewModel), ...named }),
+        change: () => changeModel(sql, caller, named, settings),
+        remove: () => removeModel(sql, named),
+        async after() {
+          for (const step of steps) await step.run();
+        },
+      };
+    };
+  },
+};
+
+const assistants: ListKind<wanted.WantedAssistant> = {
+  async find(run, all, company, at) {
+    const owner = company as CompanyRow;
+    const { sql } = run;
+    const rows = run.assistantsOf.get(owner.id) ?? [];
+    const find = finder(all, rows, ['assistant of the company', 'assistants of the company'], at, run.mistake);
+    return async ({ absent, id: _, ...settings }, at, n) => {
+      const row = find(n);
+      if (row === undefined) return null;
+      const caller = run.callerAt(at);
+      const id = row?.id as string;
+      const made = { ...(settings as NewAssistant), company_id: owner.id };
+      return {
+        what: `assistant ${settings.name}${of(owner)}`,
+        absent,
+        row,
+        settings,
+        needed: neededOf(ASSISTANT),
+        create: () => createAssistant(sql, caller, made),
+        change: () => changeAssistant(sql, caller, id, owner.id, settings),
+        remove: () => removeAssistant(sql, id, owner.id),
+      };
+    };
+  },
+};
+
+const keys: ListKind<wanted.WantedKey> = {
+  async find(run, all, company, at) {
+    const owner = company as CompanyRow;
+    const { sql } = run;
+    const known = run.keysOf.get(owner.id) ?? [];
+    const rows = known.filter(({ state }) => state === 'active');
+    const find = finder(all, rows, ['key of the company', 'keys of the company'], at, run.mistake);
+    return async ({ absent, id: given, value, ...rest }, at, n) => {
+      if (known.some((each) => each.id === given && each.state !== 'active')) return null; // the older of two ends by itself
+      const { expires_at: expires, allowed_cidrs: cidrs } = rest;
+      const settings = {
+        ...rest,
+        expires_at: typeof expires === 'string' ? await endOf(sql, readMoment(expires)) : expires,
+        allowed_cidrs: cidrs?.map(readCidr) ?? cidrs,
+      };
+      const row = find(n);
+      if (row === undefined) return null;
+      const caller = run.callerAt(at);
+      const what = `key ${rest.name}${of(owner)}`;
+      const id = row?.id as string;
+      const text = () => (value === undefined ? null : run.secret(value, `${at}/value`, readKeyText));
+      return {
+        what,
+        absent,
+        row,
+        settings,
+        needed: value === undefined ? ['scopes', 'value'] : ['scopes'],
+        async create() {
+          const key = text();
+          if (key === null) return false;
+          const made = { ...settings, scopes: settings.scopes as Scope[], key };
+          run.texts.push({ id: null, key, at, give: () => createKey(sql, caller, owner.id, made) });
+        },
+        change: () => changeKey(sql, caller, id, owner.id, settings),
+        remove: () => revokeKey(sql, caller, id, owner.id),
+        /** A key whose text is another now gets it: the old text stops working at once. */
+        async after() {
+          const key = row === null ? null : text();
+          if (key === null) return;
+          const give = async () => {
+            const isNew = await changeKeyText(sql, id, key);
+            if (isNew) run.steps.push({ done: 'change', what, changes: ['its text: another one'] });
+          };
+          run.texts.push({ id, key, at, give });
+        },
+      };
+    };
+  },
+};
+
+const users: ListKind<wanted.WantedUser> = {
+  name: ({ email }) => email.toLowerCase(),
+  leavesFirst: true,
+  async find(run, _all, owner) {
+    const { sql } = run;
+    const company_id = owner?.id ?? null;
+    return async ({ absent, email: given, role: asked, password }, at) => {
+      const email = given.toLowerCase();
+      const row = await findUser(sql, email);
+      if (row !== null && row.company_id !== company_id) {
+        if (!absent) run.mistake(`${at}/email`, 'is the address of a user elsewhere');
+        return null;
+      }
+      const role = (asked ?? (owner === null ? 'operator' : undefined)) as Role;
+      const id = row?.id as string;
+      return {
+        what: `user ${email}${of(owner)}`,
+        absent,
+        row,
+        settings: { role },
+        needed: ['role'],
+        async create() {
+          const text = password && run.secret(password, `${at}/password`, readPassword);
+          if (text === null) return false;
+          const hash = text === undefined ? null : await hashPassword(text);
+          await insertUser(sql, { email, role, company_id }, hash);
+        },
+        change: () => updateRole(sql, company_id as string, id, role as CompanyRole), // operators have one role
+        remove: () => deleteUser(sql, id),
+      };
+    };
+  },
+};
+
+const oidc_groups: ListKind<wanted.WantedGroup> = {
+  name: ({ name }) => name,
+  leavesFirst: true,
+  async find(run, all, owner) {
+    const { sql } = run;
+    const company_id = owner?.id ?? null;
+    const names = all.map(({ name }) => name);
+    const rows = await groupsNamed(sql, names);
+    return async ({ absent, name, role }, at) => {
+      const row = rows.find((each) => each.name === name) ?? null;
+      if (row !== null && row.company_id !== company_id) {
+        if (!absent) run.mistake(`${at}/name`, 'is a group that gives a role elsewhere: remove it there first');
+        return null;
+      }
+      const id = row?.id as string;
+      return {
+        what: `group ${name}${of(owner)}`,
+        absent,
+        row,
+        settings: { role },
+        needed: ['role'],
+        create: () => insertGroup(sql, { name, company_id, role: role as Role }),
+        change: () => updateGroup(sql, id, role as CompanyRole),
+        remove: () => deleteGroup(sql, id),
+      };
+    };
+  },
+};
+
+const cost_centers: ListKind<wanted.WantedCostCenter> = {
+  name: ({ name }) => name,
+  same: ({ name }) => costCenterName(name),
+  async find({ sql }, _all, company) {
+    const owner = company as CompanyRow;
+    const rows = await listCostCenterBudgets(sql, [owner.id]);
+    return async ({ absent, name: given, ...settings }) => {
+      const name = readBudgetedCostCenter(given); // schema.ts has let it pass
+      const set = () => setCostCenterBudget(sql, owner.id, { name, ...(settings as Required<typeof settings>) });
+      return {
+        what: `budget of cost centre ${name}${of(owner)}`,
+        absent,
+        row: rows.find((each) => each.name === name) ?? null,
+        settings,
+        needed: ['monthly_budget_eur'],
+        create: set,
+        change: set,
+        remove: () => removeCostCenterBudget(sql, owner.id, name),
+      };
+    };
+  },
+};
+
+/** By the members of a file that list them; the lists of a company come in this order. */
+export const LISTS = { models, assistants, keys, users, oidc_groups, cost_centers };
+
+const of = (owner: CompanyRow | null): string => (owner === null ? '' : ` of ${owner.name}`);
