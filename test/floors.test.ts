@@ -33,7 +33,6 @@ const FLOORS: readonly (readonly string[])[] = [
   ['engine.ts'],
   ['index.ts'],
   ['operations'],
-  ['operations/users', 'operations/onboarding'],
   ['admin/api/frame'],
   ['admin/process'],
   ['admin/page'],
@@ -46,7 +45,7 @@ const FLOORS: readonly (readonly string[])[] = [
   ['workers'],
   ['cli/frame'],
   ['cli/apply'],
-  ['cli/nouns', 'cli/nouns/budget'],
+  ['cli/nouns'],
   ['cli'],
   ['main.ts'],
 ];

@@ -3,7 +3,7 @@ import { get } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
-import { createSession } from '../../src/store/users/session.ts';
+import { insertSession } from '../../src/store/users/session.ts';
 import { insertUser } from '../../src/store/users/user.ts';
 import { freePort } from '../../test/support/port.ts';
 import { until } from '../../test/support/until.ts';
@@ -98,7 +98,7 @@ export async function signIn(databaseUrl: string): Promise<string> {
   const token = randomBytes(32).toString('base64url');
   await db.run(SETUP_MS, async (sql) => {
     const { id } = await insertUser(sql, { email: 'bench@example.com', role: 'operator', company_id: null }, null);
-    await createSession(sql, { digest: hash('sha256', token, 'buffer'), userId: id });
+    await insertSession(sql, { digest: hash('sha256', token, 'buffer'), userId: id });
   });
   await db.close();
   return `tollgate=${token}`;

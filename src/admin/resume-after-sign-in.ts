@@ -1,5 +1,5 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
-import type { Lack } from '../operations/users/second-factor.ts';
+import type { Lack } from '../operations/second-factor.ts';
 import type { PageContext } from './page/context.ts';
 import { field, formState, hiddenInputs } from './page/field.ts';
 import { type Form, isUploaded, readForm, readUpload } from './page/form.ts';

@@ -7,6 +7,7 @@ import {
   type NewAssistant,
   updateAssistant,
 } from '../store/company/assistant.ts';
+import { createOnce } from '../store/company/idempotent-form.ts';
 import { lockRow } from '../store/company/last-change.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import type { Caller } from './caller.ts';
@@ -14,14 +15,21 @@ import { unknownModels } from './model.ts';
 
 const MODEL = 'model_slug';
 
-/** Creates an assistant. @throws RefusedChange as `insertAssistant`; what the caller makes of an unknown model */
+/**
+ * Creates an assistant. To be run in a transaction.
+ * @param asked with the id of its form, which makes one assistant however often it is sent
+ * @throws RefusedChange as `insertAssistant`; what the caller makes of an unknown model
+ */
 export async function createAssistant(
   sql: Sql,
   caller: Pick<Caller, 'judge'>,
   asked: NewAssistant,
 ): Promise<AssistantRow> {
-  caller.judge(await unknownModels(sql, asked.company_id, MODEL, asked[MODEL]));
-  return insertAssistant(sql, asked);
+  const { company_id, id } = asked;
+  caller.judge(await unknownModels(sql, company_id, MODEL, asked[MODEL]));
+  const make = () => insertAssistant(sql, asked);
+  if (id === undefined) return make();
+  return (await createOnce(sql, 'assistants', id, make)) ?? findAssistant(sql, company_id, id);
 }
 
 /**

@@ -20,7 +20,7 @@ type Asked = Pick<CostCenterBudgetRow, 'name' | 'monthly_budget_eur'>;
  * @param asked a name of `readBudgetedCostCenter`, and an amount above 0
  * @throws RefusedChange where it has one, or the company has as many as it may have
  */
-export async function addCostCenterBudget(sql: Sql, company: string, asked: Asked): Promise<CostCenterBudgetRow> {
+export async function createCostCenterBudget(sql: Sql, company: string, asked: Asked): Promise<CostCenterBudgetRow> {
   await lockName(sql, `budgets of cost centres of ${company}`); // two at once would each be the last
   if ((await countCostCenterBudgets(sql, company)) >= MOST_COST_CENTER_BUDGETS) {
     throwConflict('cost centre budget', refusal('mostCostCenters', { most: MOST_COST_CENTER_BUDGETS }));
@@ -28,11 +28,26 @@ export async function addCostCenterBudget(sql: Sql, company: string, asked: Aske
   return insertCostCenterBudget(sql, { ...asked, company_id: company });
 }
 
-/** Gives a cost centre this budget, whether it has one or not. As `addCostCenterBudget`. */
+/** Gives a cost centre this budget, whether it has one or not. As `createCostCenterBudget`. */
 export async function setCostCenterBudget(sql: Sql, company: string, asked: Asked): Promise<CostCenterBudgetRow> {
   const present = await costCenterBudgetOf(sql, company, asked.name);
-  if (present === null) return addCostCenterBudget(sql, company, asked);
+  if (present === null) return createCostCenterBudget(sql, company, asked);
   return updateCostCenterBudget(sql, company, present.id, asked.monthly_budget_eur);
+}
+
+/** Changes the budget of a cost centre. @param eur above 0 @throws RefusedChange not_found */
+export function changeCostCenterBudget(
+  sql: Sql,
+  company: string,
+  id: string,
+  eur: string,
+): Promise<CostCenterBudgetRow> {
+  return updateCostCenterBudget(sql, company, id, eur);
+}
+
+/** Removes a budget by its id. @throws RefusedChange not_found */
+export function endCostCenterBudget(sql: Sql, company: string, id: string): Promise<CostCenterBudgetRow> {
+  return deleteCostCenterBudget(sql, company, id);
 }
 
 /** Removes the budget of a cost centre. @returns what it was; null: there is none */

@@ -1,17 +1,42 @@
 import { type Refusal, refusal } from '../domain/input/refusal.ts';
-import { ROLES } from '../domain/user.ts';
+import { type CompanyRole, companyMistake, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
+  deleteGroup,
   deleteUserByGroup,
   type GivenByGroup,
+  type GroupRow,
   groupsNamed,
+  insertGroup,
   insertUserByGroup,
   updateGivenByGroup,
+  updateGroup,
 } from '../store/users/group.ts';
 import { findUser, type UserRow } from '../store/users/user.ts';
+import { wrongAt } from './problem.ts';
 
 /** Groups of the identity provider: what they give, and to whom at sign-in. */
+
+/**
+ * Lets a group give a role.
+ * @throws Problem 400 for operators of a company, and another role of none; RefusedChange as `insertGroup`
+ */
+export function createGroup(sql: Sql, given: GivenByGroup): Promise<GroupRow> {
+  const mistake = companyMistake(given.role, given.company_id);
+  if (mistake !== null) throw wrongAt('#/company_id', mistake);
+  return insertGroup(sql, given);
+}
+
+/** Gives a group another role, and all who have theirs by it. @throws RefusedChange as `updateGroup` */
+export function changeGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
+  return updateGroup(sql, id, role);
+}
+
+/** Removes a group, and the users who have their role by it. @throws RefusedChange not_found */
+export function removeGroup(sql: Sql, id: string): Promise<GroupRow> {
+  return deleteGroup(sql, id);
+}
 
 /** The groups that the identity provider tells of a person. */
 export interface ToldGroups {

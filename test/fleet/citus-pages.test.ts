@@ -15,7 +15,7 @@ import { type Database, openDatabase, type Sql } from '../../src/store/connectio
 import { distribute } from '../../src/store/schema/distribution.ts';
 import { migrate } from '../../src/store/schema/migrate.ts';
 import { verifyStill, verifySums } from '../../src/store/statement/verify.ts';
-import { createSession } from '../../src/store/users/session.ts';
+import { insertSession } from '../../src/store/users/session.ts';
 import { insertToken } from '../../src/store/users/token.ts';
 import { insertUser } from '../../src/store/users/user.ts';
 import { paint, paintOthers } from '../admin/paint.ts';
@@ -341,7 +341,7 @@ async function fillMore(sql: Sql) {
     const company_id = role === 'operator' ? null : COMPANY;
     const user = await insertUser(sql, { email: `${role}@example.com`, role, company_id }, null);
     const token = randomBytes(32).toString('base64url');
-    await createSession(sql, { digest: hash('sha256', token, 'buffer'), userId: user.id });
+    await insertSession(sql, { digest: hash('sha256', token, 'buffer'), userId: user.id });
     tokens[role] = token;
     people[role] = user.id;
   }

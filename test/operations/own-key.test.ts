@@ -1,11 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
 import { changeKey, createKey, findKeyInReach, revokeKey, rotateKey } from '../../src/operations/key.ts';
+import { mintPlaygroundKey } from '../../src/operations/playground.ts';
 import { refuse } from '../../src/operations/problem.ts';
 import { type CompanyChanges, insertCompany, updateCompany } from '../../src/store/company/company.ts';
 import { findKey, insertKey, type NewKey } from '../../src/store/company/key.ts';
 import { type KeyHolder, ownKeyIds, readAllowance } from '../../src/store/company/own-key.ts';
-import { mintPlaygroundKey } from '../../src/store/company/playground-key.ts';
 import type { Sql } from '../../src/store/connection/pool.ts';
 import { enterCompany } from '../../src/store/connection/tenant-role.ts';
 import { deleteUser, insertUser, updateRole } from '../../src/store/users/user.ts';

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 
 /**
  * Codes as apps make them (RFC 6238 with HMAC-SHA-1, RFC 4226), without the library that checks them. The vectors of
- * RFC 6238 are in test/operations/users/second-factor.test.ts.
+ * RFC 6238 are in test/operations/second-factor.test.ts.
  * @param at milliseconds since 1970
  */
 export function totp(secret: Buffer, at: number, digits = 6): string {

@@ -1,8 +1,8 @@
 import { MOST_PERCENTS } from '../../domain/field.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { addReceiver, changeReceiver } from '../../operations/users/alert.ts';
+import { addReceiver, changeReceiver, removeReceiver } from '../../operations/alert.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { deleteReceiver, findReceiver, listReceivers } from '../../store/users/alert-receiver.ts';
+import { findReceiver, listReceivers } from '../../store/users/alert-receiver.ts';
 import { type ApiOperation, get, getOne, pageOfAll, patch, post, type Resource, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
@@ -88,6 +88,6 @@ export const alertOperations: readonly ApiOperation[] = [
     summary: 'Remove a line: an address outside the company is told no more, a user of it as all others of that role',
     action: 'alert.write',
     resource: FOUND,
-    run: (sql, { params }) => deleteReceiver(sql, params.company as string, params.receiver as string),
+    run: (sql, { params }) => removeReceiver(sql, params.company as string, params.receiver as string),
   }),
 ];

@@ -1,12 +1,8 @@
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { addCostCenterBudget } from '../../operations/cost-center.ts';
+import { changeCostCenterBudget, createCostCenterBudget, endCostCenterBudget } from '../../operations/cost-center.ts';
 import { findCompany } from '../../store/company/company.ts';
-import {
-  deleteCostCenterBudget,
-  findCostCenterBudget,
-  updateCostCenterBudget,
-} from '../../store/company/cost-center.ts';
+import { findCostCenterBudget } from '../../store/company/cost-center.ts';
 import { listSpentBudgets } from '../../store/usage/cost-center.ts';
 import { type ApiOperation, get, getOne, pageOfAll, patch, post, type Resource, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
@@ -55,7 +51,10 @@ export const costCenterOperations: readonly ApiOperation[] = [
     answer: ONE_BUDGET,
     status: 201,
     run(sql, { params, body }) {
-      return addCostCenterBudget(sql, params.company as string, { ...body, name: readBudgetedCostCenter(body.name) });
+      return createCostCenterBudget(sql, params.company as string, {
+        ...body,
+        name: readBudgetedCostCenter(body.name),
+      });
     },
   }),
   getOne('getCostCenterBudget', ONE, FOUND, {
@@ -70,12 +69,12 @@ export const costCenterOperations: readonly ApiOperation[] = [
     answer: ONE_BUDGET,
     resource: FOUND,
     run: (sql, { params, body }) =>
-      updateCostCenterBudget(sql, params.company as string, params.budget as string, body.monthly_budget_eur),
+      changeCostCenterBudget(sql, params.company as string, params.budget as string, body.monthly_budget_eur),
   }),
   remove('removeCostCenterBudget', ONE, {
     summary: 'Remove the budget of a cost centre. What it spent stays as it is',
     action: 'cost-center.write',
     resource: FOUND,
-    run: (sql, { params }) => deleteCostCenterBudget(sql, params.company as string, params.budget as string),
+    run: (sql, { params }) => endCostCenterBudget(sql, params.company as string, params.budget as string),
   }),
 ];

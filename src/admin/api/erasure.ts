@@ -1,5 +1,5 @@
 import * as schema from '../../domain/settings/schema.ts';
-import { erasePersonOf } from '../../operations/users/erasure.ts';
+import { erasePersonOf } from '../../operations/erasure.ts';
 import { type ApiOperation, get, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 

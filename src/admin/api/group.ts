@@ -1,8 +1,9 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
+import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { groupsAfter } from '../../store/users/cursor-lists.ts';
-import { deleteGroup, findGroup, insertGroup, updateGroup } from '../../store/users/group.ts';
+import { findGroup } from '../../store/users/group.ts';
 import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
@@ -45,7 +46,7 @@ export const groupOperations: readonly ApiOperation[] = [
     }),
     answer: group,
     status: 201,
-    run: (sql, { body }) => insertGroup(sql, body),
+    run: (sql, { body }) => createGroup(sql, body),
   }),
   getOne('getGroup', PATH, GROUP, { summary: 'Read a group', action: 'group.read', answer: group }),
   patch('changeGroup', PATH, {
@@ -54,12 +55,12 @@ export const groupOperations: readonly ApiOperation[] = [
     body: schema.object({ role }),
     answer: group,
     resource: GROUP,
-    run: (sql, { params, body }) => updateGroup(sql, params.group as string, body.role),
+    run: (sql, { params, body }) => changeGroup(sql, params.group as string, body.role),
   }),
   remove('removeGroup', PATH, {
     summary: 'Remove a group. Who has a role by it is signed out at once, and loses it',
     action: 'group.write',
     resource: GROUP,
-    run: (sql, { params }) => deleteGroup(sql, params.group as string),
+    run: (sql, { params }) => removeGroup(sql, params.group as string),
   }),
 ];

@@ -1,9 +1,8 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
-import { withLink } from '../../operations/invitation.ts';
+import { createInvitation, renewInvitation, withdrawInvitation, withLink } from '../../operations/invitation.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { invitationsAfter } from '../../store/users/cursor-lists.ts';
-import { deleteInvitation, insertInvitation, updateInvitation } from '../../store/users/invitation.ts';
 import type { ApiOperation } from './frame/operation.ts';
 import { get, pageOf, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
@@ -52,10 +51,8 @@ export const invitationOperations: readonly ApiOperation[] = [
     status: 201,
     secret: 'link',
     async run(sql, call) {
-      const { email, role } = call.body;
-      const asked = { company_id: call.params.company as string, email: email.toLowerCase(), role };
-      const invitation = await insertInvitation(sql, { ...asked, created_by: call.actor });
-      return withLink(call.origin, invitation);
+      const asked = { company_id: call.params.company as string, ...call.body };
+      return withLink(call.origin, await createInvitation(sql, call, asked));
     },
   }),
   post('renewInvitation', `${INVITATION}/renew`, {
@@ -65,12 +62,12 @@ export const invitationOperations: readonly ApiOperation[] = [
     secret: 'link',
     async run(sql, call) {
       const { company, invitation } = call.params as Record<'company' | 'invitation', string>;
-      return withLink(call.origin, await updateInvitation(sql, company, invitation, call.actor));
+      return withLink(call.origin, await renewInvitation(sql, call, company, invitation));
     },
   }),
   remove('withdrawInvitation', INVITATION, {
     summary: 'Withdraw an invitation: its link does not work any more',
     action: 'company-user.write',
-    run: (sql, { params }) => deleteInvitation(sql, params.company as string, params.invitation as string),
+    run: (sql, { params }) => withdrawInvitation(sql, params.company as string, params.invitation as string),
   }),
 ];

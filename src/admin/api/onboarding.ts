@@ -1,6 +1,6 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { withLink } from '../../operations/invitation.ts';
-import { onboardCompany } from '../../operations/onboarding/onboarding.ts';
+import { onboardCompany } from '../../operations/onboarding.ts';
 import { type ApiOperation, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 import { made } from './invitation.ts';

@@ -1,8 +1,9 @@
 import * as schema from '../../domain/settings/schema.ts';
+import { revokeToken } from '../../operations/token.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { tokensAfter } from '../../store/users/cursor-lists.ts';
-import { endToken, type TokenRow } from '../../store/users/token.ts';
+import type { TokenRow } from '../../store/users/token.ts';
 import { type ApiCall, type ApiOperation, get, pageOf, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
@@ -55,5 +56,5 @@ export const tokenOperations: readonly ApiOperation[] = [
 ];
 
 function revoke(sql: Sql, { params }: ApiCall): Promise<TokenRow> {
-  return endToken(sql, params.token as string, params.company ?? null);
+  return revokeToken(sql, params.token as string, params.company ?? null);
 }

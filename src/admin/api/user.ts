@@ -1,18 +1,10 @@
 import * as schema from '../../domain/settings/schema.ts';
-import { COMPANY_ROLES, companyMistake } from '../../domain/user.ts';
-import { wrongAt } from '../../operations/problem.ts';
+import { COMPANY_ROLES } from '../../domain/user.ts';
+import { changeRole, createUser, removeUser, removeUserOf } from '../../operations/user.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { companyUsersAfter, usersAfter } from '../../store/users/cursor-lists.ts';
-import {
-  deleteUser,
-  findCompanyUser,
-  findUserById,
-  insertUser,
-  keepAnOwner,
-  type UserRow,
-  updateRole,
-} from '../../store/users/user.ts';
+import { findCompanyUser, findUserById, type UserRow } from '../../store/users/user.ts';
 import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
@@ -57,18 +49,14 @@ export const userOperations: readonly ApiOperation[] = [
     body: schema.object({ email: schema.email, role: resource.role, company_id }, ['email', 'role']),
     answer: resource.user,
     status: 201,
-    run(sql, { body: { email, role, company_id = null } }) {
-      const mistake = companyMistake(role, company_id);
-      if (mistake !== null) throw wrongAt('#/company_id', mistake);
-      return insertUser(sql, { email: email.toLowerCase(), role, company_id }, null);
-    },
+    run: (sql, { body: { company_id = null, ...user } }) => createUser(sql, { ...user, company_id }, null),
   }),
   getOne('getUser', PATH, USER, { summary: 'Read a user', action: 'user.read', answer: resource.user }),
   remove('removeUser', PATH, {
     summary: 'Remove a user, who is signed out at once. The last operator cannot be removed',
     action: 'user.write',
     resource: USER,
-    run: (sql, { params }) => deleteUser(sql, params.user as string),
+    run: (sql, { params }) => removeUser(sql, params.user as string),
   }),
   get('listCompanyUsers', COMPANYS, {
     summary: 'List the users of a company, ordered by id',
@@ -92,9 +80,8 @@ export const userOperations: readonly ApiOperation[] = [
     answer: companyUser,
     resource: COMPANY_USER,
     async run(sql, call) {
-      const { role } = call.body;
-      if (role !== 'owner') await keepAnOwnerOf(sql, call);
-      await updateRole(sql, call.params.company as string, call.params.user as string, role);
+      const { company = '', user = '' } = call.params;
+      await changeRole(sql, call, company, user, call.body.role);
       return COMPANY_USER.find(sql, call);
     },
   }),
@@ -102,20 +89,11 @@ export const userOperations: readonly ApiOperation[] = [
     summary: "Remove a user of a company, who is signed out at once. A company's token leaves it an owner",
     action: 'company-user.write',
     resource: COMPANY_USER,
-    async run(sql, call) {
-      await COMPANY_USER.find(sql, call);
-      await keepAnOwnerOf(sql, call);
-      await deleteUser(sql, call.params.user as string);
-    },
+    run: (sql, call) => removeUserOf(sql, call, call.params.company as string, call.params.user as string),
   }),
 ];
 
 async function find(sql: Sql, { params }: ApiCall): Promise<UserRow> {
   const { company_name: _, ...user } = await findUserById(sql, params.user as string);
   return user;
-}
-
-/** Operators may leave a company without an owner. */
-async function keepAnOwnerOf(sql: Sql, { role, params }: Pick<ApiCall, 'role' | 'params'>): Promise<void> {
-  if (role === 'owner') await keepAnOwner(sql, params.company as string, params.user as string);
 }

@@ -3,13 +3,12 @@ import { readEmail, readPercents } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { confirmationMail } from '../../domain/text/alert.ts';
 import { instantText } from '../../domain/text/invitation.ts';
-import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS } from '../../operations/users/alert.ts';
+import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS, removeReceiver } from '../../operations/alert.ts';
 import { findCompany } from '../../store/company/company.ts';
 import {
   type AlertChoice,
   type AlertReceiverRow,
   CONFIRM_DAYS,
-  deleteReceiver,
   findReceiver,
   listReceivers,
 } from '../../store/users/alert-receiver.ts';
@@ -208,6 +207,6 @@ ${confirmation(c, { action: `${base}/${receiver.id}/remove`, button: words.remov
 
 async function remove(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await removal(c, (sql) => deleteReceiver(sql, company, param(c, 'receiver')));
+  await removal(c, (sql) => removeReceiver(sql, company, param(c, 'receiver')));
   return c.redirect(`/companies/${company}/alerts?done=removed`, 303);
 }

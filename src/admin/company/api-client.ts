@@ -3,8 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Outcome } from '../../domain/usage.ts';
+import { mintPlaygroundKey } from '../../operations/playground.ts';
 import { clientFor } from '../../runtime/node-http.ts';
-import { mintPlaygroundKey } from '../../store/company/playground-key.ts';
 import { change, type PageContext, param } from '../page/context.ts';
 import type { PagesSettings } from '../process/settings.ts';
 

@@ -8,7 +8,6 @@ import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { labelsOf } from '../../domain/settings/setting.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { findAssistant, type ListedAssistant } from '../../store/company/assistant.ts';
-import { createOnce } from '../../store/company/idempotent-form.ts';
 import { listModels } from '../../store/company/model.ts';
 import { playgroundName } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
@@ -141,7 +140,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const asked = { ...readSettings(form, ASSISTANT), id, company_id };
   form.check();
   const caller = callerOf(c, form, ASSISTANT);
-  await change(c, (sql) => createOnce(sql, 'assistants', id, () => createAssistant(sql, caller, asked)));
+  await change(c, (sql) => createAssistant(sql, caller, asked));
   return c.redirect(`/companies/${company_id}/assistants?done=created`, 303);
 }
 

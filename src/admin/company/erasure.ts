@@ -1,5 +1,5 @@
 import { erasedMail } from '../../domain/text/person-mail.ts';
-import { erasePersonOf } from '../../operations/users/erasure.ts';
+import { erasePersonOf } from '../../operations/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { findCompanyUser, findReader } from '../../store/users/user.ts';
 import { changeAsOperator, type PageContext, param, type Route, readOfCompany } from '../page/context.ts';

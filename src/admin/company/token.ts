@@ -1,12 +1,11 @@
 import { oneOf, readName, readUuid } from '../../domain/field.ts';
-import { refusal } from '../../domain/input/refusal.ts';
-import { throwConflict } from '../../domain/text/refused-change.ts';
 import { may } from '../../operations/permission.ts';
+import { createToken, revokeToken } from '../../operations/token.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { createOnce } from '../../store/company/idempotent-form.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
-import { endToken, findTokenById, insertToken, listTokens, type TokenRow } from '../../store/users/token.ts';
+import { findTokenById, listTokens, type TokenRow } from '../../store/users/token.ts';
+import { readerOf } from '../page/caller.ts';
 import { change, companyOf, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { createCard, type FormState, field, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
@@ -88,21 +87,14 @@ ${next === null ? '' : toNext(c, `${base}?before=${next}`, words.older)}`;
 
 async function create(c: PageContext, form: Form): Promise<Response> {
   const { base, company } = await placeOf(c);
-  const { services, session } = c.var;
+  const { services } = c.var;
   const name = form.required('name', readName);
   const access = form.required('access', oneOf('read', 'write'));
   const expires_at = form.optional('expires', (day) => readLastDay(day, services.calendar.timeZone, services.clock()));
   form.check();
-  const { email: created_by } = session.user;
   const id = idempotentId(form);
-  const created = await change(c, (sql) =>
-    createOnce(sql, 'admin_tokens', id, () =>
-      insertToken(sql, { id, name, company_id: company, access, created_by, expires_at }),
-    ),
-  );
-  if (created === null) {
-    throwConflict('token', refusal('tokenSentTwice', { name }));
-  }
+  const asked = { id, name, company_id: company, access, expires_at };
+  const created = await change(c, (sql) => createToken(sql, readerOf(c), asked));
   return redirectToSecret(c, `${base}/${id}/shown`, created.token, created.created_at);
 }
 
@@ -150,7 +142,7 @@ ${confirmation(c, {
 
 async function revoke(c: PageContext): Promise<Response> {
   const { base, company } = await placeOf(c);
-  await change(c, (sql) => endToken(sql, param(c, 'token'), company));
+  await change(c, (sql) => revokeToken(sql, param(c, 'token'), company));
   return c.redirect(`${base}?done=token-revoked`, 303);
 }
 

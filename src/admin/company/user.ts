@@ -1,16 +1,13 @@
 import { oneOf, readEmail } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { COMPANY_ROLES, type CompanyRole } from '../../domain/user.ts';
+import { COMPANY_ROLES } from '../../domain/user.ts';
+import { createInvitation, renewInvitation, withdrawInvitation } from '../../operations/invitation.ts';
+import { changeRole, removeUserOf } from '../../operations/user.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type CompanyUserSort, type ListedCompanyUser, PAGE_ROWS, pageOfCompanyUsers } from '../../store/lists/page.ts';
-import {
-  deleteInvitation,
-  type InvitationRow,
-  insertInvitation,
-  listInvitations,
-  updateInvitation,
-} from '../../store/users/invitation.ts';
-import { type CompanyUserRow, deleteUser, findCompanyUser, keepAnOwner, updateRole } from '../../store/users/user.ts';
+import { type InvitationRow, listInvitations } from '../../store/users/invitation.ts';
+import { type CompanyUserRow, findCompanyUser } from '../../store/users/user.ts';
+import { readerOf } from '../page/caller.ts';
 import { change, mayNow, type PageContext, param, type Route, read, readOfCompany, removal } from '../page/context.ts';
 import { csrfInput, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -30,7 +27,7 @@ export const companyUserRoutes: readonly Route[] = [
   { method: 'GET', path: BASE, action: 'company-user.read', handle: listPage },
   { method: 'POST', path: BASE, ...WRITE, permits: 'mails', handle: invite, page: listPage },
   { method: 'GET', path: PERSON, ...WRITE, handle: rolePage },
-  { method: 'POST', path: PERSON, ...WRITE, handle: changeRole, page: rolePage },
+  { method: 'POST', path: PERSON, ...WRITE, handle: saveRole, page: rolePage },
   { method: 'GET', path: `${PERSON}/remove`, ...WRITE, handle: removePage },
   { method: 'POST', path: `${PERSON}/remove`, ...WRITE, handle: remove, page: removePage },
   { method: 'POST', path: `${INVITATION}/renew`, ...WRITE, permits: 'mails', handle: renew, page: listPage },
@@ -129,23 +126,20 @@ async function invite(c: PageContext, form: Form): Promise<Response> {
   const role = form.required('role', oneOf(...COMPANY_ROLES));
   form.check();
   countInvitation(c, form, company_id);
-  const asked = { company_id, email, role, created_by: c.var.session.user.email };
-  return redirectToInvitation(c, await change(c, (sql) => insertInvitation(sql, asked)));
+  const asked = { company_id, email, role };
+  return redirectToInvitation(c, await change(c, (sql) => createInvitation(sql, readerOf(c), asked)));
 }
 
 async function renew(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   countInvitation(c, form, company);
-  const { email } = c.var.session.user;
-  return redirectToInvitation(
-    c,
-    await change(c, (sql) => updateInvitation(sql, company, param(c, 'invitation'), email)),
-  );
+  const invitation = param(c, 'invitation');
+  return redirectToInvitation(c, await change(c, (sql) => renewInvitation(sql, readerOf(c), company, invitation)));
 }
 
 async function withdraw(c: PageContext): Promise<Response> {
   const company = param(c, 'company');
-  await removal(c, (sql) => deleteInvitation(sql, company, param(c, 'invitation')));
+  await removal(c, (sql) => withdrawInvitation(sql, company, param(c, 'invitation')));
   return c.redirect(`/companies/${company}/users?done=withdrawn`, 303);
 }
 
@@ -167,15 +161,12 @@ ${rolesOf(state.words)}
   return page(c, words.roleOf(person.email), body);
 }
 
-async function changeRole(c: PageContext, form: Form): Promise<Response> {
+async function saveRole(c: PageContext, form: Form): Promise<Response> {
   const [company, user] = [param(c, 'company'), param(c, 'user')];
   const role = form.required('role', oneOf(...COMPANY_ROLES));
   refuseOneself(c, form, user, form.words.members.ownRole);
   form.check();
-  await change(c, async (sql) => {
-    if (role !== 'owner' && isOwner(c)) await keepAnOwner(sql, company, user);
-    await updateRole(sql, company, user, role satisfies CompanyRole);
-  });
+  await change(c, (sql) => changeRole(sql, readerOf(c), company, user, role));
   return c.redirect(`/companies/${company}/users?done=saved`, 303);
 }
 
@@ -200,17 +191,8 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   const [company, user] = [param(c, 'company'), param(c, 'user')];
   refuseOneself(c, form, user, form.words.members.oneself);
   form.check();
-  await removal(c, async (sql) => {
-    await findCompanyUser(sql, company, user);
-    if (isOwner(c)) await keepAnOwner(sql, company, user);
-    await deleteUser(sql, user);
-  });
+  await removal(c, (sql) => removeUserOf(sql, readerOf(c), company, user));
   return c.redirect(`/companies/${company}/users?done=removed`, 303);
-}
-
-/** Operators may leave a company without an owner. */
-function isOwner(c: PageContext): boolean {
-  return c.var.session.user.role !== 'operator';
 }
 
 export function refuseOneself(c: PageContext, form: Form, user: string, text: string): void {

@@ -1,7 +1,8 @@
 import { oneOf, readName } from '../../domain/field.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
+import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import { type GroupSort, pageOfGroups } from '../../store/lists/page.ts';
-import { deleteGroup, findGroup, insertGroup, type ListedGroup, updateGroup } from '../../store/users/group.ts';
+import { findGroup, type ListedGroup } from '../../store/users/group.ts';
 import { change, type PageContext, param, type Route, read, removal } from '../page/context.ts';
 import { createCard, csrfInput, type FormState, field, formState, select } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
@@ -71,7 +72,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   const company_id = await readPickedCompany(c, form);
   if (company_id === null) form.refuse('company', 'must be given.');
   form.check();
-  await change(c, (sql) => insertGroup(sql, { name, role, company_id }));
+  await change(c, (sql) => createGroup(sql, { name, role, company_id }));
   return c.redirect(`${BASE}?done=created`, 303);
 }
 
@@ -91,7 +92,7 @@ ${select(state, { name: 'role', label: 'Role', choices: CHOICES, value: group.ro
 async function changeRole(c: PageContext, form: Form): Promise<Response> {
   const role = form.required('role', oneOf(...COMPANY_ROLES));
   form.check();
-  await change(c, (sql) => updateGroup(sql, param(c, 'group'), role));
+  await change(c, (sql) => changeGroup(sql, param(c, 'group'), role));
   return c.redirect(`${BASE}?done=saved`, 303);
 }
 
@@ -106,7 +107,7 @@ ${confirmation(c, { action, button: 'Remove group', back: BASE, text })}`;
 }
 
 async function remove(c: PageContext): Promise<Response> {
-  await removal(c, (sql) => deleteGroup(sql, param(c, 'group')));
+  await removal(c, (sql) => removeGroup(sql, param(c, 'group')));
   return c.redirect(`${BASE}?done=removed`, 303);
 }
 

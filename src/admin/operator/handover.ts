@@ -1,4 +1,4 @@
-import type { Onboarded } from '../../operations/onboarding/onboarding.ts';
+import type { Onboarded } from '../../operations/onboarding.ts';
 import { findKey } from '../../store/company/key.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { readCompany } from '../../store/gateway/directory.ts';

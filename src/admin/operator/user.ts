@@ -1,17 +1,10 @@
 import { oneOf, readEmail } from '../../domain/field.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { companyMistake, ROLES } from '../../domain/user.ts';
-import { resetFactor } from '../../operations/users/second-factor.ts';
+import { resetFactor } from '../../operations/second-factor.ts';
+import { changePassword, createUser, removeUser } from '../../operations/user.ts';
 import { pageOfUsers, type UserSort } from '../../store/lists/page.ts';
-import { deleteSessionsOf } from '../../store/users/session.ts';
-import {
-  deleteUser,
-  findReader,
-  findUserById,
-  insertUser,
-  setPasswordHash,
-  type UserRow,
-} from '../../store/users/user.ts';
+import { findReader, findUserById, type UserRow } from '../../store/users/user.ts';
 import { tellOfFactor } from '../company/mail.ts';
 import { comesBack, roleCell } from '../company/role.ts';
 import { change, type PageContext, param, type Route, read, removal, sharerOf } from '../page/context.ts';
@@ -70,7 +63,7 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   form.check();
   // before the transaction: a hash takes a third of a second
   const hash = password === null ? null : await c.var.services.hashing.run(sharerOf(c), () => hashPassword(password));
-  await change(c, (sql) => insertUser(sql, { email, role, company_id }, hash));
+  await change(c, (sql) => createUser(sql, { email, role, company_id }, hash));
   return c.redirect('/users?done=created', 303);
 }
 
@@ -145,16 +138,13 @@ async function setPassword(c: PageContext, form: Form): Promise<Response> {
 
 /**
  * Stores a user's new password and ends the user's sessions, but for the one of this request.
- * @param former as of `setPasswordHash`
+ * @param former as of `updatePassword`
  * @returns the hash of the new password
  */
 export async function replacePassword(c: PageContext, userId: string, password: string, former: string | null = null) {
   const { services, session } = c.var;
   const hash = await services.hashing.run(sharerOf(c), () => hashPassword(password));
-  await change(c, async (sql) => {
-    await setPasswordHash(sql, userId, hash, former);
-    await deleteSessionsOf(sql, userId, session.digest);
-  });
+  await change(c, (sql) => changePassword(sql, userId, hash, former, session.digest));
   return hash;
 }
 
@@ -173,6 +163,6 @@ async function remove(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'user');
   if (id === c.var.session.user.user_id) form.refuse('', 'You cannot remove yourself.');
   form.check();
-  await removal(c, (sql) => deleteUser(sql, id));
+  await removal(c, (sql) => removeUser(sql, id));
   return c.redirect('/users?done=removed', 303);
 }

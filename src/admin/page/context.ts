@@ -5,7 +5,7 @@ import type { Clock } from '../../domain/ports.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import type { Logger } from '../../log.ts';
 import { type Action, may } from '../../operations/permission.ts';
-import type { Lack } from '../../operations/users/second-factor.ts';
+import type { Lack } from '../../operations/second-factor.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { actingAs, auditedBytes } from '../../store/connection/acting-person.ts';
 import type { Database, Sql, Work } from '../../store/connection/pool.ts';

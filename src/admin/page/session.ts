@@ -5,15 +5,9 @@ import type { CookieOptions } from 'hono/utils/cookie';
 import { digestBytes } from '../../domain/key.ts';
 import { browserName } from '../../domain/text/browser-name.ts';
 import { SESSION_LIMITS } from '../../domain/user.ts';
+import { beginSession, raiseSession, signOut } from '../../operations/user.ts';
 import type { Database, Sql } from '../../store/connection/pool.ts';
-import {
-  createSession,
-  deleteSession,
-  findSession,
-  raiseSession,
-  type SecondFactor,
-  type SessionRow,
-} from '../../store/users/session.ts';
+import { findSession, type SecondFactor, type SessionRow } from '../../store/users/session.ts';
 import { SESSION_HEADER } from '../process/settings.ts';
 
 const READ_MS = 2000;
@@ -57,10 +51,9 @@ export class Sessions {
   ): Promise<Session | null> {
     const former = this.#token(c);
     const browser = browserName(c.req.header('user-agent') ?? '');
-    return this.#start(c, async (sql, digest) => {
-      if (former !== null) await deleteSession(sql, digestBytes(former));
-      await createSession(sql, { digest, userId, hash, browser, secondFactor });
-    });
+    return this.#start(c, (sql, digest) =>
+      beginSession(sql, { digest, userId, hash, browser, secondFactor }, former === null ? null : digestBytes(former)),
+    );
   }
 
   /** The user of a session gave a code: it goes on under a new token. @returns null when it ended meanwhile */
@@ -99,7 +92,7 @@ export class Sessions {
   }
 
   async end(c: Context, { digest }: Session): Promise<void> {
-    await this.#db.run(READ_MS, (sql) => deleteSession(sql, digest));
+    await this.#db.run(READ_MS, (sql) => signOut(sql, digest));
     deleteCookie(c, COOKIE, this.#options);
   }
 

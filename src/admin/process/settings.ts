@@ -1,4 +1,4 @@
-import type { FactorPolicy } from '../../operations/users/second-factor.ts';
+import type { FactorPolicy } from '../../operations/second-factor.ts';
 import type { RouterAddress } from '../../upstream/router-models.ts';
 import type { BrandSettings } from './brand.ts';
 

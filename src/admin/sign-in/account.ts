@@ -1,6 +1,7 @@
 import { readPassword, verifyPassword } from '../../domain/password.ts';
 import { partsOfBrowser } from '../../domain/text/browser-name.ts';
-import { deleteSessionsOf, endSession, type ListedSession, listSessions } from '../../store/users/session.ts';
+import { endSession, endSessions } from '../../operations/user.ts';
+import { type ListedSession, listSessions } from '../../store/users/session.ts';
 import { findUser } from '../../store/users/user.ts';
 import { replacePassword } from '../operator/user.ts';
 import { change, clientOf, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';
@@ -104,7 +105,7 @@ async function endOne(c: PageContext): Promise<Response> {
 
 async function endOthers(c: PageContext): Promise<Response> {
   const { user, digest } = c.var.session;
-  await change(c, (sql) => deleteSessionsOf(sql, user.user_id, digest));
+  await change(c, (sql) => endSessions(sql, user.user_id, digest));
   return c.redirect('/account/sessions?done=sessions-ended', 303);
 }
 

@@ -2,8 +2,9 @@ import { Hono } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { CONFIRM_PATH, STOP_PATH } from '../../domain/event.ts';
 import type { Parts } from '../../domain/language/words.ts';
+import { confirmReceiver, removeReceiver } from '../../operations/alert.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
-import { confirmReceiver, deleteReceiver, findAsked, findOutsider } from '../../store/users/alert-receiver.ts';
+import { findAsked, findOutsider } from '../../store/users/alert-receiver.ts';
 import { UUID_IN_PATH } from '../api/serve.ts';
 import { clientOf, type PageContext, type PageEnv } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
@@ -101,6 +102,6 @@ function stopPage(c: PageContext, receiver: Receiver): Promise<Response> {
 async function stopAlerts(c: PageContext, receiver: Receiver): Promise<Response> {
   const { alerts } = c.var.format.words;
   const { id, email, company_id } = receiver;
-  await actingAs(c.var.services.db, email as string, WRITE_MS, (sql) => deleteReceiver(sql, company_id, id));
+  await actingAs(c.var.services.db, email as string, WRITE_MS, (sql) => removeReceiver(sql, company_id, id));
   return notice(c, alerts.stopped, alerts.stops(named(receiver)));
 }

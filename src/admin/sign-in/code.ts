@@ -1,6 +1,6 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { Words } from '../../domain/language/en.ts';
-import { type Lack, lackOf, takeCode } from '../../operations/users/second-factor.ts';
+import { type Lack, lackOf, takeCode } from '../../operations/second-factor.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { tellOfFactor } from '../company/mail.ts';
 import { clientOf, type PageContext } from '../page/context.ts';

@@ -1,5 +1,5 @@
 import { erasureAskedMail } from '../../domain/text/person-mail.ts';
-import { askErasure } from '../../operations/users/erasure.ts';
+import { askErasure } from '../../operations/erasure.ts';
 import { findUserById, listOwners } from '../../store/users/user.ts';
 import { sendMail, wordsFor } from '../company/mail.ts';
 import { changeAsOperator as change, type PageContext, type Route, read } from '../page/context.ts';

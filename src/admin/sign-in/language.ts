@@ -1,7 +1,7 @@
 import { type Context, Hono } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import { asLanguage, ENGLISH, type Language } from '../../domain/languages.ts';
-import { setUserLanguage } from '../../store/users/user.ts';
+import { changeLanguage } from '../../operations/user.ts';
 import type { PageEnv } from '../page/context.ts';
 import { readForm } from '../page/form.ts';
 import { languageOf, preferredLanguage, readerOf } from '../page/locale.ts';
@@ -51,7 +51,7 @@ export function languageRoute(): Hono<PageEnv> {
       rememberLanguage(c, language, services.isSecure);
       const session = await services.sessions.find(c);
       if (session !== null) {
-        await services.db.run(WRITE_MS, (sql) => setUserLanguage(sql, session.user.user_id, language));
+        await services.db.run(WRITE_MS, (sql) => changeLanguage(sql, session.user.user_id, language));
       }
     }
     return c.redirect(localAddress(values.get('back')), 303);

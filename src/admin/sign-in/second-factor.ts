@@ -8,7 +8,7 @@ import {
   renewRecoveryCodes,
   type Setup,
   turnOff,
-} from '../../operations/users/second-factor.ts';
+} from '../../operations/second-factor.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import { countRecoveryCodes } from '../../store/users/second-factor.ts';
 import { tellOfFactor } from '../company/mail.ts';

@@ -7,9 +7,10 @@ import { changeText } from '../../domain/language/refusal-text.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { NO_OPERATOR } from '../../domain/text/start-notice.ts';
 import { signInByProvider } from '../../operations/group.ts';
+import { acceptInvitation } from '../../operations/invitation.ts';
+import { endSessions } from '../../operations/user.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
-import { acceptInvitation, findInvitation } from '../../store/users/invitation.ts';
-import { deleteSessionsOf } from '../../store/users/session.ts';
+import { findInvitation } from '../../store/users/invitation.ts';
 import { findUser, hasOperator } from '../../store/users/user.ts';
 import type { PageContext, PageEnv, PageServices } from '../page/context.ts';
 import { field, formState } from '../page/field.ts';
@@ -96,7 +97,7 @@ async function finishOidc(c: PageContext, oidc: Oidc): Promise<Response> {
   } catch (error) {
     if (!(error instanceof RefusedChange)) throw error;
     // the role that the groups give is refused, for example by a closed company: they give none then
-    if (present !== null) await db.run(READ_MS, (sql) => deleteSessionsOf(sql, present.id));
+    if (present !== null) await db.run(READ_MS, (sql) => endSessions(sql, present.id));
     return nobody(error.message, changeText(words, error));
   }
   return c.redirect(localAddress(next), 303);

@@ -2,7 +2,7 @@ import { readAboveZero, readMonth } from '../../domain/field.ts';
 import { OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import { costCenterPage } from '../../domain/text/alert.ts';
 import { wholeMonth } from '../../domain/text/day-range.ts';
-import { addCostCenterBudget } from '../../operations/cost-center.ts';
+import { createCostCenterBudget } from '../../operations/cost-center.ts';
 import { may } from '../../operations/permission.ts';
 import { type CostCenterSort, type ListedCostCenter, pageOfCostCenters } from '../../store/lists/page.ts';
 import { readUsedMonths } from '../../store/usage/cost-center.ts';
@@ -121,6 +121,6 @@ async function add(c: PageContext, form: Form): Promise<Response> {
   const name = form.required('name', readBudgetedCostCenter);
   const monthly_budget_eur = form.required('budget', form.numeric(readAboveZero));
   form.check();
-  await change(c, (sql) => addCostCenterBudget(sql, company, { name, monthly_budget_eur }));
+  await change(c, (sql) => createCostCenterBudget(sql, company, { name, monthly_budget_eur }));
   return c.redirect(`${costCenterPage(company, name)}&done=budget-saved`, 303);
 }

@@ -10,8 +10,10 @@ import { neededOf } from '../../domain/settings/setting.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
+import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import { changeKey, changeKeyText, createKey, type KeyMaker, revokeKey } from '../../operations/key.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
+import { changeRole, createUser, removeUser } from '../../operations/user.ts';
 import type { AssistantRow, NewAssistant } from '../../store/company/assistant.ts';
 import type { CompanyRow } from '../../store/company/company.ts';
 import { listCostCenterBudgets } from '../../store/company/cost-center.ts';
@@ -19,8 +21,8 @@ import type { KeyRow } from '../../store/company/key.ts';
 import { listModels, type NewModel } from '../../store/company/model.ts';
 import { endOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { deleteGroup, groupsNamed, insertGroup, updateGroup } from '../../store/users/group.ts';
-import { deleteUser, findUser, insertUser, updateRole } from '../../store/users/user.ts';
+import { groupsNamed } from '../../store/users/group.ts';
+import { findUser } from '../../store/users/user.ts';
 import { finder, type NoteMistake } from './named.ts';
 import { presentPrice, priceSteps } from './prices.ts';
 import { readKeyText } from './secrets.ts';
@@ -229,10 +231,10 @@ const users: ListKind<wanted.WantedUser> = {
           const text = password && run.secret(password, `${at}/password`, readPassword);
           if (text === null) return false;
           const hash = text === undefined ? null : await hashPassword(text);
-          await insertUser(sql, { email, role, company_id }, hash);
+          await createUser(sql, { email, role, company_id }, hash);
         },
-        change: () => updateRole(sql, company_id as string, id, role as CompanyRole), // operators have one role
-        remove: () => deleteUser(sql, id),
+        change: () => changeRole(sql, { role: 'operator' }, company_id as string, id, role as CompanyRole), // operators have one role
+        remove: () => removeUser(sql, id),
       };
     };
   },
@@ -259,9 +261,9 @@ const oidc_groups: ListKind<wanted.WantedGroup> = {
         row,
         settings: { role },
         needed: ['role'],
-        create: () => insertGroup(sql, { name, company_id, role: role as Role }),
-        change: () => updateGroup(sql, id, role as CompanyRole),
-        remove: () => deleteGroup(sql, id),
+        create: () => createGroup(sql, { name, company_id, role: role as Role }),
+        change: () => changeGroup(sql, id, role as CompanyRole),
+        remove: () => removeGroup(sql, id),
       };
     };
   },

@@ -1,17 +1,10 @@
 import { oneOf, readName, readPresentName, readUuid } from '../../domain/field.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
+import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import {
-  deleteGroup,
-  type GroupRow,
-  groupsNamed,
-  insertGroup,
-  type ListedGroup,
-  listGroups,
-  updateGroup,
-} from '../../store/users/group.ts';
+import { type GroupRow, groupsNamed, type ListedGroup, listGroups } from '../../store/users/group.ts';
 import { ArgumentError, type Command, command, optional, required } from '../frame/command.ts';
 import { card, listing } from '../frame/text.ts';
 
@@ -34,7 +27,7 @@ export const groupCommands: readonly Command[] = [
     async run({ transact }, { name, role, company = null }) {
       const mistake = companyMistake(role, company);
       if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
-      const row = await transact((sql) => insertGroup(sql, { name, role, company_id: company }));
+      const row = await transact((sql) => createGroup(sql, { name, role, company_id: company }));
       return { json: row, text: cardOf('Group added. It gives the role at the next sign-in.', row) };
     },
   }),
@@ -46,7 +39,7 @@ export const groupCommands: readonly Command[] = [
       role: required('--role ROLE', oneOf(...COMPANY_ROLES), 'owner, administrator or member'),
     },
     async run({ transact }, { name, role }) {
-      const row = await transact(async (sql) => updateGroup(sql, await idOf(sql, name), role));
+      const row = await transact(async (sql) => changeGroup(sql, await idOf(sql, name), role));
       return { json: row, text: cardOf('Group changed.', row) };
     },
   }),
@@ -70,7 +63,7 @@ export const groupCommands: readonly Command[] = [
     summary: 'remove a group; who has a role by it is signed out at once, and loses it',
     options: { name: present },
     async run({ transact }, { name }) {
-      const row = await transact(async (sql) => deleteGroup(sql, await idOf(sql, name)));
+      const row = await transact(async (sql) => removeGroup(sql, await idOf(sql, name)));
       return { json: row, text: cardOf('Group removed.', row) };
     },
   }),

@@ -1,6 +1,8 @@
+import { readPresentName } from '../../domain/field.ts';
 import { type GatewayRow, type Overview, type Period, problemsOf, wellText } from '../../domain/text/overview.ts';
 import { reasonOfCode } from '../../domain/text/request-explanation.ts';
 import { duration, NO_OPERATOR } from '../../domain/text/start-notice.ts';
+import { forgetGateways } from '../../store/gateway/gateways.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { command } from '../frame/command.ts';
 import { listing, minute, yesNo } from '../frame/text.ts';
@@ -19,6 +21,22 @@ export const statusCommand = command({
     const parts = [wrong || wellText(overview.last_day), ...notice, ...facts(overview)];
     const ok = problems.length === 0;
     return { json: { ok, problems, ...overview }, text: parts.join('\n\n'), exit: ok ? 0 : 1 };
+  },
+});
+
+export const gatewayForgetCommand = command({
+  name: 'gateway forget',
+  summary: 'give up the records of a gateway that is gone, so that months can be closed',
+  operand: { shown: 'NAME', meaning: 'as "tollgate status" shows it', read: readPresentName },
+  options: {},
+  notes:
+    'For a gateway that is lost with its spool. While the spool is there, start a gateway with its SPOOL_DIR instead: that one books the records. Should they still be booked later, they become corrections on the next statement.',
+  async run({ transact }, _values, name) {
+    const gone = await transact((sql) => forgetGateways(sql, name));
+    const lines = gone.map(
+      ({ last_seen_at, backlog }) => `Forgot ${name}, last seen ${last_seen_at}, with ${backlog} usage records.`,
+    );
+    return { json: gone, text: lines.join('\n') };
   },
 });
 

@@ -1,8 +1,9 @@
 import { oneOf, orNone, readName, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import { actorName } from '../../domain/text/change-text.ts';
+import { createToken, revokeToken } from '../../operations/token.ts';
 import { rowsOf } from '../../store/company/company.ts';
-import { endToken, insertToken, listTokens, type TokenRow } from '../../store/users/token.ts';
+import { listTokens, type TokenRow } from '../../store/users/token.ts';
 import { type Command, command, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { card, instant, listing, minute } from '../frame/text.ts';
@@ -25,7 +26,7 @@ export const tokenCommands: readonly Command[] = [
 {admin address}/api/v1/openapi.json describes the operations.`,
     async run({ transact }, { name, company = null, access = 'write', expires = null }) {
       const created = await transact((sql) =>
-        insertToken(sql, { name, company_id: company, access, created_by: ACTOR, expires_at: expires }),
+        createToken(sql, { actor: ACTOR }, { name, company_id: company, access, expires_at: expires }),
       );
       const text = card('Administration token created. It is shown only now:', {
         token: created.token,
@@ -63,7 +64,7 @@ export const tokenCommands: readonly Command[] = [
     operand: { shown: 'ID', meaning: 'id of the administration token, from "tollgate token list"', read: readUuid },
     options: {},
     async run({ transact }, _values, id) {
-      const row = await transact((sql) => endToken(sql, id));
+      const row = await transact((sql) => revokeToken(sql, id, null));
       return { json: row, text: `Administration token ${row.name} is revoked.` };
     },
   }),

@@ -10,19 +10,14 @@ import { INVITATION_PATH, instantText } from '../../domain/text/invitation.ts';
 import { factorMail } from '../../domain/text/person-mail.ts';
 import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
-import { resetFactor } from '../../operations/users/second-factor.ts';
+import { eraseAnyPerson } from '../../operations/erasure.ts';
+import { createInvitation, renewInvitation, withdrawInvitation } from '../../operations/invitation.ts';
+import { resetFactor } from '../../operations/second-factor.ts';
+import { changePassword, createUser, removeUser } from '../../operations/user.ts';
 import { rowsOf } from '../../store/company/company.ts';
-import { erasePerson } from '../../store/company/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import {
-  deleteInvitation,
-  insertInvitation,
-  invitationOf,
-  listInvitations,
-  updateInvitation,
-} from '../../store/users/invitation.ts';
-import { deleteSessionsOf } from '../../store/users/session.ts';
-import { deleteUser, findReader, findUser, insertUser, listUsers, setPasswordHash } from '../../store/users/user.ts';
+import { invitationOf, listInvitations } from '../../store/users/invitation.ts';
+import { findReader, findUser, listUsers } from '../../store/users/user.ts';
 import {
   ArgumentError,
   type Command,
@@ -77,7 +72,7 @@ export const userCommands: readonly Command[] = [
       const mistake = companyMistake(role, company);
       if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
-      const user = await transact((sql) => insertUser(sql, { email, role, company_id: company }, hash));
+      const user = await transact((sql) => createUser(sql, { email, role, company_id: company }, hash));
       const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
       return { json: user, text };
     },
@@ -105,7 +100,7 @@ export const userCommands: readonly Command[] = [
       if (withdraw) {
         const open = await transact(async (sql) => {
           const open = await invitationOf(sql, company, email);
-          await deleteInvitation(sql, company, open.id);
+          await withdrawInvitation(sql, company, open.id);
           return open;
         });
         return { json: open, text: card(WITHDRAWN, { email, role: open.role }) };
@@ -114,8 +109,8 @@ export const userCommands: readonly Command[] = [
       const linkTo = invitationLinks(config, warn);
       const { token, ...invitation } = await transact(async (sql) =>
         role === undefined
-          ? updateInvitation(sql, company, (await invitationOf(sql, company, email)).id, ACTOR)
-          : insertInvitation(sql, { company_id: company, email, role, created_by: ACTOR }),
+          ? renewInvitation(sql, { actor: ACTOR }, company, (await invitationOf(sql, company, email)).id)
+          : createInvitation(sql, { actor: ACTOR }, { company_id: company, email, role }),
       );
       const link = linkTo(token);
       const until = instant(invitation.expires_at);
@@ -170,8 +165,7 @@ export const userCommands: readonly Command[] = [
       const hash = await hashPassword(await passwordFrom(stdin, progress));
       const id = await transact(async (sql) => {
         const id = await idOf(sql, email);
-        await setPasswordHash(sql, id, hash);
-        await deleteSessionsOf(sql, id);
+        await changePassword(sql, id, hash);
         return id;
       });
       return { json: { id, email }, text: card('Password set; all sessions of the user have ended.', { id, email }) };
@@ -212,7 +206,7 @@ export const userCommands: readonly Command[] = [
     notes:
       'Own keys of the user are revoked. Keys of companies, tokens and open invitations that the user made keep working. The last operator cannot be removed.',
     async run({ transact }, { email }) {
-      const user = await transact(async (sql) => deleteUser(sql, await idOf(sql, email)));
+      const user = await transact(async (sql) => removeUser(sql, await idOf(sql, email)));
       const { id, role, company_id } = user;
       return { json: user, text: card('User removed.', { id, email, role, company: company_id ?? 'all' }) };
     },
@@ -227,7 +221,7 @@ export const userCommands: readonly Command[] = [
     notes:
       'The user is removed and signed out. A random pseudonym takes the place of the address, the same in all entries of the audit log and of keys. Ledger, sums and seals stay. Free texts are searched for the address, not for names: rename keys and assistants that hold a name. sql/PRIVACY.md is written for data-protection officers.',
     async run({ transact }, { email, yes }) {
-      const erased = await transact((sql) => erasePerson(sql, email, !yes), Number.POSITIVE_INFINITY);
+      const erased = await transact((sql) => eraseAnyPerson(sql, email, !yes), Number.POSITIVE_INFINITY);
       const text = erasedText(yes ? 'Person erased.' : 'This would be erased; add --yes to do it.', erased);
       return { json: { ...erased, dry_run: !yes }, text };
     },

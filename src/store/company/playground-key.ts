@@ -1,7 +1,5 @@
-import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes, mintKey } from '../../domain/key.ts';
 import type { Scope } from '../../domain/scope.ts';
-import { throwConflict } from '../../domain/text/refused-change.ts';
 import type { Role } from '../../domain/user.ts';
 import type { Sql } from '../connection/pool.ts';
 
@@ -10,7 +8,7 @@ const LIFE = 600;
 const SCOPES: readonly Scope[] = ['chat', 'assistants'];
 
 /** The owner of the key, and the company. */
-interface Player {
+export interface Player {
   readonly company_id: string;
   /** An e-mail address. */
   readonly email: string;
@@ -22,21 +20,9 @@ export function playgroundName({ role, email }: Omit<Player, 'company_id'>): str
   return `Playground of ${role === 'operator' ? 'operator' : email}`;
 }
 
-/**
- * Gives a person's playground key a new text, which works for ten minutes; an earlier text stops. The key is created
- * at its first use. To be run in a transaction.
- * @throws RefusedChange conflict when the key was revoked, until `allowPlayground` makes another
- */
-export async function mintPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
-  // waits for whoever revokes it now, and lets nobody revoke it before it has its new text
+/** Waits for whoever revokes a person's playground key now, and lets nobody revoke it until the transaction ends. */
+export async function lockPlaygroundKey(sql: Sql, player: Omit<Player, 'role'>): Promise<void> {
   await sql`select from api_keys where ${isOf(sql, player)} for update`;
-  if (await isPlaygroundRevoked(sql, player)) throwConflict('key', refusal('playgroundRevoked'));
-  return mint(sql, keyPrefix, player);
-}
-
-/** Makes a new playground key in place of one that was revoked. To be run in a transaction. */
-export async function allowPlayground(sql: Sql, keyPrefix: string, player: Player): Promise<void> {
-  await mint(sql, keyPrefix, player);
 }
 
 /** Whether a person's playground key was revoked, and no other made since. */
@@ -51,7 +37,8 @@ function isOf(sql: Sql, { company_id, email }: Omit<Player, 'role'>) {
   return sql`company_id = ${company_id} and purpose = 'playground' and created_by = ${email}`;
 }
 
-async function mint(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
+/** Gives a person's playground key a new text, which works for ten minutes; makes the key where none works. */
+export async function insertPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
   const { company_id, email } = player;
   const key = mintKey(keyPrefix);
   const [digest, prefix] = [digestBytes(key), key.slice(0, 8)];

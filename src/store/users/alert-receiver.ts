@@ -98,7 +98,7 @@ export async function findAsked(sql: Sql, token: string): Promise<Named | null> 
 }
 
 /** The reader of an address agrees. @returns whether the link worked */
-export async function confirmReceiver(sql: Sql, token: string): Promise<boolean> {
+export async function updateConfirmed(sql: Sql, token: string): Promise<boolean> {
   const { count } = await sql`
     update alert_receivers set confirmed_at = now(), digest = null, expires_at = null
     where digest = ${digestBytes(token)} and expires_at > now()`;

@@ -7,7 +7,6 @@ import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
-import { insertUser } from './user.ts';
 
 /** How long a link works. */
 const DAYS = 7;
@@ -29,7 +28,7 @@ export type MadeInvitation = InvitationRow & { readonly token: string };
 
 type NamedInvitation = InvitationRow & { readonly company_name: string };
 
-type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'> & {
+export type NewInvitation = Pick<InvitationRow, 'company_id' | 'email' | 'role'> & {
   readonly created_by: string;
   /** The random part of its link, at least 128 bits, so that a form sent twice makes one link; random unless given. */
   readonly token?: string | undefined;
@@ -99,18 +98,11 @@ export async function findInvitation(sql: Sql, token: string) {
   return row ?? null;
 }
 
-/**
- * Makes the account that an invitation offers. To be run in a transaction, which also removes the invitation.
- * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
- * @returns null when the link does not work any more
- * @throws RefusedChange when the address got an account meanwhile
- */
-export async function acceptInvitation(sql: Sql, token: string, hash: string | null) {
+/** Removes the invitation of a link. @returns what it was; null when the link does not work any more */
+export async function takeInvitation(sql: Sql, token: string): Promise<InvitationRow | null> {
   const [row] = await sql<InvitationRow[]>`
     delete from invitations where digest = ${digestBytes(token)} and expires_at > now() returning ${invitationColumns(sql)}`;
-  if (row === undefined) return null;
-  const { email, role, company_id } = row;
-  return insertUser(sql, { email, role, company_id }, hash);
+  return row ?? null;
 }
 
 function newToken(): string {

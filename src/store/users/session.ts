@@ -23,7 +23,7 @@ export interface SessionRow {
 /** code: of an app, or for recovery. provider: OpenID Connect, which asks for a second factor or does not. */
 export type SecondFactor = 'code' | 'provider';
 
-interface NewSession {
+export interface NewSession {
   /** SHA-256 of the token the browser holds. */
   readonly digest: Buffer;
   readonly userId: string;
@@ -35,7 +35,7 @@ interface NewSession {
 }
 
 /** Signs a user in, unless the user was removed, or the password replaced, since they were looked at. */
-export async function createSession(sql: Sql, session: NewSession): Promise<void> {
+export async function insertSession(sql: Sql, session: NewSession): Promise<void> {
   const { digest, userId, hash = null, browser = null, secondFactor = null } = session;
   await sql`
     with signed_in as (
@@ -51,7 +51,7 @@ export async function createSession(sql: Sql, session: NewSession): Promise<void
  * Gives a session another token once its user gave a code, unless it ended meanwhile: the old token is void.
  * @param digest SHA-256 of the new token
  */
-export async function raiseSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
+export async function updateSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
   await sql`
     with raised as (
       update sessions set digest = ${digest}, second_factor = 'code', last_seen_at = now() where digest = ${former} returning user_id
@@ -83,7 +83,7 @@ export async function listSessions(sql: Sql, userId: string, own: Buffer): Promi
 }
 
 /** Ends one session of a user; one that has ended already is no mistake. */
-export async function endSession(sql: Sql, userId: string, id: string): Promise<void> {
+export async function deleteSessionById(sql: Sql, userId: string, id: string): Promise<void> {
   await sql`delete from sessions where user_id = ${userId} and id = ${id}`;
 }
 

@@ -23,7 +23,7 @@ export interface UserRow {
 }
 
 /** The address is in lower case; operators, and nobody else, have no company. */
-type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;
+export type NewUser = Pick<UserRow, 'email' | 'role' | 'company_id'>;
 
 /**
  * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
@@ -64,7 +64,7 @@ export async function findUserById(sql: Sql, id: string) {
  * @param former the only hash that is replaced; null: any
  * @throws RefusedChange not_found; conflict for a user whose role comes from a group: a password would outlive it
  */
-export async function setPasswordHash(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
+export async function updatePassword(sql: Sql, id: string, hash: string, former: string | null = null): Promise<void> {
   const { count } = await explaining(
     sql`
       update users set password_hash = ${hash}
@@ -75,7 +75,7 @@ export async function setPasswordHash(sql: Sql, id: string, hash: string, former
 }
 
 /** The language in which a person reads pages and e-mails. Not in the audit log, as signing in is not. */
-export async function setUserLanguage(sql: Sql, id: string, language: string): Promise<void> {
+export async function updateLanguage(sql: Sql, id: string, language: string): Promise<void> {
   await sql`update users set language = ${language} where id = ${id}`;
 }
 

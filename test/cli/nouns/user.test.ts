@@ -4,7 +4,7 @@ import t from 'tap';
 import { runCli } from '../../../src/cli/cli.ts';
 import { verifyPassword } from '../../../src/domain/password.ts';
 import { findInvitation } from '../../../src/store/users/invitation.ts';
-import { createSession } from '../../../src/store/users/session.ts';
+import { insertSession } from '../../../src/store/users/session.ts';
 import { findUser } from '../../../src/store/users/user.ts';
 import { tollgate } from '../../support/cli.ts';
 import { testDatabase } from '../../support/postgres.ts';
@@ -128,7 +128,7 @@ t.test('list shows all users, or those of a company', async (t) => {
 t.test('set-password replaces the hash and ends the sessions of the user', async (t) => {
   const id = await db.run(5000, async (sql) => {
     const user = await findUser(sql, 'owner@example.com');
-    await createSession(sql, { digest: randomBytes(32), userId: user?.id as string });
+    await insertSession(sql, { digest: randomBytes(32), userId: user?.id as string });
     return user?.id as string;
   });
   const set = (email: string, stdin: string) =>
@@ -167,7 +167,7 @@ t.test('reset-factor takes the second factor away, ends the sessions and tells t
     const [{ id }] = await sql<[{ id: string }]>`
       update users set second_factor_since = now(), recovery_codes = 3 where email = ${email} returning id`;
     await sql`insert into second_factors (user_id, secret) values (${id}, 'x')`;
-    await createSession(sql, { digest: randomBytes(32), userId: id, secondFactor: 'code' });
+    await insertSession(sql, { digest: randomBytes(32), userId: id, secondFactor: 'code' });
     return id;
   });
   t.match((await tollgate(['user', 'list'], { env })).out, /administrator@example\.com +administrator +Acme +on +/);

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
+import { allowPlayground, mintPlaygroundKey } from '../../../src/operations/playground.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import {
   endKey,
@@ -11,7 +12,7 @@ import {
   replaceKey,
   updateKey,
 } from '../../../src/store/company/key.ts';
-import { allowPlayground, isPlaygroundRevoked, mintPlaygroundKey } from '../../../src/store/company/playground-key.ts';
+import { isPlaygroundRevoked } from '../../../src/store/company/playground-key.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { countKeys, pageOfKeys, playgroundKeys } from '../../../src/store/lists/page.ts';

@@ -4,7 +4,7 @@ import { hashPassword, verifyPassword } from '../../../src/domain/password.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
 import { pageOfCompanyUsers } from '../../../src/store/lists/page.ts';
-import { createSession } from '../../../src/store/users/session.ts';
+import { insertSession } from '../../../src/store/users/session.ts';
 import { deleteUser, insertUser, keepAnOwner, updateRole } from '../../../src/store/users/user.ts';
 import { testDatabase } from '../../support/postgres.ts';
 import { until } from '../../support/until.ts';
@@ -107,7 +107,7 @@ t.test('a sign-in is remembered, and no entry of the audit log', async (t) => {
   const { id } = await run((sql) => insertUser(sql, asked, null));
   const entries = () => run(async (sql) => (await sql`select from audit_log where subject_id = ${id}`).length);
   t.equal((await peopleOf(solo))[0]?.last_sign_in_at, null);
-  await run((sql) => createSession(sql, { digest: randomBytes(32), userId: id }));
+  await run((sql) => insertSession(sql, { digest: randomBytes(32), userId: id }));
   t.type((await peopleOf(solo))[0]?.last_sign_in_at, Date);
   t.equal(await entries(), 1);
   await run((sql) => updateRole(sql, solo, id, 'owner'));

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { encryptText } from '../../../src/domain/encrypted-text.ts';
+import { encryptText } from '../../src/domain/encrypted-text.ts';
 import {
   beginSetup,
   confirmSetup,
@@ -12,12 +12,12 @@ import {
   type Setup,
   takeCode,
   turnOff,
-} from '../../../src/operations/users/second-factor.ts';
-import type { Sql } from '../../../src/store/connection/pool.ts';
-import { createSession, findSession } from '../../../src/store/users/session.ts';
-import { insertUser } from '../../../src/store/users/user.ts';
-import { testDatabase } from '../../support/postgres.ts';
-import { base32Bytes, totp } from '../../support/totp.ts';
+} from '../../src/operations/second-factor.ts';
+import type { Sql } from '../../src/store/connection/pool.ts';
+import { findSession, insertSession } from '../../src/store/users/session.ts';
+import { insertUser } from '../../src/store/users/user.ts';
+import { testDatabase } from '../support/postgres.ts';
+import { base32Bytes, totp } from '../support/totp.ts';
 
 /** The second factor: what is decided about codes, on a real database. Codes are made by a program of its own. */
 
@@ -269,7 +269,7 @@ t.test('what a session lacks follows who must have a second factor, and how it w
 t.test('it is turned off by its person unless it is required, and taken away by an operator', async (t) => {
   const { user } = await withFactor(t);
   const digest = randomBytes(32);
-  await change((sql) => createSession(sql, { digest, userId: user.user_id, secondFactor: 'code' }));
+  await change((sql) => insertSession(sql, { digest, userId: user.user_id, secondFactor: 'code' }));
   await t.rejects(
     change((sql) => turnOff(sql, user, { ...POLICY, required: 'operators' })),
     { message: /cannot be turned off/ },
@@ -282,7 +282,7 @@ t.test('it is turned off by its person unless it is required, and taken away by 
     { message: /has no second factor/ },
   );
   const again = await withFactor(t);
-  await change((sql) => createSession(sql, { digest: randomBytes(32), userId: again.user.user_id }));
+  await change((sql) => insertSession(sql, { digest: randomBytes(32), userId: again.user.user_id }));
   await change((sql) => resetFactor(sql, again.user.user_id));
   const [left] = await change(
     (sql) => sql`select (select count(*)::integer from sessions where user_id = ${again.user.user_id}) as sessions,

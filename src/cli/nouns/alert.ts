@@ -1,8 +1,8 @@
-import { readUuid } from '../../../domain/field.ts';
-import { rowsOf } from '../../../store/company/company.ts';
-import { type AlertRow, listAlerts, retryAlerts } from '../../../store/events/alert.ts';
-import { type Command, command, flag, optional } from '../../frame/command.ts';
-import { listing, MOST_LISTED, minute, newest } from '../../frame/text.ts';
+import { readUuid } from '../../domain/field.ts';
+import { rowsOf } from '../../store/company/company.ts';
+import { type AlertRow, listAlerts, retryAlerts } from '../../store/events/alert.ts';
+import { type Command, command, flag, optional } from '../frame/command.ts';
+import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
 
 export const alertCommands: readonly Command[] = [
   command({

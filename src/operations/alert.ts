@@ -1,16 +1,18 @@
-import { sortedPercents } from '../../domain/field.ts';
-import { refusal } from '../../domain/input/refusal.ts';
-import { throwConflict } from '../../domain/text/refused-change.ts';
-import type { Sql } from '../../store/connection/pool.ts';
+import { sortedPercents } from '../domain/field.ts';
+import { refusal } from '../domain/input/refusal.ts';
+import { throwConflict } from '../domain/text/refused-change.ts';
+import type { Sql } from '../store/connection/pool.ts';
 import {
   type AlertChoice,
   type AlertReceiverRow,
   askReceiver,
+  deleteReceiver,
   findReceiver,
   insertReceiver,
   listReceivers,
+  updateConfirmed,
   updateReceiver,
-} from '../../store/users/alert-receiver.ts';
+} from '../store/users/alert-receiver.ts';
 
 export const MOST_RECEIVERS = 20;
 
@@ -52,6 +54,16 @@ export async function changeReceiver(
   const row = await updateReceiver(sql, company, id, { ...choice, percents: sortedPercents(choice.percents) });
   if (!row.is_person) checkTold(row);
   return row;
+}
+
+/** Takes a receiver away. @throws RefusedChange not_found */
+export function removeReceiver(sql: Sql, company: string, id: string): Promise<void> {
+  return deleteReceiver(sql, company, id);
+}
+
+/** The reader of an address agrees, by the random part of a link. @returns whether the link worked */
+export function confirmReceiver(sql: Sql, token: string): Promise<boolean> {
+  return updateConfirmed(sql, token);
 }
 
 /** Makes the link anew for an address that has not agreed. @throws RefusedChange */

@@ -1,10 +1,10 @@
-import { refusal } from '../../domain/input/refusal.ts';
-import { throwConflict } from '../../domain/text/refused-change.ts';
-import type { Role } from '../../domain/user.ts';
-import { type Erased, erasePerson } from '../../store/company/erasure.ts';
-import type { Sql } from '../../store/connection/pool.ts';
-import { leaveCompany } from '../../store/connection/tenant-role.ts';
-import { findCompanyUser, keepAnOwner, setErasureAsked } from '../../store/users/user.ts';
+import { refusal } from '../domain/input/refusal.ts';
+import { throwConflict } from '../domain/text/refused-change.ts';
+import type { Role } from '../domain/user.ts';
+import { type Erased, erasePerson } from '../store/company/erasure.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { leaveCompany } from '../store/connection/tenant-role.ts';
+import { findCompanyUser, keepAnOwner, setErasureAsked } from '../store/users/user.ts';
 
 /**
  * Erases one of the people of a company: by its owners within the company, by operators everywhere.
@@ -25,6 +25,11 @@ export async function erasePersonOf(
   if (email !== null && !isOperator) await keepAnOwner(sql, company, person.id);
   await leaveCompany(sql); // the tenant role may erase nothing
   return erasePerson(sql, person.email, email === null, isOperator ? null : company);
+}
+
+/** Erases a person everywhere. @param dryRun only counts @returns what was erased, or would be */
+export function eraseAnyPerson(sql: Sql, email: string, dryRun: boolean): Promise<Erased> {
+  return erasePerson(sql, email, dryRun);
 }
 
 /**

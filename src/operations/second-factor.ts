@@ -1,10 +1,10 @@
-import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
-import { type Refusal, refusal } from '../../domain/input/refusal.ts';
-import { digestBytes, mintKey } from '../../domain/key.ts';
-import type { FactorNotice } from '../../domain/text/person-mail.ts';
-import { throwConflict } from '../../domain/text/refused-change.ts';
-import type { Role } from '../../domain/user.ts';
-import type { Sql } from '../../store/connection/pool.ts';
+import { decryptText, encryptText } from '../domain/encrypted-text.ts';
+import { type Refusal, refusal } from '../domain/input/refusal.ts';
+import { digestBytes, mintKey } from '../domain/key.ts';
+import type { FactorNotice } from '../domain/text/person-mail.ts';
+import { throwConflict } from '../domain/text/refused-change.ts';
+import type { Role } from '../domain/user.ts';
+import type { Sql } from '../store/connection/pool.ts';
 import {
   type FactorRow,
   findPending,
@@ -13,8 +13,8 @@ import {
   removeFactor,
   setFactor,
   setPending,
-} from '../../store/users/second-factor.ts';
-import { deleteSessionsOf, type SessionRow } from '../../store/users/session.ts';
+} from '../store/users/second-factor.ts';
+import { deleteSessionsOf, type SessionRow } from '../store/users/session.ts';
 
 /**
  * The second factor of people who sign in with a password: codes of an app (TOTP, RFC 6238), and recovery codes. With

@@ -1,14 +1,15 @@
 import { hash } from 'node:crypto';
-import { RefusedChange } from '../../domain/text/refused-change.ts';
-import { type CompanyRow, findCompany } from '../../store/company/company.ts';
-import { createOnce } from '../../store/company/idempotent-form.ts';
-import type { Claim, RevealedKey } from '../../store/company/key-reveal.ts';
-import type { Sql } from '../../store/connection/pool.ts';
-import { findInvitation, insertInvitation, type MadeInvitation } from '../../store/users/invitation.ts';
-import { type CompanySettings, createCompany } from '../company.ts';
-import { createKey, type KeyMaker, type KeySettings } from '../key.ts';
-import { type Mistake, refuse } from '../problem.ts';
+import { RefusedChange } from '../domain/text/refused-change.ts';
+import { type CompanyRow, findCompany } from '../store/company/company.ts';
+import { createOnce } from '../store/company/idempotent-form.ts';
+import type { Claim, RevealedKey } from '../store/company/key-reveal.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { findInvitation, type MadeInvitation } from '../store/users/invitation.ts';
+import { type CompanySettings, createCompany } from './company.ts';
+import { createInvitation } from './invitation.ts';
+import { createKey, type KeyMaker, type KeySettings } from './key.ts';
 import { createOwnPrices, type OwnPrice } from './own-price.ts';
+import { type Mistake, refuse } from './problem.ts';
 
 export interface Onboarding extends CompanySettings {
   /** Prices of its own for shared models. */
@@ -77,9 +78,9 @@ export async function onboardOnce(sql: Sql, caller: KeyMaker, asked: Onboarding,
   };
 }
 
-function invite(sql: Sql, { actor }: KeyMaker, company_id: string, email: string, form: Repeatable | null) {
-  const asked = { company_id, email: email.toLowerCase(), role: 'owner', created_by: actor } as const;
-  return insertInvitation(sql, form === null ? asked : { ...asked, token: tokenOf(form) });
+function invite(sql: Sql, caller: KeyMaker, company_id: string, email: string, form: Repeatable | null) {
+  const asked = { company_id, email, role: 'owner' } as const;
+  return createInvitation(sql, caller, form === null ? asked : { ...asked, token: tokenOf(form) });
 }
 
 function mint(

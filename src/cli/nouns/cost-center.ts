@@ -1,12 +1,12 @@
-import { readAboveZero, readUuid } from '../../../domain/field.ts';
-import { readBudgetedCostCenter } from '../../../domain/request/cost-center.ts';
-import { throwNotFound } from '../../../domain/text/refused-change.ts';
-import { removeCostCenterBudget, setCostCenterBudget } from '../../../operations/cost-center.ts';
-import { rowsOf } from '../../../store/company/company.ts';
-import type { CostCenterBudgetRow } from '../../../store/company/cost-center.ts';
-import { listSpentBudgets, type SpentBudget } from '../../../store/usage/cost-center.ts';
-import { type Command, command, required } from '../../frame/command.ts';
-import { card, listing } from '../../frame/text.ts';
+import { readAboveZero, readUuid } from '../../domain/field.ts';
+import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
+import { rowsOf } from '../../store/company/company.ts';
+import type { CostCenterBudgetRow } from '../../store/company/cost-center.ts';
+import { listSpentBudgets, type SpentBudget } from '../../store/usage/cost-center.ts';
+import { type Command, command, required } from '../frame/command.ts';
+import { card, listing } from '../frame/text.ts';
 
 const company = required('--company ID', readUuid, 'id of the company');
 const name = required('--name NAME', readBudgetedCostCenter, 'the cost centre, as calls name it in metadata');

@@ -1,9 +1,9 @@
-import { type Read, readPrice, readSlug, refuse } from '../../domain/field.ts';
-import { modelPrices, type PriceTexts } from '../../domain/settings/model.ts';
-import { type ModelRow, sharedModels } from '../../store/company/model.ts';
-import type { Sql } from '../../store/connection/pool.ts';
-import { createModel, unknownModels } from '../model.ts';
-import { type Mistake, refuse as refuseMistakes } from '../problem.ts';
+import { type Read, readPrice, readSlug, refuse } from '../domain/field.ts';
+import { modelPrices, type PriceTexts } from '../domain/settings/model.ts';
+import { type ModelRow, sharedModels } from '../store/company/model.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import { createModel, unknownModels } from './model.ts';
+import { type Mistake, refuse as refuseMistakes } from './problem.ts';
 
 /** What one company pays for a shared model. */
 export type OwnPrice = Pick<ModelRow, 'slug' | keyof ReturnType<typeof modelPrices<PriceTexts>>>;

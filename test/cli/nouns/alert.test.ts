@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { eventStore } from '../../../../src/store/events/event.ts';
-import { tollgate as run } from '../../../support/cli.ts';
-import { testDatabase } from '../../../support/postgres.ts';
+import { eventStore } from '../../../src/store/events/event.ts';
+import { tollgate as run } from '../../support/cli.ts';
+import { testDatabase } from '../../support/postgres.ts';
 
 const { db, url } = await testDatabase(t);
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } });

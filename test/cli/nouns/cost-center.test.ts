@@ -1,7 +1,7 @@
 import t from 'tap';
-import { tollgate as run } from '../../../support/cli.ts';
-import { testDatabase } from '../../../support/postgres.ts';
-import { addUsage } from '../../../support/usage.ts';
+import { tollgate as run } from '../../support/cli.ts';
+import { testDatabase } from '../../support/postgres.ts';
+import { addUsage } from '../../support/usage.ts';
 
 const { db, url } = await testDatabase(t);
 const tollgate = (...argv: string[]) => run(argv, { env: { DATABASE_URL: url } });

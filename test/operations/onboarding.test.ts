@@ -1,15 +1,15 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
-import { type Onboarding, onboardCompany, onboardOnce } from '../../../src/operations/onboarding/onboarding.ts';
-import { readOwnPrice } from '../../../src/operations/onboarding/own-price.ts';
-import type { Mistake } from '../../../src/operations/problem.ts';
-import { refuse } from '../../../src/operations/problem.ts';
-import { openDatabase, type Sql } from '../../../src/store/connection/pool.ts';
-import { newToken, send } from '../../admin/api/tokens.ts';
-import { signedIn, startOffice, textOf } from '../../admin/people.ts';
-import { tollgate as run } from '../../support/cli.ts';
-import { until } from '../../support/until.ts';
-import { CHAT, customerWith, EMBED, OVERSEAS } from '../../support/world.ts';
+import { type Onboarding, onboardCompany, onboardOnce } from '../../src/operations/onboarding.ts';
+import { readOwnPrice } from '../../src/operations/own-price.ts';
+import type { Mistake } from '../../src/operations/problem.ts';
+import { refuse } from '../../src/operations/problem.ts';
+import { openDatabase, type Sql } from '../../src/store/connection/pool.ts';
+import { newToken, send } from '../admin/api/tokens.ts';
+import { signedIn, startOffice, textOf } from '../admin/people.ts';
+import { tollgate as run } from '../support/cli.ts';
+import { until } from '../support/until.ts';
+import { CHAT, customerWith, EMBED, OVERSEAS } from '../support/world.ts';
 
 /** How a customer begins: the rule, and how page, command and HTTP show it. */
 

@@ -1,0 +1,111 @@
+import { type CompanyRole, companyMistake } from '../domain/user.ts';
+import type { Sql } from '../store/connection/pool.ts';
+import {
+  deleteSession,
+  deleteSessionById,
+  deleteSessionsOf,
+  insertSession,
+  type NewSession,
+  updateSession,
+} from '../store/users/session.ts';
+import {
+  deleteUser,
+  findCompanyUser,
+  insertUser,
+  keepAnOwner,
+  type NewUser,
+  type UserRow,
+  updateLanguage,
+  updatePassword,
+  updateRole,
+} from '../store/users/user.ts';
+import type { Caller } from './caller.ts';
+import { wrongAt } from './problem.ts';
+
+/** Users: who may sign in, and with which role. */
+
+/**
+ * Creates a user.
+ * @param hash of `hashPassword`; null for people who sign in by OpenID Connect
+ * @throws Problem 400 for an operator with a company, and anybody else without; RefusedChange as `insertUser`
+ */
+export function createUser(sql: Sql, { email, ...user }: NewUser, hash: string | null): Promise<UserRow> {
+  const mistake = companyMistake(user.role, user.company_id);
+  if (mistake !== null) throw wrongAt('#/company_id', mistake);
+  return insertUser(sql, { ...user, email: email.toLowerCase() }, hash);
+}
+
+/** Removes a user, whoever it is. @throws RefusedChange not_found; conflict for the last operator */
+export function removeUser(sql: Sql, id: string): Promise<UserRow> {
+  return deleteUser(sql, id);
+}
+
+/**
+ * Removes a user of a company; operators alone may leave it without an owner.
+ * @throws RefusedChange not_found; conflict for the last owner
+ */
+export async function removeUserOf(sql: Sql, { role }: Pick<Caller, 'role'>, company: string, id: string) {
+  await findCompanyUser(sql, company, id);
+  if (role !== 'operator') await keepAnOwner(sql, company, id);
+  return deleteUser(sql, id);
+}
+
+/** Gives a user of a company another role. @throws RefusedChange as `removeUserOf`; conflict for who has it by a group */
+export async function changeRole(
+  sql: Sql,
+  { role: by }: Pick<Caller, 'role'>,
+  company: string,
+  id: string,
+  role: CompanyRole,
+): Promise<void> {
+  if (role !== 'owner' && by !== 'operator') await keepAnOwner(sql, company, id);
+  await updateRole(sql, company, id, role);
+}
+
+/**
+ * Stores a user's new password, and ends the user's sessions.
+ * @param hash of `hashPassword`
+ * @param former as of `updatePassword`
+ * @param keep the digest of the session that stays; null: none
+ */
+export async function changePassword(
+  sql: Sql,
+  id: string,
+  hash: string,
+  former: string | null = null,
+  keep: Buffer | null = null,
+): Promise<void> {
+  await updatePassword(sql, id, hash, former);
+  await deleteSessionsOf(sql, id, keep);
+}
+
+/** Stores the language in which a person reads pages and e-mails. */
+export function changeLanguage(sql: Sql, id: string, language: string): Promise<void> {
+  return updateLanguage(sql, id, language);
+}
+
+/** Signs a user in. @param former the digest of the session that this browser had, which ends; null: none */
+export async function beginSession(sql: Sql, session: NewSession, former: Buffer | null): Promise<void> {
+  if (former !== null) await deleteSession(sql, former);
+  await insertSession(sql, session);
+}
+
+/** Gives a session whose user gave a code another token, as of `updateSession`. */
+export function raiseSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
+  return updateSession(sql, former, digest);
+}
+
+/** Signs a user out where the session of this digest is. */
+export function signOut(sql: Sql, digest: Buffer): Promise<void> {
+  return deleteSession(sql, digest);
+}
+
+/** Ends one session of a user, who is signed out there. @param session as the list of sessions names it */
+export function endSession(sql: Sql, user: string, session: string): Promise<void> {
+  return deleteSessionById(sql, user, session);
+}
+
+/** Ends the sessions of a user. @param keep as of `changePassword` */
+export function endSessions(sql: Sql, user: string, keep: Buffer | null = null): Promise<void> {
+  return deleteSessionsOf(sql, user, keep);
+}
