@@ -6,13 +6,14 @@ import {
   type AlertChoice,
   type AlertReceiverRow,
   askReceiver,
-  deleteReceiver,
   findReceiver,
   insertReceiver,
   listReceivers,
-  updateConfirmed,
   updateReceiver,
 } from '../store/users/alert-receiver.ts';
+
+/** No rule is about these. */
+export { deleteReceiver as removeReceiver, updateConfirmed as confirmReceiver } from '../store/users/alert-receiver.ts';
 
 export const MOST_RECEIVERS = 20;
 
@@ -54,16 +55,6 @@ export async function changeReceiver(
   const row = await updateReceiver(sql, company, id, { ...choice, percents: sortedPercents(choice.percents) });
   if (!row.is_person) checkTold(row);
   return row;
-}
-
-/** Takes a receiver away. @throws RefusedChange not_found */
-export function removeReceiver(sql: Sql, company: string, id: string): Promise<void> {
-  return deleteReceiver(sql, company, id);
-}
-
-/** The reader of an address agrees, by the random part of a link. @returns whether the link worked */
-export function confirmReceiver(sql: Sql, token: string): Promise<boolean> {
-  return updateConfirmed(sql, token);
 }
 
 /** Makes the link anew for an address that has not agreed. @throws RefusedChange */

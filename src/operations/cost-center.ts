@@ -11,6 +11,12 @@ import {
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 
+/** No rule is about these. */
+export {
+  deleteCostCenterBudget as endCostCenterBudget,
+  updateCostCenterBudget as changeCostCenterBudget,
+} from '../store/company/cost-center.ts';
+
 export const MOST_COST_CENTER_BUDGETS = 1000;
 
 type Asked = Pick<CostCenterBudgetRow, 'name' | 'monthly_budget_eur'>;
@@ -33,21 +39,6 @@ export async function setCostCenterBudget(sql: Sql, company: string, asked: Aske
   const present = await costCenterBudgetOf(sql, company, asked.name);
   if (present === null) return createCostCenterBudget(sql, company, asked);
   return updateCostCenterBudget(sql, company, present.id, asked.monthly_budget_eur);
-}
-
-/** Changes the budget of a cost centre. @param eur above 0 @throws RefusedChange not_found */
-export function changeCostCenterBudget(
-  sql: Sql,
-  company: string,
-  id: string,
-  eur: string,
-): Promise<CostCenterBudgetRow> {
-  return updateCostCenterBudget(sql, company, id, eur);
-}
-
-/** Removes a budget by its id. @throws RefusedChange not_found */
-export function endCostCenterBudget(sql: Sql, company: string, id: string): Promise<CostCenterBudgetRow> {
-  return deleteCostCenterBudget(sql, company, id);
 }
 
 /** Removes the budget of a cost centre. @returns what it was; null: there is none */

@@ -1,9 +1,8 @@
 import { type Refusal, refusal } from '../domain/input/refusal.ts';
-import { type CompanyRole, companyMistake, ROLES } from '../domain/user.ts';
+import { companyMistake, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
-  deleteGroup,
   deleteUserByGroup,
   type GivenByGroup,
   type GroupRow,
@@ -11,7 +10,6 @@ import {
   insertGroup,
   insertUserByGroup,
   updateGivenByGroup,
-  updateGroup,
 } from '../store/users/group.ts';
 import { findUser, type UserRow } from '../store/users/user.ts';
 import { wrongAt } from './problem.ts';
@@ -28,15 +26,8 @@ export function createGroup(sql: Sql, given: GivenByGroup): Promise<GroupRow> {
   return insertGroup(sql, given);
 }
 
-/** Gives a group another role, and all who have theirs by it. @throws RefusedChange as `updateGroup` */
-export function changeGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
-  return updateGroup(sql, id, role);
-}
-
-/** Removes a group, and the users who have their role by it. @throws RefusedChange not_found */
-export function removeGroup(sql: Sql, id: string): Promise<GroupRow> {
-  return deleteGroup(sql, id);
-}
+/** No rule is about these. */
+export { deleteGroup as removeGroup, updateGroup as changeGroup } from '../store/users/group.ts';
 
 /** The groups that the identity provider tells of a person. */
 export interface ToldGroups {

@@ -16,11 +16,16 @@ import {
   readKey,
   replaceKey,
   updateKey,
-  updateKeyText,
 } from '../store/company/key.ts';
 import { type Claim, makeKeyOnce, type RevealedKey } from '../store/company/key-reveal.ts';
 import { lockRow } from '../store/company/last-change.ts';
 import { type KeyHolder, lockHolder, readAllowance } from '../store/company/own-key.ts';
+import {
+  insertPlaygroundKey,
+  isPlaygroundRevoked,
+  lockPlaygroundKey,
+  type Player,
+} from '../store/company/playground-key.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import type { Caller, OperationServices } from './caller.ts';
 import { usedUp } from './company.ts';
@@ -124,10 +129,8 @@ export async function changeKey(
   return updateKey(sql, id, { ...changes, expires_at: endIn(changes.expires_at) }, company_id);
 }
 
-/** Gives a key another text: the old one stops working at once. @returns whether it is another one @throws RefusedChange */
-export function changeKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
-  return updateKeyText(sql, id, key);
-}
+/** Gives a key another text; no rule is about it. */
+export { updateKeyText as changeKeyText } from '../store/company/key.ts';
 
 /**
  * Rotates a key. A member may do so at once always; an overlap may begin while the member has no more active keys than
@@ -208,4 +211,20 @@ async function isMadeAlready(sql: Sql, { company_id, user_id }: KeyHolder, id: s
   const key = await readKey(sql, id, company_id);
   if (key !== null && key.user_id !== user_id) throwConflict('key', 'A key with this id exists already.');
   return key !== null;
+}
+
+/**
+ * Gives a person's playground key a new text, which works for ten minutes; an earlier text stops. The key is created
+ * at its first use. To be run in a transaction.
+ * @throws RefusedChange conflict when the key was revoked, until `allowPlayground` makes another
+ */
+export async function mintPlaygroundKey(sql: Sql, keyPrefix: string, player: Player): Promise<string> {
+  await lockPlaygroundKey(sql, player);
+  if (await isPlaygroundRevoked(sql, player)) throwConflict('key', refusal('playgroundRevoked'));
+  return insertPlaygroundKey(sql, keyPrefix, player);
+}
+
+/** Makes a new playground key in place of one that was revoked. To be run in a transaction. */
+export async function allowPlayground(sql: Sql, keyPrefix: string, player: Player): Promise<void> {
+  await insertPlaygroundKey(sql, keyPrefix, player);
 }

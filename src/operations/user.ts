@@ -1,13 +1,6 @@
 import { type CompanyRole, companyMistake } from '../domain/user.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import {
-  deleteSession,
-  deleteSessionById,
-  deleteSessionsOf,
-  insertSession,
-  type NewSession,
-  updateSession,
-} from '../store/users/session.ts';
+import { deleteSession, deleteSessionsOf, insertSession, type NewSession } from '../store/users/session.ts';
 import {
   deleteUser,
   findCompanyUser,
@@ -15,14 +8,20 @@ import {
   keepAnOwner,
   type NewUser,
   type UserRow,
-  updateLanguage,
   updatePassword,
   updateRole,
 } from '../store/users/user.ts';
 import type { Caller } from './caller.ts';
 import { wrongAt } from './problem.ts';
 
-/** Users: who may sign in, and with which role. */
+/** Users: who may sign in, and with which role. No rule is about these: */
+export {
+  deleteSession as signOut,
+  deleteSessionById as endSession,
+  deleteSessionsOf as endSessions,
+  updateSession as raiseSession,
+} from '../store/users/session.ts';
+export { deleteUser as removeUser, updateLanguage as changeLanguage } from '../store/users/user.ts';
 
 /**
  * Creates a user.
@@ -33,11 +32,6 @@ export function createUser(sql: Sql, { email, ...user }: NewUser, hash: string |
   const mistake = companyMistake(user.role, user.company_id);
   if (mistake !== null) throw wrongAt('#/company_id', mistake);
   return insertUser(sql, { ...user, email: email.toLowerCase() }, hash);
-}
-
-/** Removes a user, whoever it is. @throws RefusedChange not_found; conflict for the last operator */
-export function removeUser(sql: Sql, id: string): Promise<UserRow> {
-  return deleteUser(sql, id);
 }
 
 /**
@@ -79,33 +73,8 @@ export async function changePassword(
   await deleteSessionsOf(sql, id, keep);
 }
 
-/** Stores the language in which a person reads pages and e-mails. */
-export function changeLanguage(sql: Sql, id: string, language: string): Promise<void> {
-  return updateLanguage(sql, id, language);
-}
-
 /** Signs a user in. @param former the digest of the session that this browser had, which ends; null: none */
 export async function beginSession(sql: Sql, session: NewSession, former: Buffer | null): Promise<void> {
   if (former !== null) await deleteSession(sql, former);
   await insertSession(sql, session);
-}
-
-/** Gives a session whose user gave a code another token, as of `updateSession`. */
-export function raiseSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
-  return updateSession(sql, former, digest);
-}
-
-/** Signs a user out where the session of this digest is. */
-export function signOut(sql: Sql, digest: Buffer): Promise<void> {
-  return deleteSession(sql, digest);
-}
-
-/** Ends one session of a user, who is signed out there. @param session as the list of sessions names it */
-export function endSession(sql: Sql, user: string, session: string): Promise<void> {
-  return deleteSessionById(sql, user, session);
-}
-
-/** Ends the sessions of a user. @param keep as of `changePassword` */
-export function endSessions(sql: Sql, user: string, keep: Buffer | null = null): Promise<void> {
-  return deleteSessionsOf(sql, user, keep);
 }

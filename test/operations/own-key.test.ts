@@ -1,7 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import t from 'tap';
-import { changeKey, createKey, findKeyInReach, revokeKey, rotateKey } from '../../src/operations/key.ts';
-import { mintPlaygroundKey } from '../../src/operations/playground.ts';
+import {
+  changeKey,
+  createKey,
+  findKeyInReach,
+  mintPlaygroundKey,
+  revokeKey,
+  rotateKey,
+} from '../../src/operations/key.ts';
 import { refuse } from '../../src/operations/problem.ts';
 import { type CompanyChanges, insertCompany, updateCompany } from '../../src/store/company/company.ts';
 import { findKey, insertKey, type NewKey } from '../../src/store/company/key.ts';

@@ -35,8 +35,6 @@ const receiver = schema.object({
 
 /** Who of a company is told of its budgets by e-mail, and at which percentages. */
 
-/** The most lines of one company. */
-
 const LIST = '/companies/{company}/alert-receivers';
 
 const ONE = `${LIST}/{receiver}`;

@@ -17,8 +17,6 @@ const budget = {
 
 /** What cost centres may cost in a month before somebody is told. No call is refused by it. */
 
-/** The most of one company: a look at its budgets, a page and a file have all of them. */
-
 const ONE_BUDGET = schema.object(budget);
 
 const LIST = '/companies/{company}/cost-center-budgets';

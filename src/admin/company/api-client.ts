@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Outcome } from '../../domain/usage.ts';
-import { mintPlaygroundKey } from '../../operations/playground.ts';
+import { mintPlaygroundKey } from '../../operations/key.ts';
 import { clientFor } from '../../runtime/node-http.ts';
 import { change, type PageContext, param } from '../page/context.ts';
 import type { PagesSettings } from '../process/settings.ts';

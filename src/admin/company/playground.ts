@@ -5,7 +5,7 @@ import type { Company } from '../../domain/company.ts';
 import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
 import { changeText } from '../../domain/language/refusal-text.ts';
 import { RefusedChange } from '../../domain/text/refused-change.ts';
-import { allowPlayground } from '../../operations/playground.ts';
+import { allowPlayground } from '../../operations/key.ts';
 import { isPlaygroundRevoked, playgroundName } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { change, type PageContext, param, type Route, read, sharerOf } from '../page/context.ts';

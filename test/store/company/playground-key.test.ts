@@ -1,6 +1,6 @@
 import t from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
-import { allowPlayground, mintPlaygroundKey } from '../../../src/operations/playground.ts';
+import { allowPlayground, mintPlaygroundKey } from '../../../src/operations/key.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import {
   endKey,

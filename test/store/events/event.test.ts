@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
 import { closeCompany, reopenCompany } from '../../../src/operations/company-end.ts';
-import { mintPlaygroundKey } from '../../../src/operations/playground.ts';
+import { mintPlaygroundKey } from '../../../src/operations/key.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import { endKey, insertKey, replaceKey, updateKey } from '../../../src/store/company/key.ts';
 import { actingAs } from '../../../src/store/connection/acting-person.ts';
