@@ -9,10 +9,10 @@ import t, { type Test } from 'tap';
  * feature: lower it where a change made room.
  */
 const CEILINGS = {
-  'lines of src': 73_425,
+  'lines of src': 73_520,
   'files that spell a setting, at most': 23,
   'files that spell monthly_budget_eur': 35,
-  'writes of the store that pages, commands and HTTP import': 56,
+  'writes of the store that pages, commands and HTTP import': 0,
   'names exported by several files': 32,
   'words of Markdown': 65_000,
 };
