@@ -28,8 +28,8 @@ in bench/.
 
   --only SECTION    may be repeated; others keep their earlier results:
                     ${listed(SECTIONS)}.
-                    ${listed(FLEET)} measure several gateways,
-                    ${listed(PAGES)} every page; they run only when they are named
+                    ${listed(FLEET)} measure several
+                    gateways, ${listed(PAGES)} every page: only when they are named
   --rounds N        interleaved rounds (default 5)
   --seconds N       seconds for which each program is measured in a round
                     (default 3)

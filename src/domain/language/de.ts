@@ -13,12 +13,10 @@ const LIMITS = {
 };
 const STATES = { active: 'aktiv', revoked: 'widerrufen', expired: 'abgelaufen' };
 const CANCELLED = 'Wenn niemand abgebrochen hat, prüfen Sie die Zeitlimits des Clients und der Proxys vor dem Gateway.';
-const COMPARE =
-  'Vergleichen Sie den internen Namen des Modells („tollgate model list“) mit den Namen, die der Modelldienst kennt, und UPSTREAM_URL mit seiner Basisadresse: Die meisten enden auf /v1.';
+const COMPARE = 'Vergleichen Sie den internen Namen des Modells („tollgate model list“) mit den Namen, die der Modelldienst kennt, und UPSTREAM_URL mit seiner Basisadresse: Die meisten enden auf /v1.';
 const AGAIN = 'Lassen Sie den Client es erneut versuchen.';
 const quoted = (name: string | null) => (name === null ? 'mit diesem Namen' : `„${name}“`);
-const toldInStream = (isCharged: boolean) =>
-  `Der Client hat das im Stream erfahren. ${isCharged ? 'Was er bis dahin erhalten hatte, wird berechnet.' : 'Es wurde nichts berechnet.'}`;
+const toldInStream = (isCharged: boolean) => `Der Client hat das im Stream erfahren. ${isCharged ? 'Was er bis dahin erhalten hatte, wird berechnet.' : 'Es wurde nichts berechnet.'}`;
 const orList = (choices: readonly string[]) => `${choices.slice(0, -1).join(', ')} oder ${choices.at(-1)}`;
 
 export const de: Words = {
@@ -81,8 +79,7 @@ export const de: Words = {
     'budget-removed': 'Das Budget ist entfernt.',
     'receiver-added': 'Hinzugefügt.',
     'receiver-asked': 'Hinzugefügt. Die Adresse hat einen Link erhalten und erfährt nichts, bis ihr Leser zustimmt.',
-    'receiver-unsent':
-      'Hinzugefügt, aber der Link ließ sich nicht senden. Senden Sie ihn nach einer Weile noch einmal.',
+    'receiver-unsent': 'Hinzugefügt, aber der Link ließ sich nicht senden. Senden Sie ihn nach einer Weile noch einmal.',
     'month-closed': 'Der Monat ist abgeschlossen. Dies ist seine Abrechnung.',
     closed: 'Das Unternehmen ist geschlossen. Jedes Gateway weist seine Schlüssel innerhalb einer Sekunde ab.',
     reopened: 'Das Unternehmen ist wieder offen. Jedes Gateway nimmt seine Schlüssel innerhalb einer Sekunde an.',
@@ -100,12 +97,10 @@ export const de: Words = {
     more: (count) => `Hinweise zu ${count === 1 ? 'einem weiteren Budget' : `${count} weiteren Budgets`}`,
     key: 'Schlüssel',
     usedUp: (month) => `Das Budget für ${month} ist aufgebraucht.`,
-    refused: ({ isKey, raised }) =>
-      parts`${isKey ? 'Seine Aufrufe' : 'Aufrufe'} werden mit 402 abgewiesen, bis der Monat endet oder ${raised}.`,
+    refused: ({ isKey, raised }) => parts`${isKey ? 'Seine Aufrufe' : 'Aufrufe'} werden mit 402 abgewiesen, bis der Monat endet oder ${raised}.`,
     raised: 'das Budget erhöht wird',
     used: ({ percent, month }) => `${percent} des Budgets für ${month} sind verbraucht.`,
-    pace: ({ month, isUsed, day }) =>
-      parts` Wenn es so weitergeht, ist ${isUsed ? 'es' : `das Budget für ${month}`} am ${day} aufgebraucht.`,
+    pace: ({ month, isUsed, day }) => parts` Wenn es so weitergeht, ist ${isUsed ? 'es' : `das Budget für ${month}`} am ${day} aufgebraucht.`,
   },
 
   form: {
@@ -120,8 +115,7 @@ export const de: Words = {
     back: 'Zurück',
     stale: {
       title: 'Jemand anderes hat zuerst gespeichert',
-      text: ({ name, by }) =>
-        parts`Nachdem Sie das Formular von ${name} geöffnet hatten, wurde es gespeichert${by}. Von Ihren Eingaben ist noch nichts gespeichert.`,
+      text: ({ name, by }) => parts`Nachdem Sie das Formular von ${name} geöffnet hatten, wurde es gespeichert${by}. Von Ihren Eingaben ist noch nichts gespeichert.`,
       by: ({ at, who }) => parts` (${at}, von ${who})`,
       operator: 'dem Betreiber dieses Dienstes',
       differs: 'Unterschiede',
@@ -137,11 +131,9 @@ export const de: Words = {
   refusals: {
     id: () => 'muss eine ID wie 5f0c6a52-9d1e-4f6b-8a57-0d3c5f1b7e21 sein',
     name: () => 'muss eine Zeile mit 1 bis 200 Zeichen sein',
-    unseen: ({ character }) =>
-      `darf ${character} nicht enthalten: Das Zeichen ist unsichtbar oder sieht wie ein anderes aus`,
+    unseen: ({ character }) => `darf ${character} nicht enthalten: Das Zeichen ist unsichtbar oder sieht wie ein anderes aus`,
     nul: () => 'darf keine NUL-Zeichen enthalten',
-    slug: () =>
-      'muss mit einem Buchstaben oder einer Ziffer beginnen und darf nur aus 1 bis 128 Buchstaben, Ziffern und . _ : / @ + - bestehen',
+    slug: () => 'muss mit einem Buchstaben oder einer Ziffer beginnen und darf nur aus 1 bis 128 Buchstaben, Ziffern und . _ : / @ + - bestehen',
     budget: () => 'muss ein Betrag in EUR wie 250 oder 99,50 sein, unter 1 Billion',
     temperature: () => 'muss eine Zahl von 0 bis 2 sein',
     email: () => 'muss eine Adresse wie ada@example.com sein',
@@ -165,14 +157,11 @@ export const de: Words = {
     time: () => 'muss eine Zeit wie 2027-01-31T18:00 sein',
     over: () => 'muss heute oder später sein',
     digits: () => 'muss mit den Ziffern 0 bis 9 geschrieben werden',
-    unclear: ({ text, shown, clear }) =>
-      `muss eindeutig sein: „${text}“ kann ${shown.join(' oder ')} bedeuten. Schreiben Sie ${clear.join(' oder ')}`,
+    unclear: ({ text, shown, clear }) => `muss eindeutig sein: „${text}“ kann ${shown.join(' oder ')} bedeuten. Schreiben Sie ${clear.join(' oder ')}`,
     aboveZero: () => 'muss über 0 liegen',
     costCenter: () => 'muss eine Kostenstelle sein',
-    costCenterName: () =>
-      'muss der Name einer Kostenstelle sein, wie Aufrufe ihn angeben: höchstens 64 druckbare Zeichen, die nicht mit =, +, - oder @ beginnen',
-    mostCostCenters: ({ most }) =>
-      `Ein Unternehmen hat höchstens ${most} Kostenstellen mit Budget. Entfernen Sie zuerst das Budget einer anderen.`,
+    costCenterName: () => 'muss der Name einer Kostenstelle sein, wie Aufrufe ihn angeben: höchstens 64 druckbare Zeichen, die nicht mit =, +, - oder @ beginnen',
+    mostCostCenters: ({ most }) => `Ein Unternehmen hat höchstens ${most} Kostenstellen mit Budget. Entfernen Sie zuerst das Budget einer anderen.`,
     costCenterTwice: ({ name }) => `Die Kostenstelle „${name}“ hat schon ein Budget. Ändern Sie dieses.`,
     errorCode: () => 'muss der Code eines Fehlers sein',
     requestId: () => 'muss die ID einer Anfrage sein',
@@ -180,63 +169,42 @@ export const de: Words = {
     aboveCredit: ({ limit }) => `darf höchstens ${limit} sein, das Kreditlimit des Unternehmens`,
     euLocked: () => 'ist vom Betreiber dieses Dienstes gesperrt',
     wholeOrZero: ({ most }) => `muss eine ganze Zahl von 0 bis ${most} sein`,
-    aboveMemberBudget: ({ most }) =>
-      `darf höchstens ${most} sein: So viel lassen die Inhaber Ihres Unternehmens einen Schlüssel eines Mitglieds verbrauchen`,
+    aboveMemberBudget: ({ most }) => `darf höchstens ${most} sein: So viel lassen die Inhaber Ihres Unternehmens einen Schlüssel eines Mitglieds verbrauchen`,
     memberKeysOff: () => 'Die Inhaber Ihres Unternehmens haben Mitgliedern keine eigenen Schlüssel erlaubt.',
-    memberKeysFull: ({ most }) =>
-      `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie zuerst einen.`,
-    memberKeysOverlap: ({ most }) =>
-      `Mit beiden Schlüsseln hätten Sie zu viele: Zu Beginn eines Wechsels mit Übergangszeit darf ein Mitglied hier höchstens ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben. Ersetzen Sie diesen ohne Übergangszeit.`,
+    memberKeysFull: ({ most }) => `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie zuerst einen.`,
+    memberKeysOverlap: ({ most }) => `Mit beiden Schlüsseln hätten Sie zu viele: Zu Beginn eines Wechsels mit Übergangszeit darf ein Mitglied hier höchstens ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben. Ersetzen Sie diesen ohne Übergangszeit.`,
     keyRevoked: () => 'Dieser Schlüssel ist widerrufen: Legen Sie stattdessen einen neuen an.',
     keyEnded: ({ state }) => `Dieser Schlüssel ist ${STATES[state]}: Legen Sie stattdessen einen neuen an.`,
     keyOfPlayground: () => 'Der Schlüssel eines Playgrounds wird nie angezeigt.',
-    playgroundFixed: () =>
-      'Dieser Schlüssel gehört zum Playground eines Benutzers: Name, Berechtigungen und Ende bleiben, wie sie sind. Begrenzen Sie ihn oder widerrufen Sie ihn.',
+    playgroundFixed: () => 'Dieser Schlüssel gehört zum Playground eines Benutzers: Name, Berechtigungen und Ende bleiben, wie sie sind. Begrenzen Sie ihn oder widerrufen Sie ihn.',
     playgroundRevoked: () => 'Ihr Playground in diesem Unternehmen wurde widerrufen.',
-    keyTooLate: ({ at }) =>
-      `Ein Schlüssel, der schon seit ${at} abgelaufen ist, würde nie funktionieren: Geben Sie eine spätere Zeit an.`,
-    invitedAlready: ({ email }) =>
-      `${email} ist bereits eingeladen. Erneuern Sie die Einladung oder ziehen Sie sie zurück.`,
-    hasAccount: ({ email }) =>
-      `${email} kann nicht eingeladen werden: Die Adresse hat bereits ein Konto. Wählen Sie eine andere Adresse.`,
+    keyTooLate: ({ at }) => `Ein Schlüssel, der schon seit ${at} abgelaufen ist, würde nie funktionieren: Geben Sie eine spätere Zeit an.`,
+    invitedAlready: ({ email }) => `${email} ist bereits eingeladen. Erneuern Sie die Einladung oder ziehen Sie sie zurück.`,
+    hasAccount: ({ email }) => `${email} kann nicht eingeladen werden: Die Adresse hat bereits ein Konto. Wählen Sie eine andere Adresse.`,
     lastOwner: () => 'Dies ist der letzte Inhaber des Unternehmens. Machen Sie zuerst jemand anderen zum Inhaber.',
-    roleByGroup: ({ group }) =>
-      `Dieser Benutzer hat die Rolle durch eine Gruppe des Identitätsanbieters, „${group}“: Ändern Sie sie dort.`,
-    noAccount: () =>
-      'Der Identitätsanbieter kennt Sie, aber zu Ihrer bestätigten E-Mail-Adresse gibt es hier kein Konto.',
-    noAccountByGroups: () =>
-      'Der Identitätsanbieter kennt Sie, aber zu Ihrer bestätigten E-Mail-Adresse gibt es hier kein Konto, und keine Ihrer Gruppen gibt Ihnen eines.',
-    groupsNotRead: () =>
-      'Ihr Konto hier stammt aus einer Gruppe des Identitätsanbieters, und dieser Dienst liest derzeit keine Gruppen.',
-    groupsNotTold: () =>
-      'Der Identitätsanbieter teilt nicht mit, in welchen Gruppen Sie sind. Im Log dieses Dienstes steht der Grund.',
+    roleByGroup: ({ group }) => `Dieser Benutzer hat die Rolle durch eine Gruppe des Identitätsanbieters, „${group}“: Ändern Sie sie dort.`,
+    noAccount: () => 'Der Identitätsanbieter kennt Sie, aber zu Ihrer bestätigten E-Mail-Adresse gibt es hier kein Konto.',
+    noAccountByGroups: () => 'Der Identitätsanbieter kennt Sie, aber zu Ihrer bestätigten E-Mail-Adresse gibt es hier kein Konto, und keine Ihrer Gruppen gibt Ihnen eines.',
+    groupsNotRead: () => 'Ihr Konto hier stammt aus einer Gruppe des Identitätsanbieters, und dieser Dienst liest derzeit keine Gruppen.',
+    groupsNotTold: () => 'Der Identitätsanbieter teilt nicht mit, in welchen Gruppen Sie sind. Im Log dieses Dienstes steht der Grund.',
     groupsLost: () => 'Keine Ihrer Gruppen beim Identitätsanbieter gibt Ihnen hier noch ein Konto.',
-    groupsApart: ({ one, other }) =>
-      `Ihre Gruppen „${one}“ und „${other}“ führen hier zu verschiedenen Unternehmen, und ein Konto gehört zu einem. Bitten Sie die Person, die Ihre Gruppen verwaltet, Sie aus den anderen zu nehmen.`,
+    groupsApart: ({ one, other }) => `Ihre Gruppen „${one}“ und „${other}“ führen hier zu verschiedenen Unternehmen, und ein Konto gehört zu einem. Bitten Sie die Person, die Ihre Gruppen verwaltet, Sie aus den anderen zu nehmen.`,
     accountJustNow: () => 'Sie haben gerade eben ein Konto bekommen. Melden Sie sich noch einmal an.',
-    noFactorKey: () =>
-      'Dieser Dienst hat keinen Schlüssel für zweite Faktoren: Sein Betreiber muss SECOND_FACTOR_KEY setzen.',
+    noFactorKey: () => 'Dieser Dienst hat keinen Schlüssel für zweite Faktoren: Sein Betreiber muss SECOND_FACTOR_KEY setzen.',
     factorGone: () => 'Es gibt keinen zweiten Faktor mehr. Melden Sie sich erneut an.',
-    factorUnreadable: () =>
-      'Der zweite Faktor lässt sich nicht lesen: Dieser Dienst hat einen anderen Schlüssel als den, mit dem er verschlüsselt wurde. Verwenden Sie einen Wiederherstellungscode, oder bitten Sie den Betreiber, den zweiten Faktor aufzuheben.',
+    factorUnreadable: () => 'Der zweite Faktor lässt sich nicht lesen: Dieser Dienst hat einen anderen Schlüssel als den, mit dem er verschlüsselt wurde. Verwenden Sie einen Wiederherstellungscode, oder bitten Sie den Betreiber, den zweiten Faktor aufzuheben.',
     factorRequired: () => 'Dieser Dienst verlangt einen zweiten Faktor: Er lässt sich nicht ausschalten.',
     codeWrong: () => 'Dieser Code ist falsch.',
     codeUsed: () => 'Dieser Code wurde schon verwendet. Warten Sie auf den nächsten.',
     recoveryWrong: () => 'Dieser Code ist falsch oder wurde schon verwendet.',
-    codesClosed: ({ minutes }) =>
-      `Zu viele falsche Codes. Versuchen Sie es in ${minutes < 120 ? `${minutes} ${minutes === 1 ? 'Minute' : 'Minuten'}` : `${Math.ceil(minutes / 60)} Stunden`} wieder, oder verwenden Sie einen Wiederherstellungscode.`,
-    receiverTwice: ({ email }) =>
-      `Für ${email ?? 'Inhaber und Administratoren'} gibt es schon eine Zeile. Ändern Sie diese.`,
-    mostReceivers: ({ most }) =>
-      `Ein Unternehmen hat höchstens ${most} Empfänger von Hinweisen. Entfernen Sie zuerst einen.`,
-    receiverOutside: ({ email }) =>
-      `${email} gehört keinem Benutzer des Unternehmens und ließ sich hier nicht um Zustimmung bitten.`,
-    receiverNothing: () =>
-      'Wählen Sie einen Prozentsatz oder die Prognose; soll diese Adresse nichts erfahren, entfernen Sie die Zeile.',
+    codesClosed: ({ minutes }) => `Zu viele falsche Codes. Versuchen Sie es in ${minutes < 120 ? `${minutes} ${minutes === 1 ? 'Minute' : 'Minuten'}` : `${Math.ceil(minutes / 60)} Stunden`} wieder, oder verwenden Sie einen Wiederherstellungscode.`,
+    receiverTwice: ({ email }) => `Für ${email ?? 'Inhaber und Administratoren'} gibt es schon eine Zeile. Ändern Sie diese.`,
+    mostReceivers: ({ most }) => `Ein Unternehmen hat höchstens ${most} Empfänger von Hinweisen. Entfernen Sie zuerst einen.`,
+    receiverOutside: ({ email }) => `${email} gehört keinem Benutzer des Unternehmens und ließ sich hier nicht um Zustimmung bitten.`,
+    receiverNothing: () => 'Wählen Sie einen Prozentsatz oder die Prognose; soll diese Adresse nichts erfahren, entfernen Sie die Zeile.',
     receiverConfirms: () => 'Dieser Empfänger hat nichts zu bestätigen.',
     eraseOther: ({ email }) => `Die Adresse der Person ist ${email}: Geben Sie sie zur Bestätigung ein.`,
-    tokenSentTwice: ({ name }) =>
-      `Dieses Formular wurde zweimal gesendet. Das Verwaltungstoken „${name}“ wurde beim ersten Mal angelegt und angezeigt: Wenn niemand es gespeichert hat, widerrufen Sie es und senden Sie das Formular erneut.`,
+    tokenSentTwice: ({ name }) => `Dieses Formular wurde zweimal gesendet. Das Verwaltungstoken „${name}“ wurde beim ersten Mal angelegt und angezeigt: Wenn niemand es gespeichert hat, widerrufen Sie es und senden Sie das Formular erneut.`,
   },
   noSuch: {
     company: 'Dieses Unternehmen gibt es nicht.',
@@ -285,10 +253,8 @@ export const de: Words = {
     nothingHere: 'Unter dieser Adresse gibt es nichts.',
     tooMany: 'Zu viele Änderungen',
     notAvailable: 'Nicht verfügbar',
-    databaseAway:
-      'Die Datenbank ist nicht erreichbar. Versuchen Sie es in Kürze erneut; die API läuft ohne sie weiter.',
-    databaseSlow:
-      'Die Datenbank hat nicht rechtzeitig geantwortet. Versuchen Sie es erneut oder fragen Sie weniger ab, zum Beispiel weniger Tage; die API läuft ohne sie weiter.',
+    databaseAway: 'Die Datenbank ist nicht erreichbar. Versuchen Sie es in Kürze erneut; die API läuft ohne sie weiter.',
+    databaseSlow: 'Die Datenbank hat nicht rechtzeitig geantwortet. Versuchen Sie es erneut oder fragen Sie weniger ab, zum Beispiel weniger Tage; die API läuft ohne sie weiter.',
     closed: 'Dieses Unternehmen ist geschlossen: Seine Seiten können gelesen werden, ändern lässt sich nichts.',
     role: 'Diese Seite gehört nicht zu Ihrer Rolle.',
     busy: 'Es fragen zu viele Personen zugleich an. Versuchen Sie es gleich noch einmal.',
@@ -296,8 +262,7 @@ export const de: Words = {
     toStart: 'Zur Startseite',
     kept: 'Ihre Eingaben sind erhalten.',
     sendAgain: 'Erneut senden',
-    tooManyChanges: ({ megabytes, isMember, wait }) =>
-      `${isMember ? 'Sie' : 'Die Benutzer und Verwaltungstoken dieses Unternehmens'} haben innerhalb einer Stunde Änderungen im Umfang von ${megabytes} MiB vorgenommen. ${wait}`,
+    tooManyChanges: ({ megabytes, isMember, wait }) => `${isMember ? 'Sie' : 'Die Benutzer und Verwaltungstoken dieses Unternehmens'} haben innerhalb einer Stunde Änderungen im Umfang von ${megabytes} MiB vorgenommen. ${wait}`,
     wait: (minutes) => `Versuchen Sie es in ${minutes} ${plural(minutes, { one: 'Minute', other: 'Minuten' })} erneut.`,
     formType: 'Formulare werden als application/x-www-form-urlencoded gesendet.',
     formTooLarge: 'Das Formular ist zu groß.',
@@ -329,10 +294,8 @@ export const de: Words = {
     wrong: 'Die E-Mail-Adresse oder das Passwort ist falsch.',
     tooMany: (wait) => `Zu viele Versuche. ${wait}`,
     busy: 'Es melden sich gerade zu viele Personen an. Versuchen Sie es gleich noch einmal.',
-    unconfirmed:
-      'Der Identitätsanbieter kennt Sie, bestätigt aber keine E-Mail-Adresse von Ihnen. Im Log dieses Dienstes steht, was fehlt.',
-    providerAway:
-      'Der Identitätsanbieter ist nicht erreichbar. Versuchen Sie es erneut oder melden Sie sich mit einem Passwort an.',
+    unconfirmed: 'Der Identitätsanbieter kennt Sie, bestätigt aber keine E-Mail-Adresse von Ihnen. Im Log dieses Dienstes steht, was fehlt.',
+    providerAway: 'Der Identitätsanbieter ist nicht erreichbar. Versuchen Sie es erneut oder melden Sie sich mit einem Passwort an.',
     failed: 'Die Anmeldung über Ihre Organisation ist fehlgeschlagen. Bitte versuchen Sie es erneut.',
     done: 'Sie sind angemeldet',
     closeTab: 'Schließen Sie diesen Tab. Im anderen Tab machen Sie mit Ihren Eingaben weiter.',
@@ -353,10 +316,8 @@ export const de: Words = {
   account: {
     title: 'Ihr Konto',
     lead: ({ email, role }) => `${email}, ${role}`,
-    of: (company) =>
-      parts` bei ${company}. Wenn Sie das Unternehmen verlassen, entfernt ein anderer Inhaber oder der Betreiber dieses Dienstes dieses Konto.`,
-    member: (link) =>
-      parts`${link('Ihre Schlüssel')} und deren Nutzung haben eigene Seiten. Alle Schlüssel, die ganze Nutzung und die Einstellungen des Unternehmens sind seinen Inhabern und Administratoren vorbehalten.`,
+    of: (company) => parts` bei ${company}. Wenn Sie das Unternehmen verlassen, entfernt ein anderer Inhaber oder der Betreiber dieses Dienstes dieses Konto.`,
+    member: (link) => parts`${link('Ihre Schlüssel')} und deren Nutzung haben eigene Seiten. Alle Schlüssel, die ganze Nutzung und die Einstellungen des Unternehmens sind seinen Inhabern und Administratoren vorbehalten.`,
     change: 'Passwort ändern',
     current: 'Aktuelles Passwort',
     new: 'Neues Passwort',
@@ -392,8 +353,7 @@ export const de: Words = {
   secondFactor: {
     title: 'Zweiter Faktor',
     on: 'an',
-    offText:
-      'Zum Anmelden genügt Ihr Passwort. Mit einem zweiten Faktor brauchen Sie auch einen Code aus einer App auf Ihrem Telefon, sodass ein gestohlenes Passwort allein nichts nützt.',
+    offText: 'Zum Anmelden genügt Ihr Passwort. Mit einem zweiten Faktor brauchen Sie auch einen Code aus einer App auf Ihrem Telefon, sodass ein gestohlenes Passwort allein nichts nützt.',
     onText: (since) => parts`Zum Anmelden brauchen Sie auch einen Code aus Ihrer App, seit ${since}.`,
     setUpLink: 'Zweiten Faktor einrichten',
     manageLink: 'Zweiter Faktor und Wiederherstellungscodes',
@@ -403,8 +363,7 @@ export const de: Words = {
     required: 'Dieser Dienst verlangt von Ihnen einen zweiten Faktor: Er lässt sich nicht ausschalten.',
     noKey: 'Dieser Dienst hat keinen Schlüssel für zweite Faktoren. Sein Betreiber muss einen setzen.',
     organisation: 'Sie melden sich mit Ihrer Organisation an; deren Identitätsanbieter ist Ihr zweiter Faktor.',
-    organisationToo:
-      'Wer sich mit der Organisation anmeldet, braucht hier keinen Code: Deren Identitätsanbieter ist der zweite Faktor.',
+    organisationToo: 'Wer sich mit der Organisation anmeldet, braucht hier keinen Code: Deren Identitätsanbieter ist der zweite Faktor.',
     setUp: 'Einrichten',
     apps: 'Sie brauchen eine App für Einmalcodes, etwa Aegis, 2FAS, Google Authenticator, Microsoft Authenticator oder Ihren Passwortmanager.',
     password: 'Ihr Passwort',
@@ -424,8 +383,7 @@ export const de: Words = {
     stop: 'Abbrechen und nichts ändern',
     clock: 'ist falsch. Geht die Uhr Ihres Telefons richtig?',
     codes: 'Wiederherstellungscodes',
-    codesText: (left) =>
-      `Mit ihnen melden Sie sich an, wenn Sie Ihr Telefon nicht haben. Sie haben ${left === 0 ? 'keinen mehr' : `noch ${left}`}. Neue Codes ersetzen die alten.`,
+    codesText: (left) => `Mit ihnen melden Sie sich an, wenn Sie Ihr Telefon nicht haben. Sie haben ${left === 0 ? 'keinen mehr' : `noch ${left}`}. Neue Codes ersetzen die alten.`,
     newCodes: 'Neue Wiederherstellungscodes',
     makeCodes: 'Neue Codes erzeugen',
     other: 'Anderes Telefon oder andere App',
@@ -437,14 +395,12 @@ export const de: Words = {
     turnOff: 'Den zweiten Faktor ausschalten',
     offButton: 'Ausschalten',
     gone: 'Diese Codes lassen sich nicht mehr anzeigen',
-    goneText: (seconds) =>
-      `Wiederherstellungscodes werden ${seconds} Sekunden lang und nur einmal angezeigt. Wenn Sie sie nicht aufbewahrt haben, erzeugen Sie neue.`,
+    goneText: (seconds) => `Wiederherstellungscodes werden ${seconds} Sekunden lang und nur einmal angezeigt. Wenn Sie sie nicht aufbewahrt haben, erzeugen Sie neue.`,
     toFactor: 'Zum zweiten Faktor',
     isOn: 'Ihr zweiter Faktor ist an',
     once: 'Ihre Wiederherstellungscodes werden nur dieses eine Mal angezeigt.',
     reload: (seconds) => `${seconds} Sekunden lang zeigt ein Neuladen dieser Seite sie noch einmal.`,
-    keepThem:
-      'Drucken Sie sie aus oder bewahren Sie sie in Ihrem Passwortmanager auf: Mit jedem melden Sie sich einmal an, wenn Sie Ihr Telefon nicht haben.',
+    keepThem: 'Drucken Sie sie aus oder bewahren Sie sie in Ihrem Passwortmanager auf: Mit jedem melden Sie sich einmal an, wenn Sie Ihr Telefon nicht haben.',
     kept: 'Ich habe sie aufbewahrt',
     as: (email) => parts`Sie melden sich als ${email} an.`,
     somebodyElse: 'Als jemand anderes anmelden',
@@ -458,26 +414,19 @@ export const de: Words = {
   erasure: {
     asks: 'bittet um Löschung',
     erase: 'Löschen',
-    toErase: (link) =>
-      parts`Die Adresse bleibt im Protokoll der Änderungen. Um sie auch dort zu entfernen, ${link('löschen Sie diese Person')}.`,
+    toErase: (link) => parts`Die Adresse bleibt im Protokoll der Änderungen. Um sie auch dort zu entfernen, ${link('löschen Sie diese Person')}.`,
     ofYou: 'Was über Sie gespeichert ist',
-    ofYouText:
-      'Ihre Adresse, Ihre Rolle und was Sie geändert haben, sind gespeichert; nichts von dem, was Sie Modelle fragen.',
+    ofYouText: 'Ihre Adresse, Ihre Rolle und was Sie geändert haben, sind gespeichert; nichts von dem, was Sie Modelle fragen.',
     what: 'Was gespeichert ist, und wie lange',
     askLink: 'Um Löschung bitten …',
     title: 'Um Löschung bitten',
-    decides: (company) =>
-      `Sie bitten, und ${company === null ? 'ein anderer Betreiber' : `ein Inhaber von ${company}`} entscheidet: Das Protokoll der Änderungen darf nicht durch eigene Hand verlieren, wer etwas geändert hat.`,
+    decides: (company) => `Sie bitten, und ${company === null ? 'ein anderer Betreiber' : `ein Inhaber von ${company}`} entscheidet: Das Protokoll der Änderungen darf nicht durch eigene Hand verlieren, wer etwas geändert hat.`,
     goes: 'Was verschwindet',
     stays: 'Was bleibt',
-    yourAccount:
-      'Ihr Konto und Ihre eigenen Schlüssel: Sie werden sofort abgemeldet und können sich nicht mehr anmelden, und die Schlüssel funktionieren nicht mehr.',
-    yourAddress:
-      'Ihre Adresse: Ein zufälliger Name tritt in Schlüsseln, Preisen, Hinweisen, Ereignissen und im Protokoll der Änderungen an ihre Stelle.',
-    ledger:
-      'Das Hauptbuch, seine Summen, Siegel und Abrechnungen, unverändert: Sie enthalten keine Namen und keine Adressen.',
-    yourThings:
-      'Schlüssel des Unternehmens, Verwaltungstoken und Einladungen, die Sie angelegt haben, ohne Ihre Adresse: Sie funktionieren weiter.',
+    yourAccount: 'Ihr Konto und Ihre eigenen Schlüssel: Sie werden sofort abgemeldet und können sich nicht mehr anmelden, und die Schlüssel funktionieren nicht mehr.',
+    yourAddress: 'Ihre Adresse: Ein zufälliger Name tritt in Schlüsseln, Preisen, Hinweisen, Ereignissen und im Protokoll der Änderungen an ihre Stelle.',
+    ledger: 'Das Hauptbuch, seine Summen, Siegel und Abrechnungen, unverändert: Sie enthalten keine Namen und keine Adressen.',
+    yourThings: 'Schlüssel des Unternehmens, Verwaltungstoken und Einladungen, die Sie angelegt haben, ohne Ihre Adresse: Sie funktionieren weiter.',
     yourName: 'Namen und Texte, in denen Sie beim Namen genannt sind: Nur Menschen können sie finden.',
     ask: 'Um Löschung bitten',
     keep: 'Mein Konto behalten',
@@ -486,12 +435,9 @@ export const de: Words = {
     heading: (email) => `${email} löschen?`,
     of: (email) => `${email} löschen`,
     askedFor: ({ email, when }) => parts`${email} hat darum gebeten: ${when}.`,
-    account: (email) =>
-      `Das Konto und die eigenen Schlüssel der Person: ${email} wird sofort abgemeldet und kann sich nicht mehr anmelden, und die Schlüssel funktionieren nicht mehr.`,
-    address: (values) =>
-      parts`Die Adresse: Ein zufälliger Name tritt an ihre Stelle, im Protokoll der Änderungen (Einträge: ${values.changes}) und anderswo (Zeilen: ${values.rows}), ${values.everywhere ? 'bei welchem Unternehmen auch immer' : 'bei diesem Unternehmen'}.`,
-    things:
-      'Schlüssel des Unternehmens, Verwaltungstoken und offene Einladungen, die diese Person angelegt hat, ohne die Adresse. Sie funktionieren weiter: Widerrufen Sie, was nicht mehr gelten soll.',
+    account: (email) => `Das Konto und die eigenen Schlüssel der Person: ${email} wird sofort abgemeldet und kann sich nicht mehr anmelden, und die Schlüssel funktionieren nicht mehr.`,
+    address: (values) => parts`Die Adresse: Ein zufälliger Name tritt an ihre Stelle, im Protokoll der Änderungen (Einträge: ${values.changes}) und anderswo (Zeilen: ${values.rows}), ${values.everywhere ? 'bei welchem Unternehmen auch immer' : 'bei diesem Unternehmen'}.`,
+    things: 'Schlüssel des Unternehmens, Verwaltungstoken und offene Einladungen, die diese Person angelegt hat, ohne die Adresse. Sie funktionieren weiter: Widerrufen Sie, was nicht mehr gelten soll.',
     names: 'Namen und Texte, in denen die Person beim Namen genannt ist, wie „Annas Laptop“: Ändern Sie diese vorher.',
     backups: 'Sicherungen, bis sie ablaufen, und was vorher heruntergeladen wurde.',
     final: 'Das lässt sich nicht rückgängig machen.',
@@ -505,8 +451,7 @@ export const de: Words = {
     title: 'Budgethinweise',
     of: (company) => `Budgethinweise von ${company}`,
     lead: 'Eine E-Mail, wenn ein Teil eines Monatsbudgets verbraucht ist: des Unternehmens, und der Schlüssel und Kostenstellen mit eigenem Budget. Jede wird einmal im Monat gesendet.',
-    noMail:
-      'Dieser Dienst sendet keine E-Mails: Sein Betreiber hat keinen Mailserver eingerichtet. Ihre Auswahl bleibt gespeichert, bis es einen gibt.',
+    noMail: 'Dieser Dienst sendet keine E-Mails: Sein Betreiber hat keinen Mailserver eingerichtet. Ihre Auswahl bleibt gespeichert, bis es einen gibt.',
     caption: 'Wer benachrichtigt wird',
     receiver: 'Empfänger',
     toldAt: 'Bei',
@@ -539,8 +484,7 @@ export const de: Words = {
     addButton: 'Hinzufügen',
     email: 'E-Mail-Adresse',
     emailForTeam: 'Leer für Inhaber und Administratoren ohne eigene Zeile.',
-    emailAsked: (days) =>
-      `Eine Adresse, die keinem Ihrer Benutzer gehört, erhält zuerst einen Link und sonst nichts, bis ihr Leser innerhalb von ${days} Tagen zustimmt.`,
+    emailAsked: (days) => `Eine Adresse, die keinem Ihrer Benutzer gehört, erhält zuerst einen Link und sonst nichts, bis ihr Leser innerhalb von ${days} Tagen zustimmt.`,
     emailOwn: 'Die eines Ihrer Benutzer: Andere kann dieser Dienst nicht um Zustimmung bitten.',
     most: (count) => `Höchstens ${count} Zeilen. Wer eine hat, erfährt, was sie sagt, und sonst nichts.`,
     toldOf: (email) => (email === null ? 'Was Inhaber und Administratoren erfahren' : `Was ${email} erfährt`),
@@ -548,12 +492,9 @@ export const de: Words = {
     teamLine: 'die Zeile für Inhaber und Administratoren',
     removeHeading: (name) => `${name} entfernen?`,
     removeTitle: (name) => `${name} entfernen`,
-    removePerson:
-      'Wer keine Zeile hat, wird wie alle Inhaber und Administratoren benachrichtigt, Mitglieder gar nicht. Gibt es auch für diese keine Zeile, geschieht es bei 50, 80 und 100 % und wenn die Prognose das Budget überschreitet.',
-    removeOutsider: (email) =>
-      `${email} erfährt nichts mehr. Um wieder benachrichtigt zu werden, muss der Leser erneut zustimmen.`,
-    wants: ({ company, email }) =>
-      parts`${company} möchte ${email} benachrichtigen, wenn ein Teil eines Monatsbudgets verbraucht ist. Jede Nachricht hat einen Link, der sie beendet.`,
+    removePerson: 'Wer keine Zeile hat, wird wie alle Inhaber und Administratoren benachrichtigt, Mitglieder gar nicht. Gibt es auch für diese keine Zeile, geschieht es bei 50, 80 und 100 % und wenn die Prognose das Budget überschreitet.',
+    removeOutsider: (email) => `${email} erfährt nichts mehr. Um wieder benachrichtigt zu werden, muss der Leser erneut zustimmen.`,
+    wants: ({ company, email }) => parts`${company} möchte ${email} benachrichtigen, wenn ein Teil eines Monatsbudgets verbraucht ist. Jede Nachricht hat einen Link, der sie beendet.`,
     agree: 'An mich senden',
     agreeHint: 'Wenn Sie sie nicht möchten, schließen Sie diese Seite: Dann wird nichts gesendet.',
     willTell: 'Sie erhalten die Budgethinweise',
@@ -575,16 +516,11 @@ export const de: Words = {
     howLong: 'Wie lange',
     where: 'Wo',
     whoSees: 'Wer es sieht',
-    people:
-      'Inhaber und Administratoren sehen die Schlüssel, Assistenten und die Nutzung des Unternehmens, Inhaber auch seine Benutzer und das Protokoll der Änderungen. Mitglieder sehen ihr eigenes Konto, ihre eigenen Schlüssel und deren Nutzung.',
+    people: 'Inhaber und Administratoren sehen die Schlüssel, Assistenten und die Nutzung des Unternehmens, Inhaber auch seine Benutzer und das Protokoll der Änderungen. Mitglieder sehen ihr eigenes Konto, ihre eigenen Schlüssel und deren Nutzung.',
     operator: 'Der Betreiber dieses Dienstes sieht alles davon.',
-    router:
-      'Der Modelldienst erhält Prompts und die ID einer Anfrage, aber keinen Namen, keine Adresse und keinen Schlüssel.',
+    router: 'Der Modelldienst erhält Prompts und die ID einer Anfrage, aber keinen Namen, keine Adresse und keinen Schlüssel.',
     backups: 'Sicherungen enthalten Entferntes, bis sie ablaufen: Fragen Sie den Betreiber, wie lange das dauert.',
-    days: (days) =>
-      days === 0
-        ? 'gar nicht'
-        : `${days} ${plural(days, { one: 'Tag', other: 'Tage' })}, aufgerundet auf ganze Tage in UTC`,
+    days: (days) => (days === 0 ? 'gar nicht' : `${days} ${plural(days, { one: 'Tag', other: 'Tage' })}, aufgerundet auf ganze Tage in UTC`),
     entries: {
       users: {
         what: 'Personen, die sich anmelden dürfen: E-Mail-Adresse, Rolle, Unternehmen, Hash des Passworts, Gruppe des Identitätsanbieters, aus der die Rolle kommt, letzte Anmeldung, Sprache; seit wann es einen zweiten Faktor gibt und wie viele Wiederherstellungscodes übrig sind; wann jemand um Löschung gebeten hat',
@@ -716,72 +652,56 @@ export const de: Words = {
   settings: {
     title: 'Einstellungen',
     of: (company) => `Einstellungen von ${company}`,
-    models: (link) =>
-      parts`Welche Modelle das Unternehmen nutzen darf, legen Sie auf der Seite ${link('Modelle')} fest.`,
-    alerts: (link) =>
-      parts` Wer erfährt, dass ein Teil eines Budgets verbraucht ist, steht unter ${link('Budgethinweise')}.`,
+    models: (link) => parts`Welche Modelle das Unternehmen nutzen darf, legen Sie auf der Seite ${link('Modelle')} fest.`,
+    alerts: (link) => parts` Wer erfährt, dass ein Teil eines Budgets verbraucht ist, steht unter ${link('Budgethinweise')}.`,
     tokens: (link) => parts` Programme, die das Unternehmen verwalten, haben eigene ${link('Verwaltungstoken')}.`,
     limits: 'Grenzen',
     noLimits: 'Keine.',
     allKeys: (limits) => `Alle Schlüssel zusammen: ${limits}.`,
-    limitsBy: (link) =>
-      parts`Vom Betreiber dieses Dienstes festgelegt. Ein einzelner Schlüssel kann auf der Seite ${link('Schlüssel')} eigene Grenzen haben.`,
+    limitsBy: (link) => parts`Vom Betreiber dieses Dienstes festgelegt. Ein einzelner Schlüssel kann auf der Seite ${link('Schlüssel')} eigene Grenzen haben.`,
     budgetAndGate: 'Budget und EU-Schranke',
     budget: 'Monatsbudget in EUR',
     nonEu: 'Modelle zulassen, die außerhalb der EU betrieben werden',
     nonEuHint: 'Sonst lässt GET /models sie weg, und Aufrufe werden mit 403 abgewiesen.',
-    budgetHint: (ceiling) =>
-      `Zum Beispiel 250 oder 99,50; ${ceiling === '' ? 'leer oder 0 bedeutet unbegrenzt' : `höchstens ${ceiling}, das auch gilt, wenn hier nichts oder 0 steht`}. Sobald API und Chat in der App zusammen so viel gekostet haben, werden Aufrufe mit 402 abgewiesen.`,
-    strict:
-      'Das Budget ist streng: Ein Aufruf wird mit 402 abgewiesen, wenn seine höchstmöglichen Kosten nicht in den Rest passen.',
+    budgetHint: (ceiling) => `Zum Beispiel 250 oder 99,50; ${ceiling === '' ? 'leer oder 0 bedeutet unbegrenzt' : `höchstens ${ceiling}, das auch gilt, wenn hier nichts oder 0 steht`}. Sobald API und Chat in der App zusammen so viel gekostet haben, werden Aufrufe mit 402 abgewiesen.`,
+    strict: 'Das Budget ist streng: Ein Aufruf wird mit 402 abgewiesen, wenn seine höchstmöglichen Kosten nicht in den Rest passen.',
     locked: 'Der Betreiber dieses Dienstes hat die EU-Schranke gesperrt.',
-    lockedText:
-      'Modelle, die außerhalb der EU betrieben werden, werden abgewiesen. Der Betreiber dieses Dienstes hat die EU-Schranke gesperrt.',
-    read: ({ budget, isAllowed }) =>
-      parts`Monatsbudget: ${budget}. Modelle außerhalb der EU: ${isAllowed ? 'zugelassen' : 'abgewiesen'}.`,
+    lockedText: 'Modelle, die außerhalb der EU betrieben werden, werden abgewiesen. Der Betreiber dieses Dienstes hat die EU-Schranke gesperrt.',
+    read: ({ budget, isAllowed }) => parts`Monatsbudget: ${budget}. Modelle außerhalb der EU: ${isAllowed ? 'zugelassen' : 'abgewiesen'}.`,
     byOwners: 'Von den Inhabern des Unternehmens festgelegt.',
-    aboveLimit: (amount) =>
-      parts`Das Budget liegt über dem Kreditlimit, und dieses gilt: Ab ${amount} werden Aufrufe abgewiesen.`,
+    aboveLimit: (amount) => parts`Das Budget liegt über dem Kreditlimit, und dieses gilt: Ab ${amount} werden Aufrufe abgewiesen.`,
     language: 'Sprache',
-    languageHint:
-      'Für Seiten und E-Mails der Benutzer des Unternehmens, die selbst keine gewählt haben. Ohne sie richten sich Seiten nach dem Browser, und E-Mails sind auf Englisch.',
+    languageHint: 'Für Seiten und E-Mails der Benutzer des Unternehmens, die selbst keine gewählt haben. Ohne sie richten sich Seiten nach dem Browser, und E-Mails sind auf Englisch.',
     ofReader: 'Die des jeweiligen Browsers',
     members: {
       title: 'Was Mitglieder dürfen',
       lead: 'Jedes Mitglied verwaltet nur eigene Schlüssel und sieht, was diese verbraucht haben. Inhaber und Administratoren sehen alle Schlüssel und wem sie gehören. Ein Schlüssel endet mit seinem Benutzer.',
       keys: 'Aktive Schlüssel je Mitglied',
-      keysHint:
-        '0 bedeutet: keine Schlüssel. Wenn Sie die Zahl senken, funktionieren vorhandene Schlüssel weiter und lassen sich ersetzen; wer mehr hat, kann keinen weiteren anlegen.',
+      keysHint: '0 bedeutet: keine Schlüssel. Wenn Sie die Zahl senken, funktionieren vorhandene Schlüssel weiter und lassen sich ersetzen; wer mehr hat, kann keinen weiteren anlegen.',
       budget: 'Höchstes Monatsbudget eines solchen Schlüssels in EUR',
-      budgetHint:
-        'Zum Beispiel 20. Leer: Es gilt nur das Budget des Unternehmens. Es betrifft Schlüssel, die ab jetzt angelegt werden: Vorhandene behalten ihr Budget. Jeder Schlüssel hat ein eigenes, auch einer, der einen anderen ersetzt.',
+      budgetHint: 'Zum Beispiel 20. Leer: Es gilt nur das Budget des Unternehmens. Es betrifft Schlüssel, die ab jetzt angelegt werden: Vorhandene behalten ihr Budget. Jeder Schlüssel hat ein eigenes, auch einer, der einen anderen ersetzt.',
       playground: 'Mitglieder dürfen den Playground nutzen',
       playgroundHint: 'Jeder Aufruf wird dem Unternehmen berechnet, unter einem Schlüssel des Benutzers.',
       save: 'Für Mitglieder speichern',
       read: ({ most, budget, hasPlayground }) =>
         `${
-          most === 0
-            ? 'Mitglieder haben keine eigenen Schlüssel.'
-            : `Jedes Mitglied darf ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben${budget === '' ? '' : `, jeweils mit höchstens ${budget} im Monat`}.`
+          most === 0 ? 'Mitglieder haben keine eigenen Schlüssel.' : `Jedes Mitglied darf ${most} ${plural(most, { one: 'aktiven', other: 'aktive' })} Schlüssel haben${budget === '' ? '' : `, jeweils mit höchstens ${budget} im Monat`}.`
         } ${hasPlayground ? 'Den Playground dürfen sie nutzen.' : 'Der Playground ist ihnen nicht zugänglich.'}`,
     },
     save: 'Einstellungen speichern',
     usedUp: {
       title: 'Dieses Budget ist bereits aufgebraucht',
-      text: ({ name, spent, budget }) =>
-        parts`${name} hat in diesem Monat ${spent} ausgegeben. Mit einem Budget von ${budget} werden Aufrufe sofort mit 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.`,
+      text: ({ name, spent, budget }) => parts`${name} hat in diesem Monat ${spent} ausgegeben. Mit einem Budget von ${budget} werden Aufrufe sofort mit 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.`,
       key: (name) => `Der Schlüssel ${name}`,
       save: 'Trotzdem speichern',
     },
     export: 'Export',
-    exportText:
-      'Alles, was über das Unternehmen gespeichert ist, in einem Archiv: Einstellungen, Benutzer, Schlüssel ohne ihre Geheimnisse, Assistenten, Buchungen, Summen, Warnungen und das Protokoll der Änderungen.',
+    exportText: 'Alles, was über das Unternehmen gespeichert ist, in einem Archiv: Einstellungen, Benutzer, Schlüssel ohne ihre Geheimnisse, Assistenten, Buchungen, Summen, Warnungen und das Protokoll der Änderungen.',
     download: 'Alles herunterladen',
   },
   limits: LIMITS,
   limitTexts: {
-    requests_per_minute: (value, shown) =>
-      `${shown} ${plural(value, { one: 'Anfrage', other: 'Anfragen' })} pro Minute`,
+    requests_per_minute: (value, shown) => `${shown} ${plural(value, { one: 'Anfrage', other: 'Anfragen' })} pro Minute`,
     tokens_per_minute: (_value, shown) => `${shown} Token pro Minute`,
     max_concurrent: (_value, shown) => `${shown} gleichzeitig`,
     budget: (amount) => `${amount} im Monat`,
@@ -792,25 +712,21 @@ export const de: Words = {
     title: 'Grenzen und Einschränkungen',
     lead: 'Ein Schlüssel darf nie mehr als sein Unternehmen: Dessen Grenzen und Budget gelten ebenfalls. Ein leeres Feld begrenzt nichts.',
     budget: 'Budget im Monat in EUR',
-    budgetHint:
-      'Zum Beispiel 25 oder 9,50; leer oder 0 bedeutet unbegrenzt. Um einen Schlüssel zu sperren, widerrufen Sie ihn.',
+    budgetHint: 'Zum Beispiel 25 oder 9,50; leer oder 0 bedeutet unbegrenzt. Um einen Schlüssel zu sperren, widerrufen Sie ihn.',
     mostBudgetHint: (most) => `Höchstens ${most}; das gilt auch, wenn hier nichts oder 0 steht.`,
     models: 'Modelle',
-    slugsHint:
-      'Die Kurznamen der einzigen Modelle, die er nutzen darf, je einer pro Zeile. Leer: alle Modelle des Unternehmens, auch spätere.',
+    slugsHint: 'Die Kurznamen der einzigen Modelle, die er nutzen darf, je einer pro Zeile. Leer: alle Modelle des Unternehmens, auch spätere.',
     checkedHint: 'Nichts ausgewählt: alle Modelle des Unternehmens, auch spätere.',
     notListed: (slug) => `${slug} (derzeit nicht gelistet)`,
     networks: 'Netze',
-    networksHint:
-      'Von wo aus er verwendet werden darf, je ein Netz pro Zeile, zum Beispiel 203.0.113.0/24 oder 2001:db8::/32. Eine Adresse allein steht für sich selbst. Leer: von überall.',
+    networksHint: 'Von wo aus er verwendet werden darf, je ein Netz pro Zeile, zum Beispiel 203.0.113.0/24 oder 2001:db8::/32. Eine Adresse allein steht für sich selbst. Leer: von überall.',
   },
 
   keys: {
     title: 'Schlüssel',
     of: (company) => `Schlüssel von ${company}`,
     find: 'Offengelegten Schlüssel suchen',
-    lead: (url) =>
-      parts`Anwendungen erreichen die API unter ${url} mit einem dieser Schlüssel. Bewahren Sie sie auf Servern auf, wie Passwörter.`,
+    lead: (url) => parts`Anwendungen erreichen die API unter ${url} mit einem dieser Schlüssel. Bewahren Sie sie auf Servern auf, wie Passwörter.`,
     views: 'Schlüssel',
     view: ({ isActive, count }) => `${isActive ? 'Aktive Schlüssel' : 'Widerrufen und abgelaufen'} (${count})`,
     usageIn: (month) => `Nutzung im ${month}`,
@@ -839,15 +755,13 @@ export const de: Words = {
     until: (when) => parts`bis ${when}`,
     caption: 'Schlüssel',
     none: 'Derzeit funktioniert kein Schlüssel.',
-    noneCreate: (link) =>
-      parts`Derzeit funktioniert kein Schlüssel. ${link('Erstellen Sie einen')} für jedes Programm, das aufruft.`,
+    noneCreate: (link) => parts`Derzeit funktioniert kein Schlüssel. ${link('Erstellen Sie einen')} für jedes Programm, das aufruft.`,
     deadCaption: 'Widerrufene und abgelaufene Schlüssel',
     deadNone: 'Kein Schlüssel wurde widerrufen, und keiner ist abgelaufen.',
     rotate: 'Wechseln',
     revoke: 'Widerrufen',
     playgrounds: 'Playgrounds der Benutzer',
-    playgroundsText:
-      'Wer auf diesen Seiten Modelle und Assistenten ausprobiert hat. Diese Schlüssel werden nie angezeigt und funktionieren jeweils nur für Minuten.',
+    playgroundsText: 'Wer auf diesen Seiten Modelle und Assistenten ausprobiert hat. Diese Schlüssel werden nie angezeigt und funktionieren jeweils nur für Minuten.',
     personal: 'persönlich',
     ofPerson: (email) => `von ${email}`,
     restricted: 'eingeschränkt',
@@ -883,51 +797,39 @@ export const de: Words = {
       heading: 'Diesen Schlüssel wechseln',
       lead: 'Ein neuer Schlüssel mit demselben Namen, denselben Berechtigungen, Grenzen und demselben Ende tritt an seine Stelle. Warum?',
       planned: 'Ein geplanter Wechsel',
-      plannedText:
-        'Während der Übergangszeit funktionieren beide Schlüssel, damit Sie ohne Ausfall umstellen können; danach endet der alte.',
+      plannedText: 'Während der Übergangszeit funktionieren beide Schlüssel, damit Sie ohne Ausfall umstellen können; danach endet der alte.',
       overlap: 'Übergangszeit',
       overlaps: { hour: 'Eine Stunde', day: 'Ein Tag', week: 'Eine Woche', month: '30 Tage' },
       button: 'Neuen Schlüssel anlegen',
       leaked: 'Der Schlüssel ist in fremde Hände geraten',
-      leakedText:
-        'Es gibt keine Übergangszeit: Jedes Gateway weist den alten Schlüssel innerhalb einer Sekunde ab, und was ihn noch verwendet, erhält 401, bis es den neuen hat.',
+      leakedText: 'Es gibt keine Übergangszeit: Jedes Gateway weist den alten Schlüssel innerhalb einer Sekunde ab, und was ihn noch verwendet, erhält 401, bis es den neuen hat.',
       stop: 'Alten Schlüssel sperren und neuen anlegen',
     },
     shown: {
       title: 'Ihr neuer Schlüssel',
       once: 'Der Schlüssel wird nur dieses eine Mal angezeigt.',
-      store: (seconds) =>
-        `Speichern Sie ihn jetzt; ein verlorener Schlüssel wird durch einen neuen ersetzt. ${seconds} Sekunden lang zeigt ihn diese Seite beim Neuladen noch einmal.`,
+      store: (seconds) => `Speichern Sie ihn jetzt; ein verlorener Schlüssel wird durch einen neuen ersetzt. ${seconds} Sekunden lang zeigt ihn diese Seite beim Neuladen noch einmal.`,
       old: ({ prefix, end }) => parts`Der alte Schlüssel ${prefix} ${end}.`,
       stopped: 'funktioniert nicht mehr',
       works: (until) => parts`funktioniert bis ${until}`,
-      noModel: (link) =>
-        parts`Mit diesem Schlüssel lässt sich noch kein Modell aufrufen: siehe die ${link('Modelle')} des Unternehmens.`,
+      noModel: (link) => parts`Mit diesem Schlüssel lässt sich noch kein Modell aufrufen: siehe die ${link('Modelle')} des Unternehmens.`,
       apiKey: 'API-Schlüssel',
       curl: 'Mit curl ausprobieren',
       sdk: 'Mit dem OpenAI-SDK verwenden',
       done: 'Ich habe den Schlüssel gespeichert',
       gone: 'Dieser Schlüssel kann nicht mehr angezeigt werden',
-      goneText: ({ key, at, seconds }) =>
-        parts`${key} wurde ${at} angelegt und damals angezeigt. Ein Schlüssel wird nur der Person gezeigt, die ihn anlegt, und nur ${seconds} Sekunden lang: Danach kann ihn niemand mehr lesen.`,
-      replaceText:
-        'Wenn niemand ihn gespeichert hat, ersetzen Sie ihn: Er endet sofort, und ein neuer Schlüssel mit denselben Einstellungen wird angezeigt.',
+      goneText: ({ key, at, seconds }) => parts`${key} wurde ${at} angelegt und damals angezeigt. Ein Schlüssel wird nur der Person gezeigt, die ihn anlegt, und nur ${seconds} Sekunden lang: Danach kann ihn niemand mehr lesen.`,
+      replaceText: 'Wenn niemand ihn gespeichert hat, ersetzen Sie ihn: Er endet sofort, und ein neuer Schlüssel mit denselben Einstellungen wird angezeigt.',
       isDead: (state) => `Er ist ${STATES[state]}.`,
       replace: 'Schlüssel ersetzen',
     },
     find: {
       title: 'Offengelegten Schlüssel suchen',
-      lead: ({ ofAll, file }) =>
-        parts`Fügen Sie einen Schlüssel ein oder einen Text, der Schlüssel enthält, zum Beispiel ein Log oder eine ${file}-Datei. Die Seite zeigt, ${
-          ofAll ? 'wem sie gehören' : 'welche Ihrer Schlüssel es sind'
-        } und was sich tun lässt. Der Text wird weder gespeichert noch wieder angezeigt.`,
+      lead: ({ ofAll, file }) => parts`Fügen Sie einen Schlüssel ein oder einen Text, der Schlüssel enthält, zum Beispiel ein Log oder eine ${file}-Datei. Die Seite zeigt, ${ofAll ? 'wem sie gehören' : 'welche Ihrer Schlüssel es sind'} und was sich tun lässt. Der Text wird weder gespeichert noch wieder angezeigt.`,
       text: 'Schlüssel oder Text',
       button: 'Schlüssel suchen',
       noKey: 'Nichts in dem Text hat die Form eines Schlüssels.',
-      notFound: ({ parts: count, shown, ofAll }) =>
-        `${shown} ${plural(count, { one: 'Teil', other: 'Teile' })} des Textes ${count === 1 ? 'könnte' : 'könnten'} ein Schlüssel sein: ${
-          ofAll ? 'Kein Unternehmen hat einen solchen' : 'Keiner davon ist ein Schlüssel dieses Unternehmens'
-        }.`,
+      notFound: ({ parts: count, shown, ofAll }) => `${shown} ${plural(count, { one: 'Teil', other: 'Teile' })} des Textes ${count === 1 ? 'könnte' : 'könnten'} ein Schlüssel sein: ${ofAll ? 'Kein Unternehmen hat einen solchen' : 'Keiner davon ist ein Schlüssel dieses Unternehmens'}.`,
       company: 'Unternehmen',
       stop: 'Sperren und neuen anlegen',
       noAction: 'keine: Er funktioniert nicht mehr',
@@ -939,22 +841,18 @@ export const de: Words = {
   ownKeys: {
     title: 'Meine Schlüssel',
     off: 'Die Inhaber Ihres Unternehmens haben Mitgliedern keine eigenen Schlüssel erlaubt. Bitten Sie einen von ihnen darum, wenn Sie einen brauchen.',
-    offNow:
-      'Die Inhaber Ihres Unternehmens erlauben Mitgliedern keine neuen Schlüssel mehr. Ihre vorhandenen funktionieren weiter und lassen sich ersetzen.',
-    full: (most) =>
-      `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie einen, um einen anderen anzulegen.`,
+    offNow: 'Die Inhaber Ihres Unternehmens erlauben Mitgliedern keine neuen Schlüssel mehr. Ihre vorhandenen funktionieren weiter und lassen sich ersetzen.',
+    full: (most) => `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie einen, um einen anderen anzulegen.`,
     allowed: ({ most, active, budget }) =>
       `Sie haben ${active} von ${most} aktiven Schlüsseln, die Sie haben dürfen${budget === '' ? '.' : `; jeder darf höchstens ${budget} im Monat verbrauchen.`} Das Unternehmen zahlt, dessen Budget und Grenzen gelten ebenfalls, und seine Inhaber und Administratoren sehen, was jeder Schlüssel verbraucht hat.`,
-    does: ({ scopes, restrictions }) =>
-      `Für: ${scopes}.${restrictions === '' ? '' : ` Begrenzt auf: ${restrictions}.`}`,
+    does: ({ scopes, restrictions }) => `Für: ${scopes}.${restrictions === '' ? '' : ` Begrenzt auf: ${restrictions}.`}`,
     rename: 'Namen speichern',
   },
   ownUsage: {
     name: 'Meine Nutzung',
     title: (when) => `Meine Nutzung ${when}`,
     ofOwnKeys: 'mit Ihren Schlüsseln und im Playground',
-    noKey: (link) =>
-      parts`Sie haben noch keinen Schlüssel, also wurde nichts verbraucht. Wie Sie einen bekommen, steht unter ${link('Ihre Schlüssel')}.`,
+    noKey: (link) => parts`Sie haben noch keinen Schlüssel, also wurde nichts verbraucht. Wie Sie einen bekommen, steht unter ${link('Ihre Schlüssel')}.`,
   },
   firstSteps: {
     title: 'Erste Schritte',
@@ -962,12 +860,10 @@ export const de: Words = {
     done: 'erledigt',
     open: 'offen',
     key: 'Ein Schlüssel',
-    keyText: (link) =>
-      parts`${link('Erstellen Sie einen Schlüssel')} für das Programm, das aufrufen soll. Sein Text wird einmal gezeigt.`,
+    keyText: (link) => parts`${link('Erstellen Sie einen Schlüssel')} für das Programm, das aufrufen soll. Sein Text wird einmal gezeigt.`,
     call: 'Der erste Aufruf',
     needsKey: 'Dafür braucht es einen Schlüssel, der funktioniert.',
-    callText: ({ base, variable }) =>
-      parts`Die Basisadresse ist ${base}. Mit dem Schlüssel in der Variablen ${variable} funktioniert dieser Aufruf so, wie er hier steht:`,
+    callText: ({ base, variable }) => parts`Die Basisadresse ist ${base}. Mit dem Schlüssel in der Variablen ${variable} funktioniert dieser Aufruf so, wie er hier steht:`,
     orTry: (link) => parts`Auch ein Prompt im ${link('Playground')} ist ein erster Aufruf.`,
     inProgram: 'In einem Programm',
     came: 'Dieser Schritt ist erledigt.',
@@ -976,18 +872,14 @@ export const de: Words = {
     toRequest: 'Zu dieser Anfrage',
     toList: 'Zurück zu den ersten Schritten',
     colleague: 'Eine zweite Person',
-    colleagueText: (link) =>
-      parts`${link('Laden Sie eine zweite Person ein')}, die helfen kann, wenn Sie nicht da sind.`,
+    colleagueText: (link) => parts`${link('Laden Sie eine zweite Person ein')}, die helfen kann, wenn Sie nicht da sind.`,
   },
 
   models: {
     title: 'Modelle',
     of: (company) => `Modelle von ${company}`,
     playground: 'Playground',
-    gate: (strong, isOpen) =>
-      isOpen
-        ? parts`Die EU-Schranke ist ${strong('offen')}: Modelle, die außerhalb der EU betrieben werden, dürfen genutzt werden.`
-        : parts`Die EU-Schranke ist ${strong('geschlossen')}: Modelle, die außerhalb der EU betrieben werden, sind weder gelistet noch nutzbar.`,
+    gate: (strong, isOpen) => (isOpen ? parts`Die EU-Schranke ist ${strong('offen')}: Modelle, die außerhalb der EU betrieben werden, dürfen genutzt werden.` : parts`Die EU-Schranke ist ${strong('geschlossen')}: Modelle, die außerhalb der EU betrieben werden, sind weder gelistet noch nutzbar.`),
     change: (link) => parts`${link('In den Einstellungen ändern')}.`,
     caption: 'Modelle dieses Unternehmens',
     none: 'Noch werden keine Modelle angeboten: Das übernimmt der Betreiber dieses Dienstes.',
@@ -1013,8 +905,7 @@ export const de: Words = {
     returns: (path) => parts`Was ${path} derzeit liefert`,
     count: ({ listed, all }) => `${listed} von ${all} Modellen.`,
     noKey: (link) => parts`Das Unternehmen hat noch keinen aktiven Schlüssel: ${link('legen Sie einen an')}.`,
-    whoGets: (count, shown) =>
-      `${count === 1 ? 'Der aktive Schlüssel erhält' : `Jeder der ${shown} aktiven Schlüssel erhält`} diese Antwort, unabhängig von seinen Berechtigungen; ein auf einige Modelle eingeschränkter erhält nur diese. Widerrufene und abgelaufene Schlüssel erhalten 401.`,
+    whoGets: (count, shown) => `${count === 1 ? 'Der aktive Schlüssel erhält' : `Jeder der ${shown} aktiven Schlüssel erhält`} diese Antwort, unabhängig von seinen Berechtigungen; ein auf einige Modelle eingeschränkter erhält nur diese. Widerrufene und abgelaufene Schlüssel erhalten 401.`,
     first: (shown) => `Die ersten ${shown} davon:`,
     answer: 'Antwort auf GET /models',
     unit: 'Einheit der Preise',
@@ -1029,12 +920,10 @@ export const de: Words = {
     title: 'Assistenten',
     of: (company) => `Assistenten von ${company}`,
     new: 'Neuer Assistent',
-    lead: (path) =>
-      parts`Die API führt unter ${path} Assistenten aus, die für das ganze Unternehmen freigegeben sind und zu keinem Projekt gehören.`,
+    lead: (path) => parts`Die API führt unter ${path} Assistenten aus, die für das ganze Unternehmen freigegeben sind und zu keinem Projekt gehören.`,
     caption: 'Assistenten dieses Unternehmens',
     none: 'Es gibt noch keine Assistenten.',
-    noneCreate: (link) =>
-      parts`Es gibt noch keine Assistenten. ${link('Erstellen Sie den ersten')}: einen Prompt, den Programme mit seiner ID ausführen.`,
+    noneCreate: (link) => parts`Es gibt noch keine Assistenten. ${link('Erstellen Sie den ersten')}: einen Prompt, den Programme mit seiner ID ausführen.`,
     assistant: 'Assistent',
     inApi: 'In der API',
     defaultModel: 'Standardmodell',
@@ -1077,12 +966,10 @@ export const de: Words = {
     remove: 'Entfernen…',
     removeHeading: (name) => `${name} entfernen?`,
     removeTitle: (name) => `${name} entfernen`,
-    removeText:
-      'Aufrufe erhalten innerhalb einer Sekunde 404. Das lässt sich nicht rückgängig machen; im Protokoll bleiben seine Einstellungen erhalten.',
+    removeText: 'Aufrufe erhalten innerhalb einer Sekunde 404. Das lässt sich nicht rückgängig machen; im Protokoll bleiben seine Einstellungen erhalten.',
     removeButton: 'Assistent entfernen',
     tryTitle: (name) => `${name} testen`,
-    tryLead: (key, link) =>
-      parts`Ein echter Aufruf über die API: dieselben Prüfungen, dieselbe Antwort, und er wird dem Unternehmen wie jeder andere berechnet, unter dem Schlüssel „${key}“. ${link('Ein Modell ohne Assistenten testen')}.`,
+    tryLead: (key, link) => parts`Ein echter Aufruf über die API: dieselben Prüfungen, dieselbe Antwort, und er wird dem Unternehmen wie jeder andere berechnet, unter dem Schlüssel „${key}“. ${link('Ein Modell ohne Assistenten testen')}.`,
     notShown: 'Die API zeigt diesen Assistenten nicht: Der Aufruf wird 404 erhalten.',
     message: 'Nachricht',
     theDefault: (slug) => `Das Standardmodell, ${slug}`,
@@ -1095,8 +982,7 @@ export const de: Words = {
   playground: {
     title: 'Playground',
     of: (company) => `Playground von ${company}`,
-    lead: (key) =>
-      `Ein Prompt an ein Modell, über die API: dieselben Prüfungen und dieselbe Antwort wie für eine Anwendung. Der Aufruf wird dem Unternehmen unter dem Schlüssel „${key}“ berechnet.`,
+    lead: (key) => `Ein Prompt an ein Modell, über die API: dieselben Prüfungen und dieselbe Antwort wie für eine Anwendung. Der Aufruf wird dem Unternehmen unter dem Schlüssel „${key}“ berechnet.`,
     answer: 'Antwort',
     became: 'Was aus der Anfrage wurde',
     revoked: 'Ihr Playground in diesem Unternehmen wurde widerrufen: Sein Schlüssel funktioniert nicht mehr.',
@@ -1140,8 +1026,7 @@ export const de: Words = {
     changeRoleOf: (email) => ` von ${email}`,
     remove: 'Entfernen',
     invite: 'Jemanden einladen',
-    inviteHint: (hasOrganisation) =>
-      `Erzeugt einen Link, der einmal funktioniert, sieben Tage lang. Wer ihn öffnet, wählt ein Passwort${hasOrganisation ? ' oder meldet sich mit der Organisation an' : ''} und gehört dann zum Unternehmen.`,
+    inviteHint: (hasOrganisation) => `Erzeugt einen Link, der einmal funktioniert, sieben Tage lang. Wer ihn öffnet, wählt ein Passwort${hasOrganisation ? ' oder meldet sich mit der Organisation an' : ''} und gehört dann zum Unternehmen.`,
     inviteButton: 'Einladen',
     invitations: 'Einladungen',
     link: 'Link',
@@ -1152,33 +1037,27 @@ export const de: Words = {
     theInvitation: (email) => `: Einladung von ${email}`,
     newest: (count) => `Die neuesten ${count}; Programme listen alle auf.`,
     roleOf: (email) => `Rolle von ${email}`,
-    roleHint:
-      'Gilt ab der nächsten Seite, die dieser Benutzer öffnet. Verwaltungstoken und offene Einladungen, die er angelegt hat, bleiben, wie sie sind.',
+    roleHint: 'Gilt ab der nächsten Seite, die dieser Benutzer öffnet. Verwaltungstoken und offene Einladungen, die er angelegt hat, bleiben, wie sie sind.',
     saveRole: 'Rolle speichern',
     ownRole: 'Ihre eigene Rolle können Sie nicht ändern. Bitten Sie einen anderen Inhaber.',
     removeHeading: (email) => `${email} entfernen?`,
     removeTitle: (email) => `${email} entfernen`,
-    byGroup: ({ email, role, group }) =>
-      parts`${email} hat die Rolle ${role} durch die Gruppe ${group} des Identitätsanbieters. Die Rolle wird dort geändert.`,
+    byGroup: ({ email, role, group }) => parts`${email} hat die Rolle ${role} durch die Gruppe ${group} des Identitätsanbieters. Die Rolle wird dort geändert.`,
     byTheGroup: (group) => `durch die Gruppe ${group}`,
     backToUsers: 'Zurück zu den Benutzern',
     noReturn: 'kann sich nicht mehr anmelden',
-    returns: (group) =>
-      `kommt bei der nächsten Anmeldung zurück, wenn der Identitätsanbieter nicht vorher die Gruppe ${group} entzieht`,
+    returns: (group) => `kommt bei der nächsten Anmeldung zurück, wenn der Identitätsanbieter nicht vorher die Gruppe ${group} entzieht`,
     removeText: ({ email, role, company, comesBack }) =>
       `${email} gehört zu ${company} (Rolle: ${role}), wird sofort abgemeldet und ${comesBack}. Die eigenen Schlüssel des Benutzers werden widerrufen. Schlüssel des Unternehmens, Verwaltungstoken und offene Einladungen, die dieser Benutzer angelegt hat, funktionieren weiter: Widerrufen Sie sie oder ziehen Sie sie zurück, wo das nicht sein soll.`,
     oneself: 'Sich selbst können Sie nicht entfernen. Bitten Sie einen anderen Inhaber.',
     many: (wait) => `Dieses Unternehmen hat in kurzer Zeit viele Einladungen gesendet. ${wait}`,
     to: 'Zu den Benutzern des Unternehmens',
     gone: 'Dieser Link kann nicht mehr angezeigt werden',
-    goneText: (seconds) =>
-      `Der Link einer Einladung wird nur der Person gezeigt, die sie anlegt, und nur ${seconds} Sekunden lang. Wenn niemand ihn hat, erneuern Sie die Einladung: Der alte Link endet dann, und der neue wird angezeigt.`,
+    goneText: (seconds) => `Der Link einer Einladung wird nur der Person gezeigt, die sie anlegt, und nur ${seconds} Sekunden lang. Wenn niemand ihn hat, erneuern Sie die Einladung: Der alte Link endet dann, und der neue wird angezeigt.`,
     invited: (email) => `${email} ist eingeladen`,
     once: 'Der Link wird nur dieses eine Mal angezeigt.',
-    lost: (seconds) =>
-      `Ein verlorener Link wird erneuert. ${seconds} Sekunden lang zeigt ihn diese Seite beim Neuladen noch einmal.`,
-    becomes: ({ email, role, company, until }) =>
-      parts`Mit dem Link tritt ${email} ${company} bei (Rolle: ${role}). Er funktioniert einmal, bis ${until}.`,
+    lost: (seconds) => `Ein verlorener Link wird erneuert. ${seconds} Sekunden lang zeigt ihn diese Seite beim Neuladen noch einmal.`,
+    becomes: ({ email, role, company, until }) => parts`Mit dem Link tritt ${email} ${company} bei (Rolle: ${role}). Er funktioniert einmal, bis ${until}.`,
     invitationLink: 'Link der Einladung',
     give: (email) => parts`Geben Sie diesen Link ${email} und sonst niemandem.`,
     onItsWay: (email) => parts`Der Link ist per E-Mail unterwegs zu ${email}.`,
@@ -1186,13 +1065,11 @@ export const de: Words = {
   },
   tokens: {
     title: 'Verwaltungstoken',
-    lead: ({ ofCompany, link }) =>
-      parts`Programme verwalten ${ofCompany ? 'das Unternehmen' : 'diesen Dienst'} über HTTP mit einem dieser Verwaltungstoken. ${link} beschreibt die Operationen.`,
+    lead: ({ ofCompany, link }) => parts`Programme verwalten ${ofCompany ? 'das Unternehmen' : 'diesen Dienst'} über HTTP mit einem dieser Verwaltungstoken. ${link} beschreibt die Operationen.`,
     create: 'Verwaltungstoken anlegen',
     createButton: 'Verwaltungstoken anlegen',
     none: 'Es gibt keine Verwaltungstoken.',
-    noneCreate:
-      'Es gibt noch keine Verwaltungstoken. Erstellen Sie oben eines für jedes Programm, das etwas verwaltet.',
+    noneCreate: 'Es gibt noch keine Verwaltungstoken. Erstellen Sie oben eines für jedes Programm, das etwas verwaltet.',
     older: 'Ältere Verwaltungstoken',
     name: 'Name',
     nameHint: 'Wofür es verwendet wird, zum Beispiel „Terraform“.',
@@ -1214,14 +1091,12 @@ export const de: Words = {
     revokeText: 'Programme, die es verwenden, erhalten sofort 401. Das lässt sich nicht rückgängig machen.',
     shown: 'Ihr neues Verwaltungstoken',
     once: 'Das Verwaltungstoken wird nur dieses eine Mal angezeigt.',
-    store: (seconds) =>
-      `Speichern Sie es jetzt; ein verlorenes wird widerrufen und durch ein neues ersetzt. ${seconds} Sekunden lang zeigt es diese Seite beim Neuladen noch einmal.`,
+    store: (seconds) => `Speichern Sie es jetzt; ein verlorenes wird widerrufen und durch ein neues ersetzt. ${seconds} Sekunden lang zeigt es diese Seite beim Neuladen noch einmal.`,
     token: 'Verwaltungstoken',
     curl: 'Mit curl ausprobieren',
     done: 'Ich habe das Verwaltungstoken gespeichert',
     gone: 'Dieses Verwaltungstoken kann nicht mehr angezeigt werden',
-    goneText: ({ name, seconds }) =>
-      parts`Das Verwaltungstoken ${name} wird nur der Person gezeigt, die es anlegt, und nur ${seconds} Sekunden lang. Wenn niemand es gespeichert hat, widerrufen Sie es und legen Sie ein neues an.`,
+    goneText: ({ name, seconds }) => parts`Das Verwaltungstoken ${name} wird nur der Person gezeigt, die es anlegt, und nur ${seconds} Sekunden lang. Wenn niemand es gespeichert hat, widerrufen Sie es und legen Sie ein neues an.`,
     all: 'Alle Verwaltungstoken',
   },
 
@@ -1255,13 +1130,10 @@ export const de: Words = {
     costPer: { hour: 'Kosten pro Stunde', day: 'Kosten pro Tag', month: 'Kosten pro Monat' },
     noCalls: ({ when, isFiltered }) => `Keine API-Aufrufe ${when}${isFiltered ? ' mit diesen Filtern' : ''}.`,
     allFilters: (link) => parts`${link('Alle Aufrufe')} dieser Tage zeigen.`,
-    noCallsNext: (link) =>
-      parts`Jeder erscheint etwa eine Sekunde nach seinem Ende. Mit ${link('Schlüsseln')} rufen Programme auf.`,
-    isTooMuch:
-      'Antwortzeiten sowie abgewiesene und fehlgeschlagene Anfragen werden für weniger Tage oder mit einem Filter gezeigt: Hier wären zu viele Werte zu summieren.',
+    noCallsNext: (link) => parts`Jeder erscheint etwa eine Sekunde nach seinem Ende. Mit ${link('Schlüsseln')} rufen Programme auf.`,
+    isTooMuch: 'Antwortzeiten sowie abgewiesene und fehlgeschlagene Anfragen werden für weniger Tage oder mit einem Filter gezeigt: Hier wären zu viele Werte zu summieren.',
     foot: 'Die Werte sind exakte Summen der Buchungen; Beträge sind auf dieser Seite auf zwei Nachkommastellen gerundet, mit dem exakten Betrag als Tooltip, und in den Exporten exakt. Anfragen, die abgewiesen wurden oder fehlschlugen, bevor eine Nutzung bekannt war, kosten nichts und sind nicht gebucht.',
-    refusedText: ({ requests, refused, share, failed }, link) =>
-      parts`Von allen ${requests} Anfragen wurden ${refused} (${share}) abgewiesen, und ${failed} schlugen fehl: ${link('die Gründe')}.`,
+    refusedText: ({ requests, refused, share, failed }, link) => parts`Von allen ${requests} Anfragen wurden ${refused} (${share}) abgewiesen, und ${failed} schlugen fehl: ${link('die Gründe')}.`,
     periods: { hour: 'Stunde', day: 'Tag', month: 'Monat' },
     dayOf: (month) => `Tag im ${month}`,
     again: (label) => `${label} (erneut)`,
@@ -1278,11 +1150,9 @@ export const de: Words = {
     ofBudget: (budget) => parts`von ${budget}`,
     reached: 'erreicht: Aufrufe erhalten 402',
     noForecast: 'Eine Prognose gibt es ab dem dritten Tag des Monats.',
-    forecast: ({ amount, share }) =>
-      parts`Wenn es so weitergeht, endet der Monat bei etwa ${amount}${share === null ? '.' : `, das sind ${share} des Budgets.`}`,
+    forecast: ({ amount, share }) => parts`Wenn es so weitergeht, endet der Monat bei etwa ${amount}${share === null ? '.' : `, das sind ${share} des Budgets.`}`,
     overBudget: 'über dem Budget',
-    bar: ({ total, chat, forecast }) =>
-      `${total} Prozent des Budgets sind ausgegeben${chat === null ? '' : `, davon ${chat} Prozent durch Chat in der App`}${forecast === null ? '' : `, und ${forecast} Prozent sind die Prognose`}`,
+    bar: ({ total, chat, forecast }) => `${total} Prozent des Budgets sind ausgegeben${chat === null ? '' : `, davon ${chat} Prozent durch Chat in der App`}${forecast === null ? '' : `, und ${forecast} Prozent sind die Prognose`}`,
     chat: 'Chat in der App',
     api: 'API',
     beyond: 'Über dem Budget',
@@ -1310,8 +1180,7 @@ export const de: Words = {
     nameHint: 'Wie Aufrufe ihn angeben. Es muss noch keinen Aufruf geben.',
     eur: 'Monatsbudget in EUR',
     addHint: 'Etwa 250 oder 99,50. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
-    editHint:
-      'Etwa 250 oder 99,50; leer für keines. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
+    editHint: 'Etwa 250 oder 99,50; leer für keines. Es weist nichts ab: Sie erfahren, wenn ein Teil davon ausgegeben ist.',
     save: 'Budget speichern',
     who: (link) => parts`Wer es erfährt und bei welchen Prozentsätzen, legen Sie unter ${link('Budgethinweise')} fest.`,
     noBudget: 'keines',
@@ -1326,8 +1195,7 @@ export const de: Words = {
   chart: {
     otherModels: 'andere Modelle',
     byModel: 'in EUR, nach Modell gestapelt',
-    label: ({ title, how, highest }) =>
-      `${title}, ${how}. Der höchste Wert ist ${highest}. Die Tabelle darunter enthält die Werte.`,
+    label: ({ title, how, highest }) => `${title}, ${how}. Der höchste Wert ist ${highest}. Die Tabelle darunter enthält die Werte.`,
     unknown: 'unbekannt',
     more: (count) => `und ${count} weitere`,
     figures: 'Werte des Diagramms',
@@ -1356,8 +1224,7 @@ export const de: Words = {
     same: 'Beide kosteten gleich viel.',
     more: ({ amount, share }) => parts`${amount} mehr als vorher${share}.`,
     less: ({ amount, share }) => parts`${amount} weniger als vorher${share}.`,
-    lengths: ({ before, after }) =>
-      `Der Zeitraum vorher hat ${plural(before, { one: 'einen Tag', other: `${before} Tage` })}, der nachher ${plural(after, { one: 'einen Tag', other: `${after} Tage` })}.`,
+    lengths: ({ before, after }) => `Der Zeitraum vorher hat ${plural(before, { one: 'einen Tag', other: `${before} Tage` })}, der nachher ${plural(after, { one: 'einen Tag', other: `${after} Tage` })}.`,
     both: 'Beide',
     sum: 'Summe',
     cost: 'Kosten',
@@ -1492,8 +1359,7 @@ export const de: Words = {
     estimatedBy: (name) => `geschätzt von ${name}`,
     reported: 'vom Modell gemeldet',
     reasons: 'Abgewiesene und fehlgeschlagene Anfragen',
-    reasonsText: ({ refused, requests, failed }) =>
-      `${refused} von ${requests} Anfragen wurden abgewiesen, und ${failed} schlugen fehl.`,
+    reasonsText: ({ refused, requests, failed }) => `${refused} von ${requests} Anfragen wurden abgewiesen, und ${failed} schlugen fehl.`,
     details: 'Token im Einzelnen',
     fromCache: 'Aus dem Cache',
     toCache: 'In den Cache geschrieben',
@@ -1501,8 +1367,7 @@ export const de: Words = {
     audioIn: 'Audio-Eingabe',
     audioOut: 'Audio-Ausgabe',
     all: 'Alle',
-    detailsText:
-      'Von allen Schlüsseln zusammen, für die Aufrufe, zu denen der Modelldienst diese Werte meldet. Cache und Audio-Eingabe sind Teil der Eingabetoken oben, Schlussfolgern und Audio-Ausgabe Teil der Ausgabetoken; der Preis ist für alle gleich. Prozente sind Anteile an den Eingabetoken.',
+    detailsText: 'Von allen Schlüsseln zusammen, für die Aufrufe, zu denen der Modelldienst diese Werte meldet. Cache und Audio-Eingabe sind Teil der Eingabetoken oben, Schlussfolgern und Audio-Ausgabe Teil der Ausgabetoken; der Preis ist für alle gleich. Prozente sind Anteile an den Eingabetoken.',
   },
   exports: {
     title: 'Exportieren',
@@ -1541,8 +1406,7 @@ export const de: Words = {
     of: (company) => `Anfragen von ${company}`,
     request: 'Anfrage',
     page: (id) => `Anfrage ${id}`,
-    lead: (kept) =>
-      `${kept} Eine Anfrage erscheint etwa eine Sekunde nach ihrem Ende. Prompts und Antworten werden nie aufbewahrt.`,
+    lead: (kept) => `${kept} Eine Anfrage erscheint etwa eine Sekunde nach ihrem Ende. Prompts und Antworten werden nie aufbewahrt.`,
     notKept: 'Neue Anfragen werden nicht aufbewahrt: Der Betreiber hat es abgeschaltet (REQUEST_TRAIL_DAYS=0).',
     kept: (days) => `Was aus jeder Anfrage wurde, wird ${days === 1 ? 'einen Tag' : `${days} Tage`} lang aufbewahrt.`,
     inAddress: ({ name, message }) => `In der Adresse: „${name}“ ${message}`,
@@ -1601,20 +1465,17 @@ export const de: Words = {
     cost: 'Kosten',
     duration: 'Dauer',
     noneKept: 'Es sind keine Anfragen aufbewahrt.',
-    noneCame: (link, ofAll) =>
-      parts`Es sind keine Anfragen aufbewahrt. Jede erscheint etwa eine Sekunde nach ihrem Ende. Programme rufen mit einem der ${link('Schlüssel')}${ofAll ? ' eines Unternehmens' : ''} auf.`,
+    noneCame: (link, ofAll) => parts`Es sind keine Anfragen aufbewahrt. Jede erscheint etwa eine Sekunde nach ihrem Ende. Programme rufen mit einem der ${link('Schlüssel')}${ofAll ? ' eines Unternehmens' : ''} auf.`,
     noneSuch: (link) => parts`Es gibt keine solchen Anfragen. ${link('Alle Anfragen')}`,
     noneYet: 'Keine der durchsuchten Anfragen passt. Ältere vielleicht.',
     older: 'Ältere Anfragen',
     booked: 'gebucht',
     left: 'weg',
     clientLeft: 'Client ging weg',
-    nothingKnown: (kept) =>
-      `Zu einer Anfrage mit dieser ID ist nichts bekannt. ${kept} Gebuchte Aufrufe bleiben in den Buchungen. Eine Anfrage erscheint etwa eine Sekunde nach ihrem Ende.`,
+    nothingKnown: (kept) => `Zu einer Anfrage mit dieser ID ist nichts bekannt. ${kept} Gebuchte Aufrufe bleiben in den Buchungen. Eine Anfrage erscheint etwa eine Sekunde nach ihrem Ende.`,
     happened: 'Was geschah',
     toDo: 'Was zu tun ist:',
-    ledgerAlone:
-      'Nur aus den Buchungen bekannt: Die Anfrage ist älter, als aufbewahrt wird, oder wurde nicht aufbewahrt. Ihr Status und ihre Zeiten sind nicht bekannt.',
+    ledgerAlone: 'Nur aus den Buchungen bekannt: Die Anfrage ist älter, als aufbewahrt wird, oder wurde nicht aufbewahrt. Ihr Status und ihre Zeiten sind nicht bekannt.',
     details: 'Einzelheiten',
     modelsOf: 'Modelle des Unternehmens',
     settingsOf: 'Einstellungen des Unternehmens',
@@ -1662,194 +1523,60 @@ export const de: Words = {
   },
   explanations: {
     answered: ['Die Anfrage wurde beantwortet.', null],
-    leftEarly: [
-      'Der Client ging weg, bevor er eine Antwort bekam. Kein Modell lief, und es wurde nichts berechnet.',
-      CANCELLED,
-    ],
-    left: [
-      'Der Client ging weg, bevor die Antwort kam. Was das Modell erzeugt hat, wird trotzdem berechnet.',
-      CANCELLED,
-    ],
-    leftStream: [
-      'Der Client ging weg, bevor der Stream endete. Was bis dahin erzeugt wurde, wird berechnet.',
-      CANCELLED,
-    ],
-    broken: (isCharged) => [
-      `Der Stream begann, dann brach der Modelldienst ihn ab. ${toldInStream(isCharged)}`,
-      `${AGAIN} Wenn es häufig vorkommt, findet der Betreiber den Grund in der Meldung des Modelldienstes.`,
-    ],
-    stalled: (isCharged) => [
-      `Der Stream begann, dann sendete der Modelldienst zu lange nichts oder länger, als ein Aufruf dauern darf. ${toldInStream(isCharged)}`,
-      `${AGAIN} Der Betreiber kann IDLE_SECONDS oder TOTAL_SECONDS erhöhen.`,
-    ],
-    failedInside: ({ why, isCharged }) =>
-      `Der Stream begann, dann meldete der Modelldienst einen Fehler. ${why} ${toldInStream(isCharged)}`,
+    leftEarly: ['Der Client ging weg, bevor er eine Antwort bekam. Kein Modell lief, und es wurde nichts berechnet.', CANCELLED],
+    left: ['Der Client ging weg, bevor die Antwort kam. Was das Modell erzeugt hat, wird trotzdem berechnet.', CANCELLED],
+    leftStream: ['Der Client ging weg, bevor der Stream endete. Was bis dahin erzeugt wurde, wird berechnet.', CANCELLED],
+    broken: (isCharged) => [`Der Stream begann, dann brach der Modelldienst ihn ab. ${toldInStream(isCharged)}`, `${AGAIN} Wenn es häufig vorkommt, findet der Betreiber den Grund in der Meldung des Modelldienstes.`],
+    stalled: (isCharged) => [`Der Stream begann, dann sendete der Modelldienst zu lange nichts oder länger, als ein Aufruf dauern darf. ${toldInStream(isCharged)}`, `${AGAIN} Der Betreiber kann IDLE_SECONDS oder TOTAL_SECONDS erhöhen.`],
+    failedInside: ({ why, isCharged }) => `Der Stream begann, dann meldete der Modelldienst einen Fehler. ${why} ${toldInStream(isCharged)}`,
     inside: {
       refused: ['Das Modell hat die Anfrage abgelehnt.', 'Korrigieren Sie die Anfrage.'],
-      context_length_exceeded: [
-        'Die Eingabe war länger, als das Modell verarbeitet.',
-        'Senden Sie weniger oder nutzen Sie ein Modell mit längerem Kontext.',
-      ],
-      rate_limit_exceeded: [
-        'Seine eigene Ratenbegrenzung war erreicht.',
-        'Lassen Sie den Client es später erneut versuchen. Wenn es häufig vorkommt, erhöht der Betreiber die Grenze beim Router oder dessen Anbieter.',
-      ],
-      service_unavailable: [
-        'Er hatte zu viel zu tun oder war nicht bereit.',
-        `${AGAIN} Wenn es häufig vorkommt, gibt der Betreiber dem Modelldienst mehr Kapazität.`,
-      ],
+      context_length_exceeded: ['Die Eingabe war länger, als das Modell verarbeitet.', 'Senden Sie weniger oder nutzen Sie ein Modell mit längerem Kontext.'],
+      rate_limit_exceeded: ['Seine eigene Ratenbegrenzung war erreicht.', 'Lassen Sie den Client es später erneut versuchen. Wenn es häufig vorkommt, erhöht der Betreiber die Grenze beim Router oder dessen Anbieter.'],
+      service_unavailable: ['Er hatte zu viel zu tun oder war nicht bereit.', `${AGAIN} Wenn es häufig vorkommt, gibt der Betreiber dem Modelldienst mehr Kapazität.`],
     },
-    stopped: [
-      'Der Stream begann, dann wurde das Gateway beendet. Der Client hat das im Stream erfahren. Es wurde nichts berechnet.',
-      `${AGAIN} Der Betreiber kann DRAIN_SECONDS erhöhen.`,
-    ],
-    stoppedOrBusy: [
-      'Der Stream begann, dann wurde das Gateway beendet, oder das Modell hatte zu viel zu tun. Der Client hat das im Stream erfahren.',
-      AGAIN,
-    ],
-    readSlowly: [
-      'Der Client las den Stream so langsam, dass die Zeit für den ganzen Aufruf ablief. Was erzeugt wurde, wurde berechnet.',
-      'Lesen Sie den Stream, wie er kommt. Der Betreiber kann TOTAL_SECONDS erhöhen.',
-    ],
-    noRoom: [
-      'Das Budget des Unternehmens ist streng, und die höchstmöglichen Kosten dieses Aufrufs passten nicht in seinen Rest.',
-      'Setzen Sie max_tokens niedriger, erhöhen Sie das Budget oder warten Sie auf den nächsten Monat.',
-    ],
-    keyUnknown: [
-      'Die Anfrage hatte keinen Schlüssel, einen unbekannten oder einen eines geschlossenen Unternehmens.',
-      'Vergleichen Sie die ersten acht Zeichen des Schlüssels, den der Client sendet, mit der Liste der Schlüssel.',
-    ],
-    keyRevoked: [
-      'Der Schlüssel war widerrufen, und jemand verwendet ihn noch.',
-      'Geben Sie der Anwendung, die ihn sendet, einen anderen Schlüssel. Wenn es keine von Ihren ist, kennt jemand anderes seinen Text.',
-    ],
-    keyRefused: (why) => [
-      why === null
-        ? 'Der Schlüssel ist widerrufen oder abgelaufen, oder er wurde von außerhalb seiner Netze verwendet.'
-        : why === 'expires_at'
-          ? 'Der Schlüssel war abgelaufen.'
-          : 'Der Schlüssel wurde von außerhalb seiner Netze verwendet.',
-      'Sehen Sie sich den Schlüssel an.',
-    ],
-    budget: (whose) => [
-      `Das Monatsbudget ${whose === null ? 'des Unternehmens oder dieses Schlüssels' : WHOSE[whose]} war erreicht. Kein Modell lief, und es wurde nichts berechnet.`,
-      'Erhöhen Sie das Budget oder warten Sie auf den nächsten Monat.',
-    ],
-    scope: [
-      'Dem Schlüssel fehlt die Berechtigung für diesen Endpunkt.',
-      'Geben Sie dem Schlüssel die Berechtigung oder verwenden Sie einen anderen Schlüssel.',
-    ],
-    euGate: (model) => [
-      `Das Modell ${quoted(model)} wird außerhalb der EU betrieben, und das Unternehmen lässt solche Modelle nicht zu.`,
-      'Nutzen Sie ein Modell in der EU oder öffnen Sie die EU-Schranke des Unternehmens.',
-    ],
-    modelDisabled: (model) => [
-      `Das Modell ${quoted(model)} ist in diesem Unternehmen ausgeschaltet.`,
-      'Schalten Sie es ein oder nutzen Sie ein anderes.',
-    ],
-    modelNotAllowed: (model) => [
-      `Diesem Schlüssel ist das Modell ${quoted(model)} nicht erlaubt.`,
-      'Erlauben Sie es dem Schlüssel oder nutzen Sie ein anderes.',
-    ],
-    noModel: (model) => [
-      `Es gibt kein Modell ${quoted(model)}, das dieser Schlüssel nutzen darf: Es existiert nicht, ist ausgeschaltet oder dem Schlüssel nicht erlaubt.`,
-      'Vergleichen Sie den Namen mit GET /models desselben Schlüssels.',
-    ],
-    noAssistant: [
-      'Diesen Assistenten gibt es in diesem Unternehmen nicht, oder er ist für die API nicht sichtbar.',
-      'Sehen Sie sich die Assistenten an.',
-    ],
+    stopped: ['Der Stream begann, dann wurde das Gateway beendet. Der Client hat das im Stream erfahren. Es wurde nichts berechnet.', `${AGAIN} Der Betreiber kann DRAIN_SECONDS erhöhen.`],
+    stoppedOrBusy: ['Der Stream begann, dann wurde das Gateway beendet, oder das Modell hatte zu viel zu tun. Der Client hat das im Stream erfahren.', AGAIN],
+    readSlowly: ['Der Client las den Stream so langsam, dass die Zeit für den ganzen Aufruf ablief. Was erzeugt wurde, wurde berechnet.', 'Lesen Sie den Stream, wie er kommt. Der Betreiber kann TOTAL_SECONDS erhöhen.'],
+    noRoom: ['Das Budget des Unternehmens ist streng, und die höchstmöglichen Kosten dieses Aufrufs passten nicht in seinen Rest.', 'Setzen Sie max_tokens niedriger, erhöhen Sie das Budget oder warten Sie auf den nächsten Monat.'],
+    keyUnknown: ['Die Anfrage hatte keinen Schlüssel, einen unbekannten oder einen eines geschlossenen Unternehmens.', 'Vergleichen Sie die ersten acht Zeichen des Schlüssels, den der Client sendet, mit der Liste der Schlüssel.'],
+    keyRevoked: ['Der Schlüssel war widerrufen, und jemand verwendet ihn noch.', 'Geben Sie der Anwendung, die ihn sendet, einen anderen Schlüssel. Wenn es keine von Ihren ist, kennt jemand anderes seinen Text.'],
+    keyRefused: (why) => [why === null ? 'Der Schlüssel ist widerrufen oder abgelaufen, oder er wurde von außerhalb seiner Netze verwendet.' : why === 'expires_at' ? 'Der Schlüssel war abgelaufen.' : 'Der Schlüssel wurde von außerhalb seiner Netze verwendet.', 'Sehen Sie sich den Schlüssel an.'],
+    budget: (whose) => [`Das Monatsbudget ${whose === null ? 'des Unternehmens oder dieses Schlüssels' : WHOSE[whose]} war erreicht. Kein Modell lief, und es wurde nichts berechnet.`, 'Erhöhen Sie das Budget oder warten Sie auf den nächsten Monat.'],
+    scope: ['Dem Schlüssel fehlt die Berechtigung für diesen Endpunkt.', 'Geben Sie dem Schlüssel die Berechtigung oder verwenden Sie einen anderen Schlüssel.'],
+    euGate: (model) => [`Das Modell ${quoted(model)} wird außerhalb der EU betrieben, und das Unternehmen lässt solche Modelle nicht zu.`, 'Nutzen Sie ein Modell in der EU oder öffnen Sie die EU-Schranke des Unternehmens.'],
+    modelDisabled: (model) => [`Das Modell ${quoted(model)} ist in diesem Unternehmen ausgeschaltet.`, 'Schalten Sie es ein oder nutzen Sie ein anderes.'],
+    modelNotAllowed: (model) => [`Diesem Schlüssel ist das Modell ${quoted(model)} nicht erlaubt.`, 'Erlauben Sie es dem Schlüssel oder nutzen Sie ein anderes.'],
+    noModel: (model) => [`Es gibt kein Modell ${quoted(model)}, das dieser Schlüssel nutzen darf: Es existiert nicht, ist ausgeschaltet oder dem Schlüssel nicht erlaubt.`, 'Vergleichen Sie den Namen mit GET /models desselben Schlüssels.'],
+    noAssistant: ['Diesen Assistenten gibt es in diesem Unternehmen nicht, oder er ist für die API nicht sichtbar.', 'Sehen Sie sich die Assistenten an.'],
     noAddress: ['Unter der angefragten Adresse gibt es nichts.', 'Prüfen Sie die Basisadresse des Clients.'],
-    upstreamLimit: [
-      'Der Modelldienst hat den Aufruf wegen seiner eigenen Ratenbegrenzung abgelehnt.',
-      'Lassen Sie den Client es später erneut versuchen. Wenn es häufig vorkommt, erhöht der Betreiber die Grenze beim Router oder dessen Anbieter, oder er begrenzt die Unternehmen mit den meisten Aufrufen.',
-    ],
+    upstreamLimit: ['Der Modelldienst hat den Aufruf wegen seiner eigenen Ratenbegrenzung abgelehnt.', 'Lassen Sie den Client es später erneut versuchen. Wenn es häufig vorkommt, erhöht der Betreiber die Grenze beim Router oder dessen Anbieter, oder er begrenzt die Unternehmen mit den meisten Aufrufen.'],
     limit: ({ what, whose }) => [
       `Eine Grenze${whose === null ? '' : ` ${WHOSE[whose]}`} wurde erreicht: ${what === null ? 'Anfragen, Token oder gleichzeitige Aufrufe' : LIMITS[what]}.`,
       `Lassen Sie den Client es später erneut versuchen oder erhöhen Sie die Grenze ${whose === null ? 'des Unternehmens oder des Schlüssels' : WHOSE[whose]}.`,
     ],
-    tooLarge: [
-      'Der Inhalt der Anfrage war größer, als das Gateway oder das Modell annimmt.',
-      'Senden Sie weniger, oder der Betreiber erhöht MAX_BODY_BYTES.',
-    ],
-    contextLength: [
-      'Die Eingabe ist länger, als das Modell verarbeitet.',
-      'Senden Sie weniger oder nutzen Sie ein Modell mit längerem Kontext.',
-    ],
-    modelRequired: [
-      'Der Assistent hat kein Modell, und die Anfrage nannte keines.',
-      'Nennen Sie eines in model_slug oder geben Sie dem Assistenten ein Modell.',
-    ],
-    mediaType: [
-      'Der Inhalt wurde nicht als einfaches JSON gesendet.',
-      'Senden Sie „Content-Type: application/json“ ohne Content-Encoding.',
-    ],
+    tooLarge: ['Der Inhalt der Anfrage war größer, als das Gateway oder das Modell annimmt.', 'Senden Sie weniger, oder der Betreiber erhöht MAX_BODY_BYTES.'],
+    contextLength: ['Die Eingabe ist länger, als das Modell verarbeitet.', 'Senden Sie weniger oder nutzen Sie ein Modell mit längerem Kontext.'],
+    modelRequired: ['Der Assistent hat kein Modell, und die Anfrage nannte keines.', 'Nennen Sie eines in model_slug oder geben Sie dem Assistenten ein Modell.'],
+    mediaType: ['Der Inhalt wurde nicht als einfaches JSON gesendet.', 'Senden Sie „Content-Type: application/json“ ohne Content-Encoding.'],
     method: ['Die Methode der Anfrage ist unter dieser Adresse nicht erlaubt.', 'Prüfen Sie den Client.'],
-    webSocket: [
-      'Der Client verlangte einen WebSocket, den die API nicht hat.',
-      'Die meisten Clients nehmen dann von selbst HTTP.',
-    ],
-    headers: [
-      'Die Anfrage hatte zu viele oder zu große Header.',
-      'Senden Sie weniger, oder der Betreiber erhöht MAX_HEADERS oder MAX_HEADER_BYTES.',
-    ],
+    webSocket: ['Der Client verlangte einen WebSocket, den die API nicht hat.', 'Die meisten Clients nehmen dann von selbst HTTP.'],
+    headers: ['Die Anfrage hatte zu viele oder zu große Header.', 'Senden Sie weniger, oder der Betreiber erhöht MAX_HEADERS oder MAX_HEADER_BYTES.'],
     tooSlow: ['Die Anfrage brauchte zu lange, um anzukommen.', 'Prüfen Sie die Verbindung des Clients.'],
-    internal: [
-      'Das Gateway konnte die Anfrage nicht bearbeiten.',
-      'Im Log des Gateways steht der Grund unter dieser ID. Bitte melden Sie ihn.',
-    ],
-    upstreamFailed: [
-      'Der Modelldienst konnte nicht antworten, oder seine Antwort war keine. Es wurde nichts berechnet.',
-      `${AGAIN} Wenn es häufig vorkommt, findet der Betreiber den Grund in der Meldung des Modelldienstes.`,
-    ],
-    upstreamKey: [
-      'Der Modelldienst hat den Schlüssel des Gateways abgelehnt. Es wurde nichts berechnet.',
-      'Prüfen Sie UPSTREAM_API_KEY: ob der Modelldienst ihn annimmt und ihm dieses Modell erlaubt. Weitere Versuche des Clients helfen nicht.',
-    ],
-    notThere: [
-      'Der Modelldienst kennt dieses Modell nicht oder hat unter dieser Adresse nichts. Es wurde nichts berechnet.',
-      COMPARE,
-    ],
-    upstreamAccount: [
-      'Der Modelldienst hat das Konto dahinter abgelehnt: ein Guthaben, ein Kontingent oder ein Budget. Es wurde nichts berechnet.',
-      'Lesen Sie die Meldung des Modelldienstes und kümmern Sie sich um das Konto. Weitere Versuche des Clients helfen nicht.',
-    ],
-    notThereOrAccount: [
-      'Der Modelldienst kennt dieses Modell nicht oder hat das Konto dahinter abgelehnt: einen Schlüssel, ein Guthaben, ein Budget, einen Zugang. Es wurde nichts berechnet.',
-      `Lesen Sie die Meldung des Modelldienstes und kümmern Sie sich um das Konto. ${COMPARE}`,
-    ],
-    answerTooLarge: [
-      'Die Antwort war größer, als das Gateway aufnimmt. Sie wurde erzeugt und wird berechnet.',
-      'Lassen Sie den Client mit einer Anfrage weniger verlangen. Der Betreiber kann MAX_ANSWER_BYTES erhöhen.',
-    ],
-    upstreamSlow: [
-      'Der Modelldienst brauchte zu lange für die Antwort. Es wurde nichts berechnet.',
-      'Verlangen Sie kürzere Antworten oder streamen Sie sie. Der Betreiber kann FIRST_BYTE_SECONDS erhöhen.',
-    ],
-    shed: [
-      'Das Gateway hatte zu viel zu tun und hat die Anfrage sofort abgewiesen.',
-      `${AGAIN} Wenn es häufig vorkommt, fügt der Betreiber Gateways hinzu.`,
-    ],
-    upstreamBusy: [
-      'Der Modelldienst hatte zu viel zu tun oder lud das Modell noch. Es wurde nichts berechnet.',
-      `${AGAIN} Wenn es häufig vorkommt, gibt der Betreiber dem Modelldienst mehr Kapazität oder hält seine Modelle geladen.`,
-    ],
-    upstreamAway: [
-      'Der Modelldienst war nicht erreichbar oder hatte zu viel zu tun. Es wurde nichts berechnet.',
-      `${AGAIN} Wenn es anhält, prüft der Betreiber, ob der Modelldienst unter UPSTREAM_URL läuft.`,
-    ],
-    gatewayAway: [
-      'Das Gateway wurde gerade beendet, konnte die Datenbank nicht fragen oder hatte keinen Dateideskriptor für den Aufruf. Es wurde nichts berechnet.',
-      `${AGAIN} Fehlen Deskriptoren, steht das im Log des Gateways, und ulimit -n erhöht ihre Zahl.`,
-    ],
-    modelRefused: [
-      'Das Modell hat die Anfrage abgelehnt.',
-      'Der Client hat den Grund erfahren. Korrigieren Sie die Anfrage.',
-    ],
-    refused: (parameter) => [
-      `Die Anfrage wurde abgewiesen${parameter === null ? '' : `, wegen ihres Parameters ${quoted(parameter)}`}.`,
-      'Der Client hat den Grund erfahren. Korrigieren Sie die Anfrage.',
-    ],
+    internal: ['Das Gateway konnte die Anfrage nicht bearbeiten.', 'Im Log des Gateways steht der Grund unter dieser ID. Bitte melden Sie ihn.'],
+    upstreamFailed: ['Der Modelldienst konnte nicht antworten, oder seine Antwort war keine. Es wurde nichts berechnet.', `${AGAIN} Wenn es häufig vorkommt, findet der Betreiber den Grund in der Meldung des Modelldienstes.`],
+    upstreamKey: ['Der Modelldienst hat den Schlüssel des Gateways abgelehnt. Es wurde nichts berechnet.', 'Prüfen Sie UPSTREAM_API_KEY: ob der Modelldienst ihn annimmt und ihm dieses Modell erlaubt. Weitere Versuche des Clients helfen nicht.'],
+    notThere: ['Der Modelldienst kennt dieses Modell nicht oder hat unter dieser Adresse nichts. Es wurde nichts berechnet.', COMPARE],
+    upstreamAccount: ['Der Modelldienst hat das Konto dahinter abgelehnt: ein Guthaben, ein Kontingent oder ein Budget. Es wurde nichts berechnet.', 'Lesen Sie die Meldung des Modelldienstes und kümmern Sie sich um das Konto. Weitere Versuche des Clients helfen nicht.'],
+    notThereOrAccount: ['Der Modelldienst kennt dieses Modell nicht oder hat das Konto dahinter abgelehnt: einen Schlüssel, ein Guthaben, ein Budget, einen Zugang. Es wurde nichts berechnet.', `Lesen Sie die Meldung des Modelldienstes und kümmern Sie sich um das Konto. ${COMPARE}`],
+    answerTooLarge: ['Die Antwort war größer, als das Gateway aufnimmt. Sie wurde erzeugt und wird berechnet.', 'Lassen Sie den Client mit einer Anfrage weniger verlangen. Der Betreiber kann MAX_ANSWER_BYTES erhöhen.'],
+    upstreamSlow: ['Der Modelldienst brauchte zu lange für die Antwort. Es wurde nichts berechnet.', 'Verlangen Sie kürzere Antworten oder streamen Sie sie. Der Betreiber kann FIRST_BYTE_SECONDS erhöhen.'],
+    shed: ['Das Gateway hatte zu viel zu tun und hat die Anfrage sofort abgewiesen.', `${AGAIN} Wenn es häufig vorkommt, fügt der Betreiber Gateways hinzu.`],
+    upstreamBusy: ['Der Modelldienst hatte zu viel zu tun oder lud das Modell noch. Es wurde nichts berechnet.', `${AGAIN} Wenn es häufig vorkommt, gibt der Betreiber dem Modelldienst mehr Kapazität oder hält seine Modelle geladen.`],
+    upstreamAway: ['Der Modelldienst war nicht erreichbar oder hatte zu viel zu tun. Es wurde nichts berechnet.', `${AGAIN} Wenn es anhält, prüft der Betreiber, ob der Modelldienst unter UPSTREAM_URL läuft.`],
+    gatewayAway: ['Das Gateway wurde gerade beendet, konnte die Datenbank nicht fragen oder hatte keinen Dateideskriptor für den Aufruf. Es wurde nichts berechnet.', `${AGAIN} Fehlen Deskriptoren, steht das im Log des Gateways, und ulimit -n erhöht ihre Zahl.`],
+    modelRefused: ['Das Modell hat die Anfrage abgelehnt.', 'Der Client hat den Grund erfahren. Korrigieren Sie die Anfrage.'],
+    refused: (parameter) => [`Die Anfrage wurde abgewiesen${parameter === null ? '' : `, wegen ihres Parameters ${quoted(parameter)}`}.`, 'Der Client hat den Grund erfahren. Korrigieren Sie die Anfrage.'],
   },
   findByText: 'Nach seinem Text suchen',
 
@@ -1867,8 +1594,7 @@ export const de: Words = {
     cameLater: 'Danach gebucht',
     nothing: 'nichts',
     allCompanies: 'Alle Unternehmen',
-    noMonth: (link) =>
-      parts`Noch ist kein Monat dieses Unternehmens abgeschlossen. Der Betreiber schließt jeden nach seinem Ende ab; bis dahin stehen seine Werte unter ${link('Nutzung')}.`,
+    noMonth: (link) => parts`Noch ist kein Monat dieses Unternehmens abgeschlossen. Der Betreiber schließt jeden nach seinem Ende ab; bis dahin stehen seine Werte unter ${link('Nutzung')}.`,
     foot: 'Eine Abrechnung umfasst API-Aufrufe; Chat in der App ist nicht darin. Was für einen Monat nach seinem Abschluss gebucht wird, erscheint als Korrektur auf der nächsten Abrechnung.',
     open: 'Offene Monate',
     openText: 'Diese Monate sind vorbei, haben Aufrufe und sind nicht abgeschlossen.',
@@ -1879,19 +1605,16 @@ export const de: Words = {
     preview: (month) => `Vorschau auf ${month}`,
     numbered: ({ number, month }) => `Abrechnung ${number} · ${month}`,
     usage: 'Nutzung',
-    notClosed: (strong) =>
-      parts`${strong('Dieser Monat ist nicht abgeschlossen.')} Dies sind seine bisherigen Werte und keine Abrechnung.`,
+    notClosed: (strong) => parts`${strong('Dieser Monat ist nicht abgeschlossen.')} Dies sind seine bisherigen Werte und keine Abrechnung.`,
     noCalls: (month) => `Keine API-Aufrufe im ${month}.`,
-    documentFoot:
-      'Nur API-Aufrufe, ohne Chat in der App. Schlüssel haben hier ihre heutigen Namen; im versiegelten Dokument stehen ihre IDs. JSON und CSV enthalten jede Zeile nach Modell, Schlüssel und Kostenstelle.',
+    documentFoot: 'Nur API-Aufrufe, ohne Chat in der App. Schlüssel haben hier ihre heutigen Namen; im versiegelten Dokument stehen ihre IDs. JSON und CSV enthalten jede Zeile nach Modell, Schlüssel und Kostenstelle.',
     noCorrections: 'keine Korrekturen früherer Monate',
     forMonth: (amount) => parts`${amount} für diesen Monat, der Rest für Korrekturen`,
     inMonth: 'in diesem Monat',
     inMonthPlus: (calls) => `in diesem Monat, dazu ${calls} in Korrekturen`,
     correctionOf: (month) => `Korrektur für ${month}`,
     correctionByModel: (month) => `Korrektur für ${month} nach Modell`,
-    bookedAfter: ({ calls, amount, statement }, link) =>
-      parts`${calls}, ${amount}, gebucht nach dem Abschluss von ${link(`Abrechnung ${statement}`)}.`,
+    bookedAfter: ({ calls, amount, statement }, link) => parts`${calls}, ${amount}, gebucht nach dem Abschluss von ${link(`Abrechnung ${statement}`)}.`,
     requestIds: (ids) => parts`Anfragen: ${ids}`,
     moreIds: (count) => ` und ${count} weitere, die im JSON stehen`,
     seal: 'Siegel',
@@ -1908,14 +1631,12 @@ export const de: Words = {
   search: {
     title: 'Suche',
     everything: 'Alles durchsuchen',
-    empty:
-      'Geben Sie oben einen Namen, eine E-Mail-Adresse, den Anfang eines Schlüssels, eine x-request-id oder einen Monat wie 2026-10 ein.',
+    empty: 'Geben Sie oben einen Namen, eine E-Mail-Adresse, den Anfang eines Schlüssels, eine x-request-id oder einen Monat wie 2026-10 ein.',
     found: (text) => `Treffer für ${text}.`,
     nothing: (text) => `Keine Treffer für ${text}.`,
     wholeKey: 'einen ganzen Schlüssel',
     quoted: (text) => `„${text}“`,
-    searched:
-      'Durchsucht werden Namen, E-Mail-Adressen, Anfänge von Schlüsseln, Monate von Abrechnungen und x-request-ids, ohne Rücksicht auf Groß- und Kleinschreibung und Akzente.',
+    searched: 'Durchsucht werden Namen, E-Mail-Adressen, Anfänge von Schlüsseln, Monate von Abrechnungen und x-request-ids, ohne Rücksicht auf Groß- und Kleinschreibung und Akzente.',
     kinds: {
       company: 'Unternehmen',
       key: 'Schlüssel',
@@ -2060,19 +1781,15 @@ export const de: Words = {
     spent: (amount) => `Bisher ausgegeben: ${amount}`,
     atEnd: (amount) => `Bei diesem Tempo am Ende des Monats: ${amount}`,
     refused: 'Aufrufe werden mit Status 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.',
-    willRefuse:
-      'Sobald das Budget aufgebraucht ist, werden Aufrufe mit Status 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.',
+    willRefuse: 'Sobald das Budget aufgebraucht ist, werden Aufrufe mit Status 402 abgewiesen, bis der Monat endet oder das Budget erhöht wird.',
     refusesNothing: 'Aufrufe werden nicht abgewiesen: Das Budget einer Kostenstelle dient allein Ihrer Information.',
     invited: (company) => `Sie sind zu ${company} eingeladen`,
-    invitation: ({ by, company, role }) =>
-      `${by === null ? 'Sie sind' : `${by} hat Sie`} zu ${company} eingeladen (Rolle: ${ROLES[role]}).`,
-    open: (until) =>
-      `Öffnen Sie diesen Link, um Ihr Konto einzurichten. Er funktioniert einmal, bis ${until}, und nur für Sie: Geben Sie ihn nicht weiter.`,
+    invitation: ({ by, company, role }) => `${by === null ? 'Sie sind' : `${by} hat Sie`} zu ${company} eingeladen (Rolle: ${ROLES[role]}).`,
+    open: (until) => `Öffnen Sie diesen Link, um Ihr Konto einzurichten. Er funktioniert einmal, bis ${until}, und nur für Sie: Geben Sie ihn nicht weiter.`,
     ignore: 'Wenn Sie diese Nachricht nicht erwartet haben, ignorieren Sie sie.',
     noMore: 'Um keine dieser Nachrichten mehr zu erhalten, öffnen Sie:',
     wanted: (company) => `Möchten Sie die Budgethinweise von ${company}?`,
-    wants: ({ by, company }) =>
-      `${by} möchte Ihnen die Budgethinweise von ${company} senden: eine E-Mail, wenn ein Teil eines Monatsbudgets verbraucht ist.`,
+    wants: ({ by, company }) => `${by} möchte Ihnen die Budgethinweise von ${company} senden: eine E-Mail, wenn ein Teil eines Monatsbudgets verbraucht ist.`,
     agree: (until) => `Öffnen Sie diesen Link, um zuzustimmen. Er gilt bis ${until}.`,
     doNothing: 'Wenn Sie sie nicht möchten, tun Sie nichts: Ohne Ihre Zustimmung wird nichts gesendet.',
     factor: {
@@ -2081,25 +1798,20 @@ export const de: Words = {
       off: 'Ihr zweiter Faktor ist aus',
       offText: 'Zum Anmelden mit Ihrem Passwort brauchen Sie keinen Code mehr.',
       reset: 'Ihr zweiter Faktor wurde aufgehoben',
-      resetText:
-        'Der Betreiber dieses Dienstes hat Ihren zweiten Faktor aufgehoben und Sie überall abgemeldet. Sie melden sich mit Ihrem Passwort an und können einen zweiten Faktor neu einrichten. Wenn Sie nicht darum gebeten haben, sagen Sie es dem Betreiber.',
+      resetText: 'Der Betreiber dieses Dienstes hat Ihren zweiten Faktor aufgehoben und Sie überall abgemeldet. Sie melden sich mit Ihrem Passwort an und können einen zweiten Faktor neu einrichten. Wenn Sie nicht darum gebeten haben, sagen Sie es dem Betreiber.',
       codes: 'Sie haben neue Wiederherstellungscodes',
       codesText: 'Ihre früheren Wiederherstellungscodes gelten nicht mehr.',
       recovery: 'Ein Wiederherstellungscode wurde verwendet',
-      recoveryText: (left) =>
-        `Jemand hat sich mit einem Wiederherstellungscode als Sie angemeldet. ${left === 0 ? 'Es war der letzte: Erzeugen Sie auf der Seite Ihres Kontos neue.' : `Übrig: ${left}.`}`,
+      recoveryText: (left) => `Jemand hat sich mit einem Wiederherstellungscode als Sie angemeldet. ${left === 0 ? 'Es war der letzte: Erzeugen Sie auf der Seite Ihres Kontos neue.' : `Übrig: ${left}.`}`,
       closed: 'Für Ihr Konto wurden falsche Codes eingegeben',
-      closedText: (wrong) =>
-        `Jemand, der Ihr Passwort kennt, hat nacheinander ${wrong} falsche Codes eingegeben. Codes aus Ihrer App werden eine Weile abgewiesen; Ihre Wiederherstellungscodes gelten weiter. Wenn Sie es nicht waren, ändern Sie Ihr Passwort.`,
+      closedText: (wrong) => `Jemand, der Ihr Passwort kennt, hat nacheinander ${wrong} falsche Codes eingegeben. Codes aus Ihrer App werden eine Weile abgewiesen; Ihre Wiederherstellungscodes gelten weiter. Wenn Sie es nicht waren, ändern Sie Ihr Passwort.`,
       notYou: 'Wenn Sie es nicht waren, ändern Sie Ihr Passwort und sagen Sie es dem Betreiber dieses Dienstes.',
       time: (at) => `Zeit: ${at}`,
     },
     erasureAsked: (person) => `${person} bittet um Löschung`,
-    erasureAskedText: ({ person, company }) =>
-      `${person}${company === null ? '' : ` (${company})`} bittet darum, dass Adresse und Konto gelöscht werden. Noch wurde nichts gelöscht: Darüber entscheiden Sie.`,
+    erasureAskedText: ({ person, company }) => `${person}${company === null ? '' : ` (${company})`} bittet darum, dass Adresse und Konto gelöscht werden. Noch wurde nichts gelöscht: Darüber entscheiden Sie.`,
     erased: 'Ihr Konto wurde gelöscht',
-    erasedText: ({ by, company }) =>
-      `${by} hat Ihr Konto und Ihre Adresse bei ${company} gelöscht. In dem, was bleibt, steht ein zufälliger Name an ihrer Stelle. Sie können sich nicht mehr anmelden.`,
+    erasedText: ({ by, company }) => `${by} hat Ihr Konto und Ihre Adresse bei ${company} gelöscht. In dem, was bleibt, steht ein zufälliger Name an ihrer Stelle. Sie können sich nicht mehr anmelden.`,
     support: (link) => `Hilfe: ${link}`,
     imprint: (link) => `Impressum: ${link}`,
     privacy: (link) => `Datenschutz: ${link}`,

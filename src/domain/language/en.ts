@@ -20,10 +20,7 @@ const s = (count: number) => (count === 1 ? '' : 's');
 
 type Explained = readonly [what: string, advice: string | null];
 interface Explanations {
-  readonly [name: string]:
-    | Explained
-    | ((...values: never[]) => Explained | string)
-    | Readonly<Record<string, Explained>>;
+  readonly [name: string]: Explained | ((...values: never[]) => Explained | string) | Readonly<Record<string, Explained>>;
 }
 
 const WHOSE = { company: 'the company', key: 'this key' };
@@ -32,8 +29,7 @@ const CANCELLED = 'If nobody cancelled it, look at the timeouts of the client an
 const COMPARE = `Compare the model's upstream name ("tollgate model list") with the names that the upstream has, and UPSTREAM_URL with its base address: most end in /v1.`;
 const quoted = (name: string | null) => (name === null ? 'of that name' : `“${name}”`);
 /** A stream that failed is booked only if there was text, and a usage was told or a limit of the gateway ended it. */
-const toldInStream = (isCharged: boolean) =>
-  `The client was told so in the stream. ${isCharged ? 'What it had got is charged.' : 'Nothing was charged.'}`;
+const toldInStream = (isCharged: boolean) => `The client was told so in the stream. ${isCharged ? 'What it had got is charged.' : 'Nothing was charged.'}`;
 
 export const en = {
   /** Where a region of the reader's is unknown: dates and numbers. */
@@ -117,12 +113,10 @@ export const en = {
     more: (count: number) => `Notices about ${count === 1 ? 'one more budget' : `${count} more budgets`}`,
     key: 'Key',
     usedUp: (month: string) => `The budget for ${month} is used up.`,
-    refused: ({ isKey, raised }: { isKey: boolean; raised: unknown }) =>
-      parts`${isKey ? 'Its calls' : 'Calls'} are refused with 402 until the month ends or ${raised}.`,
+    refused: ({ isKey, raised }: { isKey: boolean; raised: unknown }) => parts`${isKey ? 'Its calls' : 'Calls'} are refused with 402 until the month ends or ${raised}.`,
     raised: 'the budget is raised',
     used: ({ percent, month }: { percent: string; month: string }) => `${percent} of the budget for ${month} is used.`,
-    pace: ({ month, isUsed, day }: { month: string; isUsed: boolean; day: unknown }) =>
-      parts` At this pace ${isUsed ? 'it' : `the budget for ${month}`} is reached on ${day}.`,
+    pace: ({ month, isUsed, day }: { month: string; isUsed: boolean; day: unknown }) => parts` At this pace ${isUsed ? 'it' : `the budget for ${month}`} is reached on ${day}.`,
   },
 
   form: {
@@ -139,8 +133,7 @@ export const en = {
     back: 'Back',
     stale: {
       title: 'Somebody else saved this first',
-      text: (values: { name: unknown; by: unknown }) =>
-        parts`After you opened the form of ${values.name}, it was saved${values.by}. Nothing of yours is saved yet.`,
+      text: (values: { name: unknown; by: unknown }) => parts`After you opened the form of ${values.name}, it was saved${values.by}. Nothing of yours is saved yet.`,
       by: ({ at, who }: { at: unknown; who: unknown }) => parts` at ${at} by ${who}`,
       operator: 'the operator of this service',
       differs: 'What differs',
@@ -202,8 +195,7 @@ export const en = {
     tooMany: 'Too many changes',
     notAvailable: 'Not available',
     databaseAway: 'The database cannot be reached. Try again shortly; the API goes on without it.',
-    databaseSlow:
-      'The database did not answer in time. Try again, or ask for less, such as fewer days; the API goes on without it.',
+    databaseSlow: 'The database did not answer in time. Try again, or ask for less, such as fewer days; the API goes on without it.',
     closed: 'This company is closed: its pages can be read, and nothing of it can be changed.',
     role: 'Your role does not include this page.',
     busy: 'Too many people are asking at once. Try again in a moment.',
@@ -211,8 +203,7 @@ export const en = {
     toStart: 'Back to the start',
     kept: 'What you typed is kept.',
     sendAgain: 'Send it again',
-    tooManyChanges: ({ megabytes, isMember, wait }: { megabytes: number; isMember: boolean; wait: string }) =>
-      `${isMember ? 'You' : 'The users and administration tokens of this company'} have made changes of ${megabytes} MiB within an hour. ${wait}`,
+    tooManyChanges: ({ megabytes, isMember, wait }: { megabytes: number; isMember: boolean; wait: string }) => `${isMember ? 'You' : 'The users and administration tokens of this company'} have made changes of ${megabytes} MiB within an hour. ${wait}`,
     wait: (minutes: number) => `Try again in ${minutes} ${plural(minutes, { one: 'minute', other: 'minutes' })}.`,
     formType: 'Forms are sent as application/x-www-form-urlencoded.',
     formTooLarge: 'The form is too large.',
@@ -249,8 +240,7 @@ export const en = {
     wrong: 'The e-mail address or the password is wrong.',
     tooMany: (wait: string) => `Too many attempts. ${wait}`,
     busy: 'Too many people are signing in. Try again in a moment.',
-    unconfirmed:
-      'The identity provider knows you, but confirms no e-mail address of yours. The log of this service says what it lacks.',
+    unconfirmed: 'The identity provider knows you, but confirms no e-mail address of yours. The log of this service says what it lacks.',
     providerAway: 'The identity provider cannot be reached. Try again, or sign in with a password.',
     failed: 'Single sign-on did not succeed. Please try again.',
     done: 'You are signed in',
@@ -263,8 +253,7 @@ export const en = {
   invitation: {
     title: 'Invitation',
     join: (company: string) => `Join ${company}`,
-    lead: ({ role, email }: { role: string; email: unknown }) =>
-      parts`You are invited as ${role}. You will sign in as ${email}.`,
+    lead: ({ role, email }: { role: string; email: unknown }) => parts`You are invited as ${role}. You will sign in as ${email}.`,
     button: 'Join',
     tooMany: 'Too many attempts',
     ended: 'This invitation has ended',
@@ -273,10 +262,8 @@ export const en = {
   account: {
     title: 'Your account',
     lead: ({ email, role }: { email: string; role: string }) => `${email}, ${role}`,
-    of: (company: unknown) =>
-      parts` of ${company}. When you leave it, another of its owners, or the operator of this service, removes this account.`,
-    member: (link: Mark) =>
-      parts`${link('Your keys')} and what they used have pages of their own. All keys, usage and settings of the company are for its owners and administrators.`,
+    of: (company: unknown) => parts` of ${company}. When you leave it, another of its owners, or the operator of this service, removes this account.`,
+    member: (link: Mark) => parts`${link('Your keys')} and what they used have pages of their own. All keys, usage and settings of the company are for its owners and administrators.`,
     change: 'Change your password',
     current: 'Current password',
     new: 'New password',
@@ -312,8 +299,7 @@ export const en = {
   secondFactor: {
     title: 'Second factor',
     on: 'on',
-    offText:
-      'Signing in asks for your password alone. With a second factor it asks for a code of an app on your phone too, so that the password alone is of no use to a thief.',
+    offText: 'Signing in asks for your password alone. With a second factor it asks for a code of an app on your phone too, so that the password alone is of no use to a thief.',
     onText: (since: unknown) => parts`Signing in asks for a code of your app too, since ${since}.`,
     setUpLink: 'Set up a second factor',
     manageLink: 'Second factor and recovery codes',
@@ -323,8 +309,7 @@ export const en = {
     required: 'This service requires a second factor of you: it cannot be turned off.',
     noKey: 'This service has no key for second factors. Its operator has to set one.',
     organisation: 'You sign in with your organisation, whose identity provider is your second factor.',
-    organisationToo:
-      'Signing in with your organisation asks for no code here: its identity provider is the second factor.',
+    organisationToo: 'Signing in with your organisation asks for no code here: its identity provider is the second factor.',
     setUp: 'Set it up',
     apps: 'You need an app for one-time codes, such as Aegis, 2FAS, Google Authenticator, Microsoft Authenticator or your password manager.',
     password: 'Your password',
@@ -344,8 +329,7 @@ export const en = {
     stop: 'Stop, and change nothing',
     clock: 'is wrong. Is the clock of your phone right?',
     codes: 'Recovery codes',
-    codesText: (left: number) =>
-      `They let you in when you do not have your phone. You have ${left === 0 ? 'none' : left} left. New ones end those you have.`,
+    codesText: (left: number) => `They let you in when you do not have your phone. You have ${left === 0 ? 'none' : left} left. New ones end those you have.`,
     newCodes: 'Make new recovery codes',
     makeCodes: 'Make new codes',
     other: 'Another phone or app',
@@ -357,14 +341,12 @@ export const en = {
     turnOff: 'Turn the second factor off',
     offButton: 'Turn off',
     gone: 'These codes can no longer be shown',
-    goneText: (seconds: number) =>
-      `Recovery codes are shown for ${seconds} seconds, and only once. If you did not keep them, make new ones.`,
+    goneText: (seconds: number) => `Recovery codes are shown for ${seconds} seconds, and only once. If you did not keep them, make new ones.`,
     toFactor: 'To the second factor',
     isOn: 'Your second factor is on',
     once: 'This is the only time your recovery codes are shown.',
     reload: (seconds: number) => `For ${seconds} seconds a reload of this page shows them again.`,
-    keepThem:
-      'Print them, or keep them in your password manager: each lets you in once when you do not have your phone.',
+    keepThem: 'Print them, or keep them in your password manager: each lets you in once when you do not have your phone.',
     kept: 'I have kept them',
     as: (email: unknown) => parts`You are signing in as ${email}.`,
     somebodyElse: 'Sign in as somebody else',
@@ -378,23 +360,19 @@ export const en = {
   erasure: {
     asks: 'asks to be erased',
     erase: 'Erase',
-    toErase: (link: Mark) =>
-      parts`The address stays in the log of changes. To take it out of there too, ${link('erase this person')}.`,
+    toErase: (link: Mark) => parts`The address stays in the log of changes. To take it out of there too, ${link('erase this person')}.`,
     ofYou: 'What is kept about you',
     ofYouText: 'Your address, your role and what you changed are kept; nothing of what you ask models is.',
     what: 'What is kept, and how long',
     askLink: 'Ask to be erased…',
     title: 'Ask to be erased',
-    decides: (company: string | null) =>
-      `You ask, and ${company === null ? 'another operator' : `an owner of ${company}`} decides: the log of changes must not lose who changed something by that person’s own hand.`,
+    decides: (company: string | null) => `You ask, and ${company === null ? 'another operator' : `an owner of ${company}`} decides: the log of changes must not lose who changed something by that person’s own hand.`,
     goes: 'What goes',
     stays: 'What stays',
-    yourAccount:
-      'Your account and your own keys: you are signed out at once and cannot sign in again, and the keys stop working.',
+    yourAccount: 'Your account and your own keys: you are signed out at once and cannot sign in again, and the keys stop working.',
     yourAddress: 'Your address: a random name takes its place in keys, prices, alerts, events and the log of changes.',
     ledger: 'The ledger, its sums, seals and statements, unchanged: they hold no names and no addresses.',
-    yourThings:
-      'Keys of the company, administration tokens and invitations that you made, without your address: they keep working.',
+    yourThings: 'Keys of the company, administration tokens and invitations that you made, without your address: they keep working.',
     yourName: 'Names and texts in which you are called by name: nobody but people can find them.',
     ask: 'Ask to be erased',
     keep: 'Keep my account',
@@ -403,12 +381,9 @@ export const en = {
     heading: (email: string) => `Erase ${email}?`,
     of: (email: string) => `Erase ${email}`,
     askedFor: ({ email, when }: { email: string; when: unknown }) => parts`${email} asked for it on ${when}.`,
-    account: (email: string) =>
-      `The account and the person’s own keys: ${email} is signed out at once and cannot sign in again, and the keys stop working.`,
-    address: (values: { changes: unknown; rows: unknown; everywhere: boolean }) =>
-      parts`The address: a random name takes its place in the log of changes (entries: ${values.changes}) and elsewhere (rows: ${values.rows}), ${values.everywhere ? 'of whatever company' : 'of this company'}.`,
-    things:
-      'Keys of the company, administration tokens and open invitations that this person made, without the address. They keep working: revoke or withdraw those that should not.',
+    account: (email: string) => `The account and the person’s own keys: ${email} is signed out at once and cannot sign in again, and the keys stop working.`,
+    address: (values: { changes: unknown; rows: unknown; everywhere: boolean }) => parts`The address: a random name takes its place in the log of changes (entries: ${values.changes}) and elsewhere (rows: ${values.rows}), ${values.everywhere ? 'of whatever company' : 'of this company'}.`,
+    things: 'Keys of the company, administration tokens and open invitations that this person made, without the address. They keep working: revoke or withdraw those that should not.',
     names: 'Names and texts in which the person is called by name, such as “Ann’s laptop”: change them first.',
     backups: 'Backups until they expire, and what was downloaded before.',
     final: 'This cannot be undone.',
@@ -422,8 +397,7 @@ export const en = {
     title: 'Budget alerts',
     of: (company: string) => `Budget alerts of ${company}`,
     lead: 'An e-mail when a part of a monthly budget is used: that of the company, and those of keys and cost centres that have one. Each is sent once a month.',
-    noMail:
-      'This service sends no e-mails: its operator has set no mail server. Your choice is kept until there is one.',
+    noMail: 'This service sends no e-mails: its operator has set no mail server. Your choice is kept until there is one.',
     caption: 'Who is told',
     receiver: 'Receiver',
     toldAt: 'Told at',
@@ -456,33 +430,26 @@ export const en = {
     addButton: 'Add',
     email: 'E-mail address',
     emailForTeam: 'Empty for owners and administrators who have no line of their own.',
-    emailAsked: (days: number) =>
-      `An address that belongs to none of your users is sent a link first, and told nothing until its reader agrees, within ${days} days.`,
+    emailAsked: (days: number) => `An address that belongs to none of your users is sent a link first, and told nothing until its reader agrees, within ${days} days.`,
     emailOwn: 'Of one of your users: this service cannot ask other readers whether they agree.',
     most: (count: number) => `At most ${count} lines. Whoever has one is told what it says and nothing else.`,
-    toldOf: (email: string | null) =>
-      email === null ? 'What owners and administrators are told' : `What ${email} is told`,
+    toldOf: (email: string | null) => (email === null ? 'What owners and administrators are told' : `What ${email} is told`),
     save: 'Save',
     teamLine: 'the line for owners and administrators',
     removeHeading: (name: string) => `Remove ${name}?`,
     removeTitle: (name: string) => `Remove ${name}`,
-    removePerson:
-      'Whoever has no line is told as all owners and administrators are, members nothing. Where there is no line for these either, they are told at 50, 80 and 100 %, and when the forecast passes the budget.',
-    removeOutsider: (email: string) =>
-      `${email} is told nothing any more. To be told again, its reader has to agree again.`,
-    wants: ({ company, email }: { company: string; email: unknown }) =>
-      parts`${company} wants to tell ${email} by e-mail when a part of a monthly budget is used. Each message has a link that ends it.`,
+    removePerson: 'Whoever has no line is told as all owners and administrators are, members nothing. Where there is no line for these either, they are told at 50, 80 and 100 %, and when the forecast passes the budget.',
+    removeOutsider: (email: string) => `${email} is told nothing any more. To be told again, its reader has to agree again.`,
+    wants: ({ company, email }: { company: string; email: unknown }) => parts`${company} wants to tell ${email} by e-mail when a part of a monthly budget is used. Each message has a link that ends it.`,
     agree: 'Send them to me',
     agreeHint: 'If you do not want them, close this page: nothing is sent then.',
     willTell: 'You get the budget alerts',
     tells: ({ company, email }: { company: string; email: unknown }) => parts`${company} tells ${email} from now on.`,
     noMore: 'No more budget alerts?',
-    gets: ({ company, email }: { company: string; email: unknown }) =>
-      parts`${email} gets the budget alerts of ${company}.`,
+    gets: ({ company, email }: { company: string; email: unknown }) => parts`${email} gets the budget alerts of ${company}.`,
     stop: 'Send no more',
     stopped: 'No more is sent',
-    stops: ({ company, email }: { company: string; email: unknown }) =>
-      parts`${company} sends no budget alerts to ${email} any more.`,
+    stops: ({ company, email }: { company: string; email: unknown }) => parts`${company} sends no budget alerts to ${email} any more.`,
     ended: 'This link has ended',
     endedText: 'It was used already, or its time is over.',
   },
@@ -496,15 +463,11 @@ export const en = {
     howLong: 'How long',
     where: 'Where',
     whoSees: 'Who sees it',
-    people:
-      'Owners and administrators see the keys, assistants and usage of the company, owners its users and the log of changes too. Members see their own account, keys and usage.',
+    people: 'Owners and administrators see the keys, assistants and usage of the company, owners its users and the log of changes too. Members see their own account, keys and usage.',
     operator: 'The operator of this service sees all of it.',
     router: 'The model router gets prompts and the id of a request, and no name, address or key.',
     backups: 'Backups hold what was removed until they expire: ask the operator how long that is.',
-    days: (days: number) =>
-      days === 0
-        ? 'not at all'
-        : `${days} ${plural(days, { one: 'day', other: 'days' })}, rounded up to whole days in UTC`,
+    days: (days: number) => (days === 0 ? 'not at all' : `${days} ${plural(days, { one: 'day', other: 'days' })}, rounded up to whole days in UTC`),
     entries: {
       users: {
         what: 'People who may sign in: e-mail address, role, company, hash of the password, group of the identity provider that gives the role, last sign-in, language; since when there is a second factor and how many recovery codes are left; when somebody asked to be erased',
@@ -638,61 +601,47 @@ export const en = {
     of: (company: string) => `Settings of ${company}`,
     models: (link: Mark) => parts`Which models the company may use is set on the ${link('Models')} page.`,
     alerts: (link: Mark) => parts` Who is told when a part of a budget is used is set under ${link('Budget alerts')}.`,
-    tokens: (link: Mark) =>
-      parts` Programs that manage the company have ${link('administration tokens')} of their own.`,
+    tokens: (link: Mark) => parts` Programs that manage the company have ${link('administration tokens')} of their own.`,
     limits: 'Limits',
     noLimits: 'None.',
     allKeys: (limits: string) => `All keys together: ${limits}.`,
-    limitsBy: (link: Mark) =>
-      parts`Set by the operator of this service. A single key can have limits of its own on the ${link('Keys')} page.`,
+    limitsBy: (link: Mark) => parts`Set by the operator of this service. A single key can have limits of its own on the ${link('Keys')} page.`,
     budgetAndGate: 'Budget and EU gate',
     budget: 'Monthly budget in EUR',
     nonEu: 'Allow models hosted outside the EU',
     nonEuHint: 'When off, GET /models leaves them out and calls to them are refused with 403.',
-    budgetHint: (ceiling: string) =>
-      `Such as 250 or 99.50; ${ceiling === '' ? 'empty or 0 for unlimited' : `at most ${ceiling}, which also holds when this is empty or 0`}. Once API and in-app chat cost together reach it, calls are refused with 402.`,
+    budgetHint: (ceiling: string) => `Such as 250 or 99.50; ${ceiling === '' ? 'empty or 0 for unlimited' : `at most ${ceiling}, which also holds when this is empty or 0`}. Once API and in-app chat cost together reach it, calls are refused with 402.`,
     strict: 'The budget is strict: a call is refused with 402 where the most it can cost does not fit into the rest.',
     locked: 'The operator of this service has locked the EU gate.',
     lockedText: 'Models hosted outside the EU are refused. The operator of this service has locked the EU gate.',
-    read: ({ budget, isAllowed }: { budget: unknown; isAllowed: boolean }) =>
-      parts`Monthly budget: ${budget}. Models outside the EU: ${isAllowed ? 'allowed' : 'refused'}.`,
+    read: ({ budget, isAllowed }: { budget: unknown; isAllowed: boolean }) => parts`Monthly budget: ${budget}. Models outside the EU: ${isAllowed ? 'allowed' : 'refused'}.`,
     byOwners: 'Set by the owners of the company.',
-    aboveLimit: (amount: unknown) =>
-      parts`The budget is above the credit limit, which holds: calls are refused from ${amount} on.`,
+    aboveLimit: (amount: unknown) => parts`The budget is above the credit limit, which holds: calls are refused from ${amount} on.`,
     language: 'Language',
-    languageHint:
-      'Of pages and e-mails for users of the company who chose none themselves. Without it pages follow each browser, and e-mails are in English.',
+    languageHint: 'Of pages and e-mails for users of the company who chose none themselves. Without it pages follow each browser, and e-mails are in English.',
     ofReader: 'That of each browser',
     members: {
       title: 'What members may do',
       lead: 'Each member manages own keys alone, and sees what these used. Owners and administrators see all keys, and whose they are. A key ends with its user.',
       keys: 'Active keys of each member',
-      keysHint:
-        '0 means no keys. When you lower it, keys that exist keep working and can be replaced; nobody with more can create another one.',
+      keysHint: '0 means no keys. When you lower it, keys that exist keep working and can be replaced; nobody with more can create another one.',
       budget: 'Highest budget a month of such a key in EUR',
-      budgetHint:
-        'Such as 20. Empty: the budget of the company alone holds. It counts for keys that are created from now on: those that exist keep their budgets. Each key has its own, also one that takes the place of another.',
+      budgetHint: 'Such as 20. Empty: the budget of the company alone holds. It counts for keys that are created from now on: those that exist keep their budgets. Each key has its own, also one that takes the place of another.',
       playground: 'Members may use the playground',
       playgroundHint: 'Each call is charged to the company, under a key of the user.',
       save: 'Save for members',
       read: ({ most, budget, hasPlayground }: { most: number; budget: string; hasPlayground: boolean }) =>
-        `${
-          most === 0
-            ? 'Members have no keys of their own.'
-            : `Each member may have ${most} active ${plural(most, { one: 'key', other: 'keys' })}${budget === '' ? '' : `, of at most ${budget} a month each`}.`
-        } ${hasPlayground ? 'They may use the playground.' : 'The playground is not for them.'}`,
+        `${most === 0 ? 'Members have no keys of their own.' : `Each member may have ${most} active ${plural(most, { one: 'key', other: 'keys' })}${budget === '' ? '' : `, of at most ${budget} a month each`}.`} ${hasPlayground ? 'They may use the playground.' : 'The playground is not for them.'}`,
     },
     save: 'Save settings',
     usedUp: {
       title: 'This budget is used up already',
-      text: ({ name, spent, budget }: { name: string; spent: unknown; budget: unknown }) =>
-        parts`${name} has spent ${spent} this month. With a budget of ${budget}, calls get 402 at once, until the month ends or the budget is raised.`,
+      text: ({ name, spent, budget }: { name: string; spent: unknown; budget: unknown }) => parts`${name} has spent ${spent} this month. With a budget of ${budget}, calls get 402 at once, until the month ends or the budget is raised.`,
       key: (name: string) => `The key ${name}`,
       save: 'Save it anyway',
     },
     export: 'Export',
-    exportText:
-      'All that is stored about the company, as one archive: settings, users, keys without their secrets, assistants, ledger, sums, alerts and the log of changes.',
+    exportText: 'All that is stored about the company, as one archive: settings, users, keys without their secrets, assistants, ledger, sums, alerts and the log of changes.',
     download: 'Download everything',
   },
   limits: LIMITS,
@@ -716,19 +665,16 @@ export const en = {
     checkedHint: 'None checked: every model of the company, later ones too.',
     notListed: (slug: string) => `${slug} (not listed now)`,
     networks: 'Networks',
-    networksHint:
-      'Where it may be used from, one on each line, such as 203.0.113.0/24 or 2001:db8::/32. An address alone means itself. Empty: from anywhere.',
+    networksHint: 'Where it may be used from, one on each line, such as 203.0.113.0/24 or 2001:db8::/32. An address alone means itself. Empty: from anywhere.',
   },
 
   keys: {
     title: 'Keys',
     of: (company: string) => `Keys of ${company}`,
     find: 'Find a leaked key',
-    lead: (url: unknown) =>
-      parts`Applications reach the API at ${url} with one of these keys. Keep them on servers, like passwords.`,
+    lead: (url: unknown) => parts`Applications reach the API at ${url} with one of these keys. Keep them on servers, like passwords.`,
     views: 'Keys',
-    view: ({ isActive, count }: { isActive: boolean; count: string }) =>
-      `${isActive ? 'Active keys' : 'Revoked and expired'} (${count})`,
+    view: ({ isActive, count }: { isActive: boolean; count: string }) => `${isActive ? 'Active keys' : 'Revoked and expired'} (${count})`,
     usageIn: (month: string) => `Usage in ${month}`,
     details: 'Details',
     create: 'Create a key',
@@ -759,8 +705,7 @@ export const en = {
     rotate: 'Rotate',
     revoke: 'Revoke',
     playgrounds: 'Playgrounds',
-    playgroundsText:
-      'Who tried models and assistants on these pages. These keys are never shown, and work for minutes at a time.',
+    playgroundsText: 'Who tried models and assistants on these pages. These keys are never shown, and work for minutes at a time.',
     personal: 'personal',
     ofPerson: (email: string) => `of ${email}`,
     restricted: 'restricted',
@@ -796,21 +741,18 @@ export const en = {
       heading: 'Rotate this key',
       lead: 'A new key with the same name, scopes, limits and expiry takes its place. Why?',
       planned: 'A planned change',
-      plannedText:
-        'Both keys work during the overlap, so that you can change over without an outage; then the old one ends.',
+      plannedText: 'Both keys work during the overlap, so that you can change over without an outage; then the old one ends.',
       overlap: 'Overlap',
       overlaps: { hour: 'One hour', day: 'One day', week: 'One week', month: '30 days' },
       button: 'Create the new key',
       leaked: 'The key leaked',
-      leakedText:
-        'There is no overlap: every gateway refuses the old key within a second, and what still uses it gets 401 until it has the new one.',
+      leakedText: 'There is no overlap: every gateway refuses the old key within a second, and what still uses it gets 401 until it has the new one.',
       stop: 'Stop the old key and create a new one',
     },
     shown: {
       title: 'Your new key',
       once: 'This is the only time the key is shown.',
-      store: (seconds: number) =>
-        `Store it now; a lost key is replaced by a new one. For ${seconds} seconds a reload of this page shows it again.`,
+      store: (seconds: number) => `Store it now; a lost key is replaced by a new one. For ${seconds} seconds a reload of this page shows it again.`,
       old: ({ prefix, end }: { prefix: unknown; end: unknown }) => parts`The old key ${prefix} ${end}.`,
       stopped: 'has stopped working',
       works: (until: unknown) => parts`works until ${until}`,
@@ -820,25 +762,18 @@ export const en = {
       sdk: 'Use it with the OpenAI SDK',
       done: 'I have stored the key',
       gone: 'This key can no longer be shown',
-      goneText: ({ key, at, seconds }: { key: unknown; at: unknown; seconds: number }) =>
-        parts`${key} was made ${at}, and was shown then. A key is shown to whoever made it only, and for ${seconds} seconds: after that nobody can read it.`,
+      goneText: ({ key, at, seconds }: { key: unknown; at: unknown; seconds: number }) => parts`${key} was made ${at}, and was shown then. A key is shown to whoever made it only, and for ${seconds} seconds: after that nobody can read it.`,
       replaceText: 'If nobody stored it, replace it: it stops at once, and a new key with the same settings is shown.',
       isDead: (state: 'revoked' | 'expired') => `It is ${state}.`,
       replace: 'Replace the key',
     },
     find: {
       title: 'Find a leaked key',
-      lead: ({ ofAll, file }: { ofAll: boolean; file: unknown }) =>
-        parts`Paste a key, or a text that has keys in it, such as a log or an ${file} file. It shows ${
-          ofAll ? 'whose they are' : 'which of your keys they are'
-        }, and what can be done. The text is neither stored nor shown again.`,
+      lead: ({ ofAll, file }: { ofAll: boolean; file: unknown }) => parts`Paste a key, or a text that has keys in it, such as a log or an ${file} file. It shows ${ofAll ? 'whose they are' : 'which of your keys they are'}, and what can be done. The text is neither stored nor shown again.`,
       text: 'Key or text',
       button: 'Find keys',
       noKey: 'Nothing in the text has the form of a key.',
-      notFound: ({ parts: count, shown, ofAll }: { parts: number; shown: string; ofAll: boolean }) =>
-        `${shown} ${plural(count, { one: 'part', other: 'parts' })} of the text may be a key: ${
-          ofAll ? 'no company has such a key' : 'none of them is a key of this company'
-        }.`,
+      notFound: ({ parts: count, shown, ofAll }: { parts: number; shown: string; ofAll: boolean }) => `${shown} ${plural(count, { one: 'part', other: 'parts' })} of the text may be a key: ${ofAll ? 'no company has such a key' : 'none of them is a key of this company'}.`,
       company: 'Company',
       stop: 'Stop it and create a new one',
       noAction: 'none: it no longer works',
@@ -851,22 +786,18 @@ export const en = {
   ownKeys: {
     title: 'My keys',
     off: 'The owners of your company let members have no keys of their own. Ask one of them, if you need a key.',
-    offNow:
-      'The owners of your company let members create no keys any more. Those that you have keep working, and can be replaced.',
-    full: (most: number) =>
-      `You have as many active keys as a member may have here (${most}). Revoke one to create another.`,
+    offNow: 'The owners of your company let members create no keys any more. Those that you have keep working, and can be replaced.',
+    full: (most: number) => `You have as many active keys as a member may have here (${most}). Revoke one to create another.`,
     allowed: ({ most, active, budget }: { most: number; active: number; budget: string }) =>
       `You have ${active} of ${most} active ${plural(most, { one: 'key', other: 'keys' })} that you may have${budget === '' ? '.' : `; each may spend at most ${budget} a month.`} The company pays, its own budget and limits hold as well, and its owners and administrators see what each key used.`,
-    does: ({ scopes, restrictions }: { scopes: string; restrictions: string }) =>
-      `For: ${scopes}.${restrictions === '' ? '' : ` Limited to: ${restrictions}.`}`,
+    does: ({ scopes, restrictions }: { scopes: string; restrictions: string }) => `For: ${scopes}.${restrictions === '' ? '' : ` Limited to: ${restrictions}.`}`,
     rename: 'Save name',
   },
   ownUsage: {
     name: 'My usage',
     title: (when: string) => `My usage ${when}`,
     ofOwnKeys: 'by your keys and in the playground',
-    noKey: (link: Mark) =>
-      parts`You have no key yet, so nothing was used. See ${link('your keys')} for how to get one.`,
+    noKey: (link: Mark) => parts`You have no key yet, so nothing was used. See ${link('your keys')} for how to get one.`,
   },
   firstSteps: {
     title: 'First steps',
@@ -877,8 +808,7 @@ export const en = {
     keyText: (link: Mark) => parts`${link('Create a key')} for the program that is to call. Its text is shown once.`,
     call: 'The first call',
     needsKey: 'It needs a key that works.',
-    callText: ({ base, variable }: { base: unknown; variable: unknown }) =>
-      parts`The base address is ${base}. With the key in the variable ${variable} this call works as it stands:`,
+    callText: ({ base, variable }: { base: unknown; variable: unknown }) => parts`The base address is ${base}. With the key in the variable ${variable} this call works as it stands:`,
     orTry: (link: Mark) => parts`A prompt on the ${link('playground')} is a first call too.`,
     inProgram: 'In a program',
     came: 'This step is done.',
@@ -894,10 +824,7 @@ export const en = {
     title: 'Models',
     of: (company: string) => `Models of ${company}`,
     playground: 'Playground',
-    gate: (strong: Mark, isOpen: boolean) =>
-      isOpen
-        ? parts`The EU gate is ${strong('open')}: models hosted outside the EU may be used.`
-        : parts`The EU gate is ${strong('closed')}: models hosted outside the EU are neither listed nor served.`,
+    gate: (strong: Mark, isOpen: boolean) => (isOpen ? parts`The EU gate is ${strong('open')}: models hosted outside the EU may be used.` : parts`The EU gate is ${strong('closed')}: models hosted outside the EU are neither listed nor served.`),
     change: (link: Mark) => parts`${link('Change it in the settings')}.`,
     caption: 'Models of this company',
     none: 'No models are offered yet: the operator of this service offers them.',
@@ -923,8 +850,7 @@ export const en = {
     returns: (path: unknown) => parts`What ${path} returns now`,
     count: ({ listed, all }: { listed: string; all: string }) => `${listed} of ${all} models.`,
     noKey: (link: Mark) => parts`The company has no active key yet: ${link('create one')}.`,
-    whoGets: (count: number, shown: string) =>
-      `${count === 1 ? 'The active key gets' : `Each of the ${shown} active keys gets`} this answer, whatever its scopes; one that is restricted to some models gets those of them alone. Revoked and expired keys get 401.`,
+    whoGets: (count: number, shown: string) => `${count === 1 ? 'The active key gets' : `Each of the ${shown} active keys gets`} this answer, whatever its scopes; one that is restricted to some models gets those of them alone. Revoked and expired keys get 401.`,
     first: (shown: number) => `The first ${shown} of them:`,
     answer: 'Answer of GET /models',
     unit: 'Unit of prices',
@@ -939,12 +865,10 @@ export const en = {
     title: 'Assistants',
     of: (company: string) => `Assistants of ${company}`,
     new: 'New assistant',
-    lead: (path: unknown) =>
-      parts`The API runs assistants that are shared with the whole company and belong to no project, at ${path}.`,
+    lead: (path: unknown) => parts`The API runs assistants that are shared with the whole company and belong to no project, at ${path}.`,
     caption: 'Assistants of this company',
     none: 'There are no assistants yet.',
-    noneCreate: (link: Mark) =>
-      parts`There are no assistants yet. ${link('Create the first one')}: a prompt that programs run by its id.`,
+    noneCreate: (link: Mark) => parts`There are no assistants yet. ${link('Create the first one')}: a prompt that programs run by its id.`,
     assistant: 'Assistant',
     inApi: 'In the API',
     defaultModel: 'Default model',
@@ -990,8 +914,7 @@ export const en = {
     removeText: 'Runs of it get 404 within a second. This cannot be undone; the audit log keeps its settings.',
     removeButton: 'Remove assistant',
     tryTitle: (name: string) => `Try ${name}`,
-    tryLead: (key: string, link: Mark) =>
-      parts`A real run through the API: the same checks, the same answer, and it is charged to the company like any other, under the key “${key}”. ${link('Try a model without an assistant')}.`,
+    tryLead: (key: string, link: Mark) => parts`A real run through the API: the same checks, the same answer, and it is charged to the company like any other, under the key “${key}”. ${link('Try a model without an assistant')}.`,
     notShown: 'The API does not show this assistant: the run will get 404.',
     message: 'Message',
     theDefault: (slug: string) => `The default, ${slug}`,
@@ -1004,8 +927,7 @@ export const en = {
   playground: {
     title: 'Playground',
     of: (company: string) => `Playground of ${company}`,
-    lead: (key: string) =>
-      `One prompt to a model, by the API: the same checks and the same answer as for an application. The call is charged to the company, under the key “${key}”.`,
+    lead: (key: string) => `One prompt to a model, by the API: the same checks and the same answer as for an application. The call is charged to the company, under the key “${key}”.`,
     answer: 'Answer',
     became: 'What became of the request',
     revoked: 'Your playground in this company was revoked: its key no longer works.',
@@ -1028,15 +950,7 @@ export const en = {
     disabled: 'disabled',
     more: (count: number) => ` and ${count} more`,
     nothing: 'Nothing is booked.',
-    figures: (call: {
-      outcome: Outcome;
-      input: string;
-      output: string;
-      isEstimated: boolean;
-      by: string;
-      cost: string;
-    }) =>
-      `${call.outcome}: ${call.input} tokens in, ${call.output} out${call.isEstimated ? `, estimated by ${call.by}` : ''}, ${call.cost}.`,
+    figures: (call: { outcome: Outcome; input: string; output: string; isEstimated: boolean; by: string; cost: string }) => `${call.outcome}: ${call.input} tokens in, ${call.output} out${call.isEstimated ? `, estimated by ${call.by}` : ''}, ${call.cost}.`,
   },
 
   members: {
@@ -1054,8 +968,7 @@ export const en = {
     changeRoleOf: (email: string) => ` of ${email}`,
     remove: 'Remove',
     invite: 'Invite somebody',
-    inviteHint: (hasOrganisation: boolean) =>
-      `Makes a link that works once, for seven days. Whoever opens it sets a password${hasOrganisation ? ' or signs in with the organisation' : ''} and belongs to the company.`,
+    inviteHint: (hasOrganisation: boolean) => `Makes a link that works once, for seven days. Whoever opens it sets a password${hasOrganisation ? ' or signs in with the organisation' : ''} and belongs to the company.`,
     inviteButton: 'Invite',
     invitations: 'Invitations',
     link: 'Link',
@@ -1066,32 +979,27 @@ export const en = {
     theInvitation: (email: string) => ` the invitation of ${email}`,
     newest: (count: number) => `The newest ${count}; programs list all of them.`,
     roleOf: (email: string) => `Role of ${email}`,
-    roleHint:
-      'Holds from the next page on that this user opens. Administration tokens and open invitations that the user made stay as they are.',
+    roleHint: 'Holds from the next page on that this user opens. Administration tokens and open invitations that the user made stay as they are.',
     saveRole: 'Save role',
     ownRole: 'You cannot change your own role. Ask another owner.',
     removeHeading: (email: string) => `Remove ${email}?`,
     removeTitle: (email: string) => `Remove ${email}`,
-    byGroup: ({ email, role, group }: { email: string; role: string; group: unknown }) =>
-      parts`${email} is ${role} by the group ${group} of the identity provider. The role changes there.`,
+    byGroup: ({ email, role, group }: { email: string; role: string; group: unknown }) => parts`${email} is ${role} by the group ${group} of the identity provider. The role changes there.`,
     byTheGroup: (group: string) => `by the group ${group}`,
     backToUsers: 'Back to users',
     noReturn: 'cannot sign in again',
-    returns: (group: string) =>
-      `comes back at the next sign-in, unless the identity provider takes the group ${group} away first`,
+    returns: (group: string) => `comes back at the next sign-in, unless the identity provider takes the group ${group} away first`,
     removeText: ({ email, role, company, comesBack }: Record<'email' | 'role' | 'company' | 'comesBack', string>) =>
       `${email} is ${role} of ${company}, is signed out at once and ${comesBack}. The user’s own keys are revoked. Keys of the company, administration tokens and open invitations that this user made keep working: revoke or withdraw those that should not.`,
     oneself: 'You cannot remove yourself. Ask another owner.',
     many: (wait: string) => `This company has sent many invitations in a short time. ${wait}`,
     to: 'To the users of the company',
     gone: 'This link can no longer be shown',
-    goneText: (seconds: number) =>
-      `The link of an invitation is shown to whoever made it only, and for ${seconds} seconds. If nobody has it, renew the invitation: the old link then ends, and the new one is shown.`,
+    goneText: (seconds: number) => `The link of an invitation is shown to whoever made it only, and for ${seconds} seconds. If nobody has it, renew the invitation: the old link then ends, and the new one is shown.`,
     invited: (email: string) => `${email} is invited`,
     once: 'This is the only time the link is shown.',
     lost: (seconds: number) => `A lost one is renewed. For ${seconds} seconds a reload of this page shows it again.`,
-    becomes: (values: { email: string; role: string; company: string; until: unknown }) =>
-      parts`With the link ${values.email} becomes ${values.role} of ${values.company}. It works once, until ${values.until}.`,
+    becomes: (values: { email: string; role: string; company: string; until: unknown }) => parts`With the link ${values.email} becomes ${values.role} of ${values.company}. It works once, until ${values.until}.`,
     invitationLink: 'Invitation link',
     give: (email: unknown) => parts`Give this link to ${email}, and to nobody else.`,
     onItsWay: (email: unknown) => parts`The link is on its way to ${email} by e-mail.`,
@@ -1099,8 +1007,7 @@ export const en = {
   },
   tokens: {
     title: 'Administration tokens',
-    lead: ({ ofCompany, link }: { ofCompany: boolean; link: unknown }) =>
-      parts`Programs manage ${ofCompany ? 'the company' : 'this service'} over HTTP with one of these administration tokens. ${link} describes the operations.`,
+    lead: ({ ofCompany, link }: { ofCompany: boolean; link: unknown }) => parts`Programs manage ${ofCompany ? 'the company' : 'this service'} over HTTP with one of these administration tokens. ${link} describes the operations.`,
     create: 'Create an administration token',
     createButton: 'Create token',
     none: 'There are no administration tokens.',
@@ -1126,14 +1033,12 @@ export const en = {
     revokeText: 'Programs that use it get 401 at once. This cannot be undone.',
     shown: 'Your new administration token',
     once: 'This is the only time the administration token is shown.',
-    store: (seconds: number) =>
-      `Store it now; a lost token is revoked and replaced by a new one. For ${seconds} seconds a reload of this page shows it again.`,
+    store: (seconds: number) => `Store it now; a lost token is revoked and replaced by a new one. For ${seconds} seconds a reload of this page shows it again.`,
     token: 'Administration token',
     curl: 'Try it with curl',
     done: 'I have stored the token',
     gone: 'This administration token can no longer be shown',
-    goneText: ({ name, seconds }: { name: unknown; seconds: number }) =>
-      parts`The administration token ${name} is shown to whoever made it only, and for ${seconds} seconds. If nobody stored it, revoke it and create another one.`,
+    goneText: ({ name, seconds }: { name: unknown; seconds: number }) => parts`The administration token ${name} is shown to whoever made it only, and for ${seconds} seconds. If nobody stored it, revoke it and create another one.`,
     all: 'All administration tokens',
   },
 
@@ -1165,15 +1070,12 @@ export const en = {
     noCostCenter: 'none',
     keyOf: (id: string) => `key ${id}`,
     costPer: { hour: 'Cost per hour', day: 'Cost per day', month: 'Cost per month' },
-    noCalls: ({ when, isFiltered }: { when: string; isFiltered: boolean }) =>
-      `No API calls ${when}${isFiltered ? ' with these filters' : ''}.`,
+    noCalls: ({ when, isFiltered }: { when: string; isFiltered: boolean }) => `No API calls ${when}${isFiltered ? ' with these filters' : ''}.`,
     allFilters: (link: Mark) => parts`${link('Show all calls')} of these days.`,
     noCallsNext: (link: Mark) => parts`Each appears about a second after it ends. ${link('Keys')} let programs call.`,
-    isTooMuch:
-      'Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.',
+    isTooMuch: 'Latency, refused and failed requests are shown for fewer days, or with a filter: there are too many figures to add up here.',
     foot: 'Figures are exact sums of the ledger; amounts are rounded to two decimals on this page, with the exact amount as a tooltip, and exact in its exports. Requests that were refused, or failed before any usage was known, cost nothing and are not in the ledger.',
-    refusedText: (values: { requests: string; refused: string; share: string; failed: string }, link: Mark) =>
-      parts`Of all ${values.requests} requests, ${values.refused} (${values.share}) were refused, and ${values.failed} failed: ${link('why')}.`,
+    refusedText: (values: { requests: string; refused: string; share: string; failed: string }, link: Mark) => parts`Of all ${values.requests} requests, ${values.refused} (${values.share}) were refused, and ${values.failed} failed: ${link('why')}.`,
     periods: { hour: 'Hour', day: 'Day', month: 'Month' },
     dayOf: (month: string) => `Day of ${month}`,
     again: (label: string) => `${label} again`,
@@ -1190,11 +1092,9 @@ export const en = {
     ofBudget: (budget: unknown) => parts`of ${budget}`,
     reached: 'reached: calls get 402',
     noForecast: "A forecast appears from the month's third day on.",
-    forecast: ({ amount, share }: { amount: unknown; share: string | null }) =>
-      parts`At this pace the month ends at about ${amount}${share === null ? '.' : `, ${share} of the budget.`}`,
+    forecast: ({ amount, share }: { amount: unknown; share: string | null }) => parts`At this pace the month ends at about ${amount}${share === null ? '.' : `, ${share} of the budget.`}`,
     overBudget: 'over budget',
-    bar: ({ total, chat, forecast }: { total: number; chat: number | null; forecast: number | null }) =>
-      `${total} percent of the budget is spent${chat === null ? '' : `, ${chat} percent by in-app chat`}${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`,
+    bar: ({ total, chat, forecast }: { total: number; chat: number | null; forecast: number | null }) => `${total} percent of the budget is spent${chat === null ? '' : `, ${chat} percent by in-app chat`}${forecast === null ? '' : `, and ${forecast} percent is the forecast`}`,
     chat: 'In-app chat',
     api: 'API',
     beyond: 'Beyond the budget',
@@ -1237,8 +1137,7 @@ export const en = {
   chart: {
     otherModels: 'other models',
     byModel: 'in EUR, stacked by model',
-    label: ({ title, how, highest }: { title: string; how: string; highest: string }) =>
-      `${title}, ${how}. The highest is ${highest}. The table below has the figures.`,
+    label: ({ title, how, highest }: { title: string; how: string; highest: string }) => `${title}, ${how}. The highest is ${highest}. The table below has the figures.`,
     unknown: 'unknown',
     more: (count: string) => `and ${count} more`,
     figures: 'Figures of the chart',
@@ -1267,8 +1166,7 @@ export const en = {
     same: 'Both cost the same.',
     more: ({ amount, share }: { amount: unknown; share: string }) => parts`${amount} more than before${share}.`,
     less: ({ amount, share }: { amount: unknown; share: string }) => parts`${amount} less than before${share}.`,
-    lengths: ({ before, after }: { before: number; after: number }) =>
-      `The time before has ${plural(before, { one: 'one day', other: `${before} days` })}, the time after ${plural(after, { one: 'one day', other: `${after} days` })}.`,
+    lengths: ({ before, after }: { before: number; after: number }) => `The time before has ${plural(before, { one: 'one day', other: `${before} days` })}, the time after ${plural(after, { one: 'one day', other: `${after} days` })}.`,
     both: 'Both',
     sum: 'Sum',
     cost: 'Cost',
@@ -1332,8 +1230,7 @@ export const en = {
   },
   grid: {
     link: 'By two groups',
-    title: ({ metric, rows, columns, when }: { metric: string; rows: string; columns: string; when: string }) =>
-      `${metric} by ${rows} and ${columns} ${when}`,
+    title: ({ metric, rows, columns, when }: { metric: string; rows: string; columns: string; when: string }) => `${metric} by ${rows} and ${columns} ${when}`,
     groups: {
       company: 'company',
       model: 'model',
@@ -1387,8 +1284,7 @@ export const en = {
       details: 'models',
     },
     whole: ({ things, count }: { things: string; count: string }) => `All ${count} ${things}`,
-    firstOf: ({ things, count, most }: { things: string; count: string; most: string }) =>
-      `The first ${most} of ${count} ${things}`,
+    firstOf: ({ things, count, most }: { things: string; count: string; most: string }) => `The first ${most} of ${count} ${things}`,
     firstOnly: (count: string) => `Only the first ${count}`,
     estimated: (count: string) => `${count} estimated`,
     unfinished: (count: string) => `${count} unfinished`,
@@ -1403,8 +1299,7 @@ export const en = {
     estimatedBy: (name: string) => `estimated by ${name}`,
     reported: 'reported by the model',
     reasons: 'Refused and failed requests',
-    reasonsText: (values: { refused: string; requests: string; failed: string }) =>
-      `${values.refused} of ${values.requests} requests were refused, and ${values.failed} failed.`,
+    reasonsText: (values: { refused: string; requests: string; failed: string }) => `${values.refused} of ${values.requests} requests were refused, and ${values.failed} failed.`,
     details: 'Token details',
     fromCache: 'From the cache',
     toCache: 'Written to the cache',
@@ -1412,8 +1307,7 @@ export const en = {
     audioIn: 'Audio in',
     audioOut: 'Audio out',
     all: 'All',
-    detailsText:
-      'Of all keys together, for the calls of which the upstream reports these figures. Cache and audio in are part of the prompt tokens above, reasoning and audio out part of the completion tokens; the price is the same for all. Percent is the share of the prompt tokens.',
+    detailsText: 'Of all keys together, for the calls of which the upstream reports these figures. Cache and audio in are part of the prompt tokens above, reasoning and audio out part of the completion tokens; the price is the same for all. Percent is the share of the prompt tokens.',
   },
   exports: {
     title: 'Export',
@@ -1452,8 +1346,7 @@ export const en = {
     of: (company: string) => `Requests of ${company}`,
     request: 'Request',
     page: (id: string) => `Request ${id}`,
-    lead: (kept: string) =>
-      `${kept} A request appears about a second after it ended. Prompts and answers are never kept.`,
+    lead: (kept: string) => `${kept} A request appears about a second after it ended. Prompts and answers are never kept.`,
     notKept: 'New requests are not kept: the operator switched it off (REQUEST_TRAIL_DAYS=0).',
     kept: (days: number) => `What became of each request is kept for ${days === 1 ? 'one day' : `${days} days`}.`,
     inAddress: ({ name, message }: { name: string; message: string }) => `In the address, “${name}” ${message}`,
@@ -1512,20 +1405,17 @@ export const en = {
     cost: 'Cost',
     duration: 'Duration',
     noneKept: 'No requests are kept.',
-    noneCame: (link: Mark, ofAll: boolean) =>
-      parts`No requests are kept. Each appears about a second after it ended. Programs call with ${ofAll ? 'a key of a ' : 'one of the '}${link(ofAll ? 'company' : 'keys')}.`,
+    noneCame: (link: Mark, ofAll: boolean) => parts`No requests are kept. Each appears about a second after it ended. Programs call with ${ofAll ? 'a key of a ' : 'one of the '}${link(ofAll ? 'company' : 'keys')}.`,
     noneSuch: (link: Mark) => parts`There are no such requests. ${link('All requests')}`,
     noneYet: 'None of the requests looked at matches. Older ones may.',
     older: 'Older requests',
     booked: 'booked',
     left: 'left',
     clientLeft: 'client left',
-    nothingKnown: (kept: string) =>
-      `Nothing is known of a request with this id. ${kept} Calls that were booked stay in the ledger. A request appears about a second after it ended.`,
+    nothingKnown: (kept: string) => `Nothing is known of a request with this id. ${kept} Calls that were booked stay in the ledger. A request appears about a second after it ended.`,
     happened: 'What happened',
     toDo: 'What to do:',
-    ledgerAlone:
-      'Told from the ledger alone: the request is older than what is kept, or was not kept. Its status and its times are not known.',
+    ledgerAlone: 'Told from the ledger alone: the request is older than what is kept, or was not kept. Its status and its times are not known.',
     details: 'Details',
     modelsOf: 'Models of the company',
     settingsOf: 'Settings of the company',
@@ -1535,8 +1425,7 @@ export const en = {
     noStatus: 'none: the client left',
     code: 'Code',
     parameter: 'Parameter',
-    promptAndCompletion: ({ prompt, completion }: { prompt: string; completion: string }) =>
-      `${prompt} prompt + ${completion} completion`,
+    promptAndCompletion: ({ prompt, completion }: { prompt: string; completion: string }) => `${prompt} prompt + ${completion} completion`,
     sources: { upstream: 'reported by the upstream', estimated: 'estimated' } satisfies Record<UsageSource, string>,
     ofPrompt: 'Of the prompt tokens',
     ofCompletion: 'Of the completion tokens',
@@ -1579,172 +1468,57 @@ export const en = {
     leftEarly: ['The client left before it was answered. No model ran, and nothing was charged.', CANCELLED],
     left: ['The client left before the answer came. What the model generated is charged all the same.', CANCELLED],
     leftStream: ['The client left before the stream ended. What was generated until then is charged.', CANCELLED],
-    broken: (isCharged: boolean) => [
-      `The stream began, and then the upstream broke it off. ${toldInStream(isCharged)}`,
-      'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
-    ],
-    stalled: (isCharged: boolean) => [
-      `The stream began, and then the upstream sent nothing for too long, or went on for longer than a call may. ${toldInStream(isCharged)}`,
-      'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.',
-    ],
-    failedInside: ({ why, isCharged }: { why: string; isCharged: boolean }) =>
-      `The stream began, and then the upstream told an error. ${why} ${toldInStream(isCharged)}`,
+    broken: (isCharged: boolean) => [`The stream began, and then the upstream broke it off. ${toldInStream(isCharged)}`, 'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.'],
+    stalled: (isCharged: boolean) => [`The stream began, and then the upstream sent nothing for too long, or went on for longer than a call may. ${toldInStream(isCharged)}`, 'Let the client try again. The operator may set IDLE_SECONDS or TOTAL_SECONDS higher.'],
+    failedInside: ({ why, isCharged }: { why: string; isCharged: boolean }) => `The stream began, and then the upstream told an error. ${why} ${toldInStream(isCharged)}`,
     inside: {
       refused: ['The model refused the request.', 'Mend the request.'],
-      context_length_exceeded: [
-        'The input was longer than the model takes.',
-        'Send less, or use a model with a longer context.',
-      ],
-      rate_limit_exceeded: [
-        'Its own rate limit was reached.',
-        'Let the client try again later. If it happens often, the operator raises the limit at the router or its provider.',
-      ],
-      service_unavailable: [
-        'It had too much to do, or was not ready.',
-        'Let the client try again. If it happens often, the operator gives the upstream more capacity.',
-      ],
+      context_length_exceeded: ['The input was longer than the model takes.', 'Send less, or use a model with a longer context.'],
+      rate_limit_exceeded: ['Its own rate limit was reached.', 'Let the client try again later. If it happens often, the operator raises the limit at the router or its provider.'],
+      service_unavailable: ['It had too much to do, or was not ready.', 'Let the client try again. If it happens often, the operator gives the upstream more capacity.'],
     },
-    stopped: [
-      'The stream began, and then the gateway stopped. The client was told so in the stream. Nothing was charged.',
-      'Let the client try again. The operator may set DRAIN_SECONDS higher.',
-    ],
-    stoppedOrBusy: [
-      'The stream began, and then the gateway stopped, or the model had too much to do. The client was told so in the stream.',
-      'Let the client try again.',
-    ],
-    readSlowly: [
-      'The client read the stream so slowly that the time for the whole call ran out. What was generated was charged.',
-      'Read the stream as it comes. The operator may set TOTAL_SECONDS higher.',
-    ],
-    noRoom: [
-      'The budget of the company is strict, and the most that this call could cost did not fit into the rest of it.',
-      'Set max_tokens lower, raise the budget, or wait for the next month.',
-    ],
-    keyUnknown: [
-      'The request had no key, or one that is unknown or of a closed company.',
-      'Compare the first eight characters of the key that the client sends with the list of keys.',
-    ],
-    keyRevoked: [
-      'The key was revoked, and somebody still uses it.',
-      'Give the application that sends it another key. If none of yours does, somebody else has its text.',
-    ],
-    keyRefused: (why: 'allowed_cidrs' | 'expires_at' | null) => [
-      `The key ${
-        why === null
-          ? 'is revoked or expired, or was used from outside its networks'
-          : why === 'expires_at'
-            ? 'had expired'
-            : 'was used from outside its networks'
-      }.`,
-      'Look at the key.',
-    ],
-    budget: (whose: 'company' | 'key' | null) => [
-      `The monthly budget of ${whose === null ? 'the company or of this key' : WHOSE[whose]} was reached. No model ran, and nothing was charged.`,
-      'Raise the budget, or wait for the next month.',
-    ],
+    stopped: ['The stream began, and then the gateway stopped. The client was told so in the stream. Nothing was charged.', 'Let the client try again. The operator may set DRAIN_SECONDS higher.'],
+    stoppedOrBusy: ['The stream began, and then the gateway stopped, or the model had too much to do. The client was told so in the stream.', 'Let the client try again.'],
+    readSlowly: ['The client read the stream so slowly that the time for the whole call ran out. What was generated was charged.', 'Read the stream as it comes. The operator may set TOTAL_SECONDS higher.'],
+    noRoom: ['The budget of the company is strict, and the most that this call could cost did not fit into the rest of it.', 'Set max_tokens lower, raise the budget, or wait for the next month.'],
+    keyUnknown: ['The request had no key, or one that is unknown or of a closed company.', 'Compare the first eight characters of the key that the client sends with the list of keys.'],
+    keyRevoked: ['The key was revoked, and somebody still uses it.', 'Give the application that sends it another key. If none of yours does, somebody else has its text.'],
+    keyRefused: (why: 'allowed_cidrs' | 'expires_at' | null) => [`The key ${why === null ? 'is revoked or expired, or was used from outside its networks' : why === 'expires_at' ? 'had expired' : 'was used from outside its networks'}.`, 'Look at the key.'],
+    budget: (whose: 'company' | 'key' | null) => [`The monthly budget of ${whose === null ? 'the company or of this key' : WHOSE[whose]} was reached. No model ran, and nothing was charged.`, 'Raise the budget, or wait for the next month.'],
     scope: ['The key lacks the scope of this endpoint.', 'Give the key the scope, or use another key.'],
-    euGate: (model: string | null) => [
-      `The model ${quoted(model)} is hosted outside the EU, and the company does not allow such models.`,
-      'Use a model in the EU, or open the EU gate of the company.',
-    ],
-    modelDisabled: (model: string | null) => [
-      `The model ${quoted(model)} is disabled in this company.`,
-      'Enable it, or use another one.',
-    ],
-    modelNotAllowed: (model: string | null) => [
-      `This key is not allowed the model ${quoted(model)}.`,
-      'Allow it to the key, or use another one.',
-    ],
-    noModel: (model: string | null) => [
-      `There is no model ${quoted(model)} that this key may use: it does not exist, is disabled, or the key is not allowed it.`,
-      'Compare the name with GET /models of the same key.',
-    ],
-    noAssistant: [
-      'There is no such assistant of this company, or it is not visible to the API.',
-      'Look at the assistants.',
-    ],
+    euGate: (model: string | null) => [`The model ${quoted(model)} is hosted outside the EU, and the company does not allow such models.`, 'Use a model in the EU, or open the EU gate of the company.'],
+    modelDisabled: (model: string | null) => [`The model ${quoted(model)} is disabled in this company.`, 'Enable it, or use another one.'],
+    modelNotAllowed: (model: string | null) => [`This key is not allowed the model ${quoted(model)}.`, 'Allow it to the key, or use another one.'],
+    noModel: (model: string | null) => [`There is no model ${quoted(model)} that this key may use: it does not exist, is disabled, or the key is not allowed it.`, 'Compare the name with GET /models of the same key.'],
+    noAssistant: ['There is no such assistant of this company, or it is not visible to the API.', 'Look at the assistants.'],
     noAddress: ['There is nothing at the address that was asked for.', "Look at the client's base address."],
-    upstreamLimit: [
-      'The upstream refused the call because of its own rate limit.',
-      'Let the client try again later. If it happens often, the operator raises the limit at the router or its provider, or limits the companies that call most.',
-    ],
+    upstreamLimit: ['The upstream refused the call because of its own rate limit.', 'Let the client try again later. If it happens often, the operator raises the limit at the router or its provider, or limits the companies that call most.'],
     limit: ({ what, whose }: { what: LimitName | null; whose: 'company' | 'key' | null }) => [
       `A limit of ${what === null ? 'requests, tokens or calls at once' : LIMITS[what].toLowerCase()}${whose === null ? '' : ` of ${WHOSE[whose]}`} was reached.`,
       `Let the client try again later, or raise the limit of ${whose === null ? 'the company or the key' : WHOSE[whose]}.`,
     ],
-    tooLarge: [
-      'The request body was larger than the gateway or the model takes.',
-      'Send less, or raise MAX_BODY_BYTES.',
-    ],
+    tooLarge: ['The request body was larger than the gateway or the model takes.', 'Send less, or raise MAX_BODY_BYTES.'],
     contextLength: ['The input is longer than the model takes.', 'Send less, or use a model with a longer context.'],
-    modelRequired: [
-      'The assistant has no model, and the request named none.',
-      'Name one in model_slug, or give the assistant a model.',
-    ],
-    mediaType: [
-      'The body was not sent as plain JSON.',
-      'Send "Content-Type: application/json" without Content-Encoding.',
-    ],
+    modelRequired: ['The assistant has no model, and the request named none.', 'Name one in model_slug, or give the assistant a model.'],
+    mediaType: ['The body was not sent as plain JSON.', 'Send "Content-Type: application/json" without Content-Encoding.'],
     method: ['The method of the request is not allowed at this address.', 'Look at the client.'],
-    webSocket: [
-      'The client asked for a WebSocket, which the API does not have.',
-      'Most clients then take HTTP by themselves.',
-    ],
-    headers: [
-      'The request had too many or too large headers.',
-      'Send fewer, or raise MAX_HEADERS or MAX_HEADER_BYTES.',
-    ],
+    webSocket: ['The client asked for a WebSocket, which the API does not have.', 'Most clients then take HTTP by themselves.'],
+    headers: ['The request had too many or too large headers.', 'Send fewer, or raise MAX_HEADERS or MAX_HEADER_BYTES.'],
     tooSlow: ['The request took too long to arrive.', 'Look at the connection of the client.'],
-    internal: [
-      'The gateway failed to handle the request.',
-      'The log of the gateway has the reason under this id. Please report it.',
-    ],
-    upstreamFailed: [
-      'The upstream failed to answer, or answered with something that is no answer. Nothing was charged.',
-      'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.',
-    ],
-    upstreamKey: [
-      "The upstream refused the gateway's own key. Nothing was charged.",
-      'Check UPSTREAM_API_KEY: whether the upstream takes it, and allows it this model. No other try of the client helps.',
-    ],
+    internal: ['The gateway failed to handle the request.', 'The log of the gateway has the reason under this id. Please report it.'],
+    upstreamFailed: ['The upstream failed to answer, or answered with something that is no answer. Nothing was charged.', 'Let the client try again. If it happens often, the operator finds the reason in what the upstream said.'],
+    upstreamKey: ["The upstream refused the gateway's own key. Nothing was charged.", 'Check UPSTREAM_API_KEY: whether the upstream takes it, and allows it this model. No other try of the client helps.'],
     notThere: ['The upstream does not know this model, or has nothing at this address. Nothing was charged.', COMPARE],
-    upstreamAccount: [
-      'The upstream refused the account behind it: a credit, a quota or a budget. Nothing was charged.',
-      'Read what the upstream said, and look after the account. No other try of the client helps.',
-    ],
-    notThereOrAccount: [
-      'The upstream does not know this model, or refused the account behind it: a key, a credit, a budget, an access. Nothing was charged.',
-      `Read what the upstream said, and look after the account. ${COMPARE}`,
-    ],
-    answerTooLarge: [
-      'The answer was larger than the gateway holds. It was generated, and is charged.',
-      'Let the client ask for less in one request. The operator may set MAX_ANSWER_BYTES higher.',
-    ],
-    upstreamSlow: [
-      'The upstream took too long to answer. Nothing was charged.',
-      'Ask for shorter answers or stream them. The operator may set FIRST_BYTE_SECONDS higher.',
-    ],
-    shed: [
-      'The gateway had too much to do and refused the request at once.',
-      'Let the client try again. If it happens often, add gateways.',
-    ],
-    upstreamBusy: [
-      'The upstream had too much to do, or was still loading the model. Nothing was charged.',
-      'Let the client try again. If it happens often, give the upstream more capacity, or keep its models loaded.',
-    ],
-    upstreamAway: [
-      'The upstream could not be reached, or had too much to do. Nothing was charged.',
-      'Let the client try again. If it goes on, the operator looks whether the upstream runs at UPSTREAM_URL.',
-    ],
-    gatewayAway: [
-      'The gateway was stopping, could not ask the database, or had no file descriptor for the call. Nothing was charged.',
-      'Let the client try again. Of descriptors the log of the gateway tells, and ulimit -n raises their number.',
-    ],
+    upstreamAccount: ['The upstream refused the account behind it: a credit, a quota or a budget. Nothing was charged.', 'Read what the upstream said, and look after the account. No other try of the client helps.'],
+    notThereOrAccount: ['The upstream does not know this model, or refused the account behind it: a key, a credit, a budget, an access. Nothing was charged.', `Read what the upstream said, and look after the account. ${COMPARE}`],
+    answerTooLarge: ['The answer was larger than the gateway holds. It was generated, and is charged.', 'Let the client ask for less in one request. The operator may set MAX_ANSWER_BYTES higher.'],
+    upstreamSlow: ['The upstream took too long to answer. Nothing was charged.', 'Ask for shorter answers or stream them. The operator may set FIRST_BYTE_SECONDS higher.'],
+    shed: ['The gateway had too much to do and refused the request at once.', 'Let the client try again. If it happens often, add gateways.'],
+    upstreamBusy: ['The upstream had too much to do, or was still loading the model. Nothing was charged.', 'Let the client try again. If it happens often, give the upstream more capacity, or keep its models loaded.'],
+    upstreamAway: ['The upstream could not be reached, or had too much to do. Nothing was charged.', 'Let the client try again. If it goes on, the operator looks whether the upstream runs at UPSTREAM_URL.'],
+    gatewayAway: ['The gateway was stopping, could not ask the database, or had no file descriptor for the call. Nothing was charged.', 'Let the client try again. Of descriptors the log of the gateway tells, and ulimit -n raises their number.'],
     modelRefused: ['The model refused the request.', 'The client was told why. Mend the request.'],
-    refused: (parameter: string | null) => [
-      `The request was refused${parameter === null ? '' : ` because of its parameter ${quoted(parameter)}`}.`,
-      'The client was told why. Mend the request.',
-    ],
+    refused: (parameter: string | null) => [`The request was refused${parameter === null ? '' : ` because of its parameter ${quoted(parameter)}`}.`, 'The client was told why. Mend the request.'],
   } satisfies Explanations,
   findByText: 'Find it by its text',
 
@@ -1762,8 +1536,7 @@ export const en = {
     cameLater: 'Came later',
     nothing: 'nothing',
     allCompanies: 'All companies',
-    noMonth: (link: Mark) =>
-      parts`No month of this company is closed yet. The operator closes each after its end; ${link('Usage')} has its figures until then.`,
+    noMonth: (link: Mark) => parts`No month of this company is closed yet. The operator closes each after its end; ${link('Usage')} has its figures until then.`,
     foot: 'A statement covers API calls; in-app chat is not in it. What is booked for a month after it was closed becomes a correction on the next statement.',
     open: 'Open months',
     openText: 'These months are over, have calls and are not closed.',
@@ -1774,19 +1547,16 @@ export const en = {
     preview: (month: string) => `Preview of ${month}`,
     numbered: ({ number, month }: { number: string; month: string }) => `Statement ${number} · ${month}`,
     usage: 'Usage',
-    notClosed: (strong: Mark) =>
-      parts`${strong('This month is not closed.')} These are its figures so far, and not a statement.`,
+    notClosed: (strong: Mark) => parts`${strong('This month is not closed.')} These are its figures so far, and not a statement.`,
     noCalls: (month: string) => `No API calls in ${month}.`,
-    documentFoot:
-      'API calls only, without in-app chat. Keys have their present names here; the sealed document has their ids. The JSON and the CSV have every line by model, key and cost centre.',
+    documentFoot: 'API calls only, without in-app chat. Keys have their present names here; the sealed document has their ids. The JSON and the CSV have every line by model, key and cost centre.',
     noCorrections: 'no corrections of earlier months',
     forMonth: (amount: unknown) => parts`${amount} for this month, the rest for corrections`,
     inMonth: 'in this month',
     inMonthPlus: (calls: string) => `in this month, plus ${calls} in corrections`,
     correctionOf: (month: string) => `Correction of ${month}`,
     correctionByModel: (month: string) => `Correction of ${month} by model`,
-    bookedAfter: (values: { calls: string; amount: unknown; statement: string }, link: Mark) =>
-      parts`${values.calls}, ${values.amount}, booked after ${link(`statement ${values.statement}`)} was closed.`,
+    bookedAfter: (values: { calls: string; amount: unknown; statement: string }, link: Mark) => parts`${values.calls}, ${values.amount}, booked after ${link(`statement ${values.statement}`)} was closed.`,
     requestIds: (ids: unknown) => parts`Requests: ${ids}`,
     moreIds: (count: string) => ` and ${count} more, which are in the JSON`,
     seal: 'Seal',
@@ -1803,14 +1573,12 @@ export const en = {
   search: {
     title: 'Search',
     everything: 'Search everything',
-    empty:
-      'Type a name, an e-mail address, the beginning of a key, an x-request-id, or a month such as 2026-10 into the field above.',
+    empty: 'Type a name, an e-mail address, the beginning of a key, an x-request-id, or a month such as 2026-10 into the field above.',
     found: (text: string) => `Found for ${text}.`,
     nothing: (text: string) => `Nothing was found for ${text}.`,
     wholeKey: 'a whole key',
     quoted: (text: string) => `“${text}”`,
-    searched:
-      'Names, e-mail addresses, beginnings of keys, months of statements and x-request-ids are searched, whatever their case and accents.',
+    searched: 'Names, e-mail addresses, beginnings of keys, months of statements and x-request-ids are searched, whatever their case and accents.',
     kinds: {
       company: 'Companies',
       key: 'Keys',
@@ -1946,32 +1714,25 @@ export const en = {
 
   mails: {
     subject: ({ brand, text }: { brand: string; text: string }) => `[${brand}] ${text}`,
-    key: ({ name, prefix, company }: { name: string; prefix: string; company: string }) =>
-      `Key “${name}” (${prefix}…) of ${company}`,
+    key: ({ name, prefix, company }: { name: string; prefix: string; company: string }) => `Key “${name}” (${prefix}…) of ${company}`,
     costCenter: ({ name, company }: Record<'name' | 'company', string>) => `Cost centre “${name}” of ${company}`,
-    used: ({ who, percent, month }: { who: string; percent: string; month: string }) =>
-      `${who} has used ${percent} % of its budget for ${month}`,
-    forecast: ({ who, month }: { who: string; month: string }) =>
-      `${who} will pass its budget for ${month} at this pace`,
+    used: ({ who, percent, month }: { who: string; percent: string; month: string }) => `${who} has used ${percent} % of its budget for ${month}`,
+    forecast: ({ who, month }: { who: string; month: string }) => `${who} will pass its budget for ${month} at this pace`,
     sentence: (text: string) => `${text}.`,
     alerts: ({ count, company }: { count: number; company: string }) => `${count} budget alerts for ${company}`,
     budget: (amount: string) => `Budget: ${amount}`,
     spent: (amount: string) => `Spent so far: ${amount}`,
     atEnd: (amount: string) => `At this pace at the end of the month: ${amount}`,
     refused: 'Calls are refused with status 402 until the month ends or the budget is raised.',
-    willRefuse:
-      'Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.',
+    willRefuse: 'Once the budget is used up, calls are refused with status 402 until the month ends or the budget is raised.',
     refusesNothing: 'Calls are not refused: the budget of a cost centre is there to tell you.',
     invited: (company: string) => `You are invited to ${company}`,
-    invitation: ({ by, company, role }: { by: string | null; company: string; role: CompanyRole }) =>
-      `${by === null ? 'You are invited' : `${by} invites you`} to ${company} as ${role === 'member' ? 'a' : 'an'} ${role}.`,
-    open: (until: string) =>
-      `Open this link to get your account. It works once, until ${until}, and for you alone: do not pass it on.`,
+    invitation: ({ by, company, role }: { by: string | null; company: string; role: CompanyRole }) => `${by === null ? 'You are invited' : `${by} invites you`} to ${company} as ${role === 'member' ? 'a' : 'an'} ${role}.`,
+    open: (until: string) => `Open this link to get your account. It works once, until ${until}, and for you alone: do not pass it on.`,
     ignore: 'If you did not expect this message, ignore it.',
     noMore: 'To get no more of these messages, open:',
     wanted: (company: string) => `Do you want the budget alerts of ${company}?`,
-    wants: ({ by, company }: Record<'by' | 'company', string>) =>
-      `${by} wants to send you the budget alerts of ${company}: an e-mail when a part of a monthly budget is used.`,
+    wants: ({ by, company }: Record<'by' | 'company', string>) => `${by} wants to send you the budget alerts of ${company}: an e-mail when a part of a monthly budget is used.`,
     agree: (until: string) => `Open this link to agree. It works until ${until}.`,
     doNothing: 'If you do not want them, do nothing: without your agreement nothing is sent.',
     factor: {
@@ -1980,25 +1741,20 @@ export const en = {
       off: 'Your second factor is off',
       offText: 'Signing in with your password asks for no code any more.',
       reset: 'Your second factor was taken away',
-      resetText:
-        'The operator of this service has taken your second factor away and signed you out everywhere. You sign in with your password, and may set up a second factor anew. If you did not ask for it, tell the operator.',
+      resetText: 'The operator of this service has taken your second factor away and signed you out everywhere. You sign in with your password, and may set up a second factor anew. If you did not ask for it, tell the operator.',
       codes: 'You have new recovery codes',
       codesText: 'Your former recovery codes do not work any more.',
       recovery: 'A recovery code was used',
-      recoveryText: (left: number) =>
-        `Somebody signed in as you with a recovery code. ${left === 0 ? 'It was the last one: make new ones on your account page.' : `Left: ${left}.`}`,
+      recoveryText: (left: number) => `Somebody signed in as you with a recovery code. ${left === 0 ? 'It was the last one: make new ones on your account page.' : `Left: ${left}.`}`,
       closed: 'Wrong codes were given for your account',
-      closedText: (wrong: number) =>
-        `Somebody who knows your password gave ${wrong} wrong codes in a row. Codes of your app are refused for a while; your recovery codes still work. If it was not you, change your password.`,
+      closedText: (wrong: number) => `Somebody who knows your password gave ${wrong} wrong codes in a row. Codes of your app are refused for a while; your recovery codes still work. If it was not you, change your password.`,
       notYou: 'If it was not you, change your password and tell the operator of this service.',
       time: (at: string) => `Time: ${at}`,
     },
     erasureAsked: (person: string) => `${person} asks to be erased`,
-    erasureAskedText: ({ person, company }: { person: string; company: string | null }) =>
-      `${person} ${company === null ? 'of this service' : `of ${company}`} asks that the address and the account are erased. Nothing was erased yet: that is for you to decide.`,
+    erasureAskedText: ({ person, company }: { person: string; company: string | null }) => `${person} ${company === null ? 'of this service' : `of ${company}`} asks that the address and the account are erased. Nothing was erased yet: that is for you to decide.`,
     erased: 'Your account was erased',
-    erasedText: ({ by, company }: Record<'by' | 'company', string>) =>
-      `${by} has erased your account and your address at ${company}. A random name stands in their place in what is kept. You cannot sign in any more.`,
+    erasedText: ({ by, company }: Record<'by' | 'company', string>) => `${by} has erased your account and your address at ${company}. A random name stands in their place in what is kept. You cannot sign in any more.`,
     support: (link: string) => `Support: ${link}`,
     imprint: (link: string) => `Imprint: ${link}`,
     privacy: (link: string) => `Privacy: ${link}`,

@@ -11,11 +11,7 @@ export interface MailBrand {
 
 /** Subject and plain text of an e-mail, with what every e-mail of this operator says below its text. */
 export function plainMail({ mails }: Words, brand: MailBrand, title: string, lines: readonly string[]) {
-  const below = [
-    brand.support && mails.support(brand.support.replace(/^mailto:/, '')),
-    brand.imprint && mails.imprint(brand.imprint),
-    brand.privacy && mails.privacy(brand.privacy),
-  ].filter((line) => line !== null);
+  const below = [brand.support && mails.support(brand.support.replace(/^mailto:/, '')), brand.imprint && mails.imprint(brand.imprint), brand.privacy && mails.privacy(brand.privacy)].filter((line) => line !== null);
   const foot = below.length === 0 ? [] : ['', '-- ', ...below]; // the sign by which programs know a signature
   return {
     subject: mails.subject({ brand: brand.name, text: title }),

@@ -75,8 +75,8 @@ function tables(sql: Sql): PromiseLike<{ name: string; owner: string | null }[]>
     order by 1`;
 }
 
-/** What the operator pays, even for a company's own models, is for operators only. */
-const PURCHASE = ['model_cost_prices', 'upstream_costs', 'upstream_cost_monthly'];
+/** For operators: what they pay, even for a company's own models, and what gateways learn of the spend of all. */
+const OPERATORS = ['model_cost_prices', 'upstream_costs', 'upstream_cost_monthly', 'spend_changes'];
 const NEVER_READ = { code: '42501' }; // insufficient_privilege
 
 t.test('with every WHERE forgotten', async (t) => {
@@ -84,7 +84,7 @@ t.test('with every WHERE forgotten', async (t) => {
   const [one, two] = [await fullCompany(db, 'one'), await fullCompany(db, 'two')];
   await db.run(MS, (sql) => insertUser(sql, { email: 'op@example.com', role: 'operator', company_id: null }, null));
   const all = await db.run(MS, tables);
-  const owned = all.filter(({ owner, name }) => owner !== null && !PURCHASE.includes(name)) as {
+  const owned = all.filter(({ owner, name }) => owner !== null && !OPERATORS.includes(name)) as {
     name: string;
     owner: string;
   }[];
@@ -124,7 +124,7 @@ t.test('with every WHERE forgotten', async (t) => {
   });
 
   await t.test('what belongs to nobody, and secrets, are not there at all', async (t) => {
-    const rest = all.filter(({ name, owner }) => PURCHASE.includes(name) || (owner === null && name !== 'settings'));
+    const rest = all.filter(({ name, owner }) => OPERATORS.includes(name) || (owner === null && name !== 'settings'));
     t.ok(rest.some(({ name }) => name === 'sessions'));
     for (const { name } of rest) {
       await t.rejects(
