@@ -6,9 +6,16 @@ import { ledgerStore } from '../../src/store/gateway/ledger.ts';
 /**
  * Books batches as a gateway's writer does, one after the other, until an instant of `performance.now()`.
  * @param companies that take turns by chance, with a key each
+ * @param atEnd is called before the writer's connection is closed: its process still tells what it used
  * @returns rows
  */
-export async function bookBatches(url: string, rows: number, companies: number, until: number): Promise<number> {
+export async function bookBatches(
+  url: string,
+  rows: number,
+  companies: number,
+  until: number,
+  atEnd: () => Promise<void> = async () => {},
+): Promise<number> {
   const db = openDatabase({ url, maxConnections: 1 });
   const writer = randomUUID();
   let count = 0;
@@ -17,6 +24,7 @@ export async function bookBatches(url: string, rows: number, companies: number, 
       await ledgerStore(db).insert(writer, batchOf(rows, companies), null);
       count += rows;
     } while (performance.now() < until);
+    await atEnd();
   } finally {
     await db.close();
   }

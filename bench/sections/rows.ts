@@ -36,8 +36,11 @@ export const rows: Section = {
             return { ...row, cpu: server.cpuMicros() };
           };
           const before = await state();
-          const count = await bookBatches(url, BATCH, companies, performance.now() + seconds * 1000);
-          const after = await state();
+          let after = before;
+          const end = performance.now() + seconds * 1000;
+          const count = await bookBatches(url, BATCH, companies, end, async () => {
+            after = await state();
+          });
           await db.close();
           const each = (kind: 'cpu' | 'log' | 'disk'): number => (after[kind] - before[kind]) / count;
           const stayed = (after.hot - before.hot) / (after.updates - before.updates);
