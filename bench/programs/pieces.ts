@@ -18,7 +18,11 @@ const OTHER = 'Node, and the rest';
 /** All work between two rests of the event loop, whatever it is. */
 export const WHOLE = 'all work between two rests';
 
-export const PIECE_CAUSES: readonly string[] = [...CAUSES.map(([cause]) => cause), COLLECTION, OTHER, WHOLE];
+/** Where ten samples or more are missing while there was work: the thread was in the kernel, or its core was given to something else. */
+export const GAP = 'gaps in the profile, not in the rows above';
+const GAP_MS = 1;
+
+export const PIECE_CAUSES: readonly string[] = [...CAUSES.map(([cause]) => cause), COLLECTION, OTHER, WHOLE, GAP];
 
 /** Work without interruption on one thing. */
 export interface Pieces {
@@ -31,7 +35,8 @@ export interface Pieces {
 }
 
 /**
- * Cuts a profile into pieces: samples in a row with the same cause, and all those between two rests.
+ * Cuts a profile into pieces: samples in a row with the same cause, and all those between two rests. A sample
+ * interrupts any code of the process, so a gap is no work of it: it is told by itself, but for those of a collection.
  * A piece is as exact as the profile's interval.
  */
 export function piecesOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile): Record<string, Pieces> {
@@ -55,11 +60,13 @@ export function piecesOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Prof
       current = cause;
       ms = 0;
     }
-    ms += passed;
-    if (cause !== '') whole += passed;
-    else {
+    if (cause === '') {
       end(WHOLE, whole);
       whole = 0;
+    } else if (passed > GAP_MS && cause !== COLLECTION) end(GAP, passed);
+    else {
+      ms += passed;
+      whole += passed;
     }
   }
   end(current, ms);

@@ -35,8 +35,8 @@ export const pauses: Section = {
   ownTime: true,
   note: ({ seconds }) =>
     `${RATE.toLocaleString('en')} requests a second at random instants for ${seconds * LONGER} s, and a profile with a sample every 0.1 ms, which ` +
-    'takes a tenth of the CPU itself. A piece is work on one thing without a break. The clock runs on where the system ' +
-    'gives the core to something else: the longest pieces of a loud hour are that.',
+    'takes a tenth of the CPU itself. A piece is work on one thing without a break. Where ten samples in a row are missing ' +
+    'in the middle of work, the thread was in the kernel or the machine gave its core to something else: a gap.',
   table: (results) => {
     const rows = PIECE_CAUSES.map((cause) => [cause, cause, 'gateway'] as const);
     return [

@@ -1,6 +1,6 @@
 import type { Profiler } from 'node:inspector';
 import t from 'tap';
-import { PIECE_CAUSES, piecesOf, WHOLE } from '../../bench/programs/pieces.ts';
+import { GAP, PIECE_CAUSES, piecesOf, WHOLE } from '../../bench/programs/pieces.ts';
 
 /** Functions by the id of their node: name, file, and the nodes that they call. */
 const FUNCTIONS = {
@@ -32,6 +32,15 @@ t.test('samples in a row with one cause are a piece', (t) => {
   t.same(pieces.requests, { total: 4, longest: 2, long: 1 });
   t.same(pieces['garbage collection'], { total: 1, longest: 1, long: 0 });
   t.same(pieces[WHOLE], { total: 5, longest: 4, long: 1 }, 'whatever is done between two rests');
+  t.end();
+});
+
+t.test('a gap in the middle of work is no work, but in a collection', (t) => {
+  const pieces = piecesOf({ ...profile([5, 5, 5, 3, 2]), timeDeltas: [0, 1000, 7000, 1000, 9000, 50_000] });
+  t.same(pieces.requests, { total: 2, longest: 2, long: 1 });
+  t.same(pieces['garbage collection'], { total: 9, longest: 9, long: 1 });
+  t.same(pieces[WHOLE], { total: 11, longest: 11, long: 1 });
+  t.same(pieces[GAP], { total: 7, longest: 7, long: 1 }, 'not the one of a rest');
   t.end();
 });
 
