@@ -9,11 +9,11 @@ import t, { type Test } from 'tap';
  * feature: lower it where a change made room.
  */
 const CEILINGS = {
-  'lines of src': 72_990,
-  'files that spell a setting, at most': 23,
-  'files that spell monthly_budget_eur': 35,
+  'lines of src': 72_660,
+  'files that spell a setting, at most': 22,
+  'files that spell monthly_budget_eur': 34,
   'writes of the store that pages, commands and HTTP import': 0,
-  'names exported by several files': 32,
+  'names exported by several files': 31,
   'words of Markdown': 65_000,
 };
 

@@ -1,7 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { get } from 'node:http';
 import { buffer } from 'node:stream/consumers';
-import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
+import { addDays, addMonths } from '../../src/domain/reports/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { insertSession } from '../../src/store/users/session.ts';
 import { insertUser } from '../../src/store/users/user.ts';

@@ -70,11 +70,6 @@ returns bytea language sql stable as $$
     cost_eur, price_input, price_output, usage_source, outcome, extract(epoch from occurred_at), cost_center)
   end::text, 'UTF8')), 1, 16)
 $$;
-create function usage_digest(usage api_usage) returns bytea language sql stable as $$
-  select usage_digest(usage.billing_month, usage.request_id, usage.company_id, usage.api_key_id, usage.model_slug,
-    usage.upstream_model, usage.endpoint, usage.prompt_tokens, usage.completion_tokens, usage.cost_eur, usage.price_input,
-    usage.price_output, usage.usage_source, usage.outcome, usage.occurred_at, usage.cost_center)
-$$;
 
 -- Creates the partitions of the months [from_month, from_month + months). Safe to run by many at once; a month whose rows
 -- already wait in the default partition is left there. Statement triggers are not inherited, so each partition gets its

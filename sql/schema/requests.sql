@@ -45,7 +45,7 @@ comment on column request_trail.upstream_status is 'what the upstream answered w
 comment on column request_trail.upstream_reason is 'its own words, without keys and prompts; for operators';
 
 -- Served requests are those that were not refused with 4xx. Durations are of them alone, because refusals take
--- no time. The last bucket holds what is beyond the last bound; src/domain/histogram.ts has the bounds.
+-- no time. The last bucket holds what is beyond the last bound; src/domain/reports/histogram.ts has the bounds.
 create table request_hours (
   company_id       uuid not null,
   hour             timestamptz not null,

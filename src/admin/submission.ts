@@ -1,6 +1,6 @@
 import { HTTPException } from 'hono/http-exception';
 import { changeText } from '../domain/language/refusal-text.ts';
-import { RefusedChange } from '../domain/text/refused-change.ts';
+import { RefusedChange } from '../domain/refusal.ts';
 import { ConfirmationNeeded, confirmationPage } from './page/confirmation.ts';
 import type { PageContext, Route } from './page/context.ts';
 import { type Form, FormRefused } from './page/form.ts';

@@ -1,8 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { WriteStream } from 'node:tty';
 import { type Config, ConfigError, readConfig } from '../config.ts';
-import type { Noun } from '../domain/input/refusal.ts';
-import { RefusedChange } from '../domain/text/refused-change.ts';
+import { type Noun, RefusedChange } from '../domain/refusal.ts';
 import { programVersion } from '../runtime/version.ts';
 import { parseDatabaseUrl } from '../store/connection/address.ts';
 import { DatabaseRefused, DatabaseUnavailable, SchemaRefused } from '../store/connection/errors.ts';

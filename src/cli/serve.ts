@@ -1,7 +1,7 @@
 import { type App, openApp } from '../app.ts';
 import type { Config } from '../config.ts';
 import type { Welcome } from '../demo/first-run.ts';
-import { NO_OPERATOR } from '../domain/text/start-notice.ts';
+import { NO_OPERATOR } from '../domain/wording/start-notice.ts';
 import type { EngineOptions } from '../engine.ts';
 import { flushLog, type Logger, openLog } from '../log.ts';
 import { collectYoung, reclaimAtRest } from '../runtime/collection.ts';

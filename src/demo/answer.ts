@@ -37,11 +37,7 @@ export interface Part {
   readonly callId: string;
 }
 
-/**
- * Answers a question.
- * @param length repeat or cut the text to exactly this many tokens, for load tests; null: as it is
- */
-export function answerTo(question: Question, length: number | null): Answer {
+export function answerTo(question: Question): Answer {
   const { turns, choices, stops, limit } = question;
   const last = lastSaid(turns);
   const said = withoutBlocks((turns.findLast(({ role }) => role === 'user') ?? last).text);
@@ -65,8 +61,7 @@ export function answerTo(question: Question, length: number | null): Answer {
   }
 
   const { text, stop } = upTo(stops, jsonFor(question, said) ?? friendlyText(last, said));
-  let pieces = tokens(text);
-  if (length !== null) pieces = Array.from({ length }, (_, i) => pieces[i % pieces.length] as string);
+  const pieces = tokens(text);
   const isCut = limit !== null && pieces.length > limit;
   const parts = [{ tool: null, callId: '', pieces: isCut ? pieces.slice(0, limit) : pieces }];
   if (isCut) return { ...counts, parts, finish: 'length', stop: null };

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
-import { cachedOf, type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
+import { cachedOf, type DemoEvent, type Dialect, ownCost, type Usage, usageOf } from './dialect.ts';
 import { choiceOf, contentText, limitOf, messagesOf, type Question, type Tool, toolsOf } from './question.ts';
-import { type DemoRequest, type Json, reportedModel, type Usage } from './request.ts';
+import type { Json, ModelRequest } from './request.ts';
 
 /** `n` at most. */
 const MOST_CHOICES = 128;
@@ -16,7 +16,6 @@ export const chat: Dialect = {
     const type = status < 429 ? 'invalid_request_error' : 'upstream_error';
     return { error: { message, type, code, param } };
   },
-  errorEvent: (error) => ({ data: chat.error(error) }),
 };
 
 function read(body: Json): Question {
@@ -33,7 +32,7 @@ function read(body: Json): Question {
   };
 }
 
-function whole(answer: Answer, request: DemoRequest): Json {
+function whole(answer: Answer, request: ModelRequest): Json {
   const { parts, choices } = answer;
   const calls = parts.flatMap((part) => toolCall(part, part.pieces.join('')) ?? []);
   const message = {
@@ -41,16 +40,15 @@ function whole(answer: Answer, request: DemoRequest): Json {
     content: calls.length > 0 ? null : parts.flatMap(({ pieces }) => pieces).join(''),
     tool_calls: calls.length > 0 ? calls : undefined,
   };
-  const { behaviour } = request;
   return {
     ...head('chat.completion', request),
     choices: Array.from({ length: choices }, (_, index) => ({ index, message, finish_reason: finishOf(answer) })),
-    usage: behaviour.usage === 'none' ? undefined : detailedUsage(answer, request),
+    usage: detailedUsage(answer),
   };
 }
 
-function detailedUsage(answer: Answer, { behaviour }: DemoRequest, sent?: number): Usage & Json {
-  const usage = usageOf(answer, behaviour, sent);
+function detailedUsage(answer: Answer): Usage & Json {
+  const usage = usageOf(answer);
   const cached_tokens = cachedOf(answer, usage);
   const details = {
     prompt_tokens_details: { cached_tokens, audio_tokens: 0 },
@@ -59,43 +57,30 @@ function detailedUsage(answer: Answer, { behaviour }: DemoRequest, sent?: number
   return { ...usage, ...details, cost: ownCost(usage, cached_tokens) };
 }
 
-function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
-  const { body, behaviour } = request;
-  const includeUsage = (body.stream_options as Json | undefined)?.include_usage === true;
-  const usageIn = includeUsage ? behaviour.usage : 'none';
+function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
   const common = head('chat.completion.chunk', request);
-  let sent = 0;
-
-  const chunk = (choices: unknown[], phase: DemoEvent['phase'], isLast: boolean): DemoEvent => {
-    const isTold = usageIn === 'every' || isLast;
-    const usage = isTold ? detailedUsage(answer, request, sent) : undefined;
-    const data = { ...common, choices, usage: usage ?? (usageIn === 'null-first' ? null : undefined) };
-    return { data, usage, phase };
-  };
-
-  if (behaviour.model === 'alphabetical') yield { data: { choices: [], id: '', model: '', object: '' } };
-  for (const [delta, phase] of deltas(answer)) {
+  for (const delta of deltas(answer)) {
+    const finish_reason = Object.keys(delta).length === 0 ? finishOf(answer) : null;
     for (let index = 0; index < answer.choices; index++) {
-      if (phase === 'token') sent++;
-      const finish_reason = phase === 'end' ? finishOf(answer) : null;
-      yield chunk([{ index, delta, finish_reason }], phase, phase === 'end' && usageIn === 'finish');
+      yield { data: { ...common, choices: [{ index, delta, finish_reason }] } };
     }
   }
-  if (usageIn === 'last' || usageIn === 'null-first') yield chunk([], 'end', true);
-  if (behaviour.done) yield { data: '[DONE]', phase: 'end' };
+  const { include_usage } = (request.stream_options ?? {}) as { include_usage?: unknown };
+  if (include_usage === true) yield { data: { ...common, choices: [], usage: detailedUsage(answer) } };
+  yield { data: '[DONE]' };
 }
 
 /** The deltas of one choice: the role, then the text or each call, then nothing, with the reason. */
-function* deltas({ parts, finish }: Answer): Generator<[delta: Json, phase?: DemoEvent['phase']]> {
-  yield [{ role: 'assistant', content: finish === 'tools' ? null : '' }];
+function* deltas({ parts, finish }: Answer): Generator<Json> {
+  yield { role: 'assistant', content: finish === 'tools' ? null : '' };
   for (const [index, part] of parts.entries()) {
     const { tool, pieces } = part;
-    if (tool !== null) yield [{ tool_calls: [{ index, ...toolCall(part, '') }] }];
+    if (tool !== null) yield { tool_calls: [{ index, ...toolCall(part, '') }] };
     for (const piece of pieces) {
-      yield [tool === null ? { content: piece } : { tool_calls: [{ index, ...input(tool, piece) }] }, 'token'];
+      yield tool === null ? { content: piece } : { tool_calls: [{ index, ...input(tool, piece) }] };
     }
   }
-  yield [{}, 'end'];
+  yield {};
 }
 
 function finishOf({ finish }: Answer): string {
@@ -103,9 +88,9 @@ function finishOf({ finish }: Answer): string {
   return finish === 'length' ? 'length' : 'stop';
 }
 
-function head(object: string, request: DemoRequest): Json {
+function head(object: string, { model }: ModelRequest): Json {
   const created = Math.floor(Date.now() / 1000);
-  return { id: `chatcmpl-${randomUUID()}`, object, created, model: reportedModel(request) };
+  return { id: `chatcmpl-${randomUUID()}`, object, created, model };
 }
 
 /** The call of a part with this input; null: the part is a text. */

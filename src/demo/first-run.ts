@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { hashPassword } from '../domain/password.ts';
-import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/text/demo.ts';
+import { DEMO_ACTOR as ACTOR, DEMO_COMPANY as COMPANY, DEMO_ASSISTANT, DEMO_MODELS } from '../domain/wording/demo.ts';
 import { insertAssistant } from '../store/company/assistant.ts';
 import { insertCompany, listCompanies } from '../store/company/company.ts';
 import { lockFirstRun } from '../store/company/demo.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Answer, Part } from './answer.ts';
 import { type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
 import { choiceOf, contentText, limitFrom, messagesOf, type Question, type Turn, toolsOf } from './question.ts';
-import { type DemoError, type DemoRequest, type Json, reportedModel } from './request.ts';
+import type { DemoError, Json, ModelRequest } from './request.ts';
 
 /** The Messages API. */
 export const messages: Dialect = {
@@ -13,7 +13,6 @@ export const messages: Dialect = {
     const { status, message } = error;
     return { type: 'error', error: { type: typeOf(error), message }, request_id: `req_demo_${status}` };
   },
-  errorEvent: (error) => ({ name: 'error', data: messages.error(error) }),
 };
 
 /** Types of errors by status; other refusals are invalid requests, other failures are of the API. */
@@ -57,22 +56,22 @@ function turnOf({ role, content }: Json): Turn {
   };
 }
 
-function whole(answer: Answer, request: DemoRequest): Json {
+function whole(answer: Answer, { model }: ModelRequest) {
   return {
     id: `msg_${randomUUID()}`,
     type: 'message',
     role: 'assistant',
-    model: reportedModel(request),
+    model,
     content: answer.parts.map(blockOf),
     stop_reason: REASONS[answer.finish],
     stop_sequence: answer.stop,
-    usage: request.behaviour.usage === 'none' ? undefined : messageUsage(answer, request),
+    usage: messageUsage(answer),
   };
 }
 
 /** Cached tokens come on top of the input tokens. */
-function messageUsage(answer: Answer, { behaviour }: DemoRequest): Json {
-  const counted = usageOf(answer, behaviour);
+function messageUsage(answer: Answer) {
+  const counted = usageOf(answer);
   const { prompt_tokens, completion_tokens } = counted;
   const cached = Math.min(answer.cachedTokens, prompt_tokens);
   return {
@@ -91,12 +90,11 @@ function blockOf({ tool, callId, pieces }: Part): Json {
   return { type: 'tool_use', id: `toolu_${callId}`, name: tool.name, input: JSON.parse(text) };
 }
 
-function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
-  const { behaviour } = request;
+function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
   const { content, stop_reason, stop_sequence, usage, ...head } = whole(answer, request);
   const event = (type: string, members: Json = {}) => ({ name: type, data: { type, ...members } });
 
-  const begun = usage && { ...usage, output_tokens: Math.min(1, (usage as { output_tokens: number }).output_tokens) };
+  const begun = { ...usage, output_tokens: Math.min(1, usage.output_tokens) };
   const empty = { content: [], stop_reason: null, stop_sequence: null };
   yield event('message_start', { message: { ...head, ...empty, usage: begun } });
   for (const [index, part] of answer.parts.entries()) {
@@ -106,11 +104,10 @@ function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
     for (const piece of part.pieces) {
       const delta =
         part.tool === null ? { type: 'text_delta', text: piece } : { type: 'input_json_delta', partial_json: piece };
-      yield { ...event('content_block_delta', { index, delta }), phase: 'token' };
+      yield event('content_block_delta', { index, delta });
     }
     yield event('content_block_stop', { index });
   }
-  const end = event('message_delta', { delta: { stop_reason, stop_sequence }, usage });
-  yield { ...end, phase: 'end', usage: usage ? usageOf(answer, behaviour) : undefined };
-  if (behaviour.done) yield event('message_stop');
+  yield event('message_delta', { delta: { stop_reason, stop_sequence }, usage });
+  yield event('message_stop');
 }

@@ -3,7 +3,7 @@ import type { Answer, Part } from './answer.ts';
 import { chat } from './chat.ts';
 import { cachedOf, type DemoEvent, type Dialect, ownCost, usageOf } from './dialect.ts';
 import { choiceOf, contentText, limitOf, type Question, type Turn, toolsOf } from './question.ts';
-import { DemoError, type DemoRequest, type Json, reportedModel } from './request.ts';
+import { DemoError, type Json, type ModelRequest } from './request.ts';
 
 /** The Responses API. */
 export const responses: Dialect = {
@@ -11,7 +11,6 @@ export const responses: Dialect = {
   whole,
   events,
   error: chat.error,
-  errorEvent: ({ code, message, param }) => ({ name: 'error', data: { type: 'error', code, message, param } }),
 };
 
 /** Members of a request that its response repeats, as they are when the request has none. */
@@ -80,8 +79,7 @@ function turnOf({ type, role, content, output, arguments: args, input = args }: 
   return { role: isResult ? 'tool' : ((role ?? 'assistant') as string), text: contentText(content ?? output ?? input) };
 }
 
-function whole(answer: Answer, request: DemoRequest): Response {
-  const { body, behaviour } = request;
+function whole(answer: Answer, request: ModelRequest): Response {
   const created = Math.floor(Date.now() / 1000);
   const isCut = answer.finish === 'length';
   const status = isCut ? 'incomplete' : 'completed';
@@ -93,15 +91,15 @@ function whole(answer: Answer, request: DemoRequest): Response {
     status,
     error: null,
     incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
-    model: reportedModel(request),
+    model: request.model,
     output: answer.parts.map((part) => itemOf(part, status)),
-    ...Object.fromEntries(Object.entries(REPEATED).map(([name, value]) => [name, body[name] ?? value])),
-    usage: behaviour.usage === 'none' ? undefined : responseUsage(answer, request),
+    ...Object.fromEntries(Object.entries(REPEATED).map(([name, value]) => [name, request[name] ?? value])),
+    usage: responseUsage(answer),
   };
 }
 
-function responseUsage(answer: Answer, { behaviour }: DemoRequest): Json {
-  const usage = usageOf(answer, behaviour);
+function responseUsage(answer: Answer): Json {
+  const usage = usageOf(answer);
   const { prompt_tokens, completion_tokens, total_tokens } = usage;
   const cached_tokens = cachedOf(answer, usage);
   return {
@@ -129,7 +127,7 @@ function outputText(text: string): Json {
   return { type: 'output_text', text, annotations: [], logprobs: [] };
 }
 
-function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
+function* events(answer: Answer, request: ModelRequest): Generator<DemoEvent> {
   const response = whole(answer, request);
   const { status, output } = response;
   let sequence_number = 0;
@@ -152,12 +150,10 @@ function* events(answer: Answer, request: DemoRequest): Generator<DemoEvent> {
     const begun = { ...item, status: 'in_progress', ...(isMessage ? { content: [] } : { [member]: '' }) };
     yield event('response.output_item.added', { output_index, item: begun });
     if (isMessage) yield event('response.content_part.added', { ...place, part: outputText('') });
-    for (const delta of pieces) yield { ...event(`${name}.delta`, { ...place, delta, logprobs }), phase: 'token' };
+    for (const delta of pieces) yield event(`${name}.delta`, { ...place, delta, logprobs });
     yield event(`${name}.done`, { ...place, [member]: text, name: item.name, logprobs });
     if (isMessage) yield event('response.content_part.done', { ...place, part: outputText(text) });
     yield event('response.output_item.done', { output_index, item });
   }
-  const { behaviour } = request;
-  const usage = behaviour.usage === 'none' ? undefined : usageOf(answer, behaviour);
-  yield { ...event(`response.${status}`, { response }), phase: 'end', usage };
+  yield event(`response.${status}`, { response });
 }

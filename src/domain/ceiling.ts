@@ -1,5 +1,5 @@
-import { type Refusal, refusal } from './input/refusal.ts';
 import { type Femto, parseEur } from './money.ts';
+import { type Refusal, refusal } from './refusal.ts';
 
 /** Budget and EU gate of a company, and the ceilings above them. EUR is exact decimal text. */
 interface Settings {

@@ -1,7 +1,7 @@
 import type { Visibility } from './assistant.ts';
-import { type Refusal, refusal } from './input/refusal.ts';
-import { nameSpelling, unseenIn, unseenInEmail } from './input/visible-text.ts';
-import { SCOPES, type Scope } from './scope.ts';
+import { SCOPES, type Scope } from './key.ts';
+import { type Refusal, refusal } from './refusal.ts';
+import { nameSpelling, unseenIn, unseenInEmail } from './visible-text.ts';
 
 /**
  * Parses what people type on a command line or into a form: each reader returns the value of a text,

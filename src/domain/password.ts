@@ -1,7 +1,7 @@
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { FieldError } from './field.ts';
-import { refusal } from './input/refusal.ts';
+import { refusal } from './refusal.ts';
 
 /**
  * Passwords of users of the administration area. A hash contains its parameters,

@@ -1,7 +1,7 @@
 import type { TokenCounts, UsageDetails } from '../json/usage.ts';
 import type { Payer } from './key.ts';
 import type { Model } from './model.ts';
-import { costOf, type Femto } from './money.ts';
+import { costOf, type Femto, formatEur, parseEur } from './money.ts';
 
 /** Endpoints that run a model, as the ledger names them; counting tokens is free and never in it. */
 export type Endpoint =
@@ -105,4 +105,16 @@ export interface UsageSums {
   readonly prompt_tokens: number;
   readonly completion_tokens: number;
   readonly cost_eur: string;
+}
+
+/** The exact sum of some sums. */
+export function sumUsage(sums: readonly UsageSums[]): UsageSums {
+  const count = (of: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
+    sums.reduce((all, each) => all + each[of], 0);
+  return {
+    requests: count('requests'),
+    prompt_tokens: count('prompt_tokens'),
+    completion_tokens: count('completion_tokens'),
+    cost_eur: formatEur(sums.reduce((all, { cost_eur }) => all + parseEur(cost_eur), 0n)),
+  };
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { wordsOf } from '../domain/language/language.ts';
 import type { MailBrand } from '../domain/language/mail.ts';
 import { asLanguage, ENGLISH } from '../domain/languages.ts';
-import { type BudgetAlert, mailOf } from '../domain/text/alert.ts';
+import { type BudgetAlert, mailOf } from '../domain/wording/alert.ts';
 import { type MailSettings, mailer } from './mail.ts';
 import type { Send } from './sender.ts';
 

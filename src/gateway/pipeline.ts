@@ -3,11 +3,10 @@ import { admitBudget, type Bound, budgetReached, isTextAlone } from '../domain/b
 import type { Company } from '../domain/company.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { admitModel } from '../domain/gate.ts';
-import { type ApiKey, isWithin, REVOKED, type Restriction } from '../domain/key.ts';
+import { type ApiKey, isWithin, REVOKED, type Restriction, SCOPE_BIT } from '../domain/key.ts';
 import { modelAt } from '../domain/model.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { clientAddress } from '../domain/request/client-address.ts';
-import { SCOPE_BIT } from '../domain/scope.ts';
 import { lengthOf, textOf } from '../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';

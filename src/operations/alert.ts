@@ -1,6 +1,5 @@
 import { sortedPercents } from '../domain/field.ts';
-import { refusal } from '../domain/input/refusal.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
+import { refusal, throwConflict } from '../domain/refusal.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
   type AlertChoice,

@@ -1,4 +1,4 @@
-import { throwConflict } from '../domain/text/refused-change.ts';
+import { throwConflict } from '../domain/refusal.ts';
 import { type CompanyRow, findCompany, updateClosed } from '../store/company/company.ts';
 import { deletePeople, type Erased } from '../store/company/erasure.ts';
 import type { Sql } from '../store/connection/pool.ts';

@@ -1,6 +1,6 @@
 import { isLimited } from '../domain/budget.ts';
 import { checkCeilings, isAboveLimit, isUsedUp } from '../domain/ceiling.ts';
-import type { Refusal } from '../domain/input/refusal.ts';
+import type { Refusal } from '../domain/refusal.ts';
 import {
   type CompanyChanges,
   type CompanyRow,

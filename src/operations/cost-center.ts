@@ -1,5 +1,4 @@
-import { refusal } from '../domain/input/refusal.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
+import { refusal, throwConflict } from '../domain/refusal.ts';
 import {
   type CostCenterBudgetRow,
   costCenterBudgetOf,

@@ -1,4 +1,4 @@
-import { DEMO_COMPANY } from '../domain/text/demo.ts';
+import { DEMO_COMPANY } from '../domain/wording/demo.ts';
 import { deleteDemoCompany, findDemo, usesOfCompany } from '../store/company/demo.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { removeModel } from './model.ts';

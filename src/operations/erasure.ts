@@ -1,5 +1,4 @@
-import { refusal } from '../domain/input/refusal.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
+import { refusal, throwConflict } from '../domain/refusal.ts';
 import type { Role } from '../domain/user.ts';
 import { type Erased, erasePerson } from '../store/company/erasure.ts';
 import type { Sql } from '../store/connection/pool.ts';

@@ -1,4 +1,4 @@
-import { type Refusal, refusal } from '../domain/input/refusal.ts';
+import { type Refusal, refusal } from '../domain/refusal.ts';
 import { companyMistake, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';

@@ -1,4 +1,4 @@
-import { INVITATION_PATH } from '../domain/text/invitation.ts';
+import { INVITATION_PATH } from '../domain/wording/invitation.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
   type InvitationRow,

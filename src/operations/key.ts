@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { checkMemberBudget } from '../domain/ceiling.ts';
 import { FieldError } from '../domain/field.ts';
-import { refusal } from '../domain/input/refusal.ts';
 import { digestOf, possibleKeysIn } from '../domain/key.ts';
 import { parseEur } from '../domain/money.ts';
 import { type End, readMoment } from '../domain/price.ts';
-import { throwConflict, throwNotFound } from '../domain/text/refused-change.ts';
+import { refusal, throwConflict, throwNotFound } from '../domain/refusal.ts';
 import {
   endKey,
   findKey,

@@ -1,4 +1,4 @@
-import { refusal } from '../domain/input/refusal.ts';
+import { refusal } from '../domain/refusal.ts';
 import { pricesOf } from '../domain/settings/model.ts';
 import {
   deleteModel,

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { RefusedChange } from '../domain/text/refused-change.ts';
+import { RefusedChange } from '../domain/refusal.ts';
 import { type CompanyRow, findCompany } from '../store/company/company.ts';
 import { createOnce } from '../store/company/idempotent-form.ts';
 import type { Claim, RevealedKey } from '../store/company/key-reveal.ts';

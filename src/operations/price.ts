@@ -1,8 +1,8 @@
 import { parseEur } from '../domain/money.ts';
 import type { Moment } from '../domain/price.ts';
+import { throwNotFound } from '../domain/refusal.ts';
 import { PRICE_NAMES, type PriceName, type PriceTexts, priceTexts } from '../domain/settings/model.ts';
-import { actorName } from '../domain/text/change-text.ts';
-import { throwNotFound } from '../domain/text/refused-change.ts';
+import { actorName } from '../domain/wording/change-text.ts';
 import { findCompany } from '../store/company/company.ts';
 import { type CostPriceRow, costPrices, deleteCostPrice, insertCostPrice } from '../store/company/cost-price.ts';
 import { lockModel, type ModelName } from '../store/company/model.ts';

@@ -1,7 +1,7 @@
 import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { FieldError } from '../domain/field.ts';
-import type { Refusal } from '../domain/input/refusal.ts';
+import type { Refusal } from '../domain/refusal.ts';
 import type { PriceTexts } from '../domain/settings/model.ts';
 
 /** An error in one member of a body or a query, or the rule that refuses it. */

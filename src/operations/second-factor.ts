@@ -1,9 +1,8 @@
 import { decryptText, encryptText } from '../domain/encrypted-text.ts';
-import { type Refusal, refusal } from '../domain/input/refusal.ts';
 import { digestBytes, mintKey } from '../domain/key.ts';
-import type { FactorNotice } from '../domain/text/person-mail.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
+import { type Refusal, refusal, throwConflict } from '../domain/refusal.ts';
 import type { Role } from '../domain/user.ts';
+import type { FactorNotice } from '../domain/wording/person-mail.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
   type FactorRow,

@@ -1,4 +1,4 @@
-import { RefusedChange } from '../domain/text/refused-change.ts';
+import { RefusedChange } from '../domain/refusal.ts';
 import { ledgerName } from '../store/company/company.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {

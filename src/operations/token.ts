@@ -1,5 +1,4 @@
-import { refusal } from '../domain/input/refusal.ts';
-import { throwConflict } from '../domain/text/refused-change.ts';
+import { refusal, throwConflict } from '../domain/refusal.ts';
 import { createOnce } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { insertToken, type NewToken, type TokenRow } from '../store/users/token.ts';

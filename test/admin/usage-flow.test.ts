@@ -1,6 +1,6 @@
 import type { Locator } from 'playwright-core';
 import t, { type Test } from 'tap';
-import { addDays } from '../../src/domain/text/day-range.ts';
+import { addDays } from '../../src/domain/reports/day-range.ts';
 import { openDatabase } from '../../src/store/connection/pool.ts';
 import { trailStore } from '../../src/store/gateway/request-trail.ts';
 import { addRequests } from '../support/requests.ts';

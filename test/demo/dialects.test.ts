@@ -1,8 +1,8 @@
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
-import { startDemo } from '../../src/demo/server.ts';
+import { startFaultyDemo } from '../support/demo/server.ts';
 
-const demo = await startDemo({ port: 0, journal: true });
+const demo = await startFaultyDemo({ port: 0 });
 t.teardown(() => demo.close());
 const openai = new OpenAI({ baseURL: demo.url, apiKey: 'none', maxRetries: 0 });
 

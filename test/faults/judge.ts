@@ -1,8 +1,8 @@
 import type { Sql } from 'postgres';
-import type { DemoCall } from '../../src/demo/request.ts';
 import { costOf, formatEur, parseEur, parsePrices } from '../../src/domain/money.ts';
 import type { Sql as StoreSql } from '../../src/store/connection/pool.ts';
 import { verifyLedger, verifySeals, verifySums } from '../../src/store/statement/verify.ts';
+import type { JournalCall } from '../support/demo/server.ts';
 import type { Journalled } from './load.ts';
 
 /** What the ledger holds, against the journals of clients and upstream. */
@@ -50,7 +50,7 @@ export async function unbooked(sql: Sql, clients: readonly Journalled[]): Promis
 export async function judge(
   sql: Sql,
   clients: readonly Journalled[],
-  upstream: ReadonlyMap<string, DemoCall>,
+  upstream: ReadonlyMap<string, JournalCall>,
 ): Promise<Verdict> {
   const rows = await sql<Row[]>`
     select request_id::text, billing_month::text as month, prompt_tokens::integer, completion_tokens::integer,

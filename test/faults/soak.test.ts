@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
-import type { DemoCall } from '../../src/demo/request.ts';
 import { cheapHash, PASSWORD, Person } from '../admin/people.ts';
+import type { JournalCall } from '../support/demo/server.ts';
 import { until } from '../support/until.ts';
 import { type GatewayProcess, metric } from './gateway.ts';
 import { judge } from './judge.ts';
@@ -54,7 +54,7 @@ t.test(`a soak of ${MINUTES} minutes`, { skip: !SOAK && 'runs with FAULTS=soak' 
   const loads = startLoads(world, gateway);
   const pages = visitPages(gateway, world.company);
   const samples: Sample[] = [];
-  const upstream = new Map<string, DemoCall>();
+  const upstream = new Map<string, JournalCall>();
   let mostWaited = 0;
   let frozen = 0; // when the outage began
   let thawed = 0;
@@ -152,7 +152,7 @@ function startLoads(world: FaultWorld, gateway: GatewayProcess) {
 }
 
 /** Moves the upstream's journal to another one, without the bodies: an hour of them would fill the memory. */
-function takeJournal(world: FaultWorld, into: Map<string, DemoCall>): void {
+function takeJournal(world: FaultWorld, into: Map<string, JournalCall>): void {
   for (const [marker, call] of world.upstreamJournal()) into.set(marker, Object.assign(call, { body: NOTHING }));
   world.demo.journal.length = 0;
 }

@@ -4,10 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import postgres, { type Sql } from 'postgres';
 import type { Test } from 'tap';
-import type { DemoCall } from '../../src/demo/request.ts';
-import { type Demo, startDemo } from '../../src/demo/server.ts';
 import { digestOf } from '../../src/domain/key.ts';
 import { parseDatabaseUrl } from '../../src/store/connection/address.ts';
+import { type FaultyDemo, type JournalCall, startFaultyDemo } from '../support/demo/server.ts';
 import { FAST_HTTP } from '../support/gateway.ts';
 import { testDatabase } from '../support/postgres.ts';
 import { until } from '../support/until.ts';
@@ -22,7 +21,7 @@ export type Life = Pick<Test, 'teardown'>;
 export interface FaultWorld {
   readonly sql: Sql;
   readonly databaseUrl: string;
-  readonly demo: Demo;
+  readonly demo: FaultyDemo;
   readonly company: string;
   readonly key: string;
   readonly spoolDir: string;
@@ -33,7 +32,7 @@ export interface FaultWorld {
   /** Resolves once a gateway serves a shared model: by then the change feed has told it of every earlier change. */
   served(gateway: Pick<GatewayProcess, 'url'>, slug: string): Promise<unknown>;
   /** The upstream's journal by the marker in the prompt. */
-  upstreamJournal(): Map<string, DemoCall>;
+  upstreamJournal(): Map<string, JournalCall>;
   /** Spool files with their folders; empty when every record is in the database and every process gone. */
   spoolFiles(): string[];
 }
@@ -43,7 +42,7 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
   const databaseUrl = database?.url ?? (await testDatabase(life as Test)).url;
   const sql = database?.sql ?? connect(databaseUrl);
   if (database === undefined) life.teardown(() => sql.end({ timeout: 1 }));
-  const demo = await startDemo({ port: 0, journal: true });
+  const demo = await startFaultyDemo({ port: 0 });
   life.teardown(() => demo.close());
   const spoolDir = mkdtempSync(join(tmpdir(), 'tollgate-spool-'));
   life.teardown(() => rmSync(spoolDir, { recursive: true, force: true }));
@@ -87,7 +86,7 @@ export async function faultWorld(life: Life, database?: { url: string; sql: Sql 
       return until(served, `a gateway serves model ${slug}`);
     },
     upstreamJournal() {
-      const journal = new Map<string, DemoCall>();
+      const journal = new Map<string, JournalCall>();
       for (const call of demo.journal) {
         const marker = /mark-\d+-\d+-/.exec(call.body.toString('latin1'))?.[0];
         if (marker !== undefined) journal.set(marker, call);

@@ -8,7 +8,7 @@ import { pathsOf } from '../../bench/sections/pages.ts';
 import { OPERATIONS } from '../../src/admin/api/list.ts';
 import { ROUTES } from '../../src/admin/pages.ts';
 import { COMMANDS } from '../../src/cli/commands.ts';
-import { addDays, addMonths } from '../../src/domain/text/day-range.ts';
+import { addDays, addMonths } from '../../src/domain/reports/day-range.ts';
 import type { Role } from '../../src/domain/user.ts';
 import { PERMISSIONS } from '../../src/operations/permission.ts';
 import { type Database, openDatabase, type Sql } from '../../src/store/connection/pool.ts';

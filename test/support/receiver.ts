@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers';
 import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
 import { Webhook } from 'standardwebhooks';
 import type { Test } from 'tap';
-import type { BudgetAlert } from '../../src/domain/text/alert.ts';
+import type { BudgetAlert } from '../../src/domain/wording/alert.ts';
 
 type Life = Pick<Test, 'teardown'>;
 

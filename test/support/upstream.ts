@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Test } from 'tap';
-import { startDemo } from '../../src/demo/server.ts';
+import { startFaultyDemo } from './demo/server.ts';
 
 /** Upstreams for tests: the demo, aimock (written by others) and one that a test scripts. The first two require MASTER_KEY. */
 
@@ -42,7 +42,7 @@ export interface TestUpstream {
 }
 
 export async function demoUpstream(t: Test): Promise<TestUpstream> {
-  const demo = await startDemo({ port: 0, journal: true, apiKey: MASTER_KEY });
+  const demo = await startFaultyDemo({ port: 0, apiKey: MASTER_KEY });
   t.teardown(() => demo.close());
   return {
     name: 'demo',

@@ -3,7 +3,7 @@ import * as schema from '../../domain/settings/schema.ts';
 import { neededOf } from '../../domain/settings/setting.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { findAssistant } from '../../store/company/assistant.ts';
-import { assistantsAfter, assistantsThatFit } from '../../store/users/cursor-lists.ts';
+import { assistantsAfter, assistantsThatFit } from '../../store/lists/cursor.ts';
 import type { ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';

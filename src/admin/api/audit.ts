@@ -1,5 +1,5 @@
 import * as schema from '../../domain/settings/schema.ts';
-import { AUDITED } from '../../domain/text/change-text.ts';
+import { AUDITED } from '../../domain/wording/change-text.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { type ApiCall, type ApiOperation, get, type PageQuery } from './frame/operation.ts';

@@ -7,7 +7,7 @@ import { changeCompany, createCompany } from '../../operations/company.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
-import { companiesAfter, companiesThatFit, modelsAfter } from '../../store/users/cursor-lists.ts';
+import { companiesAfter, companiesThatFit, modelsAfter } from '../../store/lists/cursor.ts';
 import { type ApiOperation, get, getOne, pageOf, patch, post, type Resource } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 

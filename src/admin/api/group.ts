@@ -2,7 +2,7 @@ import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { groupsAfter } from '../../store/users/cursor-lists.ts';
+import { groupsAfter } from '../../store/lists/cursor.ts';
 import { findGroup } from '../../store/users/group.ts';
 import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';

@@ -2,7 +2,7 @@ import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { createInvitation, renewInvitation, withdrawInvitation, withLink } from '../../operations/invitation.ts';
 import { findCompany } from '../../store/company/company.ts';
-import { invitationsAfter } from '../../store/users/cursor-lists.ts';
+import { invitationsAfter } from '../../store/lists/cursor.ts';
 import type { ApiOperation } from './frame/operation.ts';
 import { get, pageOf, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';

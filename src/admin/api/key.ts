@@ -5,7 +5,7 @@ import { readAt } from '../../operations/problem.ts';
 import { findKey, idsOfDigests, keysWithCompany } from '../../store/company/key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../../store/connection/tenant-role.ts';
-import { keysAfter, keysThatFit } from '../../store/users/cursor-lists.ts';
+import { keysAfter, keysThatFit } from '../../store/lists/cursor.ts';
 import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';

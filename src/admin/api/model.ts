@@ -3,7 +3,7 @@ import * as schema from '../../domain/settings/schema.ts';
 import { neededOf } from '../../domain/settings/setting.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
 import { findModelById } from '../../store/company/model.ts';
-import { modelsAfter } from '../../store/users/cursor-lists.ts';
+import { modelsAfter } from '../../store/lists/cursor.ts';
 import type { ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';

@@ -1,5 +1,5 @@
+import { problemsOf } from '../../domain/reports/overview.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { problemsOf } from '../../domain/text/overview.ts';
 import { readDetailedMargin } from '../../store/usage/margin.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { type ApiOperation, get } from './frame/operation.ts';

@@ -1,8 +1,8 @@
 import { readMoment } from '../../domain/price.ts';
+import { RefusedChange } from '../../domain/refusal.ts';
 import { PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { eachSetting, neededOf, schemasOf } from '../../domain/settings/setting.ts';
-import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
 import { findPrice, pricesOfModel, pricesOn } from '../../store/company/price.ts';

@@ -1,7 +1,7 @@
+import { explainRequest, type Result } from '../../domain/reports/request-explanation.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { explainRequest, type Result } from '../../domain/text/request-explanation.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { ENDPOINTS } from '../../domain/wording/endpoint.ts';
 import { Problem, wrongAt } from '../../operations/problem.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import type { Sql } from '../../store/connection/pool.ts';

@@ -4,7 +4,7 @@ import { type Context, Hono } from 'hono';
 import { FieldError } from '../../domain/field.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
-import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { RefusedChange } from '../../domain/refusal.ts';
 import { canSee, may } from '../../operations/permission.ts';
 import { answerProblem, Problem, refuse } from '../../operations/problem.ts';
 import { claim, keep, type Repeatable } from '../../store/company/idempotent-call.ts';

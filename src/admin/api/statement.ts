@@ -1,6 +1,6 @@
+import { parseStatement } from '../../domain/documents/statement.ts';
+import { throwNotFound } from '../../domain/refusal.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { throwNotFound } from '../../domain/text/refused-change.ts';
-import { parseStatement } from '../../domain/text/statement.ts';
 import { closeMonth } from '../../operations/statement.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { leaveCompany } from '../../store/connection/tenant-role.ts';

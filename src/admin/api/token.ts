@@ -2,7 +2,7 @@ import * as schema from '../../domain/settings/schema.ts';
 import { revokeToken } from '../../operations/token.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { tokensAfter } from '../../store/users/cursor-lists.ts';
+import { tokensAfter } from '../../store/lists/cursor.ts';
 import type { TokenRow } from '../../store/users/token.ts';
 import { type ApiCall, type ApiOperation, get, pageOf, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';

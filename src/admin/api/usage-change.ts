@@ -1,6 +1,6 @@
+import { addDays, type DayRange, rangeBefore, readRange } from '../../domain/reports/day-range.ts';
 import type { Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { addDays, type DayRange, rangeBefore, readRange } from '../../domain/text/day-range.ts';
 import { readAt } from '../../operations/problem.ts';
 import { readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
 import { readUsageChange } from '../../store/usage/change.ts';

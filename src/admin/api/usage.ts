@@ -1,9 +1,9 @@
+import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS } from '../../domain/documents/csv.ts';
+import { type DayRange, isMonth, readRange, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { Schema } from '../../domain/settings/schema.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS } from '../../domain/text/csv.ts';
-import { type DayRange, isMonth, readRange, wholeMonth } from '../../domain/text/day-range.ts';
-import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
+import { BOOKED_ENDPOINTS } from '../../domain/wording/endpoint.ts';
 import { readAt, wrongAt } from '../../operations/problem.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';

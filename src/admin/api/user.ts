@@ -3,7 +3,7 @@ import { COMPANY_ROLES } from '../../domain/user.ts';
 import { changeRole, createUser, removeUser, removeUserOf } from '../../operations/user.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { companyUsersAfter, usersAfter } from '../../store/users/cursor-lists.ts';
+import { companyUsersAfter, usersAfter } from '../../store/lists/cursor.ts';
 import { findCompanyUser, findUserById, type UserRow } from '../../store/users/user.ts';
 import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
 import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';

@@ -1,8 +1,8 @@
 import { CONFIRM_PATH, STANDARD_PERCENTS } from '../../domain/event.ts';
 import { readEmail, readPercents } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { confirmationMail } from '../../domain/text/alert.ts';
-import { instantText } from '../../domain/text/invitation.ts';
+import { confirmationMail } from '../../domain/wording/alert.ts';
+import { instantText } from '../../domain/wording/invitation.ts';
 import { addReceiver, askAgain, changeReceiver, MOST_RECEIVERS, removeReceiver } from '../../operations/alert.ts';
 import { findCompany } from '../../store/company/company.ts';
 import {

@@ -5,7 +5,7 @@ import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
 import { modelEntry } from '../../domain/model.ts';
 import type { PriceUnit } from '../../domain/price.ts';
-import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { throwNotFound } from '../../domain/refusal.ts';
 import { changeCompany } from '../../operations/company.ts';
 import { may } from '../../operations/permission.ts';
 import { listModels, type ModelRow } from '../../store/company/model.ts';

@@ -1,4 +1,4 @@
-import { erasedMail } from '../../domain/text/person-mail.ts';
+import { erasedMail } from '../../domain/wording/person-mail.ts';
 import { erasePersonOf } from '../../operations/erasure.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { findCompanyUser, findReader } from '../../store/users/user.ts';

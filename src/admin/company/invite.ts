@@ -1,7 +1,7 @@
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { asLanguage } from '../../domain/languages.ts';
-import { INVITATION_PATH, instantText, invitationMail } from '../../domain/text/invitation.ts';
+import { INVITATION_PATH, instantText, invitationMail } from '../../domain/wording/invitation.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { InvitationRow, MadeInvitation } from '../../store/users/invitation.ts';

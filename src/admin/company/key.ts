@@ -1,6 +1,6 @@
 import type { Company } from '../../domain/company.ts';
+import { SCOPES } from '../../domain/key.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { SCOPES } from '../../domain/scope.ts';
 import { EDITED, KEY } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { createKey } from '../../operations/key.ts';

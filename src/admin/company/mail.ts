@@ -1,7 +1,7 @@
 import { wordsOf } from '../../domain/language/language.ts';
 import { asLanguage, ENGLISH } from '../../domain/languages.ts';
-import { instantText } from '../../domain/text/invitation.ts';
-import { type FactorNotice, factorMail } from '../../domain/text/person-mail.ts';
+import { instantText } from '../../domain/wording/invitation.ts';
+import { type FactorNotice, factorMail } from '../../domain/wording/person-mail.ts';
 import { reasonOf } from '../../log.ts';
 import type { Reader } from '../../store/users/user.ts';
 import type { PageContext } from '../page/context.ts';

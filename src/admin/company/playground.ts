@@ -4,7 +4,7 @@ import { stream } from 'hono/streaming';
 import type { Company } from '../../domain/company.ts';
 import { readMaxTokens, readSlug, readText } from '../../domain/field.ts';
 import { changeText } from '../../domain/language/refusal-text.ts';
-import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { RefusedChange } from '../../domain/refusal.ts';
 import { allowPlayground } from '../../operations/key.ts';
 import { isPlaygroundRevoked, playgroundName } from '../../store/company/playground-key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';

@@ -1,6 +1,6 @@
 import { parseEur } from '../../domain/money.ts';
-import { type DayRange, daysIn, intervalOf, intervalsIn, wholeMonth } from '../../domain/text/day-range.ts';
-import type { RequestDay } from '../../domain/text/overview.ts';
+import { type DayRange, daysIn, intervalOf, intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
+import type { RequestDay } from '../../domain/reports/overview.ts';
 import { type AllUsage, type CompanyCost, readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
 import { readRequestDays } from '../../store/usage/request-days.ts';
 import { ALL_GROUPS, readAllTable } from '../../store/usage/usage-table.ts';

@@ -1,6 +1,6 @@
 import { oneOf, readDay } from '../../domain/field.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { columnWords, endOf, minuteIn, nameIn, nounOf } from '../../domain/text/change-text.ts';
+import { columnWords, endOf, minuteIn, nameIn, nounOf } from '../../domain/wording/change-text.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { AUDIT_WINDOW, type AuditRow, asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
 import { companyOf, type PageContext, type Route, read } from '../page/context.ts';

@@ -1,7 +1,7 @@
 import { EVENT_DAYS, EVENT_KINDS } from '../../domain/event.ts';
 import { oneOf, readUuid } from '../../domain/field.ts';
-import { costCenterPage } from '../../domain/text/alert.ts';
-import { actorName } from '../../domain/text/change-text.ts';
+import { costCenterPage } from '../../domain/wording/alert.ts';
+import { actorName } from '../../domain/wording/change-text.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../../store/events/event.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
 import { change, type PageContext, param, type Route, read } from '../page/context.ts';

@@ -1,6 +1,6 @@
 import { lines, readEmail, readName, readSlug } from '../../domain/field.ts';
+import { SCOPES } from '../../domain/key.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
-import { SCOPES } from '../../domain/scope.ts';
 import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
 import { KEY } from '../../domain/settings/key.ts';
 import { eachPrice, modelPrices, PRICE_NAMES, type PriceName, pricesOf } from '../../domain/settings/model.ts';

@@ -1,5 +1,5 @@
 import { parseEur } from '../../domain/money.ts';
-import { addDays, type DayRange, daysIn, intervalsIn } from '../../domain/text/day-range.ts';
+import { addDays, type DayRange, daysIn, intervalsIn } from '../../domain/reports/day-range.ts';
 import {
   type DaySpend,
   FATES,
@@ -9,8 +9,8 @@ import {
   type Overview,
   type RefusedNow,
   type RequestDay,
-} from '../../domain/text/overview.ts';
-import { reasonOfCode } from '../../domain/text/request-explanation.ts';
+} from '../../domain/reports/overview.ts';
+import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import { amounts, type Bar, type Chart, chart, chartTiles, counts, durations, stackedByModel } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';

@@ -11,8 +11,8 @@ import {
   type Spender,
   type UntoldUsage,
   wellText,
-} from '../../domain/text/overview.ts';
-import { duration } from '../../domain/text/start-notice.ts';
+} from '../../domain/reports/overview.ts';
+import { duration } from '../../domain/wording/start-notice.ts';
 import { may } from '../../operations/permission.ts';
 import { readFirstSteps } from '../../store/usage/first-steps.ts';
 import { readOverview } from '../../store/usage/overview.ts';

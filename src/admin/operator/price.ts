@@ -1,8 +1,8 @@
 import { readDay } from '../../domain/field.ts';
 import { type PriceUnit, readMoment, UNIT_TOKENS } from '../../domain/price.ts';
+import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import { eachPrice, PRICE_NAMES, PRICES, type PriceName, priceTexts } from '../../domain/settings/model.ts';
-import { actorName } from '../../domain/text/change-text.ts';
-import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
+import { actorName } from '../../domain/wording/change-text.ts';
 import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
 import type { CostPriceRow } from '../../store/company/cost-price.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';

@@ -2,7 +2,7 @@ import type { Context } from 'hono';
 import type { LRUCache } from 'lru-cache';
 import type { Calendar } from '../../domain/month.ts';
 import type { Clock } from '../../domain/ports.ts';
-import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { RefusedChange } from '../../domain/refusal.ts';
 import type { Logger } from '../../log.ts';
 import { type Action, may } from '../../operations/permission.ts';
 import type { Lack } from '../../operations/second-factor.ts';

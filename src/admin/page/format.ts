@@ -1,7 +1,7 @@
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import type { Clock } from '../../domain/ports.ts';
-import { ALL_DIGITS, eurIn, euro, joinedParts, roundedCents } from '../../domain/text/eur-text.ts';
+import { ALL_DIGITS, eurIn, euro, joinedParts, roundedCents } from '../../domain/wording/eur-text.ts';
 import { type Html, html } from './html.ts';
 import { pageLanguage, pageLocale } from './locale.ts';
 

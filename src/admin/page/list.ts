@@ -1,5 +1,5 @@
-import { MAX_SEARCH } from '../../domain/text/search-pattern.ts';
 import { type ListPage, type ListQuery, PAGE_ROWS } from '../../store/lists/page.ts';
+import { MAX_SEARCH } from '../../store/lists/search-pattern.ts';
 import type { PageContext } from './context.ts';
 import { options } from './field.ts';
 import type { Form } from './form.ts';

@@ -1,6 +1,6 @@
 import { FieldError, readDay, readInstant } from '../../domain/field.ts';
-import { refusal } from '../../domain/input/refusal.ts';
-import { addDays } from '../../domain/text/day-range.ts';
+import { refusal } from '../../domain/refusal.ts';
+import { addDays } from '../../domain/reports/day-range.ts';
 
 /** Times as people read and write them: in the billing time zone. */
 

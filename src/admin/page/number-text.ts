@@ -1,6 +1,6 @@
 import { FieldError, type Read } from '../../domain/field.ts';
-import { type Refusal, refusal } from '../../domain/input/refusal.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
+import { type Refusal, refusal } from '../../domain/refusal.ts';
 import { ownLanguage, pageLocale } from './locale.ts';
 
 /**

@@ -1,4 +1,4 @@
-import { type ReasonCount, reasonOfCode } from '../../domain/text/request-explanation.ts';
+import { type ReasonCount, reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import type { Format } from './format.ts';
 import { type Html, html } from './html.ts';
 import { type Columns, muted } from './layout.ts';

@@ -1,5 +1,5 @@
+import { type CsvForm, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../../domain/documents/csv.ts';
 import { oneOf } from '../../domain/field.ts';
-import { type CsvForm, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../../domain/text/csv.ts';
 import type { PageContext } from './context.ts';
 import { options } from './field.ts';
 import { type Html, html } from './html.ts';

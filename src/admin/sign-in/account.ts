@@ -1,5 +1,5 @@
 import { readPassword, verifyPassword } from '../../domain/password.ts';
-import { partsOfBrowser } from '../../domain/text/browser-name.ts';
+import { partsOfBrowser } from '../../domain/wording/browser-name.ts';
 import { endSession, endSessions } from '../../operations/user.ts';
 import { type ListedSession, listSessions } from '../../store/users/session.ts';
 import { findUser } from '../../store/users/user.ts';

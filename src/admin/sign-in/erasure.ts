@@ -1,4 +1,4 @@
-import { erasureAskedMail } from '../../domain/text/person-mail.ts';
+import { erasureAskedMail } from '../../domain/wording/person-mail.ts';
 import { askErasure } from '../../operations/erasure.ts';
 import { findUserById, listOwners } from '../../store/users/user.ts';
 import { sendMail, wordsFor } from '../company/mail.ts';

@@ -1,7 +1,7 @@
 import { Hono, type MiddlewareHandler } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { hashPassword, readPassword } from '../../domain/password.ts';
-import { INVITATION_PATH } from '../../domain/text/invitation.ts';
+import { INVITATION_PATH } from '../../domain/wording/invitation.ts';
 import { acceptInvitation } from '../../operations/invitation.ts';
 import { may } from '../../operations/permission.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';

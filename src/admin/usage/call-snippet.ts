@@ -1,5 +1,5 @@
+import type { Scope } from '../../domain/key.ts';
 import type { Model } from '../../domain/model.ts';
-import type { Scope } from '../../domain/scope.ts';
 
 /**
  * A call with curl and one with the OpenAI SDK that fit the scopes of a key.

@@ -1,7 +1,7 @@
 import { readAboveZero } from '../../domain/field.ts';
+import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { costCenterName, mayHaveBudget, OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
-import { costCenterPage } from '../../domain/text/alert.ts';
-import { wholeMonth } from '../../domain/text/day-range.ts';
+import { costCenterPage } from '../../domain/wording/alert.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { may } from '../../operations/permission.ts';
 import { costCenterBudgetOf } from '../../store/company/cost-center.ts';

@@ -1,5 +1,5 @@
 import { listModels } from '../../domain/gate.ts';
-import { explainRequest } from '../../domain/text/request-explanation.ts';
+import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type NewestKey, newestKey, readFirstCall, readOwnerSteps } from '../../store/usage/first-steps.ts';
 import type { RequestRow } from '../../store/usage/request.ts';

@@ -1,6 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { endpointText } from '../../domain/text/endpoint.ts';
-import { explainRequest } from '../../domain/text/request-explanation.ts';
+import { explainRequest } from '../../domain/reports/request-explanation.ts';
+import { endpointText } from '../../domain/wording/endpoint.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { companyOf, type PageContext, param, type Route, read } from '../page/context.ts';

@@ -1,8 +1,8 @@
 import { FieldError, oneOf, readSlug, readUuid } from '../../domain/field.ts';
-import { refusal } from '../../domain/input/refusal.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { ENDPOINTS, endpointText } from '../../domain/text/endpoint.ts';
-import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/text/request-explanation.ts';
+import { refusal } from '../../domain/refusal.ts';
+import { explainRequest, RESULTS, type Result, reasonOfCode } from '../../domain/reports/request-explanation.ts';
+import { ENDPOINTS, endpointText } from '../../domain/wording/endpoint.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type KeyRow, keysWithCompany } from '../../store/company/key.ts';

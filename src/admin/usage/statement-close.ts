@@ -1,5 +1,5 @@
 import { readMonth } from '../../domain/field.ts';
-import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { RefusedChange } from '../../domain/refusal.ts';
 import { type ClosedEach, closeMonth, closeMonthOfAll } from '../../operations/statement.ts';
 import { companyNames } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';

@@ -1,12 +1,12 @@
-import { readMonth } from '../../domain/field.ts';
 import {
   type Correction,
   type SealCheckpoint,
   type Statement,
   statementCsv,
-  sumOf,
   sumsBy,
-} from '../../domain/text/statement.ts';
+} from '../../domain/documents/statement.ts';
+import { readMonth } from '../../domain/field.ts';
+import { sumUsage } from '../../domain/usage.ts';
 import { may } from '../../operations/permission.ts';
 import {
   type KeyName,
@@ -163,7 +163,7 @@ function sums(
   if (rows.length === 0) return '';
   const { usage, tables } = c.var.format.words;
   const others = rows.slice(MOST_SHOWN);
-  const rest = others.length === 0 ? [] : [{ name: null, ...sumOf(others) }];
+  const rest = others.length === 0 ? [] : [{ name: null, ...sumUsage(others) }];
   const shownRows = [...rows.slice(0, MOST_SHOWN), ...rest];
   const named = (name: string | null) => (name === null ? muted(othersText(c.var.format, others.length)) : shown(name));
   const cells = {

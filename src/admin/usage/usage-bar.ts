@@ -1,5 +1,5 @@
 import type { Words } from '../../domain/language/en.ts';
-import { isMonth } from '../../domain/text/day-range.ts';
+import { isMonth } from '../../domain/reports/day-range.ts';
 import type { CompanyUsage } from '../../store/usage/company-usage.ts';
 import type { PageContext } from '../page/context.ts';
 import { type FormState, field, formState, options, select } from '../page/field.ts';

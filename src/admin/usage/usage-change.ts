@@ -10,9 +10,9 @@ import {
   monthSoFar,
   rangeBefore,
   wholeMonth,
-} from '../../domain/text/day-range.ts';
-import { roundedCents } from '../../domain/text/eur-text.ts';
-import { type ExplainedChange, PARTS } from '../../domain/text/usage-change.ts';
+} from '../../domain/reports/day-range.ts';
+import { type ExplainedChange, PARTS } from '../../domain/reports/usage-change.ts';
+import { roundedCents } from '../../domain/wording/eur-text.ts';
 import {
   type ModelChange,
   type Mover,

@@ -1,6 +1,6 @@
+import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/documents/csv.ts';
 import { FieldError, oneOf } from '../../domain/field.ts';
-import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/text/csv.ts';
-import { type DayRange, intervalOf, isMonth } from '../../domain/text/day-range.ts';
+import { type DayRange, intervalOf, isMonth } from '../../domain/reports/day-range.ts';
 import { TOKEN_DETAILS, type UsageSums } from '../../domain/usage.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type CompanyUsage, readCompanyUsage, type UsageGroup } from '../../store/usage/company-usage.ts';

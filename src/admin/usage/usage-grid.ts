@@ -1,7 +1,7 @@
 import { FieldError, oneOf } from '../../domain/field.ts';
 import { fieldText } from '../../domain/language/refusal-text.ts';
-import { type DayRange, daysIn } from '../../domain/text/day-range.ts';
-import { endpointText } from '../../domain/text/endpoint.ts';
+import { type DayRange, daysIn } from '../../domain/reports/day-range.ts';
+import { endpointText } from '../../domain/wording/endpoint.ts';
 import {
   COMPANY_GROUPS,
   checkGroups,

@@ -1,7 +1,7 @@
 import { FieldError, oneOf, type Read, readDay, readMonth, readSlug, readUuid, refuse } from '../../domain/field.ts';
-import { refusal } from '../../domain/input/refusal.ts';
 import type { Words } from '../../domain/language/en.ts';
 import { fieldText } from '../../domain/language/refusal-text.ts';
+import { refusal } from '../../domain/refusal.ts';
 import {
   addDays,
   addMonths,
@@ -11,8 +11,8 @@ import {
   rangeBefore,
   readRange,
   wholeMonth,
-} from '../../domain/text/day-range.ts';
-import { BOOKED_ENDPOINTS, endpointText } from '../../domain/text/endpoint.ts';
+} from '../../domain/reports/day-range.ts';
+import { BOOKED_ENDPOINTS, endpointText } from '../../domain/wording/endpoint.ts';
 import type { UsageFilters } from '../../store/usage/cube.ts';
 import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';

@@ -1,8 +1,8 @@
 import type { Words } from '../../domain/language/en.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
-import { endpointText } from '../../domain/text/endpoint.ts';
-import type { ReasonCount } from '../../domain/text/request-explanation.ts';
+import type { ReasonCount } from '../../domain/reports/request-explanation.ts';
 import type { UsageSums } from '../../domain/usage.ts';
+import { endpointText } from '../../domain/wording/endpoint.ts';
 import type { CompanyUsage, Groups, UsageGroup } from '../../store/usage/company-usage.ts';
 import type { UsageFilters } from '../../store/usage/cube.ts';
 import type { DetailSums, TokenDetails } from '../../store/usage/details.ts';

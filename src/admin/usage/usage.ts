@@ -1,6 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { costCenterPage } from '../../domain/text/alert.ts';
-import { type DayRange, intervalOf, intervalsIn, isMonth, wholeMonth } from '../../domain/text/day-range.ts';
+import { type DayRange, intervalOf, intervalsIn, isMonth, wholeMonth } from '../../domain/reports/day-range.ts';
+import { costCenterPage } from '../../domain/wording/alert.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';

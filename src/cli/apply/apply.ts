@@ -1,6 +1,6 @@
 import type { Read } from '../../domain/field.ts';
+import { RefusedChange } from '../../domain/refusal.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
-import { RefusedChange } from '../../domain/text/refused-change.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
 import type { KeyMaker } from '../../operations/key.ts';
 import type { Mistake } from '../../operations/problem.ts';

@@ -1,9 +1,9 @@
 import type { Read } from '../../domain/field.ts';
+import type { Scope } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { readMoment } from '../../domain/price.ts';
 import { readCidr } from '../../domain/request/cidr.ts';
 import { costCenterName, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
-import type { Scope } from '../../domain/scope.ts';
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { MODEL } from '../../domain/settings/model.ts';
 import { neededOf } from '../../domain/settings/setting.ts';

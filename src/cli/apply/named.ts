@@ -1,4 +1,4 @@
-import { nameSpelling } from '../../domain/input/visible-text.ts';
+import { nameSpelling } from '../../domain/visible-text.ts';
 
 /** Entries of a list, and which of the things that are there each of them means. */
 

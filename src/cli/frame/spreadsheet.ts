@@ -1,5 +1,11 @@
+import {
+  type CsvForm,
+  PLAIN_CSV,
+  SPREADSHEET_NAMES,
+  SPREADSHEETS,
+  type Spreadsheet,
+} from '../../domain/documents/csv.ts';
 import { oneOf } from '../../domain/field.ts';
-import { type CsvForm, PLAIN_CSV, SPREADSHEET_NAMES, SPREADSHEETS, type Spreadsheet } from '../../domain/text/csv.ts';
 import { ArgumentError, optional } from './command.ts';
 
 /** The option of every command that prints CSV. */

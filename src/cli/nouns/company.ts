@@ -1,7 +1,7 @@
 import { isLimited } from '../../domain/budget.ts';
 import { isAboveLimit } from '../../domain/ceiling.ts';
 import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
-import { SCOPES } from '../../domain/scope.ts';
+import { SCOPES } from '../../domain/key.ts';
 import { CEILINGS, COMPANY, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../domain/settings/company.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';

@@ -1,6 +1,6 @@
 import { readAboveZero, readUuid } from '../../domain/field.ts';
+import { throwNotFound } from '../../domain/refusal.ts';
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
-import { throwNotFound } from '../../domain/text/refused-change.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { CostCenterBudgetRow } from '../../store/company/cost-center.ts';

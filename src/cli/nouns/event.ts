@@ -1,7 +1,7 @@
 import { EVENT_DAYS, EVENT_KINDS } from '../../domain/event.ts';
 import { oneOf, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import { actorName } from '../../domain/text/change-text.ts';
+import { actorName } from '../../domain/wording/change-text.ts';
 import { findCompany, rowsOf } from '../../store/company/company.ts';
 import { startOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';

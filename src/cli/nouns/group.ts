@@ -1,5 +1,5 @@
 import { oneOf, readName, readPresentName, readUuid } from '../../domain/field.ts';
-import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { throwNotFound } from '../../domain/refusal.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import { rowsOf } from '../../store/company/company.ts';

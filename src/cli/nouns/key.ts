@@ -2,7 +2,7 @@ import { readDuration, readUuid } from '../../domain/field.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
 import { KEY, RESTRICTIONS } from '../../domain/settings/key.ts';
 import { limitTexts, restrictionTexts } from '../../domain/settings/limit-text.ts';
-import { actorName } from '../../domain/text/change-text.ts';
+import { actorName } from '../../domain/wording/change-text.ts';
 import { changeKey, createKey, revokeKey, rotateKey } from '../../operations/key.ts';
 import { findKey, idsOfDigests, type KeyRow, keysWithCompany, listKeys } from '../../store/company/key.ts';
 import { ArgumentError, type Command, command, flag, optional, required, someChange } from '../frame/command.ts';

@@ -1,5 +1,5 @@
+import { type CsvForm, csvHeading, csvRows, decimal } from '../../domain/documents/csv.ts';
 import { readMonth, readUuid } from '../../domain/field.ts';
-import { type CsvForm, csvHeading, csvRows, decimal } from '../../domain/text/csv.ts';
 import { ledgerName } from '../../store/company/company.ts';
 import { SUMS } from '../../store/statement/sums.ts';
 import {

@@ -1,7 +1,7 @@
 import { readDay, readSlug, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import { eachPrice, PRICE_NAMES, PRICES, type PriceName } from '../../domain/settings/model.ts';
-import { actorName } from '../../domain/text/change-text.ts';
+import { actorName } from '../../domain/wording/change-text.ts';
 import { setCostPrice, withdrawPriceFrom } from '../../operations/price.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { ModelName } from '../../store/company/model.ts';

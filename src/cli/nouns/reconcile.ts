@@ -1,6 +1,5 @@
 import type { Readable } from 'node:stream';
-import { FieldError, readText, readUuid } from '../../domain/field.ts';
-import { CsvError } from '../../domain/text/read-csv.ts';
+import { CsvError } from '../../domain/documents/read-csv.ts';
 import {
   type BilledCall,
   EXPORT_COLUMNS,
@@ -8,8 +7,9 @@ import {
   readExport,
   reconcile,
   spanOf,
-} from '../../domain/text/reconcile.ts';
-import { exceeds, type ModelTotals, totalsByModel } from '../../domain/text/reconcile-costs.ts';
+} from '../../domain/documents/reconcile.ts';
+import { exceeds, type ModelTotals, totalsByModel } from '../../domain/documents/reconcile-costs.ts';
+import { FieldError, readText, readUuid } from '../../domain/field.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { readCalls } from '../../store/statement/reconcile.ts';
 import { command, Failure, optional, required } from '../frame/command.ts';

@@ -1,5 +1,5 @@
 import { readUuid } from '../../domain/field.ts';
-import { explainRequest } from '../../domain/text/request-explanation.ts';
+import { explainRequest } from '../../domain/reports/request-explanation.ts';
 import { findRequest, type RequestDetail } from '../../store/usage/request.ts';
 import { command, Failure } from '../frame/command.ts';
 import { type Cell, card, tokenDetails } from '../frame/text.ts';

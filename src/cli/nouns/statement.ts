@@ -1,6 +1,6 @@
+import type { CsvForm } from '../../domain/documents/csv.ts';
+import { type Statement, statementCsv, statementText, sumsBy } from '../../domain/documents/statement.ts';
 import { readMonth, readUuid } from '../../domain/field.ts';
-import type { CsvForm } from '../../domain/text/csv.ts';
-import { type Statement, statementCsv, statementText, sumsBy } from '../../domain/text/statement.ts';
 import { closeMonth, closeMonthOfAll } from '../../operations/statement.ts';
 import { companyNames, ledgerName, REMOVED } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';

@@ -1,6 +1,6 @@
 import { oneOf, orNone, readName, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import { actorName } from '../../domain/text/change-text.ts';
+import { actorName } from '../../domain/wording/change-text.ts';
 import { createToken, revokeToken } from '../../operations/token.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import { listTokens, type TokenRow } from '../../store/users/token.ts';

@@ -1,7 +1,7 @@
 import { oneOf, readDay, readSlug, readUuid } from '../../domain/field.ts';
-import { type DayRange, rangeBefore, readRange } from '../../domain/text/day-range.ts';
-import { BOOKED_ENDPOINTS } from '../../domain/text/endpoint.ts';
-import { type ExplainedChange, PARTS } from '../../domain/text/usage-change.ts';
+import { type DayRange, rangeBefore, readRange } from '../../domain/reports/day-range.ts';
+import { type ExplainedChange, PARTS } from '../../domain/reports/usage-change.ts';
+import { BOOKED_ENDPOINTS } from '../../domain/wording/endpoint.ts';
 import { readAllChange } from '../../store/usage/all-usage.ts';
 import { type ModelChange, type Mover, readUsageChange } from '../../store/usage/change.ts';
 import type { UsageFilters } from '../../store/usage/cube.ts';

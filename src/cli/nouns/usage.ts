@@ -1,5 +1,5 @@
 import { readMonth, readUuid } from '../../domain/field.ts';
-import { reasonOfCode } from '../../domain/text/request-explanation.ts';
+import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import type { DetailSums } from '../../store/usage/details.ts';
 import { summarizeUsage } from '../../store/usage/summary.ts';

@@ -6,10 +6,10 @@ import { oneOf, readEmail, readPresentEmail, readUuid } from '../../domain/field
 import { wordsOf } from '../../domain/language/language.ts';
 import { asLanguage, ENGLISH } from '../../domain/languages.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
-import { INVITATION_PATH, instantText } from '../../domain/text/invitation.ts';
-import { factorMail } from '../../domain/text/person-mail.ts';
-import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { throwNotFound } from '../../domain/refusal.ts';
 import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
+import { INVITATION_PATH, instantText } from '../../domain/wording/invitation.ts';
+import { factorMail } from '../../domain/wording/person-mail.ts';
 import { eraseAnyPerson } from '../../operations/erasure.ts';
 import { createInvitation, renewInvitation, withdrawInvitation } from '../../operations/invitation.ts';
 import { resetFactor } from '../../operations/second-factor.ts';

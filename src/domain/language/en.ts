@@ -1,10 +1,10 @@
 import type { Visibility } from '../assistant.ts';
 import type { ErrorName, ErrorStatus } from '../errors.ts';
 import type { ModelState } from '../gate.ts';
-import { type Noun, REFUSALS } from '../input/refusal.ts';
+import type { Scope } from '../key.ts';
 import { eachLimit, type LimitName } from '../limits.ts';
 import type { ModelKind } from '../model.ts';
-import type { Scope } from '../scope.ts';
+import { type Noun, REFUSALS } from '../refusal.ts';
 import type { BookedEndpoint, FREE_ENDPOINT, LookupEndpoint, Outcome, UsageSource } from '../usage.ts';
 import type { CompanyRole } from '../user.ts';
 import { type Mark, parts, pluralIn } from './words.ts';
@@ -31,6 +31,25 @@ const quoted = (name: string | null) => (name === null ? 'of that name' : `“${
 /** A stream that failed is booked only if there was text, and a usage was told or a limit of the gateway ended it. */
 const toldInStream = (isCharged: boolean) => `The client was told so in the stream. ${isCharged ? 'What it had got is charged.' : 'Nothing was charged.'}`;
 
+/** Nouns that are labels and headings of many pages. */
+const NOUNS = {
+  company: 'Company',
+  key: 'Key',
+  model: 'Model',
+  name: 'Name',
+  requests: 'Requests',
+  cost: 'Cost',
+  usage: 'Usage',
+  email: 'E-mail address',
+  state: 'State',
+  lastUsed: 'Last used',
+  promptTokens: 'Prompt tokens',
+  completionTokens: 'Completion tokens',
+  all: 'All',
+  show: 'Show',
+  unknown: 'unknown',
+};
+
 export const en = {
   /** Where a region of the reader's is unknown: dates and numbers. */
   locale: 'en-IE',
@@ -39,7 +58,7 @@ export const en = {
     skip: 'Skip to content',
     error: 'Error: ',
     signOut: 'Sign out',
-    company: 'Company',
+    company: NOUNS.company,
     zone: (zone: string) => `Times, days and months are those of ${zone}.`,
     links: 'About this service',
     support: 'Support',
@@ -56,9 +75,9 @@ export const en = {
   },
   /** Words of a navigation: each fits into a tab. */
   tabs: {
-    usage: 'Usage',
+    usage: NOUNS.usage,
     statements: 'Statements',
-    requests: 'Requests',
+    requests: NOUNS.requests,
     keys: 'Keys',
     models: 'Models',
     assistants: 'Assistants',
@@ -111,7 +130,7 @@ export const en = {
 
   budgetNotice: {
     more: (count: number) => `Notices about ${count === 1 ? 'one more budget' : `${count} more budgets`}`,
-    key: 'Key',
+    key: NOUNS.key,
     usedUp: (month: string) => `The budget for ${month} is used up.`,
     refused: ({ isKey, raised }: { isKey: boolean; raised: unknown }) => parts`${isKey ? 'Its calls' : 'Calls'} are refused with 402 until the month ends or ${raised}.`,
     raised: 'the budget is raised',
@@ -165,15 +184,14 @@ export const en = {
     gateway: 'There is no such gateway.',
   } satisfies Record<Noun, string>,
   list: {
+    ...NOUNS,
     search: 'Search',
     sortBy: 'Sort by',
-    show: 'Show',
     nothing: 'Nothing matches the search.',
     range: ({ first, last, total }: { first: string; last: string; total: string }) => `${first} – ${last} of ${total}`,
     pages: 'Pages',
     previous: 'Previous',
     next: 'Next',
-    name: 'Name',
     newest: 'Newest',
     highestCost: 'Highest cost',
     lastUsed: 'Last used',
@@ -223,13 +241,13 @@ export const en = {
   people: {
     operator: 'operator',
     commandLine: 'the command line',
-    unknown: 'unknown',
+    unknown: NOUNS.unknown,
     you: 'you',
   },
 
   signIn: {
     title: 'Sign in',
-    email: 'E-mail address',
+    email: NOUNS.email,
     password: 'Password',
     passwordHint: 'At least 12 characters. A few random words make a good one.',
     button: 'Sign in',
@@ -281,7 +299,7 @@ export const en = {
     caption: 'Sessions',
     browser: 'Browser',
     began: 'Began',
-    used: 'Last used',
+    used: NOUNS.lastUsed,
     by: 'Signed in by',
     unknown: 'A browser that is not known',
     on: ({ name, system }: Record<'name' | 'system', string>) => `${name} on ${system}`,
@@ -428,7 +446,7 @@ export const en = {
     forecastHint: 'From the third day of the month on: when the month will pass the budget at its pace.',
     add: 'Add a receiver, or change who is told at what',
     addButton: 'Add',
-    email: 'E-mail address',
+    email: NOUNS.email,
     emailForTeam: 'Empty for owners and administrators who have no line of their own.',
     emailAsked: (days: number) => `An address that belongs to none of your users is sent a link first, and told nothing until its reader agrees, within ${days} days.`,
     emailOwn: 'Of one of your users: this service cannot ask other readers whether they agree.',
@@ -669,6 +687,7 @@ export const en = {
   },
 
   keys: {
+    ...NOUNS,
     title: 'Keys',
     of: (company: string) => `Keys of ${company}`,
     find: 'Find a leaked key',
@@ -679,7 +698,6 @@ export const en = {
     details: 'Details',
     create: 'Create a key',
     createButton: 'Create key',
-    name: 'Name',
     nameHint: 'What will use it, such as “Website search”.',
     scopes: 'Scopes',
     scopeTexts: {
@@ -690,10 +708,7 @@ export const en = {
     lastDay: 'Last day',
     lastDayHint: 'Optional. The key works until the end of this day.',
     sorts: { newest: 'Newest', name: 'Name', used: 'Last used', expires: 'First to expire', cost: 'Highest cost' },
-    key: 'Key',
-    state: 'State',
     created: 'Created',
-    lastUsed: 'Last used',
     cost: 'Cost this month',
     limits: 'Limits',
     until: (when: unknown) => parts`until ${when}`,
@@ -821,6 +836,7 @@ export const en = {
   },
 
   models: {
+    ...NOUNS,
     title: 'Models',
     of: (company: string) => `Models of ${company}`,
     playground: 'Playground',
@@ -829,13 +845,11 @@ export const en = {
     caption: 'Models of this company',
     none: 'No models are offered yet: the operator of this service offers them.',
     sorts: { slug: 'Slug', slugDown: 'Slug, Z to A' },
-    model: 'Model',
     own: 'own',
     kind: 'Kind',
     kinds: { chat: 'chat', embedding: 'embedding' } satisfies Record<ModelKind, string>,
     hosting: 'Hosting',
     outsideEu: 'outside the EU',
-    state: 'State',
     action: 'Action',
     enable: 'Enable',
     disable: 'Disable',
@@ -934,7 +948,7 @@ export const en = {
     allow: 'Allow it again',
     noModel: 'The company may call no chat model.',
     itsModels: 'Its models',
-    model: 'Model',
+    model: NOUNS.model,
     system: 'System prompt',
     optional: 'Optional.',
     prompt: 'Prompt',
@@ -959,7 +973,7 @@ export const en = {
     caption: 'Users of the company',
     none: 'Nobody belongs to this company yet. Invite its owner below.',
     sorts: { role: 'Role', email: 'E-mail address', seen: 'Last sign-in' },
-    email: 'E-mail address',
+    email: NOUNS.email,
     role: 'Role',
     lastSignIn: 'Last sign-in',
     notKnown: 'not known',
@@ -1006,6 +1020,7 @@ export const en = {
     notSent: 'The e-mail could not be sent.',
   },
   tokens: {
+    ...NOUNS,
     title: 'Administration tokens',
     lead: ({ ofCompany, link }: { ofCompany: boolean; link: unknown }) => parts`Programs manage ${ofCompany ? 'the company' : 'this service'} over HTTP with one of these administration tokens. ${link} describes the operations.`,
     create: 'Create an administration token',
@@ -1013,13 +1028,10 @@ export const en = {
     none: 'There are no administration tokens.',
     noneCreate: 'There are no administration tokens yet. Create one above for each program that manages something.',
     older: 'Older administration tokens',
-    name: 'Name',
     nameHint: 'What will use it, such as “Terraform”.',
-    company: 'Company',
     may: 'May',
     itMay: 'It may',
     access: { read: 'Read only', write: 'Read and change' },
-    state: 'State',
     states: { active: 'active', expired: 'expired', revoked: 'revoked' },
     created: 'Created',
     lastUsed: 'Last used',
@@ -1043,6 +1055,7 @@ export const en = {
   },
 
   usage: {
+    ...NOUNS,
     title: (when: string) => `Usage ${when}`,
     of: (company: string) => `Usage of ${company}`,
     inMonth: (month: string) => `in ${month}`,
@@ -1059,7 +1072,6 @@ export const en = {
     },
     month: 'Month',
     otherDays: 'other days',
-    show: 'Show',
     firstDay: 'First day',
     lastDay: 'Last day',
     apply: 'Apply',
@@ -1082,7 +1094,6 @@ export const en = {
     spent: 'Spent',
     apiOnly: 'API calls; in-app chat is counted for whole months',
     apiAndChat: ({ api, chat }: { api: unknown; chat: unknown }) => parts`API ${api} · in-app chat ${chat}`,
-    requests: 'Requests',
     requestsNote: 'calls with usage in the ledger',
     tokens: 'Tokens',
     inAndOut: ({ input, output }: { input: string; output: string }) => `${input} in · ${output} out`,
@@ -1135,19 +1146,18 @@ export const en = {
     foot: 'Figures are exact sums of the ledger.',
   },
   chart: {
+    ...NOUNS,
     otherModels: 'other models',
     byModel: 'in EUR, stacked by model',
     label: ({ title, how, highest }: { title: string; how: string; highest: string }) => `${title}, ${how}. The highest is ${highest}. The table below has the figures.`,
-    unknown: 'unknown',
     more: (count: string) => `and ${count} more`,
     figures: 'Figures of the chart',
-    all: 'All',
   },
   change: {
+    ...NOUNS,
     link: 'What changed',
     title: 'What changed, and why',
     lead: 'Two times beside each other. The difference is split to the last digit.',
-    usage: 'Usage',
     times: 'Times',
     presets: {
       day: 'Day: yesterday and a week before',
@@ -1169,10 +1179,6 @@ export const en = {
     lengths: ({ before, after }: { before: number; after: number }) => `The time before has ${plural(before, { one: 'one day', other: `${before} days` })}, the time after ${plural(after, { one: 'one day', other: `${after} days` })}.`,
     both: 'Both',
     sum: 'Sum',
-    cost: 'Cost',
-    requests: 'Requests',
-    promptTokens: 'Prompt tokens',
-    completionTokens: 'Completion tokens',
     difference: 'Difference',
     before: 'Before',
     after: 'After',
@@ -1213,8 +1219,6 @@ export const en = {
     chart: 'Cost of both times',
     chartHow: 'in EUR, beside each other',
     byModel: 'By model',
-    model: 'Model',
-    key: 'Key',
     keys: 'Keys that changed most',
     costCenter: 'Cost centre',
     costCenters: 'Cost centres that changed most',
@@ -1250,24 +1254,19 @@ export const en = {
     figure: 'Figure',
     rows: 'Rows',
     columns: 'Columns',
-    all: 'All',
+    all: NOUNS.all,
     none: 'none',
     gone: (id: string) => `deleted: ${id}`,
     foot: 'Exact sums of the ledger: lines and columns add up to the totals. The dearest are shown, and the others are one line or column. The darker a field, the nearer it is to the largest one.',
   },
   tables: {
+    ...NOUNS,
     by: { model: 'By model', key: 'By key', endpoint: 'By endpoint', cost_center: 'By cost centre' },
-    model: 'Model',
-    requests: 'Requests',
-    promptTokens: 'Prompt tokens',
-    completionTokens: 'Completion tokens',
-    cost: 'Cost',
     refused: 'Refused',
     failed: 'Failed',
     share: 'Share',
     reason: 'Reason',
     status: 'Status',
-    unknown: 'unknown',
     deletedKey: 'a deleted key',
     none: 'none',
     requestsOf: (what: string) => ` requests of ${what}`,
@@ -1306,7 +1305,6 @@ export const en = {
     reasoning: 'Reasoning',
     audioIn: 'Audio in',
     audioOut: 'Audio out',
-    all: 'All',
     detailsText: 'Of all keys together, for the calls of which the upstream reports these figures. Cache and audio in are part of the prompt tokens above, reasoning and audio out part of the completion tokens; the price is the same for all. Percent is the share of the prompt tokens.',
   },
   exports: {
@@ -1336,13 +1334,14 @@ export const en = {
     messages: 'Messages',
     'messages.count_tokens': 'Token counts',
     models: 'Models',
-    usage: 'Usage',
+    usage: NOUNS.usage,
     shed: 'Refused at once: overload',
     unknown: 'No such address',
   } satisfies Record<BookedEndpoint | typeof FREE_ENDPOINT | LookupEndpoint | 'shed' | 'unknown', string>,
 
   requests: {
-    title: 'Requests',
+    ...NOUNS,
+    title: NOUNS.requests,
     of: (company: string) => `Requests of ${company}`,
     request: 'Request',
     page: (id: string) => `Request ${id}`,
@@ -1362,7 +1361,6 @@ export const en = {
     wrongId: (message: string) => `The x-request-id ${message}`,
     filters: 'Filters',
     result: 'Result',
-    all: 'All',
     results: {
       success: 'Answered',
       refused: 'Refused (4xx)',
@@ -1388,21 +1386,15 @@ export const en = {
       504: 'upstream too slow',
     } satisfies Record<ErrorStatus, string>,
     status: (status: number) => `status ${status}`,
-    model: 'Model',
     endpoint: 'Endpoint',
     from: 'From',
     until: 'Until',
     fromTime: (at: unknown) => parts`from ${at}`,
     untilTime: (at: unknown) => parts`until ${at}`,
-    show: 'Show',
     allRequests: 'All requests',
     when: 'When',
-    key: 'Key',
-    company: 'Company',
-    unknown: 'unknown',
     deletedKey: 'a deleted key',
     tokens: 'Tokens',
-    cost: 'Cost',
     duration: 'Duration',
     noneKept: 'No requests are kept.',
     noneCame: (link: Mark, ofAll: boolean) => parts`No requests are kept. Each appears about a second after it ended. Programs call with ${ofAll ? 'a key of a ' : 'one of the '}${link(ofAll ? 'company' : 'keys')}.`,
@@ -1523,12 +1515,12 @@ export const en = {
   findByText: 'Find it by its text',
 
   statements: {
+    ...NOUNS,
     title: 'Statements',
     of: (company: string) => `Statements of ${company}`,
     titleOf: ({ title, company }: { title: string; company: string }) => `${title} of ${company}`,
     statement: 'Statement',
     closed: 'Closed',
-    requests: 'Requests',
     month: 'Month',
     corrections: 'Corrections',
     none: 'none',
@@ -1546,7 +1538,6 @@ export const en = {
     calls: (count: number, shown: string) => `${shown} ${plural(count, { one: 'call', other: 'calls' })}`,
     preview: (month: string) => `Preview of ${month}`,
     numbered: ({ number, month }: { number: string; month: string }) => `Statement ${number} · ${month}`,
-    usage: 'Usage',
     notClosed: (strong: Mark) => parts`${strong('This month is not closed.')} These are its figures so far, and not a statement.`,
     noCalls: (month: string) => `No API calls in ${month}.`,
     documentFoot: 'API calls only, without in-app chat. Keys have their present names here; the sealed document has their ids. The JSON and the CSV have every line by model, key and cost centre.',
@@ -1561,7 +1552,6 @@ export const en = {
     moreIds: (count: string) => ` and ${count} more, which are in the JSON`,
     seal: 'Seal',
     sealText: 'The digest is the SHA-256 of the JSON file. The next statement names it.',
-    company: 'Company',
     exactTotal: 'Exact total',
     digest: 'Digest',
     digestBefore: 'Digest of the statement before',
@@ -1590,7 +1580,7 @@ export const en = {
       request: 'Requests',
     },
     details: 'Details',
-    company: 'Company',
+    company: NOUNS.company,
     first: (count: string) => `The first ${count} are shown.`,
     all: 'All of them',
     more: 'Type more of the name.',
@@ -1605,7 +1595,7 @@ export const en = {
     when: 'When',
     who: 'Who',
     what: 'What',
-    company: 'Company',
+    company: NOUNS.company,
     changes: 'Before and after',
     nothing: 'Nothing has changed yet.',
     noMatch: 'Nothing matches the search.',

@@ -9,6 +9,11 @@ export interface MailBrand {
   readonly privacy: string | null;
 }
 
+/** Anyone may have written a name in the database, and none may add lines of its own. */
+export function oneLine(name: string): string {
+  return name.replace(/\p{Cc}/gu, ' ');
+}
+
 /** Subject and plain text of an e-mail, with what every e-mail of this operator says below its text. */
 export function plainMail({ mails }: Words, brand: MailBrand, title: string, lines: readonly string[]) {
   const below = [brand.support && mails.support(brand.support.replace(/^mailto:/, '')), brand.imprint && mails.imprint(brand.imprint), brand.privacy && mails.privacy(brand.privacy)].filter((line) => line !== null);

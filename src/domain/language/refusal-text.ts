@@ -1,6 +1,6 @@
 import type { FieldError } from '../field.ts';
-import type { Noun, Refusal } from '../input/refusal.ts';
 import { ENGLISH } from '../languages.ts';
+import type { Noun, Refusal } from '../refusal.ts';
 import type { Words } from './en.ts';
 import { wordsOf } from './language.ts';
 

@@ -1,5 +1,5 @@
 import { refuse } from '../field.ts';
-import { refusal } from '../input/refusal.ts';
+import { refusal } from '../refusal.ts';
 
 const CIDR = /^([\d.]+|[\da-f:.]*:[\da-f:.]*)(?:\/(\d{1,3}))?$/i;
 const OCTET = /^(0|[1-9]\d{0,2})$/; // other programs take leading zeros for octal

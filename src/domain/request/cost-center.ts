@@ -1,7 +1,7 @@
 import { GatewayError } from '../errors.ts';
 import { refuse } from '../field.ts';
-import { refusal } from '../input/refusal.ts';
-import { unseenIn } from '../input/visible-text.ts';
+import { refusal } from '../refusal.ts';
+import { unseenIn } from '../visible-text.ts';
 
 /**
  * Cost centres: the label of a call that says who shares its cost. At most 64 characters, counted as SQL counts them.

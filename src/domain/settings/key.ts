@@ -1,7 +1,7 @@
 import { readBudget, readName, readScope, readSlug } from '../field.ts';
+import { SCOPES, type Scope } from '../key.ts';
 import { type End, readMoment } from '../price.ts';
 import { readCidr } from '../request/cidr.ts';
-import { SCOPES, type Scope } from '../scope.ts';
 import { budgetSchema, LIMIT_SETTINGS } from './company.ts';
 import * as schema from './schema.ts';
 import type { Needed, Setting, Values } from './setting.ts';

@@ -1,6 +1,6 @@
+import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from '../documents/read-csv.ts';
 import { FieldError, type Read, readPresentName, readSlug } from '../field.ts';
 import { type Moment, type PriceUnit, priceIn, readMoment, readPriceIn } from '../price.ts';
-import { CsvError, type CsvLine, type CsvText, plainNumber, readCsv } from '../text/read-csv.ts';
 import { eachPrice, MODEL_SETTINGS, PRICE_NAMES, type PriceName, type PriceTexts } from './model.ts';
 import { namesOf } from './schema.ts';
 import { eachSetting, type New, neededOf } from './setting.ts';

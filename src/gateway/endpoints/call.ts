@@ -1,9 +1,8 @@
 import type { Bound } from '../../domain/budget.ts';
 import type { Company } from '../../domain/company.ts';
 import type { ErrorFormat, SlugParam } from '../../domain/errors.ts';
-import type { ApiKey } from '../../domain/key.ts';
+import type { ApiKey, Scope } from '../../domain/key.ts';
 import type { Model, ModelKind } from '../../domain/model.ts';
-import type { Scope } from '../../domain/scope.ts';
 import type { Endpoint, LookupEndpoint } from '../../domain/usage.ts';
 import type { RequestHead } from '../../http/request-head.ts';
 import type { Members } from '../../json/members.ts';

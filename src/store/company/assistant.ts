@@ -1,7 +1,7 @@
+import { throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { New, Values } from '../../domain/settings/setting.ts';
-import { throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import { given, matching, settingColumns } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';

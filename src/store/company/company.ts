@@ -1,8 +1,8 @@
-import { nameSpelling } from '../../domain/input/visible-text.ts';
+import { unknownCompany } from '../../domain/refusal.ts';
 import { COMPANY } from '../../domain/settings/company.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Values } from '../../domain/settings/setting.ts';
-import { unknownCompany } from '../../domain/text/refused-change.ts';
+import { nameSpelling } from '../../domain/visible-text.ts';
 import { given, settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 

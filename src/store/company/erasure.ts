@@ -1,4 +1,4 @@
-import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { throwNotFound } from '../../domain/refusal.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** The counts of an erasure. */

@@ -1,10 +1,9 @@
-import { refusal } from '../../domain/input/refusal.ts';
-import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { digestBytes, digestOf, mintKey } from '../../domain/key.ts';
+import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import { KEY } from '../../domain/settings/key.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { Given, New, Values } from '../../domain/settings/setting.ts';
-import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import { nameSpelling } from '../../domain/visible-text.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { given, matching, PAGE_BYTES, settingColumns, unpackedBytes } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';

@@ -1,7 +1,7 @@
+import { throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import { MODEL } from '../../domain/settings/model.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import type { New, Values } from '../../domain/settings/setting.ts';
-import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
 import { given, settingColumns } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';

@@ -1,5 +1,4 @@
-import { digestBytes, mintKey } from '../../domain/key.ts';
-import type { Scope } from '../../domain/scope.ts';
+import { digestBytes, mintKey, type Scope } from '../../domain/key.ts';
 import type { Role } from '../../domain/user.ts';
 import type { Sql } from '../connection/pool.ts';
 

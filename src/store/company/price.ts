@@ -1,6 +1,6 @@
 import type { Moment } from '../../domain/price.ts';
+import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import { PRICE_NAMES, PRICES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
-import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
 import { settingColumns } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import { dayBegins, nilId } from '../connection/expressions.ts';

@@ -1,5 +1,5 @@
-import { nameSpelling } from '../../domain/input/visible-text.ts';
 import type { Setting, Settings } from '../../domain/settings/setting.ts';
+import { nameSpelling } from '../../domain/visible-text.ts';
 import type { Sql } from './pool.ts';
 
 /** The most bytes that several rows of one answer have together: long ones would fill the memory of the pages' process. */

@@ -1,5 +1,5 @@
 import postgres from 'postgres';
-import { RefusedChange } from '../../domain/text/refused-change.ts';
+import { RefusedChange } from '../../domain/refusal.ts';
 import { reasonOf } from '../../log.ts';
 
 /** SQLSTATE classes and codes of conditions that pass: the same statement may succeed later. */

@@ -1,7 +1,7 @@
 import { type Channel, STANDARD_PERCENTS } from '../../domain/event.ts';
 import type { EventLook } from '../../domain/ports.ts';
-import type { BudgetAlert } from '../../domain/text/alert.ts';
-import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { throwNotFound } from '../../domain/refusal.ts';
+import type { BudgetAlert } from '../../domain/wording/alert.ts';
 import { matching } from '../connection/columns.ts';
 import { IS_ACTIVE, nilId, SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';

@@ -8,7 +8,7 @@ import {
   STANDARD_PERCENTS,
 } from '../../domain/event.ts';
 import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.ts';
-import { throwNotFound } from '../../domain/text/refused-change.ts';
+import { throwNotFound } from '../../domain/refusal.ts';
 import { matching } from '../connection/columns.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { lookAtBudgets, lookAtCostCenters, UNDELIVERED } from './alert.ts';

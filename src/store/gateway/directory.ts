@@ -4,13 +4,12 @@ import { type Assistant, isEligible, promptPieces } from '../../domain/assistant
 import type { Company } from '../../domain/company.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { UUID } from '../../domain/field.ts';
-import { type ApiKey, REVOKED, type Restriction } from '../../domain/key.ts';
+import { type ApiKey, REVOKED, type Restriction, scopeSet } from '../../domain/key.ts';
 import { eachLimit, type Limits } from '../../domain/limits.ts';
 import type { ComingPrice, Model } from '../../domain/model.ts';
 import { parseEur, parsePrices } from '../../domain/money.ts';
 import type { Directory, MaybeAsync } from '../../domain/ports.ts';
-import { scopeSet } from '../../domain/scope.ts';
-import { unknownCompany } from '../../domain/text/refused-change.ts';
+import { unknownCompany } from '../../domain/refusal.ts';
 import { type Logger, reasonOf } from '../../log.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
 import type { Database, Sql } from '../connection/pool.ts';

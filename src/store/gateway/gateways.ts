@@ -1,5 +1,5 @@
-import type { GatewayRow } from '../../domain/text/overview.ts';
-import { throwConflict, throwNotFound } from '../../domain/text/refused-change.ts';
+import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
+import type { GatewayRow } from '../../domain/reports/overview.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { EXPIRING } from './expired.ts';
 

@@ -1,5 +1,5 @@
-import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS } from '../../domain/histogram.ts';
 import type { TrailStore } from '../../domain/ports.ts';
+import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS } from '../../domain/reports/histogram.ts';
 import { NIL_ID } from '../connection/expressions.ts';
 import type { Database } from '../connection/pool.ts';
 

@@ -1,8 +1,8 @@
 import type { Words } from '../../domain/language/en.ts';
 import { OWN_MODEL_COLUMNS } from '../../domain/settings/model.ts';
-import { AUDITED, columnWords } from '../../domain/text/change-text.ts';
-import { isFoundIn, searchPattern } from '../../domain/text/search-pattern.ts';
+import { AUDITED, columnWords } from '../../domain/wording/change-text.ts';
 import type { Sql } from '../connection/pool.ts';
+import { isFoundIn, searchPattern } from './search-pattern.ts';
 
 /**
  * Finds changes of the audit log by what happened: "budget", "price", "revoked", "invitation". The text of a row is

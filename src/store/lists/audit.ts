@@ -1,9 +1,9 @@
 import type { Words } from '../../domain/language/en.ts';
 import { wordsOf } from '../../domain/language/language.ts';
 import { ENGLISH } from '../../domain/languages.ts';
+import { addDays } from '../../domain/reports/day-range.ts';
 import { OWN_MODEL_COLUMNS } from '../../domain/settings/model.ts';
-import type { ChangedRow } from '../../domain/text/change-text.ts';
-import { addDays } from '../../domain/text/day-range.ts';
+import type { ChangedRow } from '../../domain/wording/change-text.ts';
 import { shownActor, shownRow } from '../connection/actor.ts';
 import { matching, PAGE_BYTES } from '../connection/columns.ts';
 import { dayBegins } from '../connection/expressions.ts';

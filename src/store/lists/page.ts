@@ -1,4 +1,3 @@
-import { searchPattern } from '../../domain/text/search-pattern.ts';
 import { type ListedAssistant, listedAssistantColumns } from '../company/assistant.ts';
 import { type CompanyRow, companyColumns } from '../company/company.ts';
 import { type KeyRow, keyColumns } from '../company/key.ts';
@@ -10,6 +9,7 @@ import type { Sql } from '../connection/pool.ts';
 import { toClose } from '../statement/close.ts';
 import { type ListedGroup, listedGroupColumns } from '../users/group.ts';
 import { type CompanyUserRow, type UserRow, userColumns } from '../users/user.ts';
+import { searchPattern } from './search-pattern.ts';
 
 /** Lists of the administration area, a page at a time. */
 

@@ -1,5 +1,5 @@
-import { searchPattern } from '../../domain/text/search-pattern.ts';
 import type { Sql } from '../connection/pool.ts';
+import { searchPattern } from './search-pattern.ts';
 
 /** One search over things of several kinds. */
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { duration } from '../../domain/text/start-notice.ts';
+import { duration } from '../../domain/wording/start-notice.ts';
 import { DatabaseUnavailable, SchemaRefused } from '../connection/errors.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { changeTables } from './distribution.ts';

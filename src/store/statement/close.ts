@@ -1,11 +1,11 @@
-import { throwConflict } from '../../domain/text/refused-change.ts';
 import {
   makeStatement,
   type SealCheckpoint,
   type Statement,
   statementDigest,
   statementText,
-} from '../../domain/text/statement.ts';
+} from '../../domain/documents/statement.ts';
+import { throwConflict } from '../../domain/refusal.ts';
 import { lockName } from '../company/idempotent-form.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';

@@ -1,4 +1,4 @@
-import type { BilledCall } from '../../domain/text/reconcile.ts';
+import type { BilledCall } from '../../domain/documents/reconcile.ts';
 import { BILLING_ZONE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 

@@ -1,5 +1,5 @@
-import { throwConflict } from '../../domain/text/refused-change.ts';
-import { makeStatement, parseStatement, type Statement, type StatementLine } from '../../domain/text/statement.ts';
+import { makeStatement, parseStatement, type Statement, type StatementLine } from '../../domain/documents/statement.ts';
+import { throwConflict } from '../../domain/refusal.ts';
 import { ledgerName } from '../company/company.ts';
 import { utcMicrosecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';

@@ -1,5 +1,5 @@
-import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
-import type { ExplainedChange } from '../../domain/text/usage-change.ts';
+import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
+import type { ExplainedChange } from '../../domain/reports/usage-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import type { Sql } from '../connection/pool.ts';
 import {

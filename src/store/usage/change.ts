@@ -1,6 +1,6 @@
 import { type Prices, parsePrices } from '../../domain/money.ts';
-import { intervalOf } from '../../domain/text/day-range.ts';
-import { unknownCompany } from '../../domain/text/refused-change.ts';
+import { unknownCompany } from '../../domain/refusal.ts';
+import { intervalOf } from '../../domain/reports/day-range.ts';
 import {
   addChanges,
   type ChangeParts,
@@ -8,7 +8,7 @@ import {
   type ExplainedChange,
   explainChange,
   NO_USAGE,
-} from '../../domain/text/usage-change.ts';
+} from '../../domain/reports/usage-change.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';

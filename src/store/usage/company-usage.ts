@@ -1,5 +1,5 @@
-import { type DayRange, type Interval, intervalOf, monthsIn, wholeMonth } from '../../domain/text/day-range.ts';
-import { unknownCompany } from '../../domain/text/refused-change.ts';
+import { unknownCompany } from '../../domain/refusal.ts';
+import { type DayRange, type Interval, intervalOf, monthsIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import { REMOVED } from '../company/company.ts';
 import { dayBegins, TODAY, utcSecond } from '../connection/expressions.ts';

@@ -1,4 +1,4 @@
-import { wholeMonth } from '../../domain/text/day-range.ts';
+import { wholeMonth } from '../../domain/reports/day-range.ts';
 import type { CostCenterBudgetRow } from '../company/cost-center.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';

@@ -1,4 +1,4 @@
-import { type DayRange, type MonthDays, monthsIn, monthsLessDays } from '../../domain/text/day-range.ts';
+import { type DayRange, type MonthDays, monthsIn, monthsLessDays } from '../../domain/reports/day-range.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { matching } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';

@@ -1,4 +1,4 @@
-import type { DayRange } from '../../domain/text/day-range.ts';
+import type { DayRange } from '../../domain/reports/day-range.ts';
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import type { Sql } from '../connection/pool.ts';
 import { grouped, readCube, type UsageFilters } from './cube.ts';

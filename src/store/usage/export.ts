@@ -1,5 +1,5 @@
-import { type CsvForm, FORMULA } from '../../domain/text/csv.ts';
-import { addDays, type DayRange, monthsIn } from '../../domain/text/day-range.ts';
+import { type CsvForm, FORMULA } from '../../domain/documents/csv.ts';
+import { addDays, type DayRange, monthsIn } from '../../domain/reports/day-range.ts';
 import { DatabaseUnavailable } from '../connection/errors.ts';
 import { dayBegins, utcMicrosecond } from '../connection/expressions.ts';
 import type { ConnectionSql, Sql } from '../connection/pool.ts';

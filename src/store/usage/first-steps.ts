@@ -1,4 +1,4 @@
-import type { Scope } from '../../domain/scope.ts';
+import type { Scope } from '../../domain/key.ts';
 import type { Sql } from '../connection/pool.ts';
 import { findRequest, pageOfRequests, type RequestRow } from './request.ts';
 

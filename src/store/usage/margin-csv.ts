@@ -1,4 +1,4 @@
-import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/text/csv.ts';
+import { type CsvColumns, type CsvForm, csvFile, decimal } from '../../domain/documents/csv.ts';
 import { costsText, type DetailedMargin } from './margin.ts';
 
 type Line = DetailedMargin['lines'][number];

@@ -1,4 +1,4 @@
-import { wholeMonth } from '../../domain/text/day-range.ts';
+import { wholeMonth } from '../../domain/reports/day-range.ts';
 import type { Sql } from '../connection/pool.ts';
 import { readPresentMonth } from './company-usage.ts';
 import { type Column, type Fragment, grouped, readCube, SUMMED, sumsOf } from './cube.ts';

@@ -1,5 +1,5 @@
-import { describeChange } from '../../domain/text/change-text.ts';
-import type { ModelHealth, Overview } from '../../domain/text/overview.ts';
+import type { ModelHealth, Overview } from '../../domain/reports/overview.ts';
+import { describeChange } from '../../domain/wording/change-text.ts';
 import { dayBegins, IS_ACTIVE, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';

@@ -1,6 +1,6 @@
-import { DURATION_BOUNDS_MS, percentileOf } from '../../domain/histogram.ts';
-import type { DayRange } from '../../domain/text/day-range.ts';
-import type { ReasonCount } from '../../domain/text/request-explanation.ts';
+import type { DayRange } from '../../domain/reports/day-range.ts';
+import { DURATION_BOUNDS_MS, percentileOf } from '../../domain/reports/histogram.ts';
+import type { ReasonCount } from '../../domain/reports/request-explanation.ts';
 import { matching } from '../connection/columns.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';

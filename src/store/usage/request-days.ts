@@ -1,6 +1,6 @@
-import { DURATION_BOUNDS_MS, percentileOf } from '../../domain/histogram.ts';
-import type { DayRange } from '../../domain/text/day-range.ts';
-import type { LastDay, Overview, RequestDay } from '../../domain/text/overview.ts';
+import type { DayRange } from '../../domain/reports/day-range.ts';
+import { DURATION_BOUNDS_MS, percentileOf } from '../../domain/reports/histogram.ts';
+import type { LastDay, Overview, RequestDay } from '../../domain/reports/overview.ts';
 import { dayBegins, NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { ownersOf } from '../users/user.ts';

@@ -1,4 +1,4 @@
-import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../../domain/histogram.ts';
+import { ADDED_BOUNDS_US, DURATION_BOUNDS_MS, percentileOf } from '../../domain/reports/histogram.ts';
 import { BILLING_ZONE, NIL_ID, utcSecond } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 

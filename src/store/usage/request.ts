@@ -1,4 +1,4 @@
-import type { RequestFacts, Result } from '../../domain/text/request-explanation.ts';
+import type { RequestFacts, Result } from '../../domain/reports/request-explanation.ts';
 import { type BookedDetails, TOKEN_DETAILS } from '../../domain/usage.ts';
 import { firstRequestId, requestIdTime } from '../../runtime/request-id.ts';
 import { matching } from '../connection/columns.ts';

@@ -1,4 +1,4 @@
-import { wholeMonth } from '../../domain/text/day-range.ts';
+import { wholeMonth } from '../../domain/reports/day-range.ts';
 import type { UsageSums } from '../../domain/usage.ts';
 import type { Sql } from '../connection/pool.ts';
 import { type CompanyUsage, readCompanyUsage, readPresentMonth } from './company-usage.ts';

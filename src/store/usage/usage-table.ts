@@ -1,8 +1,7 @@
 import { FieldError } from '../../domain/field.ts';
-import { refusal } from '../../domain/input/refusal.ts';
 import { formatEur, parseEur } from '../../domain/money.ts';
-import { type DayRange, intervalOf } from '../../domain/text/day-range.ts';
-import { unknownCompany } from '../../domain/text/refused-change.ts';
+import { refusal, unknownCompany } from '../../domain/refusal.ts';
+import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
 import type { Sql } from '../connection/pool.ts';
 import { upToNow } from './company-usage.ts';
 import { type Column, type Cube, type Fragment, readCube, type UsageFilters } from './cube.ts';

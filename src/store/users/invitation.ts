@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { refusal } from '../../domain/input/refusal.ts';
 import { digestBytes } from '../../domain/key.ts';
-import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import type { CompanyRole } from '../../domain/user.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';

@@ -1,7 +1,7 @@
-import { nameSpelling } from '../../domain/input/visible-text.ts';
 import { digestBytes, mintKey } from '../../domain/key.ts';
 import type { End } from '../../domain/price.ts';
-import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import { throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { nameSpelling } from '../../domain/visible-text.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';

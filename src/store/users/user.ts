@@ -1,5 +1,4 @@
-import { refusal } from '../../domain/input/refusal.ts';
-import { throwConflict, throwNotFound, unknownCompany } from '../../domain/text/refused-change.ts';
+import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { matching } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { browserName } from '../../../src/domain/text/browser-name.ts';
+import { browserName } from '../../../src/domain/wording/browser-name.ts';
 import { type Office, PASSWORD, Person, startOffice, textOf } from '../people.ts';
 
 /** The list of one's own sessions, and ending them. */

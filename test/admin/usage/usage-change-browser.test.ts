@@ -1,7 +1,7 @@
 import type { Locator, Page } from 'playwright-core';
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
-import { addDays } from '../../../src/domain/text/day-range.ts';
+import { addDays } from '../../../src/domain/reports/day-range.ts';
 import { addUsage } from '../../support/usage.ts';
 import { glance, signedInTab } from '../browser.ts';
 import { startOffice } from '../people.ts';

@@ -5,6 +5,7 @@ import { costCenterOf } from '../../../src/gateway/endpoints/cost-center.ts';
 import { RequestBody } from '../../../src/gateway/request/body.ts';
 import type { ParsedObject } from '../../../src/json/members.ts';
 import { parseObject } from '../../../src/json/parser.ts';
+import { digestOfRow } from '../../../src/store/statement/digest.ts';
 import { ask } from '../../support/client.ts';
 import { startGateway } from '../../support/gateway.ts';
 import { type Scripted, scriptedUpstream } from '../../support/upstream.ts';
@@ -253,7 +254,7 @@ t.test('records of gateways that know no cost centre are booked, and seals hold 
   const records = [record({}), record({ cost_center: 'new' })];
   await gateway.sql`select from book_usage(${writer}::uuid, ${JSON.stringify(records)}::text::json)`;
   const rows = await gateway.sql`
-    select cost_center, usage_digest(u) = substr(sha256(convert_to(json_build_array(billing_month, request_id, company_id,
+    select cost_center, ${gateway.sql.unsafe(digestOfRow('u'))} = substr(sha256(convert_to(json_build_array(billing_month, request_id, company_id,
       api_key_id, model_slug, upstream_model, endpoint, prompt_tokens, completion_tokens, cost_eur, price_input, price_output,
       usage_source, outcome, extract(epoch from occurred_at))::text, 'UTF8')), 1, 16) as old
     from api_usage u where company_id = ${company} order by 1`;

@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { startFaultyDemo } from '../../support/demo/server.ts';
 import { AGENTS } from './agents.ts';
 import type { Client, Ran, Setting } from './client.ts';
 import { LIBRARIES } from './libraries.ts';
@@ -137,16 +138,25 @@ function reasonOf({ failed, out, err }: Ran): string {
   return (telling ?? lines.findLast((line) => line !== '') ?? 'it printed nothing').slice(0, 300);
 }
 
-/** `make run` on any free port, with a database of its own, and a model that is silent for longer than a stream may be. */
+/** `make run` on any free port, with a database and a demo upstream of its own, and a model that is silent for longer than a stream may be. */
 async function startGateway(folder: string): Promise<{ url: string; key: string; stop(): Promise<void> }> {
   const { PATH = '', TMPDIR = tmpdir() } = process.env;
-  const env = { PATH, TMPDIR, PORT: '0', ADMIN_PORT: 'off', DATA_DIR: folder, LOG_LEVEL: 'error' };
+  const demo = await startFaultyDemo({ port: 0 });
+  const env = {
+    PATH,
+    TMPDIR,
+    PORT: '0',
+    ADMIN_PORT: 'off',
+    DATA_DIR: folder,
+    LOG_LEVEL: 'error',
+    UPSTREAM_URL: demo.url,
+  };
   const child = spawn(process.execPath, ['src/main.ts', 'serve', '--demo', '--json'], {
     cwd: ROOT,
     env: { ...env, STREAM_KEEPALIVE_SECONDS: '1' },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve())).then(() => demo.close());
   for await (const line of createInterface({ input: child.stdout })) {
     const { base_url: url, key } = JSON.parse(line);
     const model = ['--slug', 'demo-slow', '--upstream', 'demo-chat!pace-1500!events-3', '--kind', 'chat'];

@@ -313,7 +313,7 @@ const WITHOUT_PATH = [
     'refuse_seal_change',
     'refuse_upstream_cost_change',
     'seal_checkpoint_digest',
-  'seal_digest', 'spend_horizon', 'usage_digest', 'usage_digest', 'utc_text',
+  'seal_digest', 'spend_horizon', 'usage_digest', 'utc_text',
 ];
 
 t.test(

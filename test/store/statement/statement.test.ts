@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { RefusedChange } from '../../../src/domain/text/refused-change.ts';
-import { parseStatement, statementDigest, sumsBy } from '../../../src/domain/text/statement.ts';
+import { parseStatement, statementDigest, sumsBy } from '../../../src/domain/documents/statement.ts';
+import { RefusedChange } from '../../../src/domain/refusal.ts';
 import { closeEach } from '../../../src/operations/statement.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
 import { openDatabase } from '../../../src/store/connection/pool.ts';

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
 import { formatEur, parseEur } from '../../../src/domain/money.ts';
-import { addDays, type DayRange, wholeMonth } from '../../../src/domain/text/day-range.ts';
-import { PARTS } from '../../../src/domain/text/usage-change.ts';
+import { addDays, type DayRange, wholeMonth } from '../../../src/domain/reports/day-range.ts';
+import { PARTS } from '../../../src/domain/reports/usage-change.ts';
 import type { Work } from '../../../src/store/connection/pool.ts';
 import { readAllChange, readAllUsage } from '../../../src/store/usage/all-usage.ts';
 import { readUsageChange } from '../../../src/store/usage/change.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { wholeMonth } from '../../../src/domain/text/day-range.ts';
+import { wholeMonth } from '../../../src/domain/reports/day-range.ts';
 import { type Cube, NO_FILTERS, readCube, SUMMED } from '../../../src/store/usage/cube.ts';
 import { testDatabase } from '../../support/postgres.ts';
 

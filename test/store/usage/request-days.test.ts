@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import t from 'tap';
-import { addDays } from '../../../src/domain/text/day-range.ts';
-import { fatesOf, type RequestDay } from '../../../src/domain/text/overview.ts';
+import { addDays } from '../../../src/domain/reports/day-range.ts';
+import { fatesOf, type RequestDay } from '../../../src/domain/reports/overview.ts';
 import type { Sql } from '../../../src/store/connection/pool.ts';
 import { trailStore } from '../../../src/store/gateway/request-trail.ts';
 import { pageOfRequests } from '../../../src/store/usage/request.ts';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
-import { addDays, type DayRange, intervalOf, wholeMonth } from '../../../src/domain/text/day-range.ts';
+import { addDays, type DayRange, intervalOf, wholeMonth } from '../../../src/domain/reports/day-range.ts';
 import type { Work } from '../../../src/store/connection/pool.ts';
 import { NO_FILTERS, type UsageFilters } from '../../../src/store/usage/cube.ts';
 import {

@@ -5,7 +5,7 @@ import {
   isRefusal,
   type RequestFacts,
   reasonOfCode,
-} from '../../../src/domain/text/request-explanation.ts';
+} from '../../../src/domain/reports/request-explanation.ts';
 
 const ANSWERED: RequestFacts = {
   status: 200,

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { csvFile, decimal, PLAIN_CSV, SPREADSHEETS } from '../../../src/domain/text/csv.ts';
+import { csvFile, decimal, PLAIN_CSV, SPREADSHEETS } from '../../../src/domain/documents/csv.ts';
 import { beginsFormula, readAs } from '../../support/spreadsheet.ts';
 
 const COLUMNS = {

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
-import { type Femto, formatEur, parseEur } from '../money.ts';
-import type { UsageSums } from '../usage.ts';
+import { parseEur } from '../money.ts';
+import { sumUsage, type UsageSums } from '../usage.ts';
 import { type CsvForm, csvFile, decimal } from './csv.ts';
 
 /** The calls of a key with a model, under a cost centre; empty: none was named. */
@@ -58,9 +58,9 @@ export interface Statement extends Omit<StatementFacts, 'corrections'>, UsageSum
 
 /** Makes the document and its sums. The order of the members is that of the text, and so part of the digest. */
 export function makeStatement({ lines, corrections, ...facts }: StatementFacts): Statement {
-  const own = sumOf(lines);
+  const own = sumUsage(lines);
   const corrected = corrections.map(({ month, statement, lines, request_ids }) => {
-    return { month, statement, ...sumOf(lines), lines, request_ids };
+    return { month, statement, ...sumUsage(lines), lines, request_ids };
   });
   const { company_id, number, month, billing_timezone, closed_at, opening_seals, closing_seals, previous, rows } =
     facts;
@@ -77,7 +77,7 @@ export function makeStatement({ lines, corrections, ...facts }: StatementFacts):
     previous,
     rows,
     ...own,
-    total_eur: sumOf([own, ...corrected]).cost_eur,
+    total_eur: sumUsage([own, ...corrected]).cost_eur,
     lines,
     corrections: corrected,
   };
@@ -98,25 +98,12 @@ export function statementDigest(text: string): string {
   return hash('sha256', text);
 }
 
-/** The exact sum of some lines. */
-export function sumOf(lines: readonly UsageSums[]): UsageSums {
-  const of = (member: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
-    lines.reduce((sum, line) => sum + line[member], 0);
-  const cost = lines.reduce((sum, line): Femto => sum + parseEur(line.cost_eur), 0n);
-  return {
-    requests: of('requests'),
-    prompt_tokens: of('prompt_tokens'),
-    completion_tokens: of('completion_tokens'),
-    cost_eur: formatEur(cost),
-  };
-}
-
 /** Lines summed by one of their members, the highest cost first. */
 export function sumsBy(
   lines: readonly StatementLine[],
   member: 'model' | 'key' | 'cost_center',
 ): (UsageSums & { readonly name: string })[] {
-  const groups = [...Map.groupBy(lines, (line) => line[member])].map(([name, own]) => ({ name, ...sumOf(own) }));
+  const groups = [...Map.groupBy(lines, (line) => line[member])].map(([name, own]) => ({ name, ...sumUsage(own) }));
   return groups.sort((a, b) => {
     const difference = parseEur(b.cost_eur) - parseEur(a.cost_eur);
     return difference > 0n ? 1 : difference < 0n ? -1 : a.name < b.name ? -1 : 1;

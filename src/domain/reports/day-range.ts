@@ -1,6 +1,6 @@
 import { FieldError } from '../field.ts';
-import { refusal } from '../input/refusal.ts';
 import { dayOf } from '../iso.ts';
+import { refusal } from '../refusal.ts';
 
 /** Ranges of calendar days, "2026-11-21", both ends in them. */
 export interface DayRange {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { type BilledCall, readExport, reconcile, spanOf } from '../../../src/domain/text/reconcile.ts';
+import { type BilledCall, readExport, reconcile, spanOf } from '../../../src/domain/documents/reconcile.ts';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 
 const HOUR = 3_600_000;

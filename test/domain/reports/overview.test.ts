@@ -1,7 +1,13 @@
 import t from 'tap';
-import { describeChange } from '../../../src/domain/text/change-text.ts';
-import { firstHour, type GatewayRow, type Overview, problemsOf, wellText } from '../../../src/domain/text/overview.ts';
-import { duration } from '../../../src/domain/text/start-notice.ts';
+import {
+  firstHour,
+  type GatewayRow,
+  type Overview,
+  problemsOf,
+  wellText,
+} from '../../../src/domain/reports/overview.ts';
+import { describeChange } from '../../../src/domain/wording/change-text.ts';
+import { duration } from '../../../src/domain/wording/start-notice.ts';
 
 const NOTHING = { requests: 0, tokens: 0, cost_eur: '0' };
 const QUIET = { refused: 0, recent_requests: 0, recent_upstream_failed: 0 };

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { wordsOf } from '../../../src/domain/language/language.ts';
-import { type BudgetAlert, mailOf } from '../../../src/domain/text/alert.ts';
+import { type BudgetAlert, mailOf } from '../../../src/domain/wording/alert.ts';
 
 const BRAND = { name: 'Tollgate', support: null, imprint: null, privacy: null };
 const [EN, DE] = [wordsOf('en'), wordsOf('de')];

@@ -1,5 +1,5 @@
 import type { Words } from '../language/en.ts';
-import { type MailBrand, plainMail } from '../language/mail.ts';
+import { type MailBrand, oneLine, plainMail } from '../language/mail.ts';
 
 /** The e-mails that tell people what happened to their accounts: to a second factor, and an erasure. */
 
@@ -39,9 +39,4 @@ export function erasureAskedMail(
 export function erasedMail({ company, by }: { company: string; by: string | null }, words: Words, brand: MailBrand) {
   const { mails } = words;
   return plainMail(words, brand, mails.erased, [mails.erasedText({ by: by ?? brand.name, company: oneLine(company) })]);
-}
-
-/** Anyone may have written the name in the database, and none may add lines of its own. */
-function oneLine(name: string): string {
-  return name.replace(/\p{Cc}/gu, ' ');
 }

@@ -1,5 +1,5 @@
 /**
- * Faults of the demo upstream. The internal model name selects them, because the gateway
+ * Faults of the demo upstream in tests. The internal model name selects them, because the gateway
  * forwards no client headers: `demo-chat!stall-after-3`, or several at once as
  * `demo-chat!events-50!crlf`. FAULTS lists all of them; `<n>` is a whole number.
  */

@@ -1,6 +1,6 @@
 import { FORECAST, STOP_PATH } from '../event.ts';
 import type { Words } from '../language/en.ts';
-import { type MailBrand, plainMail } from '../language/mail.ts';
+import { type MailBrand, oneLine, plainMail } from '../language/mail.ts';
 import { eurIn } from './eur-text.ts';
 
 /**
@@ -50,7 +50,7 @@ export function mailOf(
     told.length === 1
       ? (told[0] as Paragraph)
       : {
-          title: mails.alerts({ count: told.length, company: first.company.name }).replace(/\p{Cc}/gu, ' '),
+          title: oneLine(mails.alerts({ count: told.length, company: first.company.name })),
           lines: told.flatMap((each, k) => (k === 0 ? each.lines : ['', '', ...each.lines])),
         };
   if (pages !== null && outsider === null) {
@@ -71,14 +71,13 @@ function paragraphOf(alert: BudgetAlert, { mails, locale }: Words): Paragraph {
   const { company, key = null, cost_center = null, threshold, budget_eur, spent_eur, forecast_eur } = alert;
   const { shown: eur } = eurIn(locale);
   const month = monthName(alert.month, locale);
-  // anyone may have written the names in the database, and none may add lines of its own
   const named =
     cost_center !== null
       ? mails.costCenter({ name: cost_center, company: company.name })
       : key === null
         ? company.name
         : mails.key({ ...key, company: company.name });
-  const who = named.replace(/\p{Cc}/gu, ' ');
+  const who = oneLine(named);
   const title =
     threshold === FORECAST ? mails.forecast({ who, month }) : mails.used({ who, percent: threshold, month });
   const lines = [mails.sentence(title), '', mails.budget(eur(budget_eur)), mails.spent(eur(spent_eur))];
@@ -120,7 +119,7 @@ export function confirmationMail(
   brand: MailBrand,
 ) {
   const { mails } = words;
-  const name = company.replace(/\p{Cc}/gu, ' ');
+  const name = oneLine(company);
   return plainMail(words, brand, mails.wanted(name), [
     mails.wants({ by: by ?? brand.name, company: name }),
     '',

@@ -1,6 +1,6 @@
-import type { RecentChange } from './change-text.ts';
+import type { RecentChange } from '../wording/change-text.ts';
+import { duration, NO_TENANT_ROLE } from '../wording/start-notice.ts';
 import { isRefusal, type ReasonCount, reasonOfCode } from './request-explanation.ts';
-import { duration, NO_TENANT_ROLE } from './start-notice.ts';
 
 /** The state of a whole installation, for operators, and the problems in it. EUR amounts are exact decimal text. */
 

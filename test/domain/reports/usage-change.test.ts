@@ -6,7 +6,7 @@ import {
   explainChange,
   NO_USAGE,
   PARTS,
-} from '../../../src/domain/text/usage-change.ts';
+} from '../../../src/domain/reports/usage-change.ts';
 import type { UsageSums } from '../../../src/domain/usage.ts';
 
 /** Why two costs differ: the parts add up to the last digit, and each is what it is called. */

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { searchPattern } from '../../../src/domain/text/search-pattern.ts';
+import { searchPattern } from '../../../src/store/lists/search-pattern.ts';
 import { emptyDatabase } from '../../support/postgres.ts';
 
 /** The patterns are those of Postgres, here in a database whose locale is "C". */

@@ -1,5 +1,5 @@
 import { costOf, type Femto, formatEur, type Prices, parseEur } from '../money.ts';
-import type { UsageSums } from '../usage.ts';
+import { sumUsage, type UsageSums } from '../usage.ts';
 
 /**
  * Explains why two costs differ: by more calls, longer calls, dearer models and changed prices. The parts are exact
@@ -63,8 +63,8 @@ export function explainChange<T extends ComparedModel>(
 export function addChanges(changes: readonly ExplainedChange[]): ExplainedChange {
   const sum = (of: keyof ChangeParts) => formatEur(changes.reduce((all, each) => all + parseEur(each[of]), 0n));
   return {
-    before: addUsage(changes.map(({ before }) => before)),
-    after: addUsage(changes.map(({ after }) => after)),
+    before: sumUsage(changes.map(({ before }) => before)),
+    after: sumUsage(changes.map(({ after }) => after)),
     more_calls_eur: sum('more_calls_eur'),
     longer_calls_eur: sum('longer_calls_eur'),
     dearer_models_eur: sum('dearer_models_eur'),
@@ -99,15 +99,4 @@ function worthOf({ prompt_tokens, completion_tokens, cost_eur }: UsageSums, pric
 function divide(dividend: bigint, divisor: bigint): bigint {
   const half = dividend < 0n ? -divisor : divisor;
   return (2n * dividend + half) / (2n * divisor);
-}
-
-export function addUsage(sums: readonly UsageSums[]): UsageSums {
-  const count = (of: 'requests' | 'prompt_tokens' | 'completion_tokens') =>
-    sums.reduce((all, each) => all + each[of], 0);
-  return {
-    requests: count('requests'),
-    prompt_tokens: count('prompt_tokens'),
-    completion_tokens: count('completion_tokens'),
-    cost_eur: formatEur(sums.reduce((all, { cost_eur }) => all + parseEur(cost_eur), 0n)),
-  };
 }

@@ -1,6 +1,6 @@
 import t from 'tap';
-import { readEmail, readName, readPresentEmail, readPresentName } from '../../../src/domain/field.ts';
-import { unseenIn, unseenInEmail } from '../../../src/domain/input/visible-text.ts';
+import { readEmail, readName, readPresentEmail, readPresentName } from '../../src/domain/field.ts';
+import { unseenIn, unseenInEmail } from '../../src/domain/visible-text.ts';
 
 t.test('names of all scripts, and pictures', async (t) => {
   for (const name of [

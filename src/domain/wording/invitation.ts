@@ -1,5 +1,5 @@
 import type { Words } from '../language/en.ts';
-import { type MailBrand, plainMail } from '../language/mail.ts';
+import { type MailBrand, oneLine, plainMail } from '../language/mail.ts';
 import type { CompanyRole } from '../user.ts';
 
 /** Where the link of an invitation leads, below the address of the administration pages. */
@@ -27,8 +27,7 @@ export function instantText(at: Date, timeZone: string, { locale }: Words): stri
 
 /** Subject and plain text of the e-mail that brings an invitation. */
 export function invitationMail({ company, by, role, link, until }: Invitation, words: Words, brand: MailBrand) {
-  // anyone may have written the name in the database, and none may add lines of its own
-  const name = company.replace(/\p{Cc}/gu, ' ');
+  const name = oneLine(company);
   const { mails } = words;
   return plainMail(words, brand, mails.invited(name), [
     mails.invitation({ by, company: name, role }),

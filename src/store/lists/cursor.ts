@@ -1,4 +1,4 @@
-import { nameSpelling } from '../../domain/input/visible-text.ts';
+import { nameSpelling } from '../../domain/visible-text.ts';
 import { type AssistantRow, assistantColumns } from '../company/assistant.ts';
 import { type CompanyRow, companyColumns } from '../company/company.ts';
 import { type KeyRow, keyColumns, listBytes } from '../company/key.ts';
@@ -6,10 +6,10 @@ import { type ModelRow, modelColumns } from '../company/model.ts';
 import { matching, PAGE_BYTES, unpackedBytes } from '../connection/columns.ts';
 import { STATE_NOW } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
-import { type GroupRow, groupColumns } from './group.ts';
-import { type InvitationRow, invitationColumns } from './invitation.ts';
-import { type TokenRow, tokenColumns } from './token.ts';
-import { type CompanyUserRow, type UserRow, userColumns } from './user.ts';
+import { type GroupRow, groupColumns } from '../users/group.ts';
+import { type InvitationRow, invitationColumns } from '../users/invitation.ts';
+import { type TokenRow, tokenColumns } from '../users/token.ts';
+import { type CompanyUserRow, type UserRow, userColumns } from '../users/user.ts';
 
 /** Lists for programs: rows behind the last one that was read, so that a list that grows meanwhile skips and repeats none. */
 interface After {
