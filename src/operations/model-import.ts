@@ -1,23 +1,12 @@
-import {
-  eachPrice,
-  MODEL,
-  modelPrices,
-  PRICE_NAMES,
-  PRICES,
-  type PriceTexts,
-  priceTexts,
-} from '../domain/settings/model.ts';
+import { eachPrice, MODEL, modelPrices, type PriceTexts, priceTexts } from '../domain/settings/model.ts';
 import { findContradictions, type ImportedModel, type ImportMistake } from '../domain/settings/model-csv.ts';
 import { namesOf } from '../domain/settings/schema.ts';
 import { companiesNamed } from '../store/company/company.ts';
-import type { CostPriceRow } from '../store/company/cost-price.ts';
-import { listModels, type ModelChanges, type ModelName, type ModelRow } from '../store/company/model.ts';
-import { type DatedPrice, datedPrices } from '../store/company/price.ts';
-import { settingColumns } from '../store/connection/columns.ts';
-import { TODAY } from '../store/connection/expressions.ts';
+import { listModels, type ModelChanges, type ModelRow } from '../store/company/model.ts';
+import { datedPrice } from '../store/company/price.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import { changeModel, createModel } from './model.ts';
-import { schedulePrice, setCostPrice } from './price.ts';
+import { costChange, type PriceChange, priceChange } from './price.ts';
 import { refuse } from './problem.ts';
 
 /** The effect of one line of an import. */
@@ -37,11 +26,10 @@ export interface ImportResult {
   readonly mistakes: readonly ImportMistake[];
 }
 
-/** A line whose company is known, with the price that begins at its date; null: it has no date. */
+/** A line whose company is known. */
 interface KnownLine {
   readonly model: ImportedModel;
   readonly company_id: string | null;
-  readonly dated: DatedPrice | null;
 }
 
 /** A change of the database, and its parts in words. */
@@ -65,27 +53,26 @@ export async function importModels(
   const mistakes: ImportMistake[] = [];
   const known = await knownLines(sql, models, mistakes);
   const present = await listModels(sql);
-  const costs = await readCosts(sql);
   const lines: ImportedLine[] = [];
   const changes: Change[] = [];
   const seen = new Set<string>();
   for (const each of known) {
-    const { model, company_id, dated } = each;
-    const { line, slug, company } = model;
+    const { model, company_id } = each;
+    const { line, slug, company, valid_from } = model;
     const name = `${company_id}/${slug}`;
     const isFirst = !seen.has(name); // the first line of its model says what the model is, without its later prices
     const existing = present.find((row) => row.slug === slug && row.company_id === company_id);
-    if (existing === undefined && dated !== null && isFirst) {
+    if (existing === undefined && valid_from !== null && isFirst) {
       const message = 'the model is new: another line without a date has to give its price until then';
       mistakes.push({ line, column: 'valid_from', message });
       continue;
     }
     seen.add(name);
-    const isNew = existing === undefined && dated === null;
+    const isNew = existing === undefined && valid_from === null;
     const own = [
       isNew ? creation(sql, each) : existing !== undefined && isFirst ? newSettings(sql, each, existing) : null,
-      newDatedPrice(sql, each, mistakes),
-      newCostPrice(sql, each, costs),
+      await newPrice(sql, each, mistakes),
+      await newCost(sql, each),
     ].filter((change) => change !== null);
     changes.push(...own);
     const state = isNew ? 'new' : own.length > 0 ? 'changed' : 'same';
@@ -99,21 +86,20 @@ export async function importModels(
 /** The lines whose company is known. Lines without a date come first, because a future price needs a model. */
 async function knownLines(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]): Promise<KnownLine[]> {
   const ids = await companyIds(sql, models, mistakes);
-  const found: Omit<KnownLine, 'dated'>[] = [];
+  const known: KnownLine[] = [];
+  const resolved: ImportedModel[] = [];
   for (const model of models) {
     const company_id = model.company === null ? null : ids.get(model.company);
-    if (company_id !== undefined) found.push({ model, company_id }); // otherwise the mistake is listed already
+    if (company_id === undefined) continue; // the mistake is listed already
+    known.push({ model, company_id });
+    const { slug, valid_from: from } = model;
+    const { at } = from === null ? { at: null } : await datedPrice(sql, { slug, company_id }, from);
+    resolved.push({ ...model, company: company_id, valid_from: at && { at } });
   }
-  const dates = await readDates(sql, found);
-  const known = found.map((each) => ({ ...each, dated: dates.get(each.model) ?? null }));
   // once more: one line may name a company and the next one its id, or a day and the instant when it begins
-  const resolved = known.map(({ model, company_id, dated }) => ({
-    ...model,
-    company: company_id,
-    valid_from: dated && { at: dated.at },
-  }));
   findContradictions(resolved, mistakes);
-  return known.sort((a, b) => Number(a.dated !== null) - Number(b.dated !== null) || a.model.line - b.model.line);
+  const isLater = ({ model }: KnownLine) => Number(model.valid_from !== null);
+  return known.sort((a, b) => isLater(a) - isLater(b) || a.model.line - b.model.line);
 }
 
 function creation(sql: Sql, { model, company_id }: KnownLine): Change {
@@ -139,39 +125,35 @@ function nameOf(column: string): string {
 }
 
 /** The price that begins at the date of a line, if it is another one than is known to begin then. */
-function newDatedPrice(sql: Sql, { model, company_id, dated }: KnownLine, mistakes: ImportMistake[]): Change | null {
+async function newPrice(sql: Sql, { model, company_id }: KnownLine, mistakes: ImportMistake[]): Promise<Change | null> {
   const { line, slug, valid_from: from } = model;
-  if (from === null || dated === null || isSame(dated.price, model)) return null;
-  if (dated.late) mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
-  return {
-    texts: [`price from then on: ${pricesText(model, dated.price)}`],
-    make: () => schedulePrice(sql, CALLER, { slug, company_id, from, ...eachPrice((name) => model[name]) }),
-  };
+  if (from === null) return null;
+  const change = await priceChange(
+    sql,
+    CALLER,
+    { slug, company_id },
+    from,
+    eachPrice((name) => model[name]),
+  );
+  if (change?.late) mistakes.push({ line, column: 'valid_from', message: 'has passed, or is less than a minute away' });
+  return change && told('price from then on', model, change);
 }
 
 /** The change of a cost price by a line, for its day or for today. */
-function newCostPrice(sql: Sql, { model, company_id }: KnownLine, costs: readonly CostPrice[]): Change | null {
+async function newCost(sql: Sql, { model, company_id }: KnownLine): Promise<Change | null> {
   const { slug, cost, valid_from: from } = model;
   if (cost === null) return null;
   const day = from !== null && 'day' in from ? from.day : null;
-  const before = costOn(costs, slug, company_id, day);
-  if (isSame(before, cost)) return null;
-  return {
-    texts: [`cost price: ${pricesText(cost, before)}`],
-    make: () => setCostPrice(sql, CALLER, { slug, company_id, ...cost }, day),
-  };
+  const change = await costChange(sql, CALLER, { slug, company_id }, day, cost);
+  return change && told('cost price', cost, change);
+}
+
+function told(what: string, prices: PriceTexts, { now, make }: PriceChange): Change {
+  return { texts: [`${what}: ${priceTexts(prices)}${now === null ? '' : `, was ${priceTexts(now)}`}`], make };
 }
 
 /** Programs and files mean what rules would ask. */
 const CALLER = { judge: refuse };
-
-function isSame(one: PriceTexts | null | undefined, other: PriceTexts): boolean {
-  return one != null && PRICE_NAMES.every((name) => one[name] === other[name]);
-}
-
-function pricesText(prices: PriceTexts, before: PriceTexts | null | undefined): string {
-  return `${priceTexts(prices)}${before == null ? '' : `, was ${priceTexts(before)}`}`;
-}
 
 /** Ids of the companies that the file names. */
 async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: ImportMistake[]) {
@@ -189,34 +171,3 @@ async function companyIds(sql: Sql, models: readonly ImportedModel[], mistakes: 
   }
   return ids;
 }
-
-/** The prices that begin at the dates of lines. */
-async function readDates(sql: Sql, found: readonly Omit<KnownLine, 'dated'>[]) {
-  const asked = found.flatMap(({ model, company_id }) => {
-    return model.valid_from === null ? [] : [{ model, company_id, slug: model.slug, from: model.valid_from }];
-  });
-  const dated = await datedPrices(sql, asked);
-  return new Map(asked.map(({ model }, n) => [model, dated[n] as DatedPrice]));
-}
-
-/** All cost prices, the latest first. */
-async function readCosts(sql: Sql) {
-  return sql<CostPrice[]>`
-    select slug, company_id, valid_from::text as valid_from, valid_from <= ${sql.unsafe(TODAY)} as begun,
-      ${settingColumns(sql, PRICES)}
-    from model_cost_prices order by model_cost_prices.valid_from desc`;
-}
-
-/** The cost price that begins on a day; without a day the one in force today. */
-function costOn(costs: readonly CostPrice[], slug: string, company: string | null, day: string | null) {
-  return costs.find((cost) => {
-    const isOfModel = cost.slug === slug && cost.company_id === company;
-    return isOfModel && (day === null ? cost.begun : cost.valid_from === day);
-  });
-}
-
-type CostPrice = ModelName &
-  PriceTexts &
-  Pick<CostPriceRow, 'valid_from'> & {
-    readonly begun: boolean;
-  };

@@ -7,6 +7,7 @@ import { findCompany } from '../store/company/company.ts';
 import { type CostPriceRow, costPrices, deleteCostPrice, insertCostPrice } from '../store/company/cost-price.ts';
 import { lockModel, type ModelName } from '../store/company/model.ts';
 import {
+  type DatedPrice,
   datedPrice,
   deletePrice,
   insertPrice,
@@ -15,6 +16,7 @@ import {
   type PriceRow,
   priceHistory,
 } from '../store/company/price.ts';
+import { TODAY } from '../store/connection/expressions.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import type { Caller } from './caller.ts';
 import type { Mistake, PresentPrices } from './problem.ts';
@@ -81,19 +83,62 @@ export async function costsOf(sql: Sql, { slug, company_id: own }: ModelName): P
  * it was; a file prints both, and administration over HTTP means it.
  * @param present null: there is none
  */
-export function takesPlace(
-  present: (PriceTexts & { readonly changed_by: string }) | null,
-  mine: { readonly [K in PriceName]: string | null },
-): Mistake[] {
-  if (present === null || PRICE_NAMES.every((name) => isSame(present[name], mine[name]))) return [];
+export function takesPlace(present: (PriceTexts & { readonly changed_by: string }) | null, mine: Amounts): Mistake[] {
+  if (present === null || isSame(present, mine)) return [];
   const by = actorName(present.changed_by);
   const asked: PresentPrices = { present, mine: mine as PriceTexts, by };
   const passed = `it takes the place of ${priceTexts(present)}, set by ${by}`;
   return [{ pointer: '#/valid_from', detail: 'has a price already', severity: 'ask', passed, asked }];
 }
 
-function isSame(one: string | null, other: string | null): boolean {
-  return one === null || other === null ? one === other : parseEur(one) === parseEur(other);
+/** A price that a file wants, where there is another one or none. */
+export interface PriceChange {
+  readonly now: PriceTexts | null;
+  make(): Promise<unknown>;
+}
+
+/**
+ * What a price since a moment changes, and how near the moment is.
+ * @param wanted null: none is to begin then
+ * @returns null: it is so already
+ */
+export async function priceChange(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  model: ModelName,
+  from: Moment,
+  wanted: PriceTexts | null,
+): Promise<(PriceChange & Pick<DatedPrice, 'passed' | 'late'>) | null> {
+  const { price: now, passed, late } = await datedPrice(sql, model, from);
+  if (isSame(now, wanted)) return null;
+  if (wanted === null) return { now, passed, late, make: () => withdrawPrice(sql, now?.id as string) };
+  return { now, passed, late, make: () => schedulePrice(sql, caller, { ...model, ...wanted, from }) };
+}
+
+/** As `priceChange`, of a cost price. @param day null: that of today, which may have begun before */
+export async function costChange(
+  sql: Sql,
+  caller: Pick<Caller, 'judge'>,
+  model: ModelName,
+  day: string | null,
+  wanted: PriceTexts | null,
+): Promise<PriceChange | null> {
+  const [{ today }] = await sql<[{ today: string }]>`select (${sql.unsafe(TODAY)})::text as today`;
+  const costs = await costsOf(sql, model);
+  const now = costs.find(({ valid_from }) => (day === null ? valid_from <= today : valid_from === day)) ?? null;
+  if (isSame(now, wanted)) return null;
+  if (wanted === null) return { now, make: () => removeCostPrice(sql, model, now?.id as string) };
+  return { now, make: () => setCostPrice(sql, caller, { ...model, ...wanted }, day) };
+}
+
+type Amounts = { readonly [K in PriceName]: string | null };
+
+function isSame(one: Amounts | null, other: Amounts | null): boolean {
+  if (one === null || other === null) return one === other;
+  return PRICE_NAMES.every((name) => {
+    const [first, second] = [one[name], other[name]];
+    return first === null || second === null ? first === second : parseEur(first) === parseEur(second);
+  });
 }
 
 /** The rule of a cost price of a model that there never was: a command warns of it. */

@@ -123,7 +123,7 @@ const models: ListKind<wanted.WantedModel> = {
         change: () => changeModel(sql, caller, named, settings),
         remove: () => removeModel(sql, named),
         async after() {
-          for (const step of steps) await step.run();
+          for (const step of steps) await step.make();
         },
       };
     };

@@ -1,12 +1,11 @@
 import { FieldError } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
-import { modelPrices, PRICE_NAMES, type PriceName, type PriceTexts, priceTexts } from '../../domain/settings/model.ts';
+import { modelPrices, PRICE_NAMES, type PriceTexts, priceTexts } from '../../domain/settings/model.ts';
 import type { Caller } from '../../operations/caller.ts';
-import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
+import { costChange, type PriceChange, priceChange } from '../../operations/price.ts';
 import type { ModelChanges, ModelName } from '../../store/company/model.ts';
 import { datedPrice } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { differences } from './difference.ts';
 import { type NoteMistake, refuseTwice } from './named.ts';
 import type { WantedModel, WantedPrice } from './wanted.ts';
 
@@ -16,7 +15,7 @@ import type { WantedModel, WantedPrice } from './wanted.ts';
 interface PriceStep {
   /** As it is printed: "price from 2027-01-01: none -> 0.002 and 0.008". */
   readonly change: string;
-  run(): Promise<unknown>;
+  make(): Promise<unknown>;
 }
 
 /**
@@ -49,7 +48,7 @@ export async function priceSteps(
   mistake: NoteMistake,
 ): Promise<PriceStep[]> {
   const steps: PriceStep[] = [];
-  for (const [member, all, stepOf] of [
+  for (const [member, all, stepFor] of [
     ['prices', prices, priceStep],
     ['cost_prices', cost_prices, costStep],
   ] as const) {
@@ -64,7 +63,7 @@ export async function priceSteps(
         continue;
       }
       try {
-        const step = await stepOf(sql, caller, of, price);
+        const step = await stepFor(sql, caller, of, price);
         if (step !== null) steps.push(step);
       } catch (error) {
         if (!(error instanceof FieldError)) throw error;
@@ -77,35 +76,28 @@ export async function priceSteps(
 
 /** @returns what a price of the file changes; null: nothing @throws FieldError when it cannot begin any more */
 async function priceStep(sql: Sql, caller: Judging, owner: ModelName, price: WantedPrice): Promise<PriceStep | null> {
-  const { valid_from, absent, ...wanted } = price;
-  const from = readMoment(valid_from);
-  const { passed, late, price: now } = await datedPrice(sql, owner, from);
-  if (passed || isSame(now, absent ? null : wanted)) return null;
-  if (late) throw new FieldError('is less than a minute away: give a later time');
-  const change = `price from ${valid_from}: ${told(now)} -> ${told(wanted)}`;
-  if (!absent) return { change, run: () => schedulePrice(sql, caller, { ...owner, ...wanted, from }) };
-  return { change, run: () => withdrawPrice(sql, now?.id as string) };
+  const change = await priceChange(sql, caller, owner, readMoment(price.valid_from), pricesOf(price));
+  if (change === null || change.passed) return null;
+  if (change.late) throw new FieldError('is less than a minute away: give a later time');
+  return stepOf('price', price, change);
 }
 
 /** @returns what a cost price of the file changes; null: nothing */
 async function costStep(sql: Sql, caller: Judging, owner: ModelName, price: WantedPrice): Promise<PriceStep | null> {
-  const { valid_from, absent, ...wanted } = price;
-  const now = (await costsOf(sql, owner)).find((cost) => cost.valid_from === valid_from) ?? null;
-  if (isSame(now, absent ? null : wanted)) return null;
-  const change = `cost price from ${valid_from}: ${told(now)} -> ${told(wanted)}`;
-  if (absent) return { change, run: () => removeCostPrice(sql, owner, now?.id as string) };
-  return { change, run: () => setCostPrice(sql, caller, { ...owner, ...(wanted as PriceTexts) }, valid_from) };
+  const change = await costChange(sql, caller, owner, price.valid_from, pricesOf(price));
+  return change && stepOf('cost price', price, change);
 }
 
-/** Null, or without amounts: there is none. */
-type Amounts = { readonly [K in PriceName]?: string | undefined } | null;
-
-function isSame(now: Amounts, wanted: Amounts): boolean {
-  return now === null || wanted === null ? now === wanted : differences(now, wanted).length === 0;
+function stepOf(what: string, price: WantedPrice, { now, make }: PriceChange): PriceStep {
+  return { change: `${what} from ${price.valid_from}: ${told(now)} -> ${told(pricesOf(price))}`, make };
 }
 
-function told(amounts: Amounts): string {
-  return amounts?.input === undefined ? 'none' : priceTexts(amounts);
+function pricesOf({ valid_from: _, absent, ...prices }: WantedPrice): PriceTexts | null {
+  return absent ? null : (prices as PriceTexts);
+}
+
+function told(prices: PriceTexts | null): string {
+  return prices === null ? 'none' : priceTexts(prices);
 }
 
 type Judging = Pick<Caller, 'judge'>;
