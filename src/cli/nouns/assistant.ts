@@ -3,73 +3,54 @@ import { readUuid } from '../../domain/field.ts';
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { type AssistantRow, listAssistants } from '../../store/company/assistant.ts';
-import { type Command, command, required, someChange } from '../frame/command.ts';
-import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
-import { card, instant, listing, yesNo } from '../frame/text.ts';
+import { type Command, required, someChange } from '../frame/command.ts';
+import { commandsOf } from '../frame/noun.ts';
+import { changeOptions, newOptions } from '../frame/setting.ts';
+import { card, instant, yesNo } from '../frame/text.ts';
 
 const operand = { shown: 'ID', meaning: 'id of the assistant', read: readUuid };
 const VISIBILITY_NOTE = 'The API runs an assistant only if its visibility is company and it has no project.';
 
+const assistants = commandsOf('assistant', ASSISTANT, show);
+
 export const assistantCommands: readonly Command[] = [
-  command({
-    name: 'assistant create',
+  assistants.create({
     summary: 'create an assistant: a system prompt and settings',
     options: {
       company_id: required('--company ID', readUuid, 'company of the assistant'),
       ...newOptions(ASSISTANT, false),
     },
     notes: VISIBILITY_NOTE,
-    async run(context, values) {
-      const caller = callerOf(context, ASSISTANT);
-      const assistant = await context.transact((sql) => createAssistant(sql, caller, values));
-      return { json: assistant, text: show('Assistant created.', assistant) };
-    },
+    change: createAssistant,
   }),
-  command({
-    name: 'assistant set',
+  assistants.set({
     summary: 'change an assistant',
     operand,
     options: changeOptions(ASSISTANT),
     notes: VISIBILITY_NOTE,
-    async run(context, values, id) {
-      const caller = callerOf(context, ASSISTANT);
-      const changes = someChange(values);
-      const assistant = await context.transact((sql) => changeAssistant(sql, caller, id, null, changes));
-      return { json: assistant, text: show('Assistant changed.', assistant) };
-    },
+    change: (sql, caller, values, id) => changeAssistant(sql, caller, id, null, someChange(values)),
   }),
-  command({
-    name: 'assistant list',
+  assistants.list({
     summary: 'list the assistants of a company',
     options: { company: required('--company ID', readUuid, 'company of the assistants') },
-    async run({ transact }, { company }) {
-      const assistants = await transact((sql) => listAssistants(sql, company));
-      const text = listing(
-        assistants,
-        {
-          ID: ({ id }) => id,
-          NAME: ({ name }) => name,
-          MODEL: ({ model_slug }) => model_slug,
-          TEMPERATURE: ({ temperature }) => temperature,
-          'MAX TOKENS': ({ max_tokens }) => max_tokens,
-          VISIBILITY: ({ visibility }) => visibility,
-          API: ({ visibility, project_id }) => yesNo(isEligible(visibility, project_id)),
-        },
-        'The company has no assistants; "tollgate assistant create" adds one.',
-        ['TEMPERATURE', 'MAX TOKENS'],
-      );
-      return { json: assistants, text };
-    },
+    read: (sql, { company }) => listAssistants(sql, company),
+    columns: () => ({
+      ID: ({ id }) => id,
+      NAME: ({ name }) => name,
+      MODEL: ({ model_slug }) => model_slug,
+      TEMPERATURE: ({ temperature }) => temperature,
+      'MAX TOKENS': ({ max_tokens }) => max_tokens,
+      VISIBILITY: ({ visibility }) => visibility,
+      API: ({ visibility, project_id }) => yesNo(isEligible(visibility, project_id)),
+    }),
+    empty: 'The company has no assistants; "tollgate assistant create" adds one.',
+    right: ['TEMPERATURE', 'MAX TOKENS'],
   }),
-  command({
-    name: 'assistant remove',
+  assistants.remove({
     summary: 'remove an assistant',
     operand,
     options: {},
-    async run({ transact }, _values, id) {
-      const assistant = await transact((sql) => removeAssistant(sql, id, null));
-      return { json: assistant, text: show('Assistant removed.', assistant) };
-    },
+    change: (sql, _caller, _values, id) => removeAssistant(sql, id, null),
   }),
 ];
 

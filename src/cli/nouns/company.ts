@@ -20,8 +20,9 @@ import {
   required,
   someChange,
 } from '../frame/command.ts';
+import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions, optionText } from '../frame/setting.ts';
-import { card, instant, listing, minute, sections, yesNo } from '../frame/text.ts';
+import { card, instant, minute, sections, yesNo } from '../frame/text.ts';
 import { invitationLinks } from './user.ts';
 
 const SETTINGS = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS };
@@ -29,16 +30,13 @@ const SETTINGS = { ...COMPANY_SETTINGS, ...CEILINGS, ...LIMIT_SETTINGS };
 /** Options for the settings of a company that is created. */
 const newCompany = newOptions(SETTINGS);
 
+const companies = commandsOf('company', COMPANY, show);
+
 export const companyCommands: readonly Command[] = [
-  command({
-    name: 'company create',
+  companies.create({
     summary: 'add a company',
     options: newCompany,
-    async run(context, values) {
-      const caller = callerOf(context, COMPANY);
-      const company = await context.transact((sql) => createCompany(sql, caller, values));
-      return { json: company, text: show('Company created.', company) };
-    },
+    change: createCompany,
   }),
   command({
     name: 'company onboard',
@@ -93,8 +91,7 @@ export const companyCommands: readonly Command[] = [
       return { json: { ...done.company, invitation: { ...invitation, link }, key: done.key }, text };
     },
   }),
-  command({
-    name: 'company set',
+  companies.set({
     summary: 'change name, budget, EU gate, ceilings, limits, models of a company, or what its members may do',
     operand: { shown: 'ID', meaning: 'id of the company', read: readUuid },
     options: {
@@ -103,41 +100,31 @@ export const companyCommands: readonly Command[] = [
       enable: repeated('--enable-model SLUG', readSlug, 'allow this model again; may be repeated'),
     },
     notes: 'Running gateways apply the change within one second.',
-    async run(context, values, id) {
-      const { disable, enable } = values;
-      const both = disable.find((slug) => enable.includes(slug));
+    change(sql, caller, values, id) {
+      const both = values.disable.find((slug) => values.enable.includes(slug));
       if (both !== undefined) throw new ArgumentError(`${both} is both disabled and enabled; choose one`);
-      const changes = someChange(values);
-      const company = await context.transact((sql) => changeCompany(sql, callerOf(context, COMPANY), id, changes));
-      return { json: company, text: show('Company changed.', company) };
+      return changeCompany(sql, caller, id, someChange(values));
     },
   }),
-  command({
-    name: 'company list',
+  companies.list({
     summary: 'list all companies and their settings',
     options: {},
-    async run({ transact }) {
-      const companies = await transact(listCompanies);
-      const text = listing(
-        companies,
-        {
-          ID: ({ id }) => id,
-          NAME: ({ name }) => name,
-          'EUR PER MONTH': ({ effective_budget_eur }) => budgetText(effective_budget_eur),
-          'NON-EU': ({ allow_non_eu_models, eu_locked }) => yesNo(allow_non_eu_models && !eu_locked),
-          ...(companies.some(({ disabled_model_slugs: slugs }) => slugs.length > 0) && {
-            'DISABLED MODELS': ({ disabled_model_slugs }) => disabled_model_slugs.join(', ') || '-',
-          }),
-          ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
-          ...(companies.some(({ closed_at }) => closed_at !== null) && {
-            'CLOSED (UTC)': ({ closed_at }) => minute(closed_at),
-          }),
-        },
-        'There are no companies; "tollgate company create" adds one.',
-        ['EUR PER MONTH'],
-      );
-      return { json: companies, text };
-    },
+    read: listCompanies,
+    columns: (companies) => ({
+      ID: ({ id }) => id,
+      NAME: ({ name }) => name,
+      'EUR PER MONTH': ({ effective_budget_eur }) => budgetText(effective_budget_eur),
+      'NON-EU': ({ allow_non_eu_models, eu_locked }) => yesNo(allow_non_eu_models && !eu_locked),
+      ...(companies.some(({ disabled_model_slugs: slugs }) => slugs.length > 0) && {
+        'DISABLED MODELS': ({ disabled_model_slugs }: CompanyRow) => disabled_model_slugs.join(', ') || '-',
+      }),
+      ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
+      ...(companies.some(({ closed_at }) => closed_at !== null) && {
+        'CLOSED (UTC)': ({ closed_at }: CompanyRow) => minute(closed_at),
+      }),
+    }),
+    empty: 'There are no companies; "tollgate company create" adds one.',
+    right: ['EUR PER MONTH'],
   }),
 ];
 

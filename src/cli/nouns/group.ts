@@ -4,18 +4,20 @@ import { COMPANY_ROLES, companyMistake, ROLES } from '../../domain/user.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { type GroupRow, groupsNamed, type ListedGroup, listGroups } from '../../store/users/group.ts';
-import { ArgumentError, type Command, command, optional, required } from '../frame/command.ts';
-import { card, listing } from '../frame/text.ts';
+import { type GroupRow, groupsNamed, listGroups } from '../../store/users/group.ts';
+import { ArgumentError, type Command, optional, required } from '../frame/command.ts';
+import { commandsOf } from '../frame/noun.ts';
+import { card } from '../frame/text.ts';
 
 const SHOWN = '--name NAME';
 const MEANING = 'name of the group, as the claim of the identity provider has it, every character of it';
 const present = required(SHOWN, readPresentName, MEANING);
 
+const groups = commandsOf('group', {}, show);
+
 /** Groups of the identity provider that give roles. */
 export const groupCommands: readonly Command[] = [
-  command({
-    name: 'group create',
+  groups.create({
     summary: 'let a group of the identity provider give a role, at each sign-in',
     options: {
       name: required(SHOWN, readName, MEANING),
@@ -24,52 +26,41 @@ export const groupCommands: readonly Command[] = [
     },
     notes:
       'Groups are read where OIDC_GROUPS_CLAIM is set. Accounts that were made by hand stay as they are. Example:\n  tollgate group create --name /acme/admins --role administrator --company ID',
-    async run({ transact }, { name, role, company = null }) {
-      const mistake = companyMistake(role, company);
+    change(sql, _caller, { company: company_id = null, ...group }) {
+      const mistake = companyMistake(group.role, company_id);
       if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
-      const row = await transact((sql) => createGroup(sql, { name, role, company_id: company }));
-      return { json: row, text: cardOf('Group added. It gives the role at the next sign-in.', row) };
+      return createGroup(sql, { ...group, company_id });
     },
+    done: 'Group added. It gives the role at the next sign-in.',
   }),
-  command({
-    name: 'group set',
+  groups.set({
     summary: 'change the role that a group gives; all who have theirs by it get the new one at once',
     options: {
       name: present,
       role: required('--role ROLE', oneOf(...COMPANY_ROLES), 'owner, administrator or member'),
     },
-    async run({ transact }, { name, role }) {
-      const row = await transact(async (sql) => changeGroup(sql, await idOf(sql, name), role));
-      return { json: row, text: cardOf('Group changed.', row) };
-    },
+    change: async (sql, _caller, { name, role }) => changeGroup(sql, await idOf(sql, name), role),
   }),
-  command({
-    name: 'group list',
+  groups.list({
     summary: 'list groups of the identity provider, what they give, and to how many users',
     options: { company: optional('--company ID', readUuid, 'only groups that give a role in this company') },
-    async run({ transact }, { company = null }) {
-      const rows = await transact(async (sql) => rowsOf(sql, company, await listGroups(sql, company)));
-      const cells = {
-        NAME: ({ name }: ListedGroup) => name,
-        ROLE: ({ role }: ListedGroup) => role,
-        COMPANY: ({ company_name }: ListedGroup) => company_name ?? 'all',
-        USERS: ({ users }: ListedGroup) => users,
-      };
-      return { json: rows, text: listing(rows, cells, 'No group gives a role; "tollgate group create" adds one.') };
-    },
+    read: async (sql, { company = null }) => rowsOf(sql, company, await listGroups(sql, company)),
+    columns: () => ({
+      NAME: ({ name }) => name,
+      ROLE: ({ role }) => role,
+      COMPANY: ({ company_name }) => company_name ?? 'all',
+      USERS: ({ users }) => users,
+    }),
+    empty: 'No group gives a role; "tollgate group create" adds one.',
   }),
-  command({
-    name: 'group remove',
+  groups.remove({
     summary: 'remove a group; who has a role by it is signed out at once, and loses it',
     options: { name: present },
-    async run({ transact }, { name }) {
-      const row = await transact(async (sql) => removeGroup(sql, await idOf(sql, name)));
-      return { json: row, text: cardOf('Group removed.', row) };
-    },
+    change: async (sql, _caller, { name }) => removeGroup(sql, await idOf(sql, name)),
   }),
 ];
 
-function cardOf(title: string, { name, role, company_id }: GroupRow): string {
+function show(title: string, { name, role, company_id }: GroupRow): string {
   return card(title, { name, role, company: company_id ?? 'all' });
 }
 

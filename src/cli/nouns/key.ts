@@ -7,6 +7,7 @@ import { changeKey, createKey, revokeKey, rotateKey } from '../../operations/key
 import { findKey, idsOfDigests, type KeyRow, keysWithCompany, listKeys } from '../../store/company/key.ts';
 import { ArgumentError, type Command, command, flag, optional, required, someChange } from '../frame/command.ts';
 import { readBytes } from '../frame/files.ts';
+import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
 import { card, instant, listing, minute } from '../frame/text.ts';
 import { budgetText, limitColumn, PLAIN } from './company.ts';
@@ -19,59 +20,46 @@ const MOST_TEXT = 64 << 20;
 
 const keyId = { shown: 'KEY_ID', meaning: 'id of the key, from "tollgate key list"', read: readUuid };
 
+const keys = commandsOf('key', KEY, (done, key: KeyRow) => card(done, members(key)));
+
 export const keyCommands: readonly Command[] = [
-  command({
-    name: 'key create',
+  keys.create({
     summary: 'create a key; it is shown only once',
     options: {
       company_id: required('--company ID', readUuid, 'company of the key'),
       ...newOptions({ name, scopes, expires_at }, false),
       ...changeOptions(RESTRICTIONS),
     },
-    async run(context, { company_id, ...values }) {
-      const created = await context.transact((sql) => createKey(sql, callerOf(context, KEY), company_id, values));
-      const sentence = 'Key created. It is shown only this once: store it now, like a password.';
-      return { json: created, text: card(sentence, { key: created.key, ...members(created) }) };
-    },
+    change: (sql, caller, { company_id, ...values }) => createKey(sql, caller, company_id, values),
+    done: 'Key created. It is shown only this once: store it now, like a password.',
+    show: (done, created) => card(done, { key: created.key, ...members(created) }),
   }),
-  command({
-    name: 'key set',
+  keys.set({
     summary: 'change the name, scopes, expiry, limits or restrictions of a key',
     operand: keyId,
     options: changeOptions({ name, scopes, expires_at, ...RESTRICTIONS }),
     notes:
       'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; the value none clears a setting. Running gateways apply the change within one second.',
-    async run(context, values, id) {
-      const changes = someChange(values);
-      const key = await context.transact((sql) => changeKey(sql, callerOf(context, KEY), id, null, changes));
-      return { json: key, text: card('Key changed.', members(key)) };
-    },
+    change: (sql, caller, values, id) => changeKey(sql, caller, id, null, someChange(values)),
   }),
-  command({
-    name: 'key list',
+  keys.list({
     summary: 'list all keys of a company, including revoked ones',
     options: { company: required('--company ID', readUuid, 'company of the keys') },
-    async run({ transact }, { company }) {
-      const keys = await transact((sql) => listKeys(sql, company));
-      const text = listing(
-        keys,
-        {
-          ID: ({ id }) => id,
-          PREFIX: ({ prefix }) => prefix,
-          NAME: ({ name }) => name,
-          SCOPES: ({ scopes }) => scopes.join(', '),
-          'CREATED (UTC)': ({ created_at }) => minute(created_at),
-          BY: ({ created_by }) => actorName(created_by),
-          ...(keys.some(({ user_id }) => user_id !== null) && { OF: ofText }),
-          'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
-          'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
-          STATE: ({ state }) => state,
-          ...limitColumn(keys, (key) => restrictionTexts(key, PLAIN)),
-        },
-        'The company has no keys; "tollgate key create" creates one.',
-      );
-      return { json: keys, text };
-    },
+    read: (sql, { company }) => listKeys(sql, company),
+    columns: (keys) => ({
+      ID: ({ id }) => id,
+      PREFIX: ({ prefix }) => prefix,
+      NAME: ({ name }) => name,
+      SCOPES: ({ scopes }) => scopes.join(', '),
+      'CREATED (UTC)': ({ created_at }) => minute(created_at),
+      BY: ({ created_by }) => actorName(created_by),
+      ...(keys.some(({ user_id }) => user_id !== null) && { OF: ofText }),
+      'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
+      'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
+      STATE: ({ state }) => state,
+      ...limitColumn(keys, (key) => restrictionTexts(key, PLAIN)),
+    }),
+    empty: 'The company has no keys; "tollgate key create" creates one.',
   }),
   command({
     name: 'key rotate',

@@ -16,6 +16,7 @@ import {
   required,
   someChange,
 } from '../frame/command.ts';
+import { commandsOf } from '../frame/noun.ts';
 import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
 import { card, instant, listing, yesNo } from '../frame/text.ts';
 import { PRICE_HEADINGS, priceCells, priceColumns, priceJson, showPrice, slug } from './price.ts';
@@ -23,9 +24,10 @@ import { PRICE_HEADINGS, priceCells, priceColumns, priceJson, showPrice, slug } 
 const PRICE_NOTE = 'Prices are exact, in EUR per 1000 tokens. Ledger rows keep the prices of their time.';
 const FROM = 'when the prices begin: a date in the billing time zone, or an ISO time';
 
+const models = commandsOf('model', MODEL, show);
+
 export const modelCommands: readonly Command[] = [
-  command({
-    name: 'model create',
+  models.create({
     summary: 'add a model, for all companies or for one',
     options: {
       slug: required('--slug SLUG', readSlug, 'public name that clients use'),
@@ -37,11 +39,7 @@ export const modelCommands: readonly Command[] = [
       ),
     },
     notes: PRICE_NOTE,
-    async run(context, { company_id = null, ...values }) {
-      const caller = callerOf(context, MODEL);
-      const model = await context.transact((sql) => createModel(sql, caller, { ...values, company_id }));
-      return { json: model, text: show('Model created.', model) };
-    },
+    change: (sql, caller, { company_id = null, ...values }) => createModel(sql, caller, { ...values, company_id }),
   }),
   command({
     name: 'model set',
@@ -61,30 +59,23 @@ export const modelCommands: readonly Command[] = [
       return { json: model, text: show('Model changed.', model) };
     },
   }),
-  command({
-    name: 'model list',
+  models.list({
     summary: 'list all models with upstream names and prices',
     options: { company: optional('--company ID', readUuid, 'list only shared models and those of this company') },
-    async run({ transact }, { company }) {
-      const models = await transact(async (sql) => {
-        if (company !== undefined) await findCompany(sql, company);
-        return listModels(sql, company);
-      });
-      const text = listing(
-        models,
-        {
-          SLUG: ({ slug }) => slug,
-          KIND: ({ kind }) => kind,
-          EU: ({ eu_hosted }) => yesNo(eu_hosted),
-          ...priceColumns((model: ModelRow, name) => pricesOf(model)[name]),
-          UPSTREAM: ({ upstream_model }) => upstream_model,
-          COMPANY: ({ company_id }) => company_id ?? 'all',
-        },
-        'There are no models; "tollgate model create" adds one.',
-        PRICE_HEADINGS,
-      );
-      return { json: models, text };
+    async read(sql, { company }) {
+      if (company !== undefined) await findCompany(sql, company);
+      return listModels(sql, company);
     },
+    columns: () => ({
+      SLUG: ({ slug }) => slug,
+      KIND: ({ kind }) => kind,
+      EU: ({ eu_hosted }) => yesNo(eu_hosted),
+      ...priceColumns((model: ModelRow, name) => pricesOf(model)[name]),
+      UPSTREAM: ({ upstream_model }) => upstream_model,
+      COMPANY: ({ company_id }) => company_id ?? 'all',
+    }),
+    empty: 'There are no models; "tollgate model create" adds one.',
+    right: PRICE_HEADINGS,
   }),
   command({
     name: 'model offered',
@@ -110,17 +101,13 @@ export const modelCommands: readonly Command[] = [
       return { json: rows, text };
     },
   }),
-  command({
-    name: 'model remove',
+  models.remove({
     summary: 'remove a model; its ledger rows stay',
     operand: slug,
     options: {
       company: optional('--company ID', readUuid, "remove this company's own model instead of the shared one"),
     },
-    async run({ transact }, { company: company_id = null }, slug) {
-      const model = await transact((sql) => removeModel(sql, { slug, company_id }));
-      return { json: model, text: show('Model removed.', model) };
-    },
+    change: (sql, _caller, { company: company_id = null }, slug) => removeModel(sql, { slug, company_id }),
   }),
 ];
 

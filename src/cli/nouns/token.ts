@@ -6,7 +6,10 @@ import { rowsOf } from '../../store/company/company.ts';
 import { listTokens, type TokenRow } from '../../store/users/token.ts';
 import { type Command, command, optional, required } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
-import { card, instant, listing, minute } from '../frame/text.ts';
+import { commandsOf } from '../frame/noun.ts';
+import { card, instant, minute } from '../frame/text.ts';
+
+const tokens = commandsOf('token', {}, (done, { name }: TokenRow) => `Administration token ${name} ${done}`);
 
 export const tokenCommands: readonly Command[] = [
   command({
@@ -39,33 +42,27 @@ export const tokenCommands: readonly Command[] = [
       return { json: created, text };
     },
   }),
-  command({
-    name: 'token list',
+  tokens.list({
     summary: 'list administration tokens, newest first',
     options: { company: optional('--company ID', readUuid, 'administration tokens of this company only') },
-    async run({ transact }, { company = null }) {
-      const rows = await transact(async (sql) => rowsOf(sql, company, await listTokens(sql, company)));
-      const cells = {
-        ID: ({ id }: TokenRow) => id,
-        NAME: ({ name }: TokenRow) => name,
-        COMPANY: ({ company_id }: TokenRow) => company_id ?? 'all',
-        ACCESS: ({ access }: TokenRow) => access,
-        STATE: ({ state }: TokenRow) => state,
-        'CREATED BY': ({ created_by }: TokenRow) => actorName(created_by),
-        'EXPIRES (UTC)': ({ expires_at }: TokenRow) => minute(expires_at),
-        'LAST USED (UTC)': ({ last_used_at }: TokenRow) => minute(last_used_at),
-      };
-      return { json: rows, text: listing(rows, cells, 'There are no administration tokens.') };
-    },
+    read: async (sql, { company = null }) => rowsOf(sql, company, await listTokens(sql, company)),
+    columns: () => ({
+      ID: ({ id }) => id,
+      NAME: ({ name }) => name,
+      COMPANY: ({ company_id }) => company_id ?? 'all',
+      ACCESS: ({ access }) => access,
+      STATE: ({ state }) => state,
+      'CREATED BY': ({ created_by }) => actorName(created_by),
+      'EXPIRES (UTC)': ({ expires_at }) => minute(expires_at),
+      'LAST USED (UTC)': ({ last_used_at }) => minute(last_used_at),
+    }),
+    empty: 'There are no administration tokens.',
   }),
-  command({
-    name: 'token revoke',
+  tokens.revoke({
     summary: 'revoke an administration token; it stops working at once',
     operand: { shown: 'ID', meaning: 'id of the administration token, from "tollgate token list"', read: readUuid },
     options: {},
-    async run({ transact }, _values, id) {
-      const row = await transact((sql) => revokeToken(sql, id, null));
-      return { json: row, text: `Administration token ${row.name} is revoked.` };
-    },
+    change: (sql, _caller, _values, id) => revokeToken(sql, id, null),
+    done: 'is revoked.',
   }),
 ];

@@ -17,7 +17,7 @@ import { changePassword, createUser, removeUser } from '../../operations/user.ts
 import { rowsOf } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { invitationOf, listInvitations } from '../../store/users/invitation.ts';
-import { findReader, findUser, listUsers } from '../../store/users/user.ts';
+import { findReader, findUser, listUsers, type UserRow } from '../../store/users/user.ts';
 import {
   ArgumentError,
   type Command,
@@ -30,6 +30,7 @@ import {
   required,
 } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
+import { commandsOf } from '../frame/noun.ts';
 import { card, erasedText, instant, listing, minute, sections } from '../frame/text.ts';
 
 type Invitation = Awaited<ReturnType<typeof listInvitations>>[number];
@@ -55,6 +56,8 @@ const password = flag(
   true,
 );
 
+const users = commandsOf('user', {}, show);
+
 export const userCommands: readonly Command[] = [
   command({
     name: 'user create',
@@ -73,8 +76,7 @@ export const userCommands: readonly Command[] = [
       if (mistake !== null) throw new ArgumentError(`--company ${mistake}`);
       const hash = await hashPassword(await passwordFrom(stdin, progress));
       const user = await transact((sql) => createUser(sql, { email, role, company_id: company }, hash));
-      const text = card('User created.', { id: user.id, email, role, company: user.company_id ?? 'all' });
-      return { json: user, text };
+      return { json: user, text: show('User created.', user) };
     },
   }),
   command({
@@ -199,17 +201,12 @@ export const userCommands: readonly Command[] = [
       return { json: { id, email }, text };
     },
   }),
-  command({
-    name: 'user remove',
+  users.remove({
     summary: 'remove a user, who is signed out at once',
     options: { email },
     notes:
       'Own keys of the user are revoked. Keys of companies, tokens and open invitations that the user made keep working. The last operator cannot be removed.',
-    async run({ transact }, { email }) {
-      const user = await transact(async (sql) => removeUser(sql, await idOf(sql, email)));
-      const { id, role, company_id } = user;
-      return { json: user, text: card('User removed.', { id, email, role, company: company_id ?? 'all' }) };
-    },
+    change: async (sql, _caller, { email }) => removeUser(sql, await idOf(sql, email)),
   }),
   command({
     name: 'user erase',
@@ -227,6 +224,10 @@ export const userCommands: readonly Command[] = [
     },
   }),
 ];
+
+function show(done: string, { id, email, role, company_id }: UserRow): string {
+  return card(done, { id, email, role, company: company_id ?? 'all' });
+}
 
 /** The id of the user with an address. @throws RefusedChange not_found */
 async function idOf(sql: Sql, email: string): Promise<string> {
