@@ -1,29 +1,24 @@
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import type { Lack } from '../operations/second-factor.ts';
 import type { PageContext } from './page/context.ts';
-import { field, formState, hiddenInputs } from './page/field.ts';
+import { type FormState, hiddenInputs } from './page/field.ts';
 import { type Form, isUploaded, readForm, readUpload } from './page/form.ts';
 import { type Html, html, raw } from './page/html.ts';
-import { plainPage } from './page/layout.ts';
 import type { Session } from './page/session.ts';
-import { codeFields, giveCode, signOutForm } from './sign-in/code.ts';
+import { codePage, giveCode } from './sign-in/code.ts';
+import { type GoOnPage, goOnPage, leadingTo, pageAsked, passwordFields, refuseGoingOn } from './sign-in/go-on.ts';
 import { passwordSignIn } from './sign-in/sign-in-attempt.ts';
 
 /** Keeps what people typed in a form that was sent without a session, or while something was away. */
 
 const MAX_FORM_BYTES = 1 << 20;
-const MAX_ADDRESS = 2000; // characters
 /** The page on which a second factor is set up. */
 const SETUP = '/account/second-factor';
 
 /** To the sign-in page, which leads back to the address of a page. */
 export function toSignIn(c: PageContext): Response {
-  const query = new URLSearchParams();
-  const address = c.req.path + new URL(c.req.url).search;
-  const isPage = c.req.method !== 'POST' && address !== '/' && address.length <= MAX_ADDRESS;
-  if (isPage) query.set('next', address);
-  if (c.var.services.sessions.isSent(c)) query.set('done', 'ended');
-  return c.redirect(query.size === 0 ? '/sign-in' : `/sign-in?${query}`, 303);
+  const more: Record<string, string> = c.var.services.sessions.isSent(c) ? { done: 'ended' } : {};
+  return c.redirect(leadingTo('/sign-in', pageAsked(c), more), 303);
 }
 
 /**
@@ -40,32 +35,40 @@ export async function signInWithForm(c: PageContext): Promise<Session | Response
   if (email === null) return againPage(c, form, 401);
   const result = await passwordSignIn(c, email, values.get('sign-in.password') ?? '');
   if ('message' in result) {
-    form.refuse('', result.message);
-    c.set('isRefused', true);
+    refuseGoingOn(c, form, result.message);
     return againPage(c, form, result.status);
   }
   return values.get('user') === result.user.user_id ? result : c.redirect('/', 303);
 }
 
 function againPage(c: PageContext, form: Form, status: ContentfulStatusCode): Promise<Response> {
-  const { oidc } = c.var.services;
-  const state = formState(form, c.req.path);
-  const email = 'sign-in.email';
-  const password = 'sign-in.password';
   const { signIn } = form.words;
-  const body = html`<div class="narrow"><h1>${signIn.title}</h1>
-${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${signIn.ended}</p>` : state.summary}
-<form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${hiddenInputs(form)}
-${field(state, { name: email, label: signIn.email, type: 'email', required: true, autocomplete: 'username' })}
-${field(state, { name: password, label: signIn.password, type: 'password', required: true, autocomplete: 'current-password' })}
-<button class="primary">${signIn.button}</button>
-${
-  oidc !== null
-    ? html`<p class="or">${signIn.or}</p><p><a class="button wide" href="/sign-in/oidc?next=/sign-in/done" target="_blank" rel="noopener">${signIn.withOrganisation} <span class="muted">${signIn.inNewTab}</span></a></p>
-<p>${signIn.comeBack}</p><button formnovalidate>${signIn.goOn}</button>`
-    : ''
-}</form></div>`;
-  return plainPage(c, signIn.title, body, status);
+  const other = html`<p class="or">${signIn.or}</p><p>${inNewTab(form, '/sign-in/oidc?next=/sign-in/done', signIn.withOrganisation)}</p>
+<p>${signIn.comeBack}</p><button formnovalidate>${signIn.goOn}</button>`;
+  const page = {
+    title: signIn.title,
+    fields: (state: FormState) => passwordFields(state, signIn, 'sign-in.'),
+    button: signIn.button,
+    other: c.var.services.oidc === null ? '' : other,
+  };
+  return keptPage(c, form, signIn.ended, page, status);
+}
+
+/** A page before the form that it keeps. @param notice unless the form says why it was refused */
+function keptPage(
+  c: PageContext,
+  form: Form,
+  notice: string,
+  { fields, lead = '', ...page }: GoOnPage,
+  status: ContentfulStatusCode,
+): Promise<Response> {
+  const told = form.messages.size > 0 ? '' : html`<p class="notice warn-notice" role="status">${notice}</p>`;
+  const kept = (state: FormState) => html`${hiddenInputs(form)}${fields(state)}`;
+  return goOnPage(c, form, { ...page, type: typeOf(c), lead: html`${told}${lead}`, fields: kept }, status);
+}
+
+function inNewTab({ words: { signIn } }: Form, href: string, text: string): Html {
+  return html`<a class="button wide" href="${href}" target="_blank" rel="noopener">${text} <span class="muted">${signIn.inNewTab}</span></a>`;
 }
 
 /**
@@ -74,42 +77,31 @@ ${
  */
 export async function letIn(c: PageContext, session: Session, lack: Lack): Promise<Session | Response> {
   const form = c.req.method === 'POST' ? await readSent(c) : null;
-  if (!form?.values.has('user')) return c.redirect(lack === 'setup' ? SETUP : toCode(c), 303);
+  if (!form?.values.has('user'))
+    return c.redirect(lack === 'setup' ? SETUP : leadingTo('/sign-in/code', pageAsked(c)), 303);
   if (lack === 'setup') return setupFirstPage(c, form);
   if (!form.values.has('sign-in.code')) return codeAgainPage(c, session, form, 401);
   const result = await giveCode(c, session, form);
   if (!('message' in result)) return result;
-  form.refuse('', result.message);
-  c.set('isRefused', true);
+  refuseGoingOn(c, form, result.message);
   return codeAgainPage(c, session, form, result.status);
 }
 
-function toCode(c: PageContext): string {
-  const address = c.req.path + new URL(c.req.url).search;
-  const isPage = c.req.method !== 'POST' && address !== '/' && address.length <= MAX_ADDRESS;
-  return isPage ? `/sign-in/code?${new URLSearchParams({ next: address })}` : '/sign-in/code';
-}
-
 function codeAgainPage(c: PageContext, session: Session, form: Form, status: ContentfulStatusCode): Promise<Response> {
-  const state = formState(form, c.req.path);
-  const { secondFactor } = form.words;
-  const body = html`<div class="narrow"><h1>${secondFactor.title}</h1>
-${form.messages.size === 0 ? html`<p class="notice warn-notice" role="status">${secondFactor.formKept(session.user.email)}</p>` : state.summary}
-<form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${hiddenInputs(form)}
-${codeFields(state, secondFactor)}
-<button class="primary">${secondFactor.goOn}</button></form>${signOutForm(session, secondFactor)}</div>`;
-  return plainPage(c, secondFactor.title, body, status);
+  const words = form.words.secondFactor;
+  return keptPage(c, form, words.formKept(session.user.email), codePage(session, words), status);
 }
 
 /** The set-up opens in another tab: it has forms of its own. */
 function setupFirstPage(c: PageContext, form: Form): Promise<Response> {
   const { secondFactor, signIn } = form.words;
-  const body = html`<div class="narrow"><h1>${secondFactor.setUpFirst}</h1>
-<p class="notice warn-notice" role="status">${secondFactor.setUpFirstText}</p>
-<p><a class="button wide" href="${SETUP}" target="_blank" rel="noopener">${secondFactor.setUp} <span class="muted">${signIn.inNewTab}</span></a></p>
-<form method="post" action="${c.req.path}"${typeOf(c)} class="card stack">${hiddenInputs(form)}
-<p>${signIn.comeBack}</p><button class="primary">${signIn.goOn}</button></form></div>`;
-  return plainPage(c, secondFactor.setUpFirst, body, 403);
+  const page = {
+    title: secondFactor.setUpFirst,
+    lead: html`<p>${inNewTab(form, SETUP, secondFactor.setUp)}</p>`,
+    fields: () => html`<p>${signIn.comeBack}</p>`,
+    button: signIn.goOn,
+  };
+  return keptPage(c, form, secondFactor.setUpFirstText, page, 403);
 }
 
 /** Keeps a form that was sent while something was away, to be sent once more as it was; empty for other requests. */

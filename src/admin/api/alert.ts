@@ -1,9 +1,9 @@
 import { MOST_PERCENTS } from '../../domain/field.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { addReceiver, changeReceiver, removeReceiver } from '../../operations/alert.ts';
-import { findCompany } from '../../store/company/company.ts';
 import { findReceiver, listReceivers } from '../../store/users/alert-receiver.ts';
-import { type ApiOperation, get, getOne, pageOfAll, patch, post, type Resource, remove } from './frame/operation.ts';
+import { noun } from './frame/noun.ts';
+import { pageOfAll } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 const choice = {
@@ -34,58 +34,43 @@ const receiver = schema.object({
 });
 
 /** Who of a company is told of its budgets by e-mail, and at which percentages. */
-
-const LIST = '/companies/{company}/alert-receivers';
-
-const ONE = `${LIST}/{receiver}`;
-
-const FOUND: Resource = {
-  table: 'alert_receivers',
+const receivers = noun({
+  name: 'AlertReceiver',
+  path: '/companies/{company}/alert-receivers',
   param: 'receiver',
-  find: (sql, { params }) => findReceiver(sql, params.company as string, params.receiver as string),
-};
+  table: 'alert_receivers',
+  answer: receiver,
+  reads: 'alert.read',
+  writes: 'alert.write',
+  find: findReceiver,
+});
 
-export const alertOperations: readonly ApiOperation[] = [
-  get('listAlertReceivers', LIST, {
+export const alertOperations = [
+  receivers.list({
     summary:
       'List who of a company is told of its budgets by e-mail. Without a line, owners and administrators are told at 50, 80 and 100 percent and by forecast',
-    action: 'alert.read',
-    query: resource.listQuery(),
-    answer: resource.pageOf(receiver),
-    async run(sql, { params, query }) {
-      const { id } = await findCompany(sql, params.company as string);
-      return pageOfAll(query, await listReceivers(sql, id));
-    },
+    read: async (sql, _call, range, company) => pageOfAll(range, await listReceivers(sql, company)),
   }),
-  post('createAlertReceiver', LIST, {
+  receivers.create({
     summary:
       'Tell a user of a company of its budgets. An address outside the company is added on the pages, which send it a link to agree by',
-    action: 'alert.write',
     body: schema.object({ email, ...choice }),
-    answer: receiver,
-    status: 201,
-    async run(sql, { params, body, actor }) {
+    async run(sql, { body, actor }, company) {
       const asked = { ...body, email: body.email?.toLowerCase() ?? null };
-      return (await addReceiver(sql, params.company as string, asked, actor, false)).receiver;
+      return (await addReceiver(sql, company, asked, actor, false)).receiver;
     },
   }),
-  getOne('getAlertReceiver', ONE, FOUND, { summary: 'Read who is told', action: 'alert.read', answer: receiver }),
-  patch('changeAlertReceiver', ONE, {
+  receivers.get('Read who is told'),
+  receivers.change({
     summary: 'Change at which percentages a receiver is told',
-    action: 'alert.write',
     body: schema.changeOf(choice),
-    answer: receiver,
-    resource: FOUND,
-    async run(sql, { params, body }) {
-      const [company, id] = [params.company as string, params.receiver as string];
+    async run(sql, { body }, company, id) {
       const { percents, forecast } = await findReceiver(sql, company, id);
       return changeReceiver(sql, company, id, { percents, forecast, ...body });
     },
   }),
-  remove('removeAlertReceiver', ONE, {
+  receivers.remove({
     summary: 'Remove a line: an address outside the company is told no more, a user of it as all others of that role',
-    action: 'alert.write',
-    resource: FOUND,
-    run: (sql, { params }) => removeReceiver(sql, params.company as string, params.receiver as string),
+    run: (sql, _call, company, id) => removeReceiver(sql, company, id),
   }),
 ];

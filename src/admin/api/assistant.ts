@@ -1,66 +1,41 @@
-import { ASSISTANT as SETTINGS } from '../../domain/settings/assistant.ts';
+import { ASSISTANT } from '../../domain/settings/assistant.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { neededOf } from '../../domain/settings/setting.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { findAssistant } from '../../store/company/assistant.ts';
-import { assistantsAfter, assistantsThatFit } from '../../store/lists/cursor.ts';
-import type { ApiOperation, Resource } from './frame/operation.ts';
-import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
+import { assistantsAfter } from '../../store/lists/cursor.ts';
+import { noun } from './frame/noun.ts';
 import * as resource from './frame/resources.ts';
 
-const ASSISTANT: Resource = {
-  table: 'assistants',
+const assistants = noun({
+  name: 'Assistant',
+  path: '/companies/{company}/assistants',
   param: 'assistant',
-  find: (sql, { params }) => findAssistant(sql, params.company as string, params.assistant as string),
-};
+  table: 'assistants',
+  answer: resource.assistant,
+  reads: 'assistant.read',
+  writes: 'assistant.write',
+  find: findAssistant,
+});
 
-const LIST = '/companies/{company}/assistants';
-
-const PATH = `${LIST}/{assistant}`;
-
-export const assistantOperations: readonly ApiOperation[] = [
-  get('listAssistants', LIST, {
+export const assistantOperations = [
+  assistants.list({
     summary: 'List the assistants of a company, ordered by id',
-    action: 'assistant.read',
-    query: resource.listQuery(),
-    answer: resource.pageOf(resource.assistant),
-    run(sql, { params, query }) {
-      const company = params.company as string;
-      return pageOf(
-        query,
-        (range) => assistantsAfter(sql, company, range),
-        (range) => assistantsThatFit(sql, company, range),
-      );
-    },
+    read: (sql, _call, range, company) => assistantsAfter(sql, company, range),
   }),
-  post('createAssistant', LIST, {
+  assistants.create({
     summary: 'Create an assistant',
-    action: 'assistant.write',
-    body: schema.object(resource.assistantSettings, neededOf(SETTINGS)),
-    answer: resource.assistant,
-    status: 201,
-    run: (sql, call) => createAssistant(sql, call, { ...call.body, company_id: call.params.company as string }),
+    body: schema.object(resource.assistantSettings, neededOf(ASSISTANT)),
+    run: (sql, call, company_id) => createAssistant(sql, call, { ...call.body, company_id }),
   }),
-  getOne('getAssistant', PATH, ASSISTANT, {
-    summary: 'Read an assistant',
-    action: 'assistant.read',
-    answer: resource.assistant,
-  }),
-  patch('changeAssistant', PATH, {
+  assistants.get('Read an assistant'),
+  assistants.change({
     summary: 'Change an assistant; members that are left out stay as they are',
-    action: 'assistant.write',
     body: schema.changeOf(resource.assistantSettings),
-    answer: resource.assistant,
-    resource: ASSISTANT,
-    run(sql, call) {
-      const { assistant: id = '', company = '' } = call.params;
-      return changeAssistant(sql, call, id, company, call.body);
-    },
+    run: (sql, call, company, id) => changeAssistant(sql, call, id, company, call.body),
   }),
-  remove('removeAssistant', PATH, {
+  assistants.remove({
     summary: 'Remove an assistant',
-    action: 'assistant.write',
-    resource: ASSISTANT,
-    run: (sql, { params }) => removeAssistant(sql, params.assistant as string, params.company as string),
+    run: (sql, _call, company, id) => removeAssistant(sql, id, company),
   }),
 ];

@@ -1,12 +1,13 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { AUDITED } from '../../domain/wording/change-text.ts';
+import type { Range } from '../../store/connection/cursor.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { asOwnersSee, pageOfAudit } from '../../store/lists/audit.ts';
-import { type ApiCall, type ApiOperation, get, type PageQuery } from './frame/operation.ts';
+import { type ApiCall, type ApiOperation, getList } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 /** The filters of the log; days are those of the billing time zone. */
-type Query = PageQuery & Partial<Readonly<Record<'search' | 'subject' | 'actor' | 'from' | 'to', string>>>;
+type Query = Partial<Readonly<Record<'search' | 'subject' | 'actor' | 'from' | 'to', string>>>;
 
 const change = schema.object({
   id: { type: 'integer' },
@@ -26,46 +27,42 @@ const change = schema.object({
 });
 
 const LOG = {
-  query: resource.listQuery(
-    {
-      search: schema.text,
-      subject: schema.oneOf(AUDITED, 'the table'),
-      actor: { ...schema.text, description: 'who changed it, as the log names them' },
-      from: { ...schema.day, description: 'the first day' },
-      to: { ...schema.day, description: 'the last day' },
-    },
-    resource.numberCursor,
-  ),
-  answer: resource.pageOf(change),
+  filters: {
+    search: schema.text,
+    subject: schema.oneOf(AUDITED, 'the table'),
+    actor: { ...schema.text, description: 'who changed it, as the log names them' },
+    from: { ...schema.day, description: 'the first day' },
+    to: { ...schema.day, description: 'the last day' },
+  },
+  cursor: resource.numberCursor,
+  row: change,
+  read: changes,
 } as const;
 
 /** The audit log: changes and their actors. */
 export const auditOperations: readonly ApiOperation[] = [
-  get('listChanges', '/audit', {
-    ...LOG,
-    summary: 'The audit log, newest first',
-    action: 'audit.read',
-    run: list,
-  }),
-  get('listChangesOfCompany', '/companies/{company}/audit', {
+  getList('listChanges', '/audit', { ...LOG, summary: 'The audit log, newest first', action: 'audit.read' }),
+  getList('listChangesOfCompany', '/companies/{company}/audit', {
     ...LOG,
     summary: 'The audit log of a company as its owners see it, newest first',
     action: 'company-audit.read',
-    run: list,
   }),
 ];
 
-async function list(sql: Sql, { params, query }: ApiCall<never, Query>): Promise<object> {
+async function changes(sql: Sql, { params, query }: ApiCall<never, Query>, { after, limit }: Range) {
   const { company = null } = params;
-  const { cursor, limit, search = '', subject = null, actor = null, from = null, to = null } = query;
+  const { search = '', subject = null, actor = null, from = null, to = null } = query;
   const { rows, next } = await pageOfAudit(sql, {
     search,
     newestFirst: true,
-    from: cursor === undefined ? null : Number(cursor),
+    from: after === null ? null : Number(after),
     company,
-    ...{ subject, actor, firstDay: from, lastDay: to },
-    ...(limit !== undefined && { limit }),
+    subject,
+    actor,
+    firstDay: from,
+    lastDay: to,
+    limit,
   });
   const told = company === null ? rows : rows.map(asOwnersSee);
-  return { data: told.map(({ db_role: _, ...row }) => row), next_cursor: next === null ? null : String(next) };
+  return { rows: told.map(({ db_role: _, ...row }) => row), next };
 }

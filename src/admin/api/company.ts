@@ -7,17 +7,21 @@ import { changeCompany, createCompany } from '../../operations/company.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { ModelRow } from '../../store/company/model.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
-import { companiesAfter, companiesThatFit, modelsAfter } from '../../store/lists/cursor.ts';
-import { type ApiOperation, get, getOne, pageOf, patch, post, type Resource } from './frame/operation.ts';
+import { companiesAfter, modelsAfter } from '../../store/lists/cursor.ts';
+import { noun } from './frame/noun.ts';
+import { type ApiOperation, getList } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
-const COMPANY: Resource = {
-  table: 'companies',
+const companies = noun({
+  name: 'Company',
+  path: '/companies',
   param: 'company',
-  find: (sql, { params }) => findCompany(sql, params.company as string),
-};
-
-const PATH = '/companies/{company}';
+  table: 'companies',
+  answer: resource.company,
+  reads: 'company.read',
+  writes: 'company.set',
+  find: (sql, _owner, id) => findCompany(sql, id),
+});
 
 const model = schema.object({
   id: schema.id,
@@ -36,32 +40,22 @@ const model = schema.object({
 });
 
 export const companyOperations: readonly ApiOperation[] = [
-  get('listCompanies', '/companies', {
+  companies.list({
+    id: 'listCompanies',
     summary: 'List companies, ordered by id',
     action: 'company.list',
-    query: resource.listQuery({ name: schema.presentName }),
-    answer: resource.pageOf(resource.company),
-    run(sql, { query }) {
-      const name = query.name ?? null;
-      return pageOf(
-        query,
-        (range) => companiesAfter(sql, name, range),
-        (range) => companiesThatFit(sql, name, range),
-      );
-    },
+    filters: { name: schema.presentName },
+    read: (sql, { query: { name = null } }, range) => companiesAfter(sql, name, range),
   }),
-  post('createCompany', '/companies', {
+  companies.create({
     summary: 'Create a company',
     action: 'company.create',
     body: schema.object(resource.newCompany, ['name']),
-    answer: resource.company,
-    status: 201,
     run: (sql, call) => createCompany(sql, call, call.body),
   }),
-  getOne('getCompany', PATH, COMPANY, { summary: 'Read a company', action: 'company.read', answer: resource.company }),
-  patch('changeCompany', PATH, {
+  companies.get('Read a company'),
+  companies.change({
     summary: 'Change settings of a company; members that are left out stay as they are',
-    action: 'company.set',
     memberActions: {
       name: 'company.rename',
       budget_mode: 'company.limit',
@@ -74,23 +68,17 @@ export const companyOperations: readonly ApiOperation[] = [
       ...resource.ceilings,
       disabled_model_slugs: resource.disabledSlugs,
     }),
-    answer: resource.company,
-    resource: COMPANY,
-    run: (sql, call) => changeCompany(sql, call, call.params.company as string, call.body),
+    run: (sql, call, _owner, id) => changeCompany(sql, call, id, call.body),
   }),
-  get('listModelsOfCompany', `${PATH}/models`, {
+  getList('listModelsOfCompany', `${companies.one}/models`, {
     summary:
       'List the models that a company has, its own and shared ones, ordered by id: what each costs and whether the API serves it',
     action: 'company.read',
-    query: resource.listQuery(),
-    answer: resource.pageOf(model),
-    async run(sql, { params, query }) {
-      const id = params.company as string;
+    row: model,
+    async read(sql, _call, range, id) {
       const catalogue = await readCompany(sql, id);
-      const { data, next_cursor } = await pageOf(query, (range) =>
-        modelsAfter(sql, { slug: null, company: id }, range),
-      );
-      return { data: data.map((row) => modelOf(catalogue, row)), next_cursor };
+      const { rows, next } = await modelsAfter(sql, null, id, range);
+      return { rows: rows.map((row) => modelOf(catalogue, row)), next };
     },
   }),
 ];

@@ -1,8 +1,8 @@
 import { EVENT_KINDS } from '../../domain/event.ts';
 import * as schema from '../../domain/settings/schema.ts';
+import { readPage } from '../../store/connection/cursor.ts';
 import { type EventFilter, listEvents, replayEvents } from '../../store/events/event.ts';
-import { type ApiOperation, get, pageOf, post } from './frame/operation.ts';
-import * as resource from './frame/resources.ts';
+import { type ApiOperation, getList, post } from './frame/operation.ts';
 
 interface Chosen {
   readonly company_id?: string;
@@ -50,12 +50,12 @@ const event = schema.object({
 
 /** What programs were told by webhook. */
 export const eventOperations: readonly ApiOperation[] = [
-  get('listEvents', '/events', {
+  getList('listEvents', '/events', {
     summary: 'List events of companies and what became of them, newest first',
     action: 'event.read',
-    query: resource.listQuery(CHOSEN),
-    answer: resource.pageOf(event),
-    run: (sql, { query }) => pageOf(query, (range) => listEvents(sql, filterOf(query), range)),
+    filters: CHOSEN,
+    row: event,
+    read: (sql, { query }, range) => readPage(range, (most) => listEvents(sql, filterOf(query), most)),
   }),
   post('replayEvent', '/events/{event}/replay', {
     summary: 'Send an event again by webhook, under its id',

@@ -1,10 +1,8 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { COMPANY_ROLES } from '../../domain/user.ts';
 import { createInvitation, renewInvitation, withdrawInvitation, withLink } from '../../operations/invitation.ts';
-import { findCompany } from '../../store/company/company.ts';
 import { invitationsAfter } from '../../store/lists/cursor.ts';
-import type { ApiOperation } from './frame/operation.ts';
-import { get, pageOf, post, remove } from './frame/operation.ts';
+import { type ApiOperation, getList, post, remove } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 const role = schema.oneOf(COMPANY_ROLES);
@@ -33,15 +31,11 @@ const INVITATIONS = '/companies/{company}/invitations';
 const INVITATION = `${INVITATIONS}/{invitation}`;
 
 export const invitationOperations: readonly ApiOperation[] = [
-  get('listInvitations', INVITATIONS, {
+  getList('listInvitations', INVITATIONS, {
     summary: 'List invitations that were not used, ordered by id',
     action: 'company-user.read',
-    query: resource.listQuery(),
-    answer: resource.pageOf(invitation),
-    async run(sql, { params, query }) {
-      const { id } = await findCompany(sql, params.company as string);
-      return pageOf(query, (range) => invitationsAfter(sql, id, range));
-    },
+    row: invitation,
+    read: (sql, _call, range, company) => invitationsAfter(sql, company, range),
   }),
   post('createInvitation', INVITATIONS, {
     summary: 'Invite somebody to a company. No e-mail is sent: the program passes the link on',

@@ -5,20 +5,23 @@ import { readAt } from '../../operations/problem.ts';
 import { findKey, idsOfDigests, keysWithCompany } from '../../store/company/key.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { enterCompany, leaveCompany } from '../../store/connection/tenant-role.ts';
-import { keysAfter, keysThatFit } from '../../store/lists/cursor.ts';
-import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
-import { get, getOne, pageOf, patch, post, remove } from './frame/operation.ts';
+import { keysAfter } from '../../store/lists/cursor.ts';
+import { noun } from './frame/noun.ts';
+import { type ApiCall, type ApiOperation, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
-
-const KEY: Resource = {
-  table: 'api_keys',
-  param: 'key',
-  find: (sql, { params }) => findKey(sql, params.key as string, params.company as string),
-};
 
 const LIST = '/companies/{company}/keys';
 
-const PATH = `${LIST}/{key}`;
+const keys = noun({
+  name: 'Key',
+  path: LIST,
+  param: 'key',
+  table: 'api_keys',
+  answer: resource.key,
+  reads: 'key.read',
+  writes: 'key.write',
+  find: (sql, company, id) => findKey(sql, id, company),
+});
 
 const FIND = {
   isReading: true,
@@ -32,45 +35,30 @@ const FIND = {
 } as const;
 
 export const keyOperations: readonly ApiOperation[] = [
-  get('listKeys', LIST, {
+  keys.list({
     summary: 'List the keys of a company, dead ones included, ordered by id',
-    action: 'key.read',
-    query: resource.listQuery({ name: schema.presentName, state: schema.oneOf(['active', 'expired', 'revoked']) }),
-    answer: resource.pageOf(resource.key),
-    run(sql, { params, query }) {
-      const company = params.company as string;
-      return pageOf(
-        query,
-        (range) => keysAfter(sql, company, query, range),
-        (range) => keysThatFit(sql, company, query, range),
-      );
-    },
+    filters: { name: schema.presentName, state: schema.oneOf(['active', 'expired', 'revoked']) },
+    read: (sql, { query }, range, company) => keysAfter(sql, company, query, range),
   }),
-  post('createKey', LIST, {
+  keys.create({
     summary: 'Create a key. Its text is in the answer, and nowhere else',
-    action: 'key.write',
     body: resource.newKey,
     answer: resource.mintedKey,
-    status: 201,
     secret: 'key',
-    run: (sql, call) => createKey(sql, call, call.params.company as string, call.body),
+    run: (sql, call, company) => createKey(sql, call, company, call.body),
   }),
-  getOne('getKey', PATH, KEY, { summary: 'Read a key, without its text', action: 'key.read', answer: resource.key }),
-  patch('changeKey', PATH, {
+  keys.get('Read a key, without its text'),
+  keys.change({
     summary: 'Change a key that is not revoked; members that are left out stay as they are',
-    action: 'key.write',
     body: schema.changeOf(resource.keySettings),
-    answer: resource.key,
-    resource: KEY,
-    run: (sql, call) => changeKey(sql, call, call.params.key as string, call.params.company as string, call.body),
+    run: (sql, call, company, id) => changeKey(sql, call, id, company, call.body),
   }),
-  remove('revokeKey', PATH, {
+  keys.remove({
+    id: 'revokeKey',
     summary: 'Revoke a key. Every gateway refuses it within a second; it stays in the list',
-    action: 'key.write',
-    resource: KEY,
-    run: (sql, call) => revokeKey(sql, call, call.params.key as string, call.params.company as string),
+    run: (sql, call, company, id) => revokeKey(sql, call, id, company),
   }),
-  post('rotateKey', `${PATH}/rotate`, {
+  post('rotateKey', `${keys.one}/rotate`, {
     summary:
       'Create a key with the same settings in place of another, which ends after the overlap; 0 for a leaked key',
     action: 'key.write',

@@ -6,10 +6,19 @@ import { eachSetting, neededOf, schemasOf } from '../../domain/settings/setting.
 import { costsOf, removeCostPrice, schedulePrice, setCostPrice, withdrawPrice } from '../../operations/price.ts';
 import { findModelById, type ModelRow } from '../../store/company/model.ts';
 import { findPrice, pricesOfModel, pricesOn } from '../../store/company/price.ts';
+import { readPage } from '../../store/connection/cursor.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import type { ApiCall, ApiOperation, Resource } from './frame/operation.ts';
-import { get, getOne, goneCursor, pageOf, pageOfAll, post, remove } from './frame/operation.ts';
-import * as resource from './frame/resources.ts';
+import { noun } from './frame/noun.ts';
+import {
+  type ApiCall,
+  type ApiOperation,
+  get,
+  getList,
+  goneCursor,
+  pageOfAll,
+  post,
+  remove,
+} from './frame/operation.ts';
 
 const nameOrNull = schema.textOrNull;
 
@@ -53,51 +62,45 @@ const PATH = '/models/{model}/prices';
 
 const COSTS = '/models/{model}/cost-prices';
 
-const PRICE: Resource = {
-  table: 'model_prices',
+const prices = noun({
+  name: 'Price',
+  path: PATH,
   param: 'price',
-  find: async (sql, call) => findPrice(sql, await modelOf(sql, call), call.params.price as string),
-};
+  table: 'model_prices',
+  answer: price,
+  reads: 'model.read',
+  writes: 'model.write',
+  find: async (sql, model, id) => findPrice(sql, await findModelById(sql, model), id),
+});
 
 export const priceOperations: readonly ApiOperation[] = [
-  get('listPrices', PATH, {
+  prices.list({
     summary: 'The prices of a model: those to come, the present one and those before, the latest first',
-    action: 'model.read',
-    query: resource.listQuery(),
-    answer: resource.pageOf(price),
-    async run(sql, call) {
+    async read(sql, call, range) {
       const model = await modelOf(sql, call);
-      const page = pageOf(call.query, ({ after, limit }) => pricesOfModel(sql, model, after, limit));
-      return page.catch((error: unknown) => {
+      return readPage(range, (most) => pricesOfModel(sql, model, most)).catch((error: unknown) => {
         throw error instanceof RefusedChange ? goneCursor() : error;
       });
     },
   }),
-  post('addPrice', PATH, {
+  prices.create({
+    id: 'addPrice',
     summary:
       'Let a price begin at a date, five seconds from now or later, in place of one that was to begin then. A member that is left out stays as it is before',
-    action: 'model.write',
     body: { ...schema.object({ valid_from: schema.moment, ...amounts }, ['valid_from']), minProperties: 2 },
-    answer: price,
-    status: 201,
     async run(sql, call) {
       const { slug, company_id } = await modelOf(sql, call);
       const { valid_from, ...amounts } = call.body;
       return schedulePrice(sql, call, { slug, company_id, from: readMoment(valid_from), ...amounts });
     },
   }),
-  getOne('getPrice', `${PATH}/{price}`, PRICE, {
-    summary: 'Read a price of a model',
-    action: 'model.read',
-    answer: price,
-  }),
-  remove('withdrawPrice', `${PATH}/{price}`, {
+  prices.get('Read a price of a model'),
+  prices.remove({
+    id: 'withdrawPrice',
     summary: 'Withdraw a price that has not begun',
-    action: 'model.write',
-    resource: PRICE,
-    async run(sql, call) {
-      await PRICE.find(sql, call);
-      await withdrawPrice(sql, call.params.price as string);
+    async run(sql, _call, model, id) {
+      await findPrice(sql, await findModelById(sql, model), id);
+      await withdrawPrice(sql, id);
     },
   }),
   get('getPricesOn', `${PATH}/on`, {
@@ -117,14 +120,11 @@ export const priceOperations: readonly ApiOperation[] = [
       return { data: await pricesOn(sql, slug, company_id, readMoment(at)) };
     },
   }),
-  get('listCostPrices', COSTS, {
+  getList('listCostPrices', COSTS, {
     summary: 'What the operator pays for a model, the latest first',
     action: 'cost.read',
-    query: resource.listQuery(),
-    answer: resource.pageOf(costPrice),
-    async run(sql, call) {
-      return pageOfAll(call.query, await costsOf(sql, await modelOf(sql, call)));
-    },
+    row: costPrice,
+    read: async (sql, call, range) => pageOfAll(range, await costsOf(sql, await modelOf(sql, call))),
   }),
   post('setCostPrice', COSTS, {
     summary:

@@ -4,13 +4,13 @@ import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import { ENDPOINTS } from '../../domain/wording/endpoint.ts';
 import { Problem, wrongAt } from '../../operations/problem.ts';
 import { requestIdTime } from '../../runtime/request-id.ts';
+import type { Range } from '../../store/connection/cursor.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { findRequest, pageOfRequests, type RequestCursor, type RequestRow } from '../../store/usage/request.ts';
+import { findRequest, pageOfRequests, type RequestCursor } from '../../store/usage/request.ts';
 import { type HoursGroup, readRequestHours } from '../../store/usage/request-hours.ts';
-import { type ApiCall, type ApiOperation, get, type Page, type PageQuery } from './frame/operation.ts';
-import * as resource from './frame/resources.ts';
+import { type ApiCall, type ApiOperation, get, getList } from './frame/operation.ts';
 
-interface Filters extends PageQuery {
+interface Filters {
   readonly status?: string;
   readonly model?: string;
   readonly key?: string;
@@ -60,8 +60,6 @@ const members = {
   first_event_ms: numberOrNull,
 };
 
-const page = resource.pageOf(schema.object(members));
-
 const detail = schema.object({
   ...members,
   what: { type: 'string', description: 'what happened, in words' },
@@ -79,7 +77,7 @@ const detail = schema.object({
   upstream_currency: { ...schema.textOrNull, description: 'its currency' },
 });
 
-const LIST = { query: resource.listQuery(filters), answer: page } as const;
+const LIST = { filters, row: schema.object(members), read: requests } as const;
 
 const NOTE = 'Where little matches, a page may be short or empty while next_cursor is not null';
 
@@ -105,11 +103,10 @@ const sums = schema.object({
 
 /** What became of requests: single ones of the last days, and sums. */
 export const requestOperations: readonly ApiOperation[] = [
-  get('listRequests', '/requests', {
+  getList('listRequests', '/requests', {
     ...LIST,
     summary: `Requests of all companies, and those without a valid key, newest first. ${NOTE}`,
     action: 'request.all',
-    run: list,
   }),
   get('getRequest', '/requests/{request}', {
     answer: detail,
@@ -117,11 +114,10 @@ export const requestOperations: readonly ApiOperation[] = [
     action: 'request.all',
     run: find,
   }),
-  get('listRequestsOfCompany', '/companies/{company}/requests', {
+  getList('listRequestsOfCompany', '/companies/{company}/requests', {
     ...LIST,
     summary: `Requests of a company, newest first. ${NOTE}`,
     action: 'request.read',
-    run: list,
   }),
   get('getRequestOfCompany', '/companies/{company}/requests/{request}', {
     answer: detail,
@@ -141,8 +137,8 @@ export const requestOperations: readonly ApiOperation[] = [
   }),
 ];
 
-async function list(sql: Sql, { params, query }: ApiCall<never, Filters>): Promise<Page<RequestRow>> {
-  const { status = null, model = null, key = null, endpoint = null, from, to, cursor, limit } = query;
+async function requests(sql: Sql, { params, query }: ApiCall<never, Filters>, { after, limit }: Range) {
+  const { status = null, model = null, key = null, endpoint = null, from, to } = query;
   const { rows, next } = await pageOfRequests(sql, {
     model,
     key,
@@ -151,10 +147,10 @@ async function list(sql: Sql, { params, query }: ApiCall<never, Filters>): Promi
     status: status !== null && /^\d/.test(status) ? Number(status) : (status as Result | null),
     from: from === undefined ? null : new Date(from),
     to: to === undefined ? null : new Date(to),
-    before: cursor === undefined ? null : placeOf(cursor),
-    ...(limit === undefined ? {} : { limit }),
+    before: after === null ? null : placeOf(after),
+    limit,
   });
-  return { data: rows.map((row) => ({ ...row, result: explainRequest(row).result })), next_cursor: next?.id ?? null };
+  return { rows: rows.map((row) => ({ ...row, result: explainRequest(row).result })), next: next?.id ?? null };
 }
 
 function placeOf(cursor: string): RequestCursor {

@@ -3,7 +3,9 @@ import { throwNotFound } from '../../domain/refusal.ts';
 import * as schema from '../../domain/settings/schema.ts';
 import { closeMonth } from '../../operations/statement.ts';
 import { findCompany } from '../../store/company/company.ts';
+import { cut } from '../../store/connection/cursor.ts';
 import { leaveCompany } from '../../store/connection/tenant-role.ts';
+import { PAGE_ROWS } from '../../store/lists/page.ts';
 import {
   listStatements,
   openMonths,
@@ -11,7 +13,7 @@ import {
   type StoredStatement,
   statementOf,
 } from '../../store/statement/statement.ts';
-import { type ApiOperation, DEFAULT_LIMIT, get, post } from './frame/operation.ts';
+import { type ApiOperation, get, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 const digest = schema.written('^[0-9a-f]{64}$', 'SHA-256 in hex');
@@ -54,15 +56,12 @@ export const statementOperations: readonly ApiOperation[] = [
         description: 'months that are over, have calls and are not closed, whatever the page',
       },
     }),
-    async run(sql, { params, query: { limit = DEFAULT_LIMIT, cursor } }) {
+    async run(sql, { params, query: { limit = PAGE_ROWS, cursor } }) {
       const company = params.company as string;
       await findCompany(sql, company);
-      const rows = await listStatements(sql, company, {
-        before: cursor === undefined ? null : Number(cursor),
-        limit: limit + 1,
-      });
-      const data = rows.slice(0, limit);
-      const next_cursor = rows.length > limit ? String(data.at(-1)?.number) : null;
+      const before = cursor === undefined ? null : Number(cursor);
+      const found = await listStatements(sql, company, { before, limit: limit + 1 });
+      const { rows: data, next: next_cursor } = cut(found, limit, ({ number }) => String(number));
       return { data, next_cursor, open_months: await openMonths(sql, company) };
     },
   }),

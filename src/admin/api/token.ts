@@ -1,10 +1,9 @@
 import * as schema from '../../domain/settings/schema.ts';
 import { revokeToken } from '../../operations/token.ts';
-import { findCompany } from '../../store/company/company.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { tokensAfter } from '../../store/lists/cursor.ts';
 import type { TokenRow } from '../../store/users/token.ts';
-import { type ApiCall, type ApiOperation, get, pageOf, post } from './frame/operation.ts';
+import { type ApiCall, type ApiOperation, getList, post } from './frame/operation.ts';
 import * as resource from './frame/resources.ts';
 
 const token = schema.object({
@@ -20,17 +19,15 @@ const token = schema.object({
   state: schema.oneOf(['active', 'expired', 'revoked']),
 });
 
-const LIST = { query: resource.listQuery(), answer: resource.pageOf(token) } as const;
-
 const OF_COMPANY = '/companies/{company}/tokens';
 
 /** Tokens like the one that the program sends. A program makes none: a leaked token must not outlive its revocation. */
 export const tokenOperations: readonly ApiOperation[] = [
-  get('listTokens', '/tokens', {
-    ...LIST,
+  getList('listTokens', '/tokens', {
+    row: token,
     summary: 'List administration tokens, of operators and of all companies, ordered by id',
     action: 'token.read',
-    run: (sql, { query }) => pageOf(query, (range) => tokensAfter(sql, null, range)),
+    read: (sql, _call, range) => tokensAfter(sql, null, range),
   }),
   post('revokeToken', '/tokens/{token}/revoke', {
     answer: token,
@@ -38,14 +35,11 @@ export const tokenOperations: readonly ApiOperation[] = [
     action: 'token.write',
     run: revoke,
   }),
-  get('listTokensOfCompany', OF_COMPANY, {
-    ...LIST,
+  getList('listTokensOfCompany', OF_COMPANY, {
+    row: token,
     summary: 'List administration tokens of a company, ordered by id',
     action: 'company-token.read',
-    async run(sql, { params, query }) {
-      const { id } = await findCompany(sql, params.company as string);
-      return pageOf(query, (range) => tokensAfter(sql, id, range));
-    },
+    read: (sql, _call, range, company) => tokensAfter(sql, company, range),
   }),
   post('revokeTokenOfCompany', `${OF_COMPANY}/{token}/revoke`, {
     answer: token,

@@ -8,9 +8,9 @@ import type { InvitationRow, MadeInvitation } from '../../store/users/invitation
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, copyable, page } from '../page/layout.ts';
+import { companyHeading, copyable } from '../page/layout.ts';
 import { pageLanguage } from '../page/locale.ts';
-import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 import { waitText } from '../process/throttle.ts';
 import { type Sent, sendMail } from './mail.ts';
 
@@ -73,24 +73,22 @@ ${copyable(c, 'link', words.invitationLink, link)}</section>`;
 async function invitedPage(c: PageContext): Promise<Response> {
   const company = await read(c, (sql) => findCompany(sql, param(c, 'company')));
   const { members: words } = c.var.format.words;
-  const people = html`<p><a class="button primary" href="/companies/${company.id}/users">${words.to}</a></p>`;
+  const place = {
+    heading: companyHeading(c, company),
+    after: html`<p><a class="button primary" href="/companies/${company.id}/users">${words.to}</a></p>`,
+  };
   const shown = secretOf(c);
-  if (shown === null) {
-    const title = words.gone;
-    c.status(410);
-    return page(
-      c,
-      title,
-      html`${companyHeading(c, company)}<h1>${title}</h1>
-<section class="card"><p>${words.goneText(REVEAL_SECONDS)}</p></section>${people}`,
-    );
-  }
+  if (shown === null)
+    return gonePage(c, { ...place, title: words.gone, text: html`<p>${words.goneText(REVEAL_SECONDS)}</p>` });
   const invitation = JSON.parse(shown) as ShownInvitation;
-  const body = html`${companyHeading(c, company)}<h1>${words.invited(invitation.email)}</h1>
-<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.lost(REVEAL_SECONDS)}</div>
-${invitationCard(c, company, invitation)}
-${people}`;
-  return page(c, c.var.format.words.invitation.title, body);
+  return shownPage(c, {
+    ...place,
+    title: words.invited(invitation.email),
+    name: c.var.format.words.invitation.title,
+    once: words.once,
+    reload: words.lost(REVEAL_SECONDS),
+    body: invitationCard(c, company, invitation),
+  });
 }
 
 function sentText(words: Words['members'], sent: Sent, email: string): Html {

@@ -14,8 +14,8 @@ import { csrfInput } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
 import { idempotencyInput } from '../page/idempotent-form.ts';
-import { companyHeading, copyable, page } from '../page/layout.ts';
-import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { companyHeading, copyable } from '../page/layout.ts';
+import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 import { callSnippets } from '../usage/call-snippet.ts';
 import { KEY_LISTS, keysPath, seesOwnAlone } from '../usage/reach.ts';
 
@@ -75,31 +75,32 @@ async function revealPage(c: PageContext): Promise<Response> {
     replaced: old === undefined ? null : await keyInReach(c, sql, readUuid(old)),
   }));
   const text = key.state === 'active' ? secretOf(c) : null;
-  return text === null ? gonePage(c, company, key) : shownPage(c, company, { ...key, key: text }, replaced);
+  return text === null ? keyGone(c, company, key) : keyShown(c, company, { ...key, key: text }, replaced);
 }
 
 /** The page is opened too late, or the form came again from another session or with other settings. */
-function gonePage(c: PageContext, company: Company, key: KeyRow): Promise<Response> {
+function keyGone(c: PageContext, company: Company, key: KeyRow): Promise<Response> {
   const { shown: words, all } = c.var.format.words.key;
   const named = html`<strong>${key.name}</strong> <code>${key.prefix}…</code>`;
   const at = c.var.format.instant(key.created_at);
-  const body = html`${companyHeading(c, company)}<h1>${words.gone}</h1>
-<section class="card"><p>${words.goneText({ key: named, at, seconds: REVEAL_SECONDS })}</p>
+  const text = html`<p>${words.goneText({ key: named, at, seconds: REVEAL_SECONDS })}</p>
 <p>${key.state === 'active' ? words.replaceText : words.isDead(key.state)}</p>
 <div class="actions">${key.state === 'active' ? replaceForm(c, key, words.replace) : ''}
-<a class="button quiet" href="${keysPath(c, company.id)}">${all}</a></div></section>`;
-  c.status(410);
-  return page(c, words.gone, body);
+<a class="button quiet" href="${keysPath(c, company.id)}">${all}</a></div>`;
+  return gonePage(c, { heading: companyHeading(c, company), title: words.gone, text });
 }
 
-function shownPage(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
+function keyShown(c: PageContext, company: Company, key: MintedKey, old: KeyRow | null): Promise<Response> {
   const { shown: words } = c.var.format.words.key;
-  const body = html`${companyHeading(c, company)}<h1>${words.title}</h1>
-<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
-${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
-${keyCard(c, company, key)}
-<p><a class="button primary" href="${keysPath(c, company.id)}">${words.done}</a></p>`;
-  return page(c, words.title, body);
+  return shownPage(c, {
+    heading: companyHeading(c, company),
+    title: words.title,
+    once: words.once,
+    reload: words.store(REVEAL_SECONDS),
+    body: html`${old === null ? '' : html`<p>${words.old({ prefix: html`<code>${old.prefix}…</code>`, end: endOf(c, old) })}</p>`}
+${keyCard(c, company, key)}`,
+    after: html`<p><a class="button primary" href="${keysPath(c, company.id)}">${words.done}</a></p>`,
+  });
 }
 
 /** The text of a key, and calls with it that work: for a page that shows it once. */

@@ -3,6 +3,7 @@ import { may } from '../../operations/permission.ts';
 import { createToken, revokeToken } from '../../operations/token.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
+import { readPage } from '../../store/connection/cursor.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
 import { findTokenById, listTokens, type TokenRow } from '../../store/users/token.ts';
 import { readerOf } from '../page/caller.ts';
@@ -25,7 +26,7 @@ import {
 } from '../page/layout.ts';
 import { toNext } from '../page/list.ts';
 import { readLastDay } from '../page/local-time.ts';
-import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 
 const OPERATORS = '/tokens';
 const COMPANYS = '/companies/:company/tokens';
@@ -39,7 +40,7 @@ export const tokenRoutes: readonly Route[] = [OPERATORS, COMPANYS].flatMap((base
   return [
     { method: 'GET', path: base, action: reads, handle: listPage },
     { method: 'POST', path: base, action: writes, handle: create, page: listPage },
-    { method: 'GET', path: `${base}/:token/shown`, action: writes, whileClosed: true, handle: shownPage },
+    { method: 'GET', path: `${base}/:token/shown`, action: writes, whileClosed: true, handle: createdPage },
     { method: 'GET', path: `${base}/:token/revoke`, action: writes, whileClosed: true, handle: revokePage },
     { method: 'POST', path: `${base}/:token/revoke`, action: writes, whileClosed: true, handle: revoke },
   ];
@@ -53,9 +54,9 @@ async function listPage(c: PageContext, form: Form): Promise<Response> {
   const { base, heading, company } = await placeOf(c);
   const address = new Form(new URL(c.req.url).searchParams, base, format.language);
   const before = address.optional('before', readUuid);
-  const found = await read(c, (sql) => listTokens(sql, company, { before, limit: PAGE_ROWS + 1 }));
-  const tokens = found.slice(0, PAGE_ROWS);
-  const next = found.length > PAGE_ROWS ? (tokens.at(-1) as TokenRow).id : null;
+  const { rows: tokens, next } = await read(c, (sql) =>
+    readPage({ after: before, limit: PAGE_ROWS }, (range) => listTokens(sql, company, range)),
+  );
   const action = company === null ? 'token.write' : 'company-token.write';
   const cells = {
     [words.name]: ({ name }: TokenRow) => html`<strong>${name}</strong>`,
@@ -98,31 +99,28 @@ async function create(c: PageContext, form: Form): Promise<Response> {
   return redirectToSecret(c, `${base}/${id}/shown`, created.token, created.created_at);
 }
 
-async function shownPage(c: PageContext): Promise<Response> {
+async function createdPage(c: PageContext): Promise<Response> {
   const { base, heading, company } = await placeOf(c);
   const { name } = await read(c, (sql) => findTokenById(sql, param(c, 'token'), company));
   const token = secretOf(c);
   const { tokens: words } = c.var.format.words;
   if (token === null) {
-    const title = words.gone;
-    c.status(410);
-    return page(
-      c,
-      title,
-      html`${heading}<h1>${title}</h1>
-<section class="card"><p>${words.goneText({ name: html`<strong>${name}</strong>`, seconds: REVEAL_SECONDS })}</p></section>
-<p><a class="button quiet" href="${base}">${words.all}</a></p>`,
-    );
+    const text = html`<p>${words.goneText({ name: html`<strong>${name}</strong>`, seconds: REVEAL_SECONDS })}</p>`;
+    const after = html`<p><a class="button quiet" href="${base}">${words.all}</a></p>`;
+    return gonePage(c, { heading, title: words.gone, text, after });
   }
   const { services } = c.var;
-  const body = html`${heading}<h1>${words.shown}</h1>
-<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.store(REVEAL_SECONDS)}</div>
-<section class="card reveal"><h2>${name}</h2>
+  return shownPage(c, {
+    heading,
+    title: words.shown,
+    once: words.once,
+    reload: words.store(REVEAL_SECONDS),
+    body: html`<section class="card reveal"><h2>${name}</h2>
 ${copyable(c, 'token', words.token, token)}
 ${copyable(c, 'curl', words.curl, `curl ${services.adminUrl ?? new URL(c.req.url).origin}/api/v1/companies${company === null ? '' : `/${company}`} \\\n  -H 'Authorization: Bearer ${token}'`)}
-</section>
-<p><a class="button primary" href="${base}">${words.done}</a></p>`;
-  return page(c, words.shown, body);
+</section>`,
+    after: html`<p><a class="button primary" href="${base}">${words.done}</a></p>`,
+  });
 }
 
 async function revokePage(c: PageContext): Promise<Response> {

@@ -2,6 +2,7 @@ import { EVENT_DAYS, EVENT_KINDS } from '../../domain/event.ts';
 import { oneOf, readUuid } from '../../domain/field.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
+import { readPage } from '../../store/connection/cursor.ts';
 import { type EventFilter, type EventRow, listEvents, replayEvents } from '../../store/events/event.ts';
 import { PAGE_ROWS } from '../../store/lists/page.ts';
 import { change, type PageContext, param, type Route, read } from '../page/context.ts';
@@ -63,9 +64,9 @@ async function eventsPage(c: PageContext): Promise<Response> {
   };
   const after = form.optional('before', readUuid);
   const isRight = form.messages.size === 0;
-  const found = isRight ? await read(c, (sql) => listEvents(sql, filter, { after, limit: PAGE_ROWS + 1 })) : [];
-  const rows = found.slice(0, PAGE_ROWS);
-  const next = found.length > PAGE_ROWS ? (rows.at(-1)?.id ?? null) : null;
+  const { rows, next } = isRight
+    ? await read(c, (sql) => readPage({ after, limit: PAGE_ROWS }, (range) => listEvents(sql, filter, range)))
+    : { rows: [], next: null };
   const isAll = Object.values(filter).every((each) => each === null);
   const body = html`<h1>Events</h1>
 <p class="lead">Keys created, rotated and revoked, companies closed and reopened, budget alerts, those of cost centres too, and closed statements of the last ${EVENT_DAYS} days, newest first. The webhook (<code>ALERT_WEBHOOK_URL</code>) tells them to your programs. A delivery that fails is tried again for a day and then given up; <code>tollgate event replay --dead</code> sends all of those again.</p>

@@ -6,8 +6,8 @@ import { invitationCard, type ShownInvitation, sendInvitation, shownInvitation }
 import { keyCard } from '../company/key-reveal.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import { type Html, html } from '../page/html.ts';
-import { companyHeading, page } from '../page/layout.ts';
-import { redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { companyHeading } from '../page/layout.ts';
+import { gonePage, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 
 /** The page that follows the one on which a company is created: all that its operator hands over, shown once. */
 
@@ -50,19 +50,24 @@ async function handoverPage(c: PageContext): Promise<Response> {
     company: await readCompany(sql, id),
     key: shown?.key ? await findKey(sql, shown.key.id, id) : null,
   }));
-  if (shown === null) return gonePage(c, company);
+  const heading = companyHeading(c, company);
+  if (shown === null) {
+    const text = html`<p><strong>${company.name}</strong> was created with all that was asked for. Link and key are shown to whoever created it only, and for ${REVEAL_SECONDS} seconds: after that nobody can read them.</p>
+<p>If nobody has the link, <a href="/companies/${id}/users">renew the invitation</a>; if nobody has the key, <a href="/companies/${id}/keys">replace it</a>.</p>`;
+    return gonePage(c, { heading, title: 'Link and key can no longer be shown', text });
+  }
   const { invitation } = shown;
   const what = [...(invitation ? ['link'] : []), ...(key ? ['key'] : [])];
-  const body = html`${companyHeading(c, company)}<h1>${company.name} is ready</h1>
-${
-  what.length === 0
-    ? ''
-    : html`<div class="notice strong" role="status"><strong>This is the only time the ${what.join(' and the ')} can be seen.</strong> For ${REVEAL_SECONDS} seconds a reload of this page shows the same again.</div>`
-}
-${invitation === null ? '' : html`<h2>For its owner</h2>${invitationCard(c, company, invitation)}`}
+  const body = html`${invitation === null ? '' : html`<h2>For its owner</h2>${invitationCard(c, company, invitation)}`}
 ${key === null ? '' : html`<h2>For whoever builds with it</h2>${keyCard(c, company, { ...key, key: shown.key?.text as string })}`}
 ${nextSteps(c, id, shown)}`;
-  return page(c, `${company.name} is ready`, body);
+  return shownPage(c, {
+    heading,
+    title: `${company.name} is ready`,
+    once: what.length === 0 ? '' : `This is the only time the ${what.join(' and the ')} can be seen.`,
+    reload: `For ${REVEAL_SECONDS} seconds a reload of this page shows the same again.`,
+    body,
+  });
 }
 
 function nextSteps(c: PageContext, id: string, { key, invitation }: Shown): Html {
@@ -81,14 +86,4 @@ function nextSteps(c: PageContext, id: string, { key, invitation }: Shown): Html
   ];
   return html`<section class="card"><h2>Next steps</h2><ol>${steps.map((step) => html`<li>${step}</li>`)}</ol></section>
 <p><a class="button primary" href="${base}/usage">${key === null && invitation === null ? 'To the company' : 'Handed over: to the company'}</a></p>`;
-}
-
-/** The page is opened too late, or the form came again from another session. */
-function gonePage(c: PageContext, { id, name }: { readonly id: string; readonly name: string }): Promise<Response> {
-  const title = 'Link and key can no longer be shown';
-  c.status(410);
-  const body = html`${companyHeading(c, { id, name })}<h1>${title}</h1>
-<section class="card"><p><strong>${name}</strong> was created with all that was asked for. Link and key are shown to whoever created it only, and for ${REVEAL_SECONDS} seconds: after that nobody can read them.</p>
-<p>If nobody has the link, <a href="/companies/${id}/users">renew the invitation</a>; if nobody has the key, <a href="/companies/${id}/keys">replace it</a>.</p></section>`;
-  return page(c, title, body);
 }

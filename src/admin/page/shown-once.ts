@@ -3,6 +3,8 @@ import type { CookieOptions } from 'hono/utils/cookie';
 import { decryptText, encryptText } from '../../domain/encrypted-text.ts';
 import { REVEAL_SECONDS } from '../../store/company/key-reveal.ts';
 import type { PageContext } from './context.ts';
+import { type Html, html } from './html.ts';
+import { page } from './layout.ts';
 import { cookieOptions } from './session.ts';
 
 /**
@@ -45,6 +47,59 @@ export function secretOf(c: PageContext): string | null {
   if (text === null || Number(text.slice(0, at)) < c.var.services.clock()) return null;
   neverCompressed(c);
   return text.slice(at + 1);
+}
+
+/** A page about something that is shown once. */
+interface OncePage {
+  /** Of the company that it is about. */
+  readonly heading?: Html | string;
+  readonly title: string;
+  /** The way on. */
+  readonly after?: Html | string;
+}
+
+/** The page with what is shown once. @param name of its window; default: the title */
+export function shownPage(
+  c: PageContext,
+  {
+    heading = '',
+    title,
+    after = '',
+    name = title,
+    once,
+    reload,
+    body,
+  }: OncePage & {
+    readonly name?: string;
+    /** That this is the only time, and what a reload shows; '' for nothing that is secret. */
+    readonly once: string;
+    readonly reload: string;
+    readonly body: Html;
+  },
+): Promise<Response> {
+  return page(
+    c,
+    name,
+    html`${heading}<h1>${title}</h1>
+${once === '' ? '' : html`<div class="notice strong" role="status"><strong>${once}</strong> ${reload}</div>`}
+${body}
+${after}`,
+  );
+}
+
+/** The page in its place when the secret cannot be shown any more. @param text paragraphs */
+export function gonePage(
+  c: PageContext,
+  { heading = '', title, after = '', text }: OncePage & { readonly text: Html },
+): Promise<Response> {
+  c.status(410);
+  return page(
+    c,
+    title,
+    html`${heading}<h1>${title}</h1>
+<section class="card">${text}</section>
+${after}`,
+  );
 }
 
 /** For a page that shows a secret, whose length must tell nothing of it. */

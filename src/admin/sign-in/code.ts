@@ -4,12 +4,12 @@ import { type Lack, lackOf, takeCode } from '../../operations/second-factor.ts';
 import { actingAs } from '../../store/connection/acting-person.ts';
 import { tellOfFactor } from '../company/mail.ts';
 import { clientOf, type PageContext } from '../page/context.ts';
-import { type FormState, field, formState } from '../page/field.ts';
+import { type FormState, field } from '../page/field.ts';
 import { Form, readForm } from '../page/form.ts';
 import { type Html, html } from '../page/html.ts';
-import { plainPage } from '../page/layout.ts';
 import type { Session } from '../page/session.ts';
 import { waitText } from '../process/throttle.ts';
+import { goOnPage, leadingTo, nextField, refuseGoingOn } from './go-on.ts';
 import { localAddress } from './local-address.ts';
 
 const MAX_FORM_BYTES = 8192;
@@ -94,9 +94,9 @@ export async function giveCode(c: PageContext, session: Session, form: Form): Pr
 export async function openCode(c: PageContext): Promise<Response> {
   const session = await c.var.services.sessions.find(c);
   const next = c.req.query('next') ?? '';
-  if (session === null) return c.redirect(next === '' ? '/sign-in' : `/sign-in?${new URLSearchParams({ next })}`, 303);
+  if (session === null) return c.redirect(leadingTo('/sign-in', next), 303);
   if (lackOfSession(c, session) !== 'code') return c.redirect(localAddress(next), 303);
-  return codePage(c, session, new Form(new URLSearchParams({ next }), '/sign-in/code', c.var.format.language));
+  return askCode(c, session, new Form(new URLSearchParams({ next }), '/sign-in/code', c.var.format.language));
 }
 
 export async function codeSent(c: PageContext): Promise<Response> {
@@ -107,32 +107,31 @@ export async function codeSent(c: PageContext): Promise<Response> {
   if (lackOfSession(c, session) === 'code') {
     const result = await giveCode(c, session, form);
     if ('message' in result) {
-      form.refuse('', result.message);
-      c.set('isRefused', true);
-      return codePage(c, session, form, result.status);
+      refuseGoingOn(c, form, result.message);
+      return askCode(c, session, form, result.status);
     }
   }
   return c.redirect(localAddress(next), 303);
 }
 
-function codePage(c: PageContext, session: Session, form: Form, status?: ContentfulStatusCode): Promise<Response> {
-  const state = formState(form, '/sign-in/code');
+function askCode(c: PageContext, session: Session, form: Form, status?: ContentfulStatusCode): Promise<Response> {
   const words = c.var.format.words.secondFactor;
-  const body = html`<div class="narrow"><h1>${words.title}</h1>
-<p>${words.as(html`<strong>${session.user.email}</strong>`)}</p>
-${state.summary}
-<form method="post" action="/sign-in/code" class="card stack">
-<input type="hidden" name="next" value="${state.value('next', '')}">
-${codeFields(state, words)}
-<button class="primary">${words.goOn}</button>
-</form>
-${signOutForm(session, words)}
-<p class="hint">${words.lost}</p>
-</div>`;
-  return plainPage(c, words.title, body, status);
+  const { fields, below, ...page } = codePage(session, words);
+  const asked = {
+    ...page,
+    lead: html`<p>${words.as(html`<strong>${session.user.email}</strong>`)}</p>`,
+    fields: (state: FormState) => html`${nextField(state)}${fields(state)}`,
+    below: html`${below}<p class="hint">${words.lost}</p>`,
+  };
+  return goOnPage(c, form, asked, status);
 }
 
-/** For pages that a session is led to which is not let in. */
-export function signOutForm({ formToken }: Pick<Session, 'formToken'>, words: Words['secondFactor']): Html {
-  return html`<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="${formToken}"><button class="quiet">${words.somebodyElse}</button></form>`;
+/** What a page asks that lets a session in by a code, or signs it out. */
+export function codePage({ formToken }: Pick<Session, 'formToken'>, words: Words['secondFactor']) {
+  return {
+    title: words.title,
+    fields: (state: FormState) => codeFields(state, words),
+    button: words.goOn,
+    below: html`<form method="post" action="/sign-out"><input type="hidden" name="csrf" value="${formToken}"><button class="quiet">${words.somebodyElse}</button></form>`,
+  };
 }

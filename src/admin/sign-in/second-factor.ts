@@ -17,7 +17,7 @@ import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { copyable, page } from '../page/layout.ts';
-import { neverCompressed, redirectToSecret, secretOf } from '../page/shown-once.ts';
+import { gonePage, neverCompressed, redirectToSecret, secretOf, shownPage } from '../page/shown-once.ts';
 import { checkPassword } from './account.ts';
 import { checkCode, codeField, codeFields } from './code.ts';
 
@@ -33,7 +33,7 @@ export const secondFactorRoutes: readonly Route[] = [
   { method: 'POST', path: `${PATH}/cancel`, ...OPEN, handle: cancel },
   { method: 'POST', path: `${PATH}/codes`, action: 'account.use', handle: renew, page: factorPage },
   { method: 'POST', path: `${PATH}/off`, action: 'account.use', handle: off, page: factorPage },
-  { method: 'GET', path: `${PATH}/shown`, action: 'account.use', handle: shownPage },
+  { method: 'GET', path: `${PATH}/shown`, action: 'account.use', handle: codesPage },
 ];
 
 async function factorPage(c: PageContext, form: Form): Promise<Response> {
@@ -188,20 +188,19 @@ async function off(c: PageContext, form: Form): Promise<Response> {
   return c.redirect(`${PATH}?done=factor-off`, 303);
 }
 
-async function shownPage(c: PageContext): Promise<Response> {
+async function codesPage(c: PageContext): Promise<Response> {
   const words = c.var.format.words.secondFactor;
   const codes = secretOf(c);
-  if (codes === null) {
-    c.status(410);
-    const body = html`<h1>${words.gone}</h1>
-<section class="card"><p>${words.goneText(REVEAL_SECONDS)}</p></section>
-<p><a class="button primary" href="${PATH}">${words.toFactor}</a></p>`;
-    return page(c, words.gone, body);
-  }
-  const body = html`<h1>${words.isOn}</h1>
-<div class="notice strong" role="status"><strong>${words.once}</strong> ${words.reload(REVEAL_SECONDS)}</div>
-<section class="card reveal"><p>${words.keepThem}</p>
-${copyable(c, 'codes', words.codes, codes)}</section>
-<p><a class="button primary" href="${PATH}">${words.kept}</a></p>`;
-  return page(c, words.codes, body);
+  const after = html`<p><a class="button primary" href="${PATH}">${codes === null ? words.toFactor : words.kept}</a></p>`;
+  if (codes === null)
+    return gonePage(c, { title: words.gone, text: html`<p>${words.goneText(REVEAL_SECONDS)}</p>`, after });
+  return shownPage(c, {
+    title: words.isOn,
+    name: words.codes,
+    once: words.once,
+    reload: words.reload(REVEAL_SECONDS),
+    body: html`<section class="card reveal"><p>${words.keepThem}</p>
+${copyable(c, 'codes', words.codes, codes)}</section>`,
+    after,
+  });
 }

@@ -12,11 +12,12 @@ import { actingAs } from '../../store/connection/acting-person.ts';
 import { findInvitation } from '../../store/users/invitation.ts';
 import { findUser, hasOperator } from '../../store/users/user.ts';
 import type { PageContext, PageEnv, PageServices } from '../page/context.ts';
-import { field, formState } from '../page/field.ts';
+import type { FormState } from '../page/field.ts';
 import { Form, readForm } from '../page/form.ts';
 import { html } from '../page/html.ts';
 import { plainPage } from '../page/layout.ts';
 import { codeSent, openCode } from './code.ts';
+import { goOnPage, leadingTo, nextField, passwordFields, refuseGoingOn } from './go-on.ts';
 import { joined } from './invitation.ts';
 import { localAddress } from './local-address.ts';
 import { failureOf, NoAttempt, Oidc } from './oidc.ts';
@@ -129,28 +130,25 @@ function join(c: PageContext, email: string, token: string) {
 
 /** Shows the sign-in page again with a message. */
 function refuse(c: PageContext, status: ContentfulStatusCode, message: string, form: Form): Promise<Response> {
-  form.refuse('', message);
-  c.set('isRefused', true);
+  refuseGoingOn(c, form, message);
   return signInPage(c, form, status);
 }
 
 async function signInPage(c: PageContext, form: Form, status?: ContentfulStatusCode): Promise<Response> {
   const { oidc, db } = c.var.services;
   const isBegun = await db.run(READ_MS, hasOperator).catch(() => true); // the page itself needs no database
-  const state = formState(form, '/sign-in');
-  const next = state.value('next', '');
   const { signIn } = c.var.format.words;
-  const body = html`<div class="narrow"><h1>${signIn.title}</h1>
-${isBegun ? '' : html`<p class="notice">${NO_OPERATOR.text} Make one with the command <code>${NO_OPERATOR.command}</code></p>`}
-${state.summary}
-<form method="post" action="/sign-in" class="card stack">
-<input type="hidden" name="next" value="${next}">
-${field(state, { name: 'email', label: signIn.email, type: 'email', required: true, autocomplete: 'username' })}
-${field(state, { name: 'password', label: signIn.password, type: 'password', required: true, autocomplete: 'current-password' })}
-<button class="primary">${signIn.button}</button>
-</form>
-${oidc !== null ? html`<p class="or">${signIn.or}</p><p><a class="button wide" href="/sign-in/oidc${next === '' ? '' : `?${new URLSearchParams({ next })}`}">${signIn.withOrganisation}</a></p>` : ''}
-<p class="hint">${signIn.forgot}</p>
-</div>`;
-  return plainPage(c, signIn.title, body, status);
+  const toOidc = leadingTo('/sign-in/oidc', form.values.get('next') ?? '');
+  const page = {
+    title: signIn.title,
+    path: '/sign-in',
+    lead: isBegun
+      ? ''
+      : html`<p class="notice">${NO_OPERATOR.text} Make one with the command <code>${NO_OPERATOR.command}</code></p>`,
+    fields: (state: FormState) => html`${nextField(state)}${passwordFields(state, signIn)}`,
+    button: signIn.button,
+    below: html`${oidc === null ? '' : html`<p class="or">${signIn.or}</p><p><a class="button wide" href="${toOidc}">${signIn.withOrganisation}</a></p>`}
+<p class="hint">${signIn.forgot}</p>`,
+  };
+  return goOnPage(c, form, page, status);
 }

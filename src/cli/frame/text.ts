@@ -1,5 +1,6 @@
 import { TOKEN_DETAILS } from '../../domain/usage.ts';
 import type { Erased } from '../../store/company/erasure.ts';
+import { cut } from '../../store/connection/cursor.ts';
 
 /** Text for people at a terminal. */
 
@@ -102,9 +103,10 @@ export function firstRows(
 }
 
 /** The newest rows for a list, of which one more was read. Warns where older ones are left out. */
-export function newest<T>(rows: readonly T[], warn: (line: string) => void, narrower: string): readonly T[] {
-  if (rows.length > MOST_LISTED) warn(`only the newest ${MOST_LISTED} are printed; ${narrower}`);
-  return rows.slice(0, MOST_LISTED);
+export function newest<T>(found: readonly T[], warn: (line: string) => void, narrower: string): readonly T[] {
+  const { rows, next } = cut(found, MOST_LISTED, () => true);
+  if (next !== null) warn(`only the newest ${MOST_LISTED} are printed; ${narrower}`);
+  return rows;
 }
 
 /** The counts of an erasure, by table. @param sentence says whether it was done */

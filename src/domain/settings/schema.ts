@@ -14,9 +14,9 @@ export interface Schema<T = unknown> extends Readonly<Record<string, unknown>> {
 /** The values that a schema accepts. */
 export type Value<S> = S extends { readonly '~value'?: infer T } ? T : never;
 
-type Properties = Readonly<Record<string, Schema>>;
+export type Properties = Readonly<Record<string, Schema>>;
 /** The members of an object: those of `R` are always there. */
-type Members<P extends Properties, R extends keyof P> = { readonly [K in R]: Value<P[K]> } & {
+export type Members<P extends Properties, R extends keyof P> = { readonly [K in R]: Value<P[K]> } & {
   readonly [K in Exclude<keyof P, R>]?: Value<P[K]>;
 };
 

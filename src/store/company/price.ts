@@ -2,6 +2,7 @@ import type { Moment } from '../../domain/price.ts';
 import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import { PRICE_NAMES, PRICES, type PriceName, type PriceTexts } from '../../domain/settings/model.ts';
 import { settingColumns } from '../connection/columns.ts';
+import type { Range } from '../connection/cursor.ts';
 import { explaining } from '../connection/errors.ts';
 import { dayBegins, nilId } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -54,8 +55,7 @@ export async function priceHistory(sql: Sql, slug: string, company: string | nul
 export async function pricesOfModel(
   sql: Sql,
   { slug, company_id: company }: ModelName,
-  after: string | null,
-  limit: number,
+  { after, limit }: Range,
 ): Promise<PriceRow[]> {
   const before = after === null ? null : await findPrice(sql, { slug, company_id: company }, after);
   return sql<PriceRow[]>`

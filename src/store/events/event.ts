@@ -10,6 +10,7 @@ import {
 import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
 import { matching } from '../connection/columns.ts';
+import type { Range } from '../connection/cursor.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { lookAtBudgets, lookAtCostCenters, UNDELIVERED } from './alert.ts';
 
@@ -222,11 +223,7 @@ export interface EventRow {
 }
 
 /** Events, newest first. @param after the id of the last one that was read; null: from the newest */
-export async function listEvents(
-  sql: Sql,
-  filter: EventFilter,
-  { after, limit }: { readonly after: string | null; readonly limit: number },
-): Promise<EventRow[]> {
+export async function listEvents(sql: Sql, filter: EventFilter, { after, limit }: Range): Promise<EventRow[]> {
   const rows = await sql<(Columns & Pick<EventRow, 'subject' | 'told' | 'deliveries'>)[]>`
     select ${eventColumns(sql)}, e.subject, e.told, coalesce((
         select json_agg(json_build_object('channel', d.channel, 'recipient', d.recipient, 'state', d.state,

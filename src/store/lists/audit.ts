@@ -6,6 +6,7 @@ import { OWN_MODEL_COLUMNS } from '../../domain/settings/model.ts';
 import type { ChangedRow } from '../../domain/wording/change-text.ts';
 import { shownActor, shownRow } from '../connection/actor.ts';
 import { matching, PAGE_BYTES } from '../connection/columns.ts';
+import type { CursorPage } from '../connection/cursor.ts';
 import { dayBegins } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { loggedColumns, tells } from './audit-search.ts';
@@ -47,10 +48,7 @@ const SHOWN = `${shownActor('a.actor')} as actor, null as db_role,
   ${shownRow('a.before')} as before, ${shownRow('a.after')} as after`;
 
 /** A page of the audit log, and where the next one begins; null at the end. */
-export async function pageOfAudit(
-  sql: Sql,
-  query: AuditQuery,
-): Promise<{ readonly rows: readonly AuditRow[]; readonly next: number | null }> {
+export async function pageOfAudit(sql: Sql, query: AuditQuery): Promise<CursorPage<AuditRow, number>> {
   const { search, newestFirst, from, company, limit = PAGE_ROWS } = query;
   const { subject = null, actor = null, firstDay = null, lastDay = null, words = wordsOf(ENGLISH) } = query;
   const direction = newestFirst ? sql`desc` : sql`asc`;

@@ -2,6 +2,7 @@ import type { RequestFacts, Result } from '../../domain/reports/request-explanat
 import { type BookedDetails, TOKEN_DETAILS } from '../../domain/usage.ts';
 import { firstRequestId, requestIdTime } from '../../runtime/request-id.ts';
 import { matching } from '../connection/columns.ts';
+import { type CursorPage, cut } from '../connection/cursor.ts';
 import { NIL_ID } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
 import { PAGE_ROWS } from '../lists/page.ts';
@@ -71,11 +72,8 @@ export interface RequestsQuery {
   readonly limit?: number;
 }
 
-export interface RequestsPage {
-  readonly rows: readonly RequestRow[];
-  /** Where the next page begins; null at the end. Older requests may match although this page has few or none. */
-  readonly next: RequestCursor | null;
-}
+/** Older requests may match although this page has few or none. */
+export type RequestsPage = CursorPage<RequestRow, RequestCursor>;
 
 /**
  * A page of requests, the newest first. What no index finds is looked for in windows, and hours without any are
@@ -84,7 +82,7 @@ export interface RequestsPage {
 export async function pageOfRequests(sql: Sql, query: RequestsQuery): Promise<RequestsPage> {
   const { model, endpoint, status, code = null, limit = PAGE_ROWS } = query;
   if (model === null && endpoint === null && status === null && code === null) {
-    return cut(await readRows(sql, query, limit + 1), limit, null);
+    return pageOf(await readRows(sql, query, limit + 1), limit, null);
   }
   const end = performance.now() + ENOUGH_MS;
   const rows: RequestRow[] = [];
@@ -96,7 +94,7 @@ export async function pageOfRequests(sql: Sql, query: RequestsQuery): Promise<Re
     next = await endOfWindow(sql, from);
     if (next !== null) next = await skipHours(sql, query, next);
   } while (next !== null && performance.now() < end);
-  return cut(rows, limit, next);
+  return pageOf(rows, limit, next);
 }
 
 function windowOf({ keys = null }: RequestsQuery): number {
@@ -104,11 +102,9 @@ function windowOf({ keys = null }: RequestsQuery): number {
 }
 
 /** @param next where to go on if all rows are shown */
-function cut(rows: readonly RequestRow[], limit: number, next: RequestCursor | null): RequestsPage {
-  const shown = rows.slice(0, limit);
-  const end = shown.at(-1);
-  if (rows.length <= limit || end === undefined) return { rows: shown, next };
-  return { rows: shown, next: { at: end.occurred_at, id: end.request_id } };
+function pageOf(rows: readonly RequestRow[], limit: number, next: RequestCursor | null): RequestsPage {
+  const page = cut(rows, limit, ({ occurred_at: at, request_id: id }) => ({ at, id }));
+  return { ...page, next: page.next ?? next };
 }
 
 /** The place, or the end of the newest hour before it that has any by the sums of hours; null when there is none. */

@@ -4,6 +4,7 @@ import { throwConflict, throwNotFound, unknownCompany } from '../../domain/refus
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { CREATED_BY } from '../connection/actor.ts';
 import { matching } from '../connection/columns.ts';
+import type { Range } from '../connection/cursor.ts';
 import { explaining } from '../connection/errors.ts';
 import { endOf, IS_ACTIVE, STATE } from '../connection/expressions.ts';
 import type { Sql } from '../connection/pool.ts';
@@ -81,13 +82,13 @@ export async function findToken(sql: Sql, text: string): Promise<TokenRow | null
 export async function listTokens(
   sql: Sql,
   company: string | null,
-  { before = null, limit = null }: { readonly before?: string | null; readonly limit?: number | null } = {},
+  { after, limit }: Partial<Range> = {},
 ): Promise<ListedToken[]> {
   return sql<ListedToken[]>`
     select ${tokenColumns(sql)}, (select c.name from companies c where c.id = company_id) as company_name from admin_tokens
     where true ${matching(sql, { company_id: company })}
-      and (${before}::uuid is null or (created_at, id) < (select created_at, id from admin_tokens where id = ${before}))
-    order by created_at desc, id desc limit ${limit}::bigint`;
+      and (${after ?? null}::uuid is null or (created_at, id) < (select created_at, id from admin_tokens where id = ${after ?? null}))
+    order by created_at desc, id desc limit ${limit ?? null}::bigint`;
 }
 
 /** @param company if given, tokens of others count as not found @throws RefusedChange not_found */

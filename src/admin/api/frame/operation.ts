@@ -1,10 +1,14 @@
-import type { ObjectSchema, Schema } from '../../../domain/settings/schema.ts';
+import type { ObjectSchema, Properties, Schema } from '../../../domain/settings/schema.ts';
 import type { Role } from '../../../domain/user.ts';
 import type { Caller } from '../../../operations/caller.ts';
 import type { Action } from '../../../operations/permission.ts';
 import { type Problem, wrongAt } from '../../../operations/problem.ts';
+import { findCompany } from '../../../store/company/company.ts';
+import { type CursorPage, type Range, readPage } from '../../../store/connection/cursor.ts';
 import type { Database, Sql } from '../../../store/connection/pool.ts';
+import { PAGE_ROWS } from '../../../store/lists/page.ts';
 import type { Write } from '../../../store/usage/export.ts';
+import { type ListQuery, listQuery, pageOf } from './resources.ts';
 
 /** A request to an operation: its caller, and its input, checked by the schemas. */
 export interface ApiCall<B = unknown, Q = unknown> extends Caller {
@@ -122,41 +126,42 @@ export function hasTag({ resource, method, answer }: ApiOperation): boolean {
   return resource !== undefined && method !== 'post' && answer !== null;
 }
 
-/** A page of a list, and where the next one begins; null at the end. */
-export interface Page<T> {
-  readonly data: readonly T[];
-  readonly next_cursor: string | null;
+/** What an operation is that lists rows. */
+export interface Listing<P extends Properties> {
+  readonly summary: string;
+  /** Members of its query that choose rows. */
+  readonly filters?: P;
+  /** The schema of its cursor; default: an id. */
+  readonly cursor?: Schema<string>;
+  /** @param company of the path; '' where it names none. One that is not there may have an empty page: it is refused then. */
+  read(
+    sql: Sql,
+    call: ApiCall<never, ListQuery<P>>,
+    range: Range,
+    company: string,
+  ): PromiseLike<CursorPage<object, string | number>>;
 }
 
-/** The query of a list. `cursor` is the `next_cursor` of the page before. */
-export interface PageQuery {
-  readonly limit?: number;
-  readonly cursor?: string;
-}
-
-export const DEFAULT_LIMIT = 50;
-
-/** Rows behind the one with this id, or from the first, at most so many. */
-interface RowRange {
-  readonly after: string | null;
-  readonly limit: number;
-}
-
-/**
- * Makes a page of rows ordered by id, which is the cursor.
- * @param read reads rows behind the cursor, at most so many
- * @param fitting how many of them fit on a page, where rows may be long
- */
-export async function pageOf<T extends { readonly id: string | number }>(
-  { limit = DEFAULT_LIMIT, cursor }: PageQuery,
-  read: (rows: RowRange) => PromiseLike<readonly T[]>,
-  fitting: (rows: RowRange) => PromiseLike<number> = async () => limit,
-): Promise<Page<T>> {
-  const after = cursor ?? null;
-  const most = await fitting({ after, limit });
-  const rows = await read({ after, limit: most + 1 });
-  const data = rows.slice(0, most);
-  return { data, next_cursor: rows.length > most ? String((data.at(-1) as T).id) : null };
+/** An operation that lists rows, a page at a time. */
+export function getList<P extends Properties = Record<never, never>>(
+  id: string,
+  path: string,
+  parts: Listing<P> & { readonly action: Action; readonly row: Schema },
+): ApiOperation {
+  const { summary, action, row, filters, cursor, read } = parts;
+  return get<ListQuery<P>>(id, path, {
+    summary,
+    action,
+    query: listQuery(filters, cursor),
+    answer: pageOf(row),
+    async run(sql, call) {
+      const { limit = PAGE_ROWS, cursor: after = null } = call.query;
+      const { company = '' } = call.params;
+      const { rows, next } = await read(sql, call, { after, limit }, company);
+      if (rows.length === 0 && company !== '') await findCompany(sql, company);
+      return { data: rows, next_cursor: next === null ? null : String(next) };
+    },
+  });
 }
 
 /** Refuses a cursor whose row is gone, in a list that has another order. */
@@ -168,8 +173,8 @@ export function goneCursor(): Problem {
  * A page of rows that are few enough to be read whole, in their own order.
  * @throws Problem 400 when the row of the cursor is gone
  */
-export function pageOfAll<T extends { readonly id: string }>(query: PageQuery, all: readonly T[]): Promise<Page<T>> {
-  return pageOf(query, async ({ after, limit }) => {
+export function pageOfAll<T extends { readonly id: string }>(range: Range, all: readonly T[]): Promise<CursorPage<T>> {
+  return readPage(range, async ({ after, limit }) => {
     const at = after === null ? 0 : all.findIndex(({ id }) => id === after) + 1;
     if (after !== null && at === 0) throw goneCursor();
     return all.slice(at, at + limit);

@@ -10,9 +10,12 @@ import {
   id,
   instant,
   listOf,
+  type Members,
+  type ObjectSchema,
   object,
   oneOf,
   orNull,
+  type Properties,
   type Schema,
   slug,
   textOrNull,
@@ -37,14 +40,16 @@ export function pageOf<T>(items: Schema<T>) {
 export const numberCursor: Schema<string> = { type: 'string', pattern: '^[1-9]\\d{0,14}$' };
 
 /** The query of a list, with filters. */
-export function listQuery<P extends Readonly<Record<string, Schema>> = Record<never, never>>(
+export function listQuery<P extends Properties = Record<never, never>>(
   filters: P = {} as P,
   cursor: Schema<string> = id,
-) {
+): ObjectSchema<ListQuery<P>> {
   const limit: Schema<number> = { type: 'integer', minimum: 1, maximum: 200 };
   const next = { ...cursor, description: 'the next_cursor of the page before' };
-  return object<{ limit: typeof limit; cursor: typeof next } & P, never>({ limit, cursor: next, ...filters }, []);
+  return object({ limit, cursor: next, ...filters }, []) as ObjectSchema as ObjectSchema<ListQuery<P>>;
 }
+/** Which rows a call asks for. `cursor` is the `next_cursor` of the page before. */
+export type ListQuery<P extends Properties> = { readonly limit?: number; readonly cursor?: string } & Members<P, never>;
 
 const limits = schemasOf(LIMIT_SETTINGS);
 

@@ -1,0 +1,57 @@
+import type { ObjectSchema, Properties, Schema } from '../../../domain/settings/schema.ts';
+import type { Action } from '../../../operations/permission.ts';
+import type { Sql } from '../../../store/connection/pool.ts';
+import type { ApiCall, ApiOperation, Listing, Resource } from './operation.ts';
+import { getList, getOne, patch, post, remove } from './operation.ts';
+
+/** A kind of things that are listed, created, read, changed and removed, each under an address of its own. */
+interface Noun {
+  /** "Assistant": the operations are listAssistants, createAssistant, getAssistant, changeAssistant and removeAssistant. */
+  readonly name: string;
+  /** The address of the list. It names the owner of the things, such as their company, or nothing. */
+  readonly path: string;
+  /** The parameter behind it, which is the id of one thing. */
+  readonly param: string;
+  readonly table: string;
+  readonly answer: Schema;
+  /** The permissions to read and to write. */
+  readonly reads: Action;
+  readonly writes: Action;
+  /** @param owner its id; '' where there is none @throws RefusedChange not_found */
+  find(sql: Sql, owner: string, id: string): Promise<object>;
+}
+
+/** What one operation is; members that are left out are those of the noun. */
+interface Parts<B> extends Partial<Pick<ApiOperation, 'id' | 'action' | 'answer' | 'secret' | 'memberActions'>> {
+  readonly summary: string;
+  /** @param id of the thing, where there is one already */
+  run(sql: Sql, call: ApiCall<B>, owner: string, id: string): Promise<unknown>;
+}
+interface PartsOfBody<B> extends Parts<B> {
+  readonly body: ObjectSchema<B>;
+  run(sql: Sql, call: ApiCall<B>, owner: string, id: string): Promise<object>;
+}
+
+/** The operations of a noun. */
+export function noun({ name, path, param, table, answer, reads, writes, find }: Noun) {
+  const one = `${path}/{${param}}`;
+  const [, owner = ''] = /\{(\w+)\}/.exec(path) ?? [];
+  const on = <B, T>(run: (sql: Sql, call: ApiCall<B>, owner: string, id: string) => T) => {
+    return (sql: Sql, call: ApiCall<B>) => run(sql, call, call.params[owner] ?? '', call.params[param] ?? '');
+  };
+  const resource: Resource = { table, param, find: on((sql, _call, owner, id) => find(sql, owner, id)) };
+  return {
+    /** The address of one thing. */
+    one,
+    list: <P extends Properties = Record<never, never>>(
+      parts: Listing<P> & Partial<Pick<ApiOperation, 'id' | 'action'>> & { row?: Schema },
+    ) => getList<P>(parts.id ?? `list${name}s`, path, { action: reads, row: answer, ...parts }),
+    create: <B>({ id = `create${name}`, run, ...parts }: PartsOfBody<B>) =>
+      post<B>(id, path, { action: writes, answer, status: 201, ...parts, run: on(run) }),
+    get: (summary: string) => getOne(`get${name}`, one, resource, { summary, action: reads, answer }),
+    change: <B>({ id = `change${name}`, run, ...parts }: PartsOfBody<B>) =>
+      patch<B>(id, one, { action: writes, answer, resource, ...parts, run: on(run) }),
+    remove: ({ id = `remove${name}`, run, ...parts }: Parts<unknown>) =>
+      remove(id, one, { action: writes, resource, ...parts, run: on(run) }),
+  };
+}
