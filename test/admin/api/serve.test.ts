@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { OPERATIONS } from '../../../src/admin/api/list.ts';
@@ -30,6 +31,19 @@ t.test('a token decides: none, an unknown, an expired, a revoked one, one that o
   t.equal((await send(office, short, list)).status, 200);
   await office.sql`update admin_tokens set revoked_at = now() where digest = sha256(${short}::bytea)`;
   t.equal((await send(office, short, list)).status, 401);
+});
+
+t.test('a list of a company that is not there is refused, and an empty one is not', async (t) => {
+  const lists = OPERATIONS.filter(
+    ({ method, path, query }) =>
+      method === 'get' && path.includes('{company}') && query?.properties.cursor !== undefined,
+  );
+  t.ok(lists.length >= 11, 'they are found');
+  const { company: empty } = await office.newCustomer();
+  for (const { path } of lists) {
+    t.equal((await send(office, reader, ['GET', path.replace('{company}', empty)])).status, 200, path);
+    t.equal((await send(office, reader, ['GET', path.replace('{company}', randomUUID())])).status, 404, path);
+  }
 });
 
 t.test("a company's token acts behind the wall of its company", async (t) => {
