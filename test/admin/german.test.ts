@@ -7,12 +7,12 @@ import { openDatabase } from '../../src/store/connection/pool.ts';
 import { closeStatement } from '../support/statement.ts';
 import { until } from '../support/until.ts';
 import { addUsage } from '../support/usage.ts';
-import { examine, openTab, signedInTab, startBrowser } from './browser.ts';
+import { ALL, examine, openTab, signedInTab, startBrowser } from './browser.ts';
 import { englishPieces } from './english.ts';
 import { paint } from './paint.ts';
 import { Person, sendsNothing, signedIn, startOffice } from './people.ts';
 
-/** Every page of a customer in German: no word of English is left, and it is as accessible as in English. */
+/** Every page of a customer in German: no word of English is left, and with ALL it is as accessible as in English. */
 
 const office = await startOffice(t, {}, sendsNothing);
 const { sql, people } = office;
@@ -115,7 +115,7 @@ t.test('every page of an owner', async (t) => {
     t.equal(answer?.status(), 200, path);
     t.equal(await page.locator('html').getAttribute('lang'), 'de', path);
     t.same(await englishIn(page), [], path);
-    t.same(await examine(page, `german${path.replaceAll(/\W+/g, '-')}`), [], path);
+    if (ALL) t.same(await examine(page, `german${path.replaceAll(/\W+/g, '-')}`), [], path);
   }
   t.same(complaints, []);
 });
