@@ -75,7 +75,7 @@ const ENGLISH =
 /** What people read on a page, hear or find in it, but for names, identifiers and code, which have no language. */
 function textsOf(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(`(() => {
-    const data = 'code, pre, textarea, script, style, [lang]:not(html), .scopes, .company-name, .by, dl.diff, option[value="en"]';
+    const data = 'code, pre, textarea, script, style, [lang]:not(html), .badges, .company-name, .by, dl.diff, option[value="en"]';
     const found = [document.title];
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) if (!texts.currentNode.parentElement.closest(data)) found.push(texts.currentNode.data);

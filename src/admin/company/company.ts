@@ -1,4 +1,5 @@
-import { LIMIT_SETTINGS, MEMBER_SETTINGS } from '../../domain/settings/company.ts';
+import { DISABLED_MODELS } from '../../domain/gate.ts';
+import { LIMIT_SETTINGS, MEMBER_SETTINGS, NAME, STRICT_CEILINGS } from '../../domain/settings/company.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { may } from '../../operations/permission.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
@@ -9,16 +10,7 @@ import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
 import { settingFields } from '../page/setting.ts';
-import {
-  ceilingsCard,
-  membersCard,
-  NAME,
-  STRICT_CEILINGS,
-  saving,
-  setSettings,
-  settingCard,
-  settingsCard,
-} from './ceiling.ts';
+import { ceilingsCard, membersCard, saving, setSettings, settingCard, settingsCard } from './ceiling.ts';
 import { endCards } from './company-end.ts';
 
 const BASE = '/companies/:company';
@@ -75,7 +67,7 @@ async function listPage(c: PageContext): Promise<Response> {
     'Monthly budget': ({ effective_budget_eur: eur }: CompanyRow) => (eur === null ? 'unlimited' : format.amount(eur)),
     'EU gate': (company: CompanyRow) =>
       company.allow_non_eu_models && !company.eu_locked ? badge('warn', 'non-EU allowed') : badge('eu', 'EU only'),
-    'Disabled models': (company: CompanyRow) => company.disabled_model_slugs.length || 'none',
+    'Disabled models': (company: CompanyRow) => company[DISABLED_MODELS].length || 'none',
   };
   const figures = ['Spent this month', 'Monthly budget', 'Disabled models'];
   const body = html`<div class="title-row"><h1>Companies</h1><a class="button primary" href="/companies/new">New company</a>

@@ -1,5 +1,6 @@
-import { listModels } from '../../domain/gate.ts';
+import { modelsOf } from '../../domain/gate.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
+import { scopesOf } from '../../domain/settings/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type NewestKey, newestKey, readFirstCall, readOwnerSteps } from '../../store/usage/first-steps.ts';
 import type { RequestRow } from '../../store/usage/request.ts';
@@ -95,16 +96,12 @@ export async function callStep(c: PageContext, { company, key, isBooked, ofAll =
 ${state}<p class="actions"><a class="button quiet" href="${c.req.path}">${words.again}</a></p>`;
 }
 
-async function callable(
-  c: PageContext,
-  id: string,
-  { scopes, allowed_model_slugs: allowed }: NewestKey,
-): Promise<Html> {
+async function callable(c: PageContext, id: string, key: NewestKey): Promise<Html> {
   const { firstSteps: words, key: keyWords } = c.var.format.words;
   const { publicUrl } = c.var.services;
   const company = await read(c, (sql) => readCompany(sql, id));
-  const models = listModels(company).filter(({ slug }) => allowed?.includes(slug) ?? true);
-  const { curl, sdk } = callSnippets(publicUrl, `"Authorization: Bearer $${VARIABLE}"`, scopes, models);
+  const models = modelsOf(company, key);
+  const { curl, sdk } = callSnippets(publicUrl, `"Authorization: Bearer $${VARIABLE}"`, scopesOf(key), models);
   const link = (path: string) => (text: string) => html`<a href="/companies/${id}/${path}">${text}</a>`;
   const canTry = mayNow(c, 'playground.use') && models.some(({ kind }) => kind === 'chat');
   return html`<p>${words.callText({ base: html`<code>${publicUrl}</code>`, variable: html`<code>${VARIABLE}</code>` })}</p>

@@ -753,7 +753,7 @@ export const de: Words = {
     create: 'Schlüssel anlegen',
     createButton: 'Schlüssel anlegen',
     nameHint: 'Wofür er verwendet wird, zum Beispiel „Suche der Website“.',
-    scopes: 'Berechtigungen',
+    may: 'Berechtigungen',
     scopeTexts: { chat: 'Chat', embeddings: 'Einbettungen (Embeddings)', assistants: 'Ausführen von Assistenten' },
     lastDay: 'Letzter Tag',
     lastDayHint: 'Optional. Der Schlüssel funktioniert bis zum Ende dieses Tages.',
@@ -860,7 +860,7 @@ export const de: Words = {
     full: (most) => `Sie haben so viele aktive Schlüssel, wie ein Mitglied hier haben darf (${most}). Widerrufen Sie einen, um einen anderen anzulegen.`,
     allowed: ({ most, active, budget }) =>
       `Sie haben ${active} von ${most} aktiven Schlüsseln, die Sie haben dürfen${budget === '' ? '.' : `; jeder darf höchstens ${budget} im Monat verbrauchen.`} Das Unternehmen zahlt, dessen Budget und Grenzen gelten ebenfalls, und seine Inhaber und Administratoren sehen, was jeder Schlüssel verbraucht hat.`,
-    does: ({ scopes, restrictions }) => `Für: ${scopes}.${restrictions === '' ? '' : ` Begrenzt auf: ${restrictions}.`}`,
+    does: ({ what, restrictions }) => `Für: ${what}.${restrictions === '' ? '' : ` Begrenzt auf: ${restrictions}.`}`,
     rename: 'Namen speichern',
   },
   ownUsage: {

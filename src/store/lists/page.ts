@@ -271,7 +271,7 @@ export interface ListedCostCenter {
   readonly requests: number;
   readonly tokens: number;
   /** Exact decimal text, and how much of it is spent in percent, rounded down to one decimal; null: it has none. */
-  readonly monthly_budget_eur: string | null;
+  readonly budget_eur: string | null;
   readonly percent: number | null;
 }
 
@@ -298,7 +298,7 @@ export function pageOfCostCenters(
         select name, monthly_budget_eur as budget from cost_center_budgets where company_id = ${company} and ${isPresent}
       )
       select name, trim_scale(coalesce(spent, 0))::text as spent, coalesce(requests, 0)::float8 as requests,
-        coalesce(tokens, 0)::float8 as tokens, trim_scale(budget)::text as monthly_budget_eur,
+        coalesce(tokens, 0)::float8 as tokens, trim_scale(budget)::text as budget_eur,
         trunc(coalesce(spent, 0) * 100 / budget, 1)::float8 as percent, count(*) over ()::integer as total
       from sums full join budgets using (name) where ${contains(sql, query, sql`name`)} ${tail}`;
   });
