@@ -18,10 +18,10 @@ import type { Settings } from './setting.ts';
 type Tables = Readonly<Record<string, string>>;
 type Entry = keyof Words['kept']['entries'];
 
-/** The columns of settings that may keep a text. */
+/** The columns of settings that may keep a text: not ids. */
 const textsOf = (settings: Settings) =>
   namesOf(settings)
-    .filter((column) => /text|choice|list/.test(String(settings[column]?.kind)))
+    .filter((column) => !column.endsWith('_id') && /text|choice|list/.test(String(settings[column]?.kind)))
     .join(' ');
 
 const LEDGER_COLUMNS = 'model_slug endpoint usage_source outcome cost_center';
