@@ -35,12 +35,7 @@ export interface Quality {
 }
 
 /** Requests and their results, as programs read them. */
-export interface Answers {
-  readonly requests: number;
-  readonly refused: number;
-  readonly failed: number;
-  readonly reasons: readonly ReasonCount[];
-}
+export type Answers = Quality['all'] & Pick<Quality, 'reasons'>;
 
 /** null: none is known, such as where they are too many to add up. */
 export function answersOf({ all, reasons }: Quality): Answers | null {

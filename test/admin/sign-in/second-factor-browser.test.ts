@@ -70,12 +70,16 @@ t.test('somebody sets a second factor up with a phone, and signs in with it', as
   await page.getByRole('heading', { name: '1. Scan this with your app' }).waitFor();
   t.same(await look(page, 'factor-setup'), []);
   const uris: string[] = [];
-  for (const colorScheme of ['light', 'dark'] as const) {
+  const looks = [
+    ['light', 1200],
+    ['dark', 375],
+    ['light', 375],
+    ['dark', 1200],
+  ] as const;
+  for (const [colorScheme, width] of ALL ? looks : looks.slice(0, 2)) {
     await page.emulateMedia({ colorScheme });
-    for (const width of [1200, 375]) {
-      await page.setViewportSize({ width, height: 800 });
-      uris.push(await scan(page));
-    }
+    await page.setViewportSize({ width, height: 800 });
+    uris.push(await scan(page));
   }
   t.equal(new Set(uris).size, 1, 'a phone reads it in light and dark, on a desk and on a phone');
   const secret = base32Bytes(new URL(uris[0] as string).searchParams.get('secret') as string);
