@@ -134,7 +134,10 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   countInvitation(c, form, company);
   const invitation = param(c, 'invitation');
-  return redirectToInvitation(c, await change(c, (sql) => renewInvitation(sql, readerOf(c), company, invitation)));
+  return redirectToInvitation(
+    c,
+    await change(c, (sql) => renewInvitation(sql, company, invitation, readerOf(c).actor)),
+  );
 }
 
 async function withdraw(c: PageContext): Promise<Response> {

@@ -3,7 +3,6 @@ import {
   MODEL,
   MODEL_SETTINGS,
   modelPrices,
-  NEW_MODEL,
   PRICE_NAMES,
   PRICES,
   type PriceName,
@@ -90,7 +89,7 @@ export function modelFields(state: FormState, model: ModelRow | null, unit: Pric
     const hint = PRICES[name].field.hint?.(state.words);
     return { value: prices === null ? '' : priceIn(unit, prices[name]), ...(hint !== undefined && { hint }) };
   };
-  return html`${settingFields(state, MODEL_SETTINGS, model ?? NEW_MODEL)}
+  return html`${settingFields(state, MODEL_SETTINGS, model ?? { eu_hosted: true })}
 ${unitInput(unit)}${priceFields(state, unit, (name) => name, spec)}`;
 }
 

@@ -6,15 +6,20 @@ import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 
 type Row = Readonly<Record<string, unknown>>;
-/** Replaces parts of the controls that their rows describe. */
+/** Replaces parts of a control that its row describes. */
 type Special = { readonly hint?: string; readonly choices?: Choices };
 
 /**
  * The controls of settings, in the order of their rows.
  * @param row what is stored; null: something new
  */
-export function settingFields(state: FormState, settings: Settings, row: object | null, special: Special = {}): Html {
-  return html`${Object.entries(settings).map(([column, setting]) => control(state, setting, (row as Row | null)?.[column], special))}`;
+export function settingFields(
+  state: FormState,
+  settings: Settings,
+  row: object | null,
+  special: Readonly<Record<string, Special>> = {},
+): Html {
+  return html`${Object.entries(settings).map(([column, setting]) => control(state, setting, (row as Row | null)?.[column], special[column]))}`;
 }
 
 function control(
@@ -57,8 +62,8 @@ function readControl(
   if (kind === 'list') {
     const values = form.all(name, lines(read)).flat();
     if (values.length > 0) return values;
-    if (isNeeded) form.refuse(name, form.words.form.noneChosen);
-    return isNullable ? null : values;
+    if (!isNullable) form.refuse(name, form.words.form.noneChosen);
+    return null;
   }
   if (box !== undefined) return form.checked(name) ? box[1] : box[0];
   if (choices !== undefined && !isNeeded && !form.values.has(name)) return undefined;

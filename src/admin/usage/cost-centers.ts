@@ -1,7 +1,6 @@
-import { readMonth } from '../../domain/field.ts';
+import { readAboveZero, readMonth } from '../../domain/field.ts';
 import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
-import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { createCostCenterBudget } from '../../operations/cost-center.ts';
 import { may } from '../../operations/permission.ts';
@@ -15,7 +14,6 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, type Columns, companyHeading, exactSwitch, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
-import { readSettings, settingFields } from '../page/setting.ts';
 
 const BASE = '/companies/:company/cost-centers';
 
@@ -96,7 +94,7 @@ function columnsOf(company: string, month: string, isPresent: boolean, format: F
   };
 }
 
-function budgetCell({ budget_eur: eur, percent }: ListedCostCenter, format: Format): Html {
+function budgetCell({ monthly_budget_eur: eur, percent }: ListedCostCenter, format: Format): Html {
   const { costCenters: words, usage } = format.words;
   if (eur === null || percent === null) return muted(words.noBudget);
   const share = words.share({ percent: format.percent(percent), budget: format.amount(eur) });
@@ -113,7 +111,7 @@ function addForm(c: PageContext, form: Form, path: string): Html {
     button: words.addButton,
     isFirst: false,
     fields: (state) => html`${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
-${settingFields(state, COST_CENTER, null)}
+${field(state, { name: 'budget', label: words.eur, required: true, inputmode: 'decimal', hint: words.addHint })}
 ${may(session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}`,
   });
 }
@@ -121,8 +119,8 @@ ${may(session.user, 'alert.read', company) ? html`<p class="hint">${words.who((l
 async function add(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   const name = form.required('name', readBudgetedCostCenter);
-  const settings = readSettings(form, COST_CENTER);
+  const monthly_budget_eur = form.required('budget', form.numeric(readAboveZero));
   form.check();
-  await change(c, (sql) => createCostCenterBudget(sql, company, { name, ...settings }));
+  await change(c, (sql) => createCostCenterBudget(sql, company, { name, monthly_budget_eur }));
   return c.redirect(`${costCenterPage(company, name)}&done=budget-saved`, 303);
 }

@@ -1,24 +1,23 @@
 import type { Read } from '../../domain/field.ts';
-import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
-import { giveKeyTexts, type KeyMaker } from '../../operations/key.ts';
+import type { KeyMaker } from '../../operations/key.ts';
 import type { Mistake } from '../../operations/problem.ts';
 import { type AssistantRow, assistantsOf } from '../../store/company/assistant.ts';
 import { type CompanyRow, companiesOf } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
-import { type KeyRow, keysOf } from '../../store/company/key.ts';
+import { freeKeyTexts, type KeyRow, keysOf } from '../../store/company/key.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { differences, inWords, shown } from './difference.ts';
-import { type KeyTextAt, LISTS, type ListKind, type Run, type Step } from './kinds.ts';
+import { type KeyText, LISTS, type ListKind, type Run, type Step } from './kinds.ts';
 import { finder, type NoteMistake, refuseTwice } from './named.ts';
 import { describe, type WantedFile } from './read.ts';
-import type { Removable, SecretReference, Wanted, WantedCompany } from './schema.ts';
 import { readSecret } from './secrets.ts';
+import type { Removable, SecretReference, Wanted, WantedCompany } from './wanted.ts';
 
 interface ApplyOptions {
   readonly keyPrefix: string;
@@ -52,7 +51,7 @@ class Application implements Run {
   /** What there was at the beginning, by company. */
   assistantsOf = new Map<string, AssistantRow[]>();
   keysOf = new Map<string, KeyRow[]>();
-  readonly texts: KeyTextAt[] = [];
+  readonly texts: KeyText[] = [];
   /** What is looked at, as a JSON Pointer. */
   #at = '';
 
@@ -102,10 +101,12 @@ class Application implements Run {
     await this.#list('oidc_groups', oidc_groups, owner, `${at}/oidc_groups`, true);
   }
 
-  async #giveTexts(texts: readonly KeyTextAt[]): Promise<void> {
-    await giveKeyTexts(this.sql, texts, ({ at }) => {
+  async #giveTexts(texts: readonly KeyText[]): Promise<void> {
+    await freeKeyTexts(this.sql, texts);
+    for (const { at, give } of texts) {
       this.#at = at;
-    });
+      await give();
+    }
   }
 
   /** Reads assistants and keys of all companies at once: to ask for those of each would take a second for a thousand. */
@@ -141,7 +142,7 @@ class Application implements Run {
   async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
     const { id: _, models, assistants, keys, users, oidc_groups, cost_centers, ...rest } = wanted;
     const lists = { assistants, keys, users, oidc_groups, cost_centers };
-    const { [DISABLED_MODELS]: slugs, ...settings } = rest;
+    const { disabled_model_slugs: slugs, ...settings } = rest;
     let row = present;
     const caller = this.callerAt(at);
     if (row === null) {
@@ -154,9 +155,8 @@ class Application implements Run {
     }
     await this.#list('models', models, row, `${at}/models`);
     this.#at = at;
-    const disabled = { [DISABLED_MODELS]: slugs };
-    if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, disabled)) {
-      await changeCompany(this.sql, caller, row.id, disabled);
+    if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
+      await changeCompany(this.sql, caller, row.id, { disabled_model_slugs: slugs });
     }
     for (const name of namesOf(lists)) await this.#list(name, lists[name], row, `${at}/${name}`);
   }

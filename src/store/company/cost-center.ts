@@ -1,28 +1,27 @@
 import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
-import { COST_CENTER, type CostCenterBudget, type CostCenterColumns } from '../../domain/settings/cost-center.ts';
-import { namesOf } from '../../domain/settings/schema.ts';
-import { given, settingColumns } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** What a cost centre may cost in a month before somebody is told. Members are columns of cost_center_budgets. */
-export interface CostCenterBudgetRow extends CostCenterColumns {
+export interface CostCenterBudgetRow {
   readonly id: string;
   readonly company_id: string;
   /** As calls name it, in the spelling of the ledger. */
   readonly name: string;
+  /** Above 0, as exact decimal text. */
+  readonly monthly_budget_eur: string;
   readonly created_at: Date;
 }
 
-const SETTINGS = namesOf(COST_CENTER);
+export type NewCostCenterBudget = Pick<CostCenterBudgetRow, 'company_id' | 'name' | 'monthly_budget_eur'>;
 
 /** @throws RefusedChange where the cost centre has a budget, or the company does not exist */
-export async function insertCostCenterBudget(sql: Sql, company_id: string, asked: CostCenterBudget) {
-  const { name, ...settings } = asked;
+export async function insertCostCenterBudget(sql: Sql, asked: NewCostCenterBudget): Promise<CostCenterBudgetRow> {
+  const { company_id, name, monthly_budget_eur } = asked;
   const [row] = await explaining(
     sql<CostCenterBudgetRow[]>`
-      insert into cost_center_budgets ${given(sql, settings, SETTINGS, { company_id, name })}
-      returning ${budgetColumns(sql)}`,
+      insert into cost_center_budgets (company_id, name, monthly_budget_eur)
+      values (${company_id}, ${name}, ${monthly_budget_eur}) returning ${budgetColumns(sql)}`,
     {
       cost_center_budgets_once: () => throwConflict('cost centre budget', refusal('costCenterTwice', { name })),
       cost_center_budgets_company_id_fkey: () => unknownCompany(company_id),
@@ -32,18 +31,18 @@ export async function insertCostCenterBudget(sql: Sql, company_id: string, asked
 }
 
 /** @throws RefusedChange not_found */
-export async function updateCostCenterBudget(sql: Sql, company: string, { name, ...settings }: CostCenterBudget) {
+export async function updateCostCenterBudget(sql: Sql, company: string, id: string, eur: string) {
   const [row] = await sql<CostCenterBudgetRow[]>`
-    update cost_center_budgets set ${given(sql, settings, SETTINGS)}
-    where company_id = ${company} and name = ${name} returning ${budgetColumns(sql)}`;
+    update cost_center_budgets set monthly_budget_eur = ${eur}
+    where id = ${id} and company_id = ${company} returning ${budgetColumns(sql)}`;
   return row ?? throwNotFound('cost centre budget');
 }
 
-/** @returns what it was; null: there is none */
-export async function deleteCostCenterBudget(sql: Sql, company: string, name: string) {
+/** @throws RefusedChange not_found */
+export async function deleteCostCenterBudget(sql: Sql, company: string, id: string): Promise<CostCenterBudgetRow> {
   const [row] = await sql<CostCenterBudgetRow[]>`
-    delete from cost_center_budgets where company_id = ${company} and name = ${name} returning ${budgetColumns(sql)}`;
-  return row ?? null;
+    delete from cost_center_budgets where id = ${id} and company_id = ${company} returning ${budgetColumns(sql)}`;
+  return row ?? throwNotFound('cost centre budget');
 }
 
 /** @throws RefusedChange not_found */
@@ -76,7 +75,6 @@ export async function countCostCenterBudgets(sql: Sql, company: string): Promise
   return row.count;
 }
 
-/** The columns of a CostCenterBudgetRow. */
-export function budgetColumns(sql: Sql) {
-  return sql`id, company_id, name, ${settingColumns(sql, COST_CENTER)}, created_at`;
+function budgetColumns(sql: Sql) {
+  return sql`id, company_id, name, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, created_at`;
 }

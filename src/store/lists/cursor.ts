@@ -1,4 +1,3 @@
-import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { type AssistantRow, assistantColumns } from '../company/assistant.ts';
 import { type CompanyRow, companyColumns } from '../company/company.ts';
@@ -17,7 +16,7 @@ import { type CompanyUserRow, type UserRow, userColumns } from '../users/user.ts
 
 export function companiesAfter(sql: Sql, name: string | null, range: Range) {
   const from = sql`from companies where true ${matching(sql, { name: nameSpelling(name) })}`;
-  return pageById<CompanyRow>(sql, range, companyColumns(sql), from, unpackedBytes(sql, DISABLED_MODELS));
+  return pageById<CompanyRow>(sql, range, companyColumns(sql), from, unpackedBytes(sql, 'disabled_model_slugs'));
 }
 
 /** @param company models of this company and shared ones; null: all */
