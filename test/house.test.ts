@@ -9,9 +9,9 @@ import t, { type Test } from 'tap';
  * feature: lower it where a change made room.
  */
 const CEILINGS = {
-  'lines of src': 72_754,
-  'files that spell a setting, at most': 22,
-  'files that spell monthly_budget_eur': 34,
+  'lines of src': 72_710,
+  'files that spell a setting, at most': 7,
+  'files that spell monthly_budget_eur': 16,
   'writes of the store that pages, commands and HTTP import': 0,
   'names exported by several files': 31,
   'words of Markdown': 65_000,
@@ -22,8 +22,9 @@ const SRC = join(ROOT, 'src');
 const FILES = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
   .filter((name) => name.endsWith('.ts') && !name.endsWith('.generated.ts'))
   .map((name) => ({ name, text: readFileSync(join(SRC, name), 'utf8') }));
-/** Words of the pages are told by language, beside the settings. */
-const WORDS = 'domain/language/';
+/** Words of pages and refusals are told by language, beside the settings; comments are words too. */
+const WORDS = /^domain\/(?:language\/|refusal\.ts)/;
+const COMMENTS = /^ *\/\*\*[\s\S]*?\*\/|\/\/ .*$/gm;
 
 /** The columns by which people set up companies, keys and models, as sql/schema has them, but for those whose name other nouns have too. */
 const SETTINGS = {
@@ -41,7 +42,8 @@ function columnsOf(table: string): string[] {
 }
 
 const filesWith = (word: string) =>
-  FILES.filter(({ name, text }) => !name.startsWith(WORDS) && new RegExp(`\\b${word}\\b`).test(text)).length;
+  FILES.filter(({ name, text }) => !WORDS.test(name) && new RegExp(`\\b${word}\\b`).test(text.replace(COMMENTS, '')))
+    .length;
 
 function bound(t: Test, what: keyof typeof CEILINGS, figure: number): void {
   t.comment(`${what}: ${figure}`);
@@ -67,15 +69,17 @@ t.test('a setting is spelled in at most so many files', async (t) => {
 });
 
 t.test('what pages, commands and HTTP write, an operation writes for them', async (t) => {
-  const write = /^(?:create|update|set|remove|revoke|rotate|close|reopen|erase|end|schedule|import|insert|delete)[A-Z]/;
+  const write =
+    /^(?:create|update|set|remove|revoke|rotate|close|reopen|erase|end|schedule|import|insert|delete|replay|retry|free|forget|take|give|ask|note|begin|confirm|replace|make|dismiss)[A-Z]/;
   const imports = FILES.filter(({ name }) => /^(?:admin|cli)\//.test(name)).flatMap(({ name, text }) =>
-    [...text.matchAll(/^import \{([^}]*)\} from '[^']*\/store\/(?:company|users|statement|events)\//gm)].flatMap(
-      ([, names = '']) =>
-        names
-          .split(',')
-          .map((each) => each.trim().split(' as ')[0] as string)
-          .filter((each) => write.test(each))
-          .map((each) => `${name}: ${each}`),
+    [
+      ...text.matchAll(/^import \{([^}]*)\} from '[^']*\/store\/(?:company|users|statement|events|gateway)\//gm),
+    ].flatMap(([, names = '']) =>
+      names
+        .split(',')
+        .map((each) => each.trim().split(' as ')[0] as string)
+        .filter((each) => write.test(each))
+        .map((each) => `${name}: ${each}`),
     ),
   );
   for (const each of imports) t.comment(each);

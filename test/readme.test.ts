@@ -15,7 +15,7 @@ import {
   STEERING_WITHIN,
   type SteeringGroup,
 } from '../src/domain/members/steering-table.ts';
-import { KEPT_OF_SERVICE, type KeptEntry, keptEntries } from '../src/domain/wording/kept.ts';
+import { KEPT_OF_SERVICE, type KeptEntry, keptEntries } from '../src/domain/settings/kept.ts';
 import { CHILD_ENV } from './support/child.ts';
 import { startWorld } from './support/world.ts';
 

@@ -15,7 +15,8 @@ import { spentBy, spentIn } from './support/cpu.ts';
  * Runs test files, some of a folder in one process: those named in the arguments, those below test/ROOM for --room=ROOM,
  * those that a change reaches for --changed, otherwise all; six processes at once and more while cores are idle, or as many as --jobs=N says. With --all, and where
  * a change touches the fast path, tests of what clients see run twice, with it and without it; FAST_HTTP in the
- * environment chooses one way. With --all, and where a change touches the pages, their looks are judged in full.
+ * environment chooses one way. Where a change touches the pages, axe-core judges them; with --all they are looked at in
+ * every width and language.
  * Prints a line per file, what failed in it, CPU seconds by folder, and at the end the line `N passed, N failed`.
  *
  * They are run by plain node. The command `tap` would load its own module loader into

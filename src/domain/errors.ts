@@ -101,7 +101,7 @@ export class GatewayError extends Error {
   headers: readonly string[];
   /** Whether a client may retry; undefined leaves it to the status. */
   retry: boolean | undefined;
-  /** The column that made Tollgate refuse, such as `key.monthly_budget_eur`: for the trail and the log, not for clients. */
+  /** The column that made Tollgate refuse, such as `key.revoked_at`: for the trail and the log, not for clients. */
   setting: string | null = null;
   /** The code that the model gave its refusal: the client reads it in place of `code`, the log and the trail do not. */
   toldCode: string | null = null;

@@ -8,6 +8,10 @@ import type { Model, ModelKind } from './model.ts';
  * list and call. A key may use the models of its company, or those of them that its restriction names.
  */
 
+/** The columns of companies and of keys that keep models from calls. */
+export const DISABLED_MODELS = 'disabled_model_slugs';
+export const ALLOWED_MODELS = 'allowed_model_slugs';
+
 /** The settings of a company that decide which models it has. */
 export type Catalogue = Pick<Company, 'disabledSlugs' | 'allowNonEu' | 'ownModels' | 'sharedModels'>;
 
@@ -34,8 +38,8 @@ export function admitModel(
   const model = findModel(company, slug, allowed);
   if (model === undefined) {
     const error = modelNotFound(slug, param);
-    if (company.disabledSlugs.has(slug)) throw error.by('company.disabled_model_slugs');
-    throw allowed === null || allowed.has(slug) ? error : error.by('key.allowed_model_slugs');
+    if (company.disabledSlugs.has(slug)) throw error.by(`company.${DISABLED_MODELS}`);
+    throw allowed === null || allowed.has(slug) ? error : error.by(`key.${ALLOWED_MODELS}`);
   }
   if (model.kind !== kind) throw isListed(company, model) ? wrongKind(model, param) : modelNotFound(slug, param);
   if (!model.euHosted && !company.allowNonEu) throw new GatewayError('non_eu_model_blocked', undefined, param);
@@ -62,6 +66,12 @@ export function listModels(company: Catalogue, allowed: Restriction['models'] = 
     if (model !== undefined && isListed(company, model)) listed.push(model);
   }
   return listed.sort((a, b) => (a.slug < b.slug ? -1 : 1));
+}
+
+/** The same, for the row of a key. */
+export function modelsOf(company: Catalogue, key: { readonly [ALLOWED_MODELS]: readonly string[] | null }): Model[] {
+  const slugs = key[ALLOWED_MODELS];
+  return listModels(company, slugs && new Set(slugs));
 }
 
 /** Whether the API offers a model of a company, and if not, why: for the people who manage it. */

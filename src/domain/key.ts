@@ -40,7 +40,7 @@ export const REVOKED = Number.NEGATIVE_INFINITY;
 
 /** A key as the gateway sees it. */
 export interface ApiKey extends Payer {
-  readonly scopes: ScopeSet;
+  readonly scopeBits: ScopeSet;
   /** Milliseconds since the epoch; Infinity when the key does not expire, REVOKED when it was revoked. */
   readonly expiresAt: number;
   /** null: none besides its company's. */

@@ -264,7 +264,7 @@ class ApiRequest implements BodyListener, ReplyListener {
     }
     if (key.restriction !== null) this.#requireNetwork(key.restriction);
     const operation = this.#operation;
-    if (operation !== null && (key.scopes & SCOPE_BIT[operation.scope]) === 0)
+    if (operation !== null && (key.scopeBits & SCOPE_BIT[operation.scope]) === 0)
       throw new GatewayError('insufficient_scope');
     return key;
   }

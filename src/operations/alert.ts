@@ -5,14 +5,13 @@ import {
   type AlertChoice,
   type AlertReceiverRow,
   askReceiver,
+  deleteReceiver,
   findReceiver,
   insertReceiver,
   listReceivers,
+  updateConfirmed,
   updateReceiver,
 } from '../store/users/alert-receiver.ts';
-
-/** No rule is about these. */
-export { deleteReceiver as removeReceiver, updateConfirmed as confirmReceiver } from '../store/users/alert-receiver.ts';
 
 export const MOST_RECEIVERS = 20;
 
@@ -63,6 +62,16 @@ export async function askAgain(sql: Sql, company: string, id: string) {
     throwConflict('receiver', refusal('receiverConfirms'));
   }
   return { receiver, token: await askReceiver(sql, id) };
+}
+
+/** The reader of an address agrees, by the link that was sent there. @returns whether the link worked */
+export function confirmReceiver(sql: Sql, token: string): Promise<boolean> {
+  return updateConfirmed(sql, token);
+}
+
+/** @throws RefusedChange not_found */
+export function removeReceiver(sql: Sql, company: string, id: string): Promise<void> {
+  return deleteReceiver(sql, company, id);
 }
 
 /** People of the company may be told nothing; a line for anybody else would then be of no use. */

@@ -1,6 +1,7 @@
 import {
   type AssistantChanges,
   type AssistantRow,
+  deleteAssistant,
   findAssistant,
   insertAssistant,
   type NewAssistant,
@@ -49,5 +50,7 @@ export async function changeAssistant(
   return updateAssistant(sql, id, changes, company);
 }
 
-/** No rule is about this. */
-export { deleteAssistant as removeAssistant } from '../store/company/assistant.ts';
+/** @param company if given, assistants of other companies count as not found @throws RefusedChange not_found */
+export function removeAssistant(sql: Sql, id: string, company: string | null): Promise<AssistantRow> {
+  return deleteAssistant(sql, id, company);
+}

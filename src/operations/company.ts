@@ -1,5 +1,6 @@
 import { isLimited } from '../domain/budget.ts';
 import { checkCeilings, isAboveLimit, isUsedUp } from '../domain/ceiling.ts';
+import { DISABLED_MODELS as DISABLED } from '../domain/gate.ts';
 import type { Refusal } from '../domain/refusal.ts';
 import {
   type CompanyChanges,
@@ -17,10 +18,8 @@ import type { Caller } from './caller.ts';
 import { unknownModels } from './model.ts';
 import type { Mistake } from './problem.ts';
 
-const DISABLED = 'disabled_model_slugs';
-
 /** The settings of a company that is created, and the models that it may not use. */
-export type CompanySettings = NewCompany & { readonly [DISABLED]?: readonly string[] };
+export type CompanySettings = NewCompany & { readonly [DISABLED]?: readonly string[] | undefined };
 /** Members that are left out stay as they are. Disabled models are told as a whole, or as what is added and taken away. */
 export type CompanyChange = CompanyChanges & { readonly [DISABLED]?: readonly string[] | undefined };
 

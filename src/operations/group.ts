@@ -1,15 +1,18 @@
-import { type Refusal, refusal } from '../domain/refusal.ts';
-import { companyMistake, ROLES } from '../domain/user.ts';
+import { type Refusal, refusal, throwConflict } from '../domain/refusal.ts';
+import { type CompanyRole, companyMistake, ROLES } from '../domain/user.ts';
 import { lockName } from '../store/company/idempotent-form.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
+  deleteGroup,
   deleteUserByGroup,
+  findGroup,
   type GivenByGroup,
   type GroupRow,
   groupsNamed,
   insertGroup,
   insertUserByGroup,
   updateGivenByGroup,
+  updateGroup,
 } from '../store/users/group.ts';
 import { findUser, type UserRow } from '../store/users/user.ts';
 import { wrongAt } from './problem.ts';
@@ -26,8 +29,22 @@ export function createGroup(sql: Sql, given: GivenByGroup): Promise<GroupRow> {
   return insertGroup(sql, given);
 }
 
-/** No rule is about these. */
-export { deleteGroup as removeGroup, updateGroup as changeGroup } from '../store/users/group.ts';
+/**
+ * Gives a group of a company another role, and all who have theirs by it, at once.
+ * @throws RefusedChange not_found; conflict for the operators' groups, which give nothing else
+ */
+export async function changeGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
+  const { name, role: before } = await findGroup(sql, id);
+  if (before === 'operator') {
+    throwConflict('group', `The group ${name} makes operators. Remove it, and add it to a company.`);
+  }
+  return updateGroup(sql, id, role);
+}
+
+/** Removes a group, and the users who have their role by it, even the last owner or operator: the provider decides. */
+export function removeGroup(sql: Sql, id: string): Promise<GroupRow> {
+  return deleteGroup(sql, id);
+}
 
 /** The groups that the identity provider tells of a person. */
 export interface ToldGroups {

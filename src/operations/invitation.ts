@@ -1,20 +1,18 @@
 import { INVITATION_PATH } from '../domain/wording/invitation.ts';
 import type { Sql } from '../store/connection/pool.ts';
 import {
+  deleteInvitation,
   type InvitationRow,
   insertInvitation,
   type MadeInvitation,
   type NewInvitation,
   takeInvitation,
+  updateInvitation,
 } from '../store/users/invitation.ts';
 import { insertUser, type UserRow } from '../store/users/user.ts';
 import type { Caller } from './caller.ts';
 
-/** Who is invited to a company. No rule is about these: */
-export {
-  deleteInvitation as withdrawInvitation,
-  updateInvitation as renewInvitation,
-} from '../store/users/invitation.ts';
+/** Who is invited to a company. */
 
 /** Invites an address to a company. @throws RefusedChange when it has an account, of whatever company, or is invited already */
 export function createInvitation(
@@ -23,6 +21,21 @@ export function createInvitation(
   { email, ...asked }: Omit<NewInvitation, 'created_by'>,
 ): Promise<MadeInvitation> {
   return insertInvitation(sql, { ...asked, email: email.toLowerCase(), created_by: actor });
+}
+
+/** Gives an invitation a new link and its whole time again; the old link ends. @throws RefusedChange not_found */
+export function renewInvitation(
+  sql: Sql,
+  { actor }: Pick<Caller, 'actor'>,
+  company: string,
+  id: string,
+): Promise<MadeInvitation> {
+  return updateInvitation(sql, company, id, actor);
+}
+
+/** @throws RefusedChange not_found */
+export function withdrawInvitation(sql: Sql, company: string, id: string): Promise<void> {
+  return deleteInvitation(sql, company, id);
 }
 
 /**

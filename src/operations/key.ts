@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { checkMemberBudget } from '../domain/ceiling.ts';
 import { FieldError } from '../domain/field.ts';
+import { ALLOWED_MODELS as MODELS } from '../domain/gate.ts';
 import { digestOf, possibleKeysIn } from '../domain/key.ts';
 import { parseEur } from '../domain/money.ts';
 import { type End, readMoment } from '../domain/price.ts';
@@ -8,6 +9,7 @@ import { refusal, throwConflict, throwNotFound } from '../domain/refusal.ts';
 import {
   endKey,
   findKey,
+  freeKeyTexts,
   insertKey,
   type KeyChanges,
   type KeyRow,
@@ -15,6 +17,7 @@ import {
   readKey,
   replaceKey,
   updateKey,
+  updateKeyText,
 } from '../store/company/key.ts';
 import { type Claim, makeKeyOnce, type RevealedKey } from '../store/company/key-reveal.ts';
 import { lockRow } from '../store/company/last-change.ts';
@@ -59,7 +62,6 @@ interface AskedRotation {
   readonly new_id?: string;
 }
 
-const MODELS = 'allowed_model_slugs';
 const MOST_FOUND = 1000; // looked up at once
 
 /**
@@ -128,8 +130,27 @@ export async function changeKey(
   return updateKey(sql, id, { ...changes, expires_at: endIn(changes.expires_at) }, company_id);
 }
 
-/** Gives a key another text; no rule is about it. */
-export { updateKeyText as changeKeyText } from '../store/company/key.ts';
+/** A key that gets a text: a new one, by `createKey`, or one that is there, by `changeKeyText`. */
+export interface KeyText {
+  /** Null: the key is to be created. */
+  readonly id: string | null;
+  readonly key: string;
+  give(): Promise<unknown>;
+}
+
+/** Gives keys their texts, in any order: a text that another one of them has yet is taken away first. @param begin called before each */
+export async function giveKeyTexts<T extends KeyText>(sql: Sql, texts: readonly T[], begin: (text: T) => void) {
+  await freeKeyTexts(sql, texts);
+  for (const text of texts) {
+    begin(text);
+    await text.give();
+  }
+}
+
+/** Gives a key another text: the old one stops working at once. @returns whether it is another one @throws RefusedChange */
+export function changeKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
+  return updateKeyText(sql, id, key);
+}
 
 /**
  * Rotates a key. A member may do so at once always; an overlap may begin while the member has no more active keys than

@@ -1,3 +1,4 @@
+import { ALLOWED_MODELS, DISABLED_MODELS } from '../domain/gate.ts';
 import { refusal } from '../domain/refusal.ts';
 import { pricesOf } from '../domain/settings/model.ts';
 import {
@@ -87,8 +88,8 @@ export async function unknownModels(
 
 /** What an unknown slug does where it passes. */
 const PASSED: Readonly<Record<string, string>> = {
-  disabled_model_slugs: 'the slug is disabled in case one is created',
-  allowed_model_slugs: 'the key may use it in case one is created',
+  [DISABLED_MODELS]: 'the slug is disabled in case one is created',
+  [ALLOWED_MODELS]: 'the key may use it in case one is created',
   model_slug: 'runs that name no model get 404',
 };
 

@@ -6,7 +6,7 @@ import type { PriceTexts } from '../domain/settings/model.ts';
 
 /** An error in one member of a body or a query, or the rule that refuses it. */
 export interface Mistake {
-  /** A JSON Pointer into the body ("#/monthly_budget_eur"), or a parameter ("?limit"). */
+  /** A JSON Pointer into the body ("#/name"), or a parameter ("?limit"). */
   readonly pointer: string;
   /** Continues the pointer: "must be …". */
   readonly detail: string;

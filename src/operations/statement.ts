@@ -1,6 +1,7 @@
-import { RefusedChange } from '../domain/refusal.ts';
+import { RefusedChange, throwConflict, throwNotFound } from '../domain/refusal.ts';
 import { ledgerName } from '../store/company/company.ts';
 import type { Sql } from '../store/connection/pool.ts';
+import { deleteGateways, type ForgottenGateway, hasGateway } from '../store/gateway/gateways.ts';
 import {
   checkpointSeals,
   companiesToClose,
@@ -91,4 +92,16 @@ export async function closeEach(
     }
   }
   return { closed, refused };
+}
+
+/**
+ * Gives up the records of gateways that are gone: the months that waited for them may be closed then. Records that such a
+ * gateway books later all the same become corrections.
+ * @throws RefusedChange where none has the name, or those that have it were seen within a minute
+ */
+export async function forgetGateways(sql: Sql, name: string): Promise<ForgottenGateway[]> {
+  const gone = await deleteGateways(sql, name);
+  if (gone.length > 0) return gone;
+  if (!(await hasGateway(sql, name))) throwNotFound('gateway', `There is no gateway ${name}.`);
+  throwConflict('gateway', `${name} runs: it was seen within the last minute.`);
 }

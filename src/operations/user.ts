@@ -1,6 +1,14 @@
+import type { Language } from '../domain/languages.ts';
 import { type CompanyRole, companyMistake } from '../domain/user.ts';
 import type { Sql } from '../store/connection/pool.ts';
-import { deleteSession, deleteSessionsOf, insertSession, type NewSession } from '../store/users/session.ts';
+import {
+  deleteSession,
+  deleteSessionsOf,
+  type EndingSessions,
+  insertSession,
+  type NewSession,
+  updateSession,
+} from '../store/users/session.ts';
 import {
   deleteUser,
   findCompanyUser,
@@ -8,20 +16,14 @@ import {
   keepAnOwner,
   type NewUser,
   type UserRow,
+  updateLanguage,
   updatePassword,
   updateRole,
 } from '../store/users/user.ts';
 import type { Caller } from './caller.ts';
 import { wrongAt } from './problem.ts';
 
-/** Users: who may sign in, and with which role. No rule is about these: */
-export {
-  deleteSession as signOut,
-  deleteSessionById as endSession,
-  deleteSessionsOf as endSessions,
-  updateSession as raiseSession,
-} from '../store/users/session.ts';
-export { deleteUser as removeUser, updateLanguage as changeLanguage } from '../store/users/user.ts';
+/** Users: who may sign in, and with which role. */
 
 /**
  * Creates a user.
@@ -32,6 +34,12 @@ export function createUser(sql: Sql, { email, ...user }: NewUser, hash: string |
   const mistake = companyMistake(user.role, user.company_id);
   if (mistake !== null) throw wrongAt('#/company_id', mistake);
   return insertUser(sql, { ...user, email: email.toLowerCase() }, hash);
+}
+
+/** Removes a user, who is signed out. @throws RefusedChange not_found; conflict for the last operator */
+export async function removeUser(sql: Sql, id: string): Promise<UserRow> {
+  await keepAnOwner(sql, null, id);
+  return deleteUser(sql, id);
 }
 
 /**
@@ -70,11 +78,31 @@ export async function changePassword(
   keep: Buffer | null = null,
 ): Promise<void> {
   await updatePassword(sql, id, hash, former);
-  await deleteSessionsOf(sql, id, keep);
+  await deleteSessionsOf(sql, id, { keep });
 }
 
 /** Signs a user in. @param former the digest of the session that this browser had, which ends; null: none */
 export async function beginSession(sql: Sql, session: NewSession, former: Buffer | null): Promise<void> {
   if (former !== null) await deleteSession(sql, former);
   await insertSession(sql, session);
+}
+
+/** Gives a session another token once its user gave a code: the old one is void. @param digest of the new token */
+export function raiseSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
+  return updateSession(sql, former, digest);
+}
+
+/** Ends the session of a token. */
+export function signOut(sql: Sql, digest: Buffer): Promise<void> {
+  return deleteSession(sql, digest);
+}
+
+/** Ends sessions of a user, all by default; one that has ended already is no mistake. */
+export function endSessions(sql: Sql, user: string, which?: EndingSessions): Promise<void> {
+  return deleteSessionsOf(sql, user, which);
+}
+
+/** The language in which a user reads pages and e-mails. */
+export function changeLanguage(sql: Sql, user: string, language: Language): Promise<void> {
+  return updateLanguage(sql, user, language);
 }

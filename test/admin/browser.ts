@@ -189,27 +189,30 @@ export function brokenWords(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(BROKEN);
 }
 
+/** Whether pages are looked at in every width, colour scheme and language: otherwise in one, and narrow.test.ts has the narrowest. */
+export const ALL = process.env.ALL !== undefined;
 /** Set by run.ts where no change touches the pages. */
-export const UNCHANGED = process.env.PAGES_UNCHANGED !== undefined;
+const UNCHANGED = process.env.PAGES_UNCHANGED !== undefined;
 
 /**
  * Looks at a page in one of its states: before a release as `examine` does. Else axe-core is left out, half a second of
  * CPU each time: it judges every page once in accessible.test.ts. @returns what is wrong with it, in words
  */
 export function glance(page: Page, name: string): Promise<string[]> {
-  return examine(page, name, process.env.ALL !== undefined);
+  return examine(page, name, ALL);
 }
 
-/** Looks at a page on a desk and a phone, in light and dark. @returns what is wrong with it, in words */
+/** Looks at a page on a desk; with ALL on a phone and in dark, too. @returns what is wrong with it, in words */
 export async function examine(page: Page, name: string, withAxe = !UNCHANGED): Promise<string[]> {
   const found: string[] = [];
   // the slowest rule; colours are the same on a phone
   const onPhone = { rules: { 'color-contrast': { enabled: false } } };
-  for (const [device, width, colorScheme, options] of [
+  const all = [
     ['desk', 1200, 'light', {}],
     ['desk', 1200, 'dark', { runOnly: COLOURS }],
     ['phone', 375, 'light', onPhone],
-  ] as const) {
+  ] as const;
+  for (const [device, width, colorScheme, options] of ALL || process.env.SCREENSHOTS ? all : all.slice(0, 1)) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
     const path = `${SCREENSHOTS}${name}-${device}-${colorScheme}.png`;

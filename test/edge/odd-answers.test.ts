@@ -4,6 +4,7 @@ import { CallMeter } from '../../src/gateway/answer/call-meter.ts';
 import { Relay } from '../../src/gateway/answer/relay.ts';
 import { ChatStream } from '../../src/sse/chat-stream.ts';
 import { type Answer, ask, chunksOf, dataOf } from '../support/client.ts';
+import { fuzzRuns } from '../support/fuzz.ts';
 import { startGateway } from '../support/gateway.ts';
 import { chunk, httpAnswer, rawUpstream, STREAM_HEAD } from './raw.ts';
 
@@ -168,7 +169,7 @@ t.test('an answer with members of any type ends its call with a documented answe
   const seed = Number(FUZZ_SEED ?? (FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
   t.comment(`FUZZ_SEED=${seed}`);
   let limited = 0;
-  for (const odd of fc.sample(odds, { seed, numRuns: Number(FUZZ_RUNS ?? 150) })) {
+  for (const odd of fc.sample(odds, { seed, numRuns: fuzzRuns(150) })) {
     const [path, body] = odd.call;
     upstream.answer((socket) => void socket.write(answerOf(odd)));
     const answer = await ask(gateway.url + path, { key, body, signal: AbortSignal.timeout(20_000) });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { ask } from '../support/client.ts';
+import { fuzzRuns } from '../support/fuzz.ts';
 import { CHAT, EMBED, startWorld } from '../support/world.ts';
 
 /**
@@ -95,7 +96,7 @@ t.test('a request with values of any type is answered or refused', async (t) => 
   t.comment(`FUZZ_SEED=${seed}`);
   const changes = fc.array(fc.tuple(fc.array(fc.nat(99), { minLength: 1, maxLength: 5 }), odd), { maxLength: 2 });
   const requests = fc.tuple(fc.constantFrom(...Object.keys(BODIES)), changes);
-  for (const [path, [first, second]] of fc.sample(requests, { seed, numRuns: Number(FUZZ_RUNS ?? 400) })) {
+  for (const [path, [first, second]] of fc.sample(requests, { seed, numRuns: fuzzRuns(400) })) {
     let body: unknown = BODIES[path];
     for (const change of [first, second]) if (change !== undefined) body = changed(body, ...change);
     const { status } = await post(path, body);

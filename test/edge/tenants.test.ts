@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { type Answer, ask } from '../support/client.ts';
+import { fuzzRuns } from '../support/fuzz.ts';
 import { startGateway } from '../support/gateway.ts';
 import { until } from '../support/until.ts';
 import { demoUpstream } from '../support/upstream.ts';
@@ -10,7 +11,7 @@ import { demoUpstream } from '../support/upstream.ts';
  * list or assistant tells a company of another. FUZZ_RUNS sets how many steps, FUZZ_SEED which.
  */
 
-const STEPS = Math.min(Number(process.env.FUZZ_RUNS ?? 120), 5000);
+const STEPS = Math.min(fuzzRuns(240), 5000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const SLUGS = ['alpha', 'beta', 'gamma'];
 const SHARED: Record<string, boolean> = { alpha: true, beta: false }; // whether EU-hosted

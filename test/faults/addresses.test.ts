@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { CHILD_ENV, newFolder } from '../support/child.ts';
+import { WAYS } from '../support/gateway.ts';
 import { freePort } from '../support/port.ts';
 import { until } from '../support/until.ts';
 import { metric } from './gateway.ts';
@@ -82,7 +83,7 @@ class Router {
   }
 }
 
-for (const FAST_HTTP of ['on', 'off']) {
+for (const FAST_HTTP of WAYS) {
   t.test(`one of two addresses fails in every way, FAST_HTTP=${FAST_HTTP}`, async (t) => {
     const folder = newFolder(t);
     const [a, b] = [new Router(join(folder, 'a')), new Router(join(folder, 'b'))];

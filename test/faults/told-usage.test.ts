@@ -7,7 +7,7 @@ import { note, percent } from './results.ts';
 import { LIES, type ThinkingCall, toldUpstream } from './told-upstream.ts';
 import { faultWorld, LONG } from './world.ts';
 
-const EACH = LONG ? 15 : 5; // clients that leave, of each dialect and kind
+const EACH = LONG ? 15 : 3; // clients that leave, of each dialect and kind
 const ROUNDS = LONG ? 6 : 2; // budgets that are used up
 const LIMIT = 300;
 /** A limit that no answer reaches. */

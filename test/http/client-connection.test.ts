@@ -16,6 +16,7 @@ import { RepeatedRequest } from '../../src/http/repeated-request.ts';
 import { BodyMemory } from '../../src/runtime/body-memory.ts';
 import { createServer } from '../../src/runtime/node-http.ts';
 import { cutAt } from '../sse/fuzz.ts';
+import { fuzzRuns } from '../support/fuzz.ts';
 import { until } from '../support/until.ts';
 
 /** Runs at once. */
@@ -256,7 +257,7 @@ const RACES = 4;
 
 t.test("whatever is sent, however it is cut, the answers are the server's own", async (t) => {
   const [watched, own] = [await serve(t, true), await serve(t, false)];
-  const runs = Number(process.env.FUZZ_RUNS ?? 240);
+  const runs = fuzzRuns(288);
   const usual = fc.tuple(fc.constantFrom('a', 'l', 'e', 'p'), fc.nat(40), fc.constantFrom('svc_one', 'svc_two'));
   const request = fc.oneof(
     { weight: 5, arbitrary: usual.map(([way, length, key]) => post(way + 'x'.repeat(length), '', key)) },
@@ -279,7 +280,7 @@ t.test("whatever is sent, however it is cut, the answers are the server's own", 
   const seed = Number(process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
   t.comment(`FUZZ_SEED=${seed} FUZZ_RUNS=${runs}`);
   const lanes = Array.from({ length: LANES }, (_, lane) =>
-    fc.check(check, { numRuns: runs / LANES, seed: seed + lane }),
+    fc.check(check, { numRuns: Math.ceil(runs / LANES), seed: seed + lane }),
   );
   for (const { failed, counterexample, errorInstance } of await Promise.all(lanes)) {
     t.notOk(failed, 'holds', { counterexample, error: String(errorInstance) });

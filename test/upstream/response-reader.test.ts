@@ -1,8 +1,9 @@
 import t from 'tap';
 import { ResponseReader } from '../../src/upstream/response-reader.ts';
+import { fuzzRuns } from '../support/fuzz.ts';
 import { answers, eachTwist, type GeneratedAnswer, type Outcome } from './responses.ts';
 
-const RUNS = Number(process.env.FUZZ_RUNS ?? 2000);
+const RUNS = fuzzRuns(2000);
 const SEED = process.env.FUZZ_RUNS === undefined ? 11 : Number(process.env.FUZZ_SEED ?? Date.now() & 0x7fffffff);
 
 /** What may stand before and behind a read in the buffer that connections share. */

@@ -1,8 +1,8 @@
 import { type Catalogue, modelState } from '../../domain/gate.ts';
-import { eachLimit } from '../../domain/limits.ts';
+import { LIMIT_SETTINGS, STRICT_CEILINGS } from '../../domain/settings/company.ts';
 import { OFFERED_MODEL, PRICES } from '../../domain/settings/model.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { schemasOf } from '../../domain/settings/setting.ts';
+import { eachSetting, schemasOf } from '../../domain/settings/setting.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
 import { findCompany } from '../../store/company/company.ts';
 import type { ModelRow } from '../../store/company/model.ts';
@@ -58,16 +58,9 @@ export const companyOperations: readonly ApiOperation[] = [
     summary: 'Change settings of a company; members that are left out stay as they are',
     memberActions: {
       name: 'company.rename',
-      budget_mode: 'company.limit',
-      ...eachLimit(() => 'company.limit' as const),
-      credit_limit_eur: 'company.limit',
-      eu_locked: 'company.limit',
+      ...eachSetting({ ...LIMIT_SETTINGS, ...STRICT_CEILINGS }, () => 'company.limit' as const),
     },
-    body: schema.changeOf({
-      ...resource.companySettings,
-      ...resource.ceilings,
-      disabled_model_slugs: resource.disabledSlugs,
-    }),
+    body: schema.changeOf(resource.newCompany),
     run: (sql, call, _owner, id) => changeCompany(sql, call, id, call.body),
   }),
   getList('listModelsOfCompany', `${companies.one}/models`, {

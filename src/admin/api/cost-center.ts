@@ -1,6 +1,8 @@
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import * as schema from '../../domain/settings/schema.ts';
-import { changeCostCenterBudget, createCostCenterBudget, endCostCenterBudget } from '../../operations/cost-center.ts';
+import { schemasOf } from '../../domain/settings/setting.ts';
+import { createCostCenterBudget, removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { findCostCenterBudget } from '../../store/company/cost-center.ts';
 import { listSpentBudgets } from '../../store/usage/cost-center.ts';
 import { noun } from './frame/noun.ts';
@@ -10,7 +12,7 @@ const budget = {
   id: schema.id,
   company_id: schema.id,
   name: { ...schema.string, description: 'in the spelling of the ledger' },
-  monthly_budget_eur: schema.aboveZero,
+  ...schemasOf(COST_CENTER),
   created_at: schema.instant,
 };
 
@@ -36,18 +38,24 @@ export const costCenterOperations = [
   budgets.create({
     summary:
       'Give a cost centre a monthly budget: alerts tell when a part of it is spent, and no call is refused. There need be no call that names it',
-    body: schema.object({ name: schema.costCenter, monthly_budget_eur: schema.aboveZero }),
+    body: schema.object({ name: schema.costCenter, ...schemasOf(COST_CENTER) }),
     run: (sql, { body }, company) =>
       createCostCenterBudget(sql, company, { ...body, name: readBudgetedCostCenter(body.name) }),
   }),
   budgets.get('Read the budget of a cost centre'),
   budgets.change({
     summary: 'Change the budget of a cost centre',
-    body: schema.object({ monthly_budget_eur: schema.aboveZero }),
-    run: (sql, { body }, company, id) => changeCostCenterBudget(sql, company, id, body.monthly_budget_eur),
+    body: schema.object(schemasOf(COST_CENTER)),
+    async run(sql, { body }, company, id) {
+      const { name } = await findCostCenterBudget(sql, company, id);
+      return setCostCenterBudget(sql, company, { ...body, name });
+    },
   }),
   budgets.remove({
     summary: 'Remove the budget of a cost centre. What it spent stays as it is',
-    run: (sql, _call, company, id) => endCostCenterBudget(sql, company, id),
+    async run(sql, _call, company, id) {
+      const { name } = await findCostCenterBudget(sql, company, id);
+      return removeCostCenterBudget(sql, company, name);
+    },
   }),
 ];

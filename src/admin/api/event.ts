@@ -1,15 +1,9 @@
 import { EVENT_KINDS } from '../../domain/event.ts';
 import * as schema from '../../domain/settings/schema.ts';
+import { replayEvents } from '../../operations/event.ts';
 import { readPage } from '../../store/connection/cursor.ts';
-import { type EventFilter, listEvents, replayEvents } from '../../store/events/event.ts';
+import { type EventFilter, listEvents } from '../../store/events/event.ts';
 import { type ApiOperation, getList, post } from './frame/operation.ts';
-
-interface Chosen {
-  readonly company_id?: string;
-  readonly kind?: string;
-  readonly since?: string;
-  readonly state?: 'undelivered' | 'dead';
-}
 
 const CHOSEN = {
   company_id: schema.id,
@@ -17,6 +11,8 @@ const CHOSEN = {
   since: { ...schema.instant, description: `what happened since ${schema.instant.description}` },
   state: schema.oneOf(['undelivered', 'dead'], 'undelivered: failed so far, or given up; dead: given up'),
 };
+
+type Chosen = { readonly [K in keyof typeof CHOSEN]?: schema.Value<(typeof CHOSEN)[K]> };
 
 const replayed = schema.object({ events: { ...schema.count, description: 'how many are sent again' } });
 
@@ -73,10 +69,6 @@ export const eventOperations: readonly ApiOperation[] = [
 ];
 
 function filterOf({ company_id, kind, since, state }: Chosen): EventFilter {
-  return {
-    company: company_id ?? null,
-    kind: kind ?? null,
-    since: since === undefined ? null : new Date(since),
-    state: state ?? null,
-  };
+  const at = since === undefined ? null : new Date(since);
+  return { company: company_id ?? null, kind: kind ?? null, since: at, state: state ?? null };
 }

@@ -56,7 +56,7 @@ export const invitationOperations: readonly ApiOperation[] = [
     secret: 'link',
     async run(sql, call) {
       const { company, invitation } = call.params as Record<'company' | 'invitation', string>;
-      return withLink(call.origin, await renewInvitation(sql, company, invitation, call.actor));
+      return withLink(call.origin, await renewInvitation(sql, call, company, invitation));
     },
   }),
   remove('withdrawInvitation', INVITATION, {

@@ -125,7 +125,7 @@ async function formPage(c: PageContext, form: Form): Promise<Response> {
   const body = html`${companyHeading(c, company)}<h1>${title}</h1>
 <section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${assistant === null ? idempotencyInput() : lockInput(state, assistant, labelsOf(ASSISTANT, state.words))}
-${settingFields(state, { name, system_prompt, model_slug }, assistant, { model_slug: { choices } })}
+${settingFields(state, { name, system_prompt }, assistant)}${settingFields(state, { model_slug }, assistant, { choices })}
 <div class="pair">${settingFields(state, { temperature, max_tokens }, assistant)}</div>
 ${settingFields(state, { visibility, project_id }, assistant)}
 <div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="/companies/${company.id}/assistants">${forms.cancel}</a>${

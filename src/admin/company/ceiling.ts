@@ -1,5 +1,12 @@
 import { isAboveLimit } from '../../domain/ceiling.ts';
-import { CEILINGS, COMPANY_SETTINGS, MEMBER_SETTINGS } from '../../domain/settings/company.ts';
+import {
+  BUDGET,
+  EU_GATE,
+  MEMBER_SETTINGS,
+  OWNERS_SETTINGS,
+  PROFILE,
+  STRICT_CEILINGS,
+} from '../../domain/settings/company.ts';
 import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
 import { type CompanyRow, findCompany } from '../../store/company/company.ts';
 import { type changeAsOperator, mayNow, type PageContext, param, read } from '../page/context.ts';
@@ -11,17 +18,6 @@ import { readSettings, settingFields } from '../page/setting.ts';
 import { saveCompany } from './company-edit.ts';
 
 /** Budget, EU gate and what members may do, which the owner of a company sets, and the ceilings, which operators set. */
-
-const { name, monthly_budget_eur, budget_mode, allow_non_eu_models, language } = COMPANY_SETTINGS;
-/** What the owners of a company set. */
-export const OWNERS_SETTINGS = { monthly_budget_eur, allow_non_eu_models, language };
-/** The ceilings, with how strictly the budget holds. */
-export const STRICT_CEILINGS = {
-  credit_limit_eur: CEILINGS.credit_limit_eur,
-  budget_mode,
-  eu_locked: CEILINGS.eu_locked,
-};
-export const NAME = { name };
 
 /** The card of a form that saves some settings of a company. */
 export function settingCard(
@@ -66,7 +62,6 @@ export function settingsCard(c: PageContext, company: CompanyRow, form: Form): H
 <p>${words.read({ budget: effective === null ? format.words.numbers.unlimited : format.amount(effective), isAllowed: company.allow_non_eu_models && !eu_locked })}</p>
 ${c.var.closedAt === null ? html`<p class="hint">${words.byOwners}</p>` : ''}</section>`;
   }
-  const { allow_non_eu_models: gate, monthly_budget_eur: budget, language } = OWNERS_SETTINGS;
   const budgetHint = words.budgetHint(limit === null ? '' : format.eurText(limit));
   return settingCard(c, {
     company,
@@ -78,12 +73,10 @@ ${c.var.closedAt === null ? html`<p class="hint">${words.byOwners}</p>` : ''}</s
     above: isAboveLimit(company)
       ? html`<p class="notice warn-notice">${words.aboveLimit(format.amount(limit as string))}</p>`
       : '',
-    fields: (
-      state,
-    ) => html`${settingFields(state, { monthly_budget_eur: budget }, company, { monthly_budget_eur: { hint: budgetHint } })}
+    fields: (state) => html`${settingFields(state, BUDGET, company, { hint: budgetHint })}
 ${company.budget_mode === 'strict' ? html`<p class="hint">${words.strict}</p>` : ''}
-${eu_locked ? html`<p>${words.lockedText}</p>` : settingFields(state, { allow_non_eu_models: gate }, company)}
-${settingFields(state, { language }, company)}`,
+${eu_locked ? html`<p>${words.lockedText}</p>` : settingFields(state, EU_GATE, company)}
+${settingFields(state, PROFILE, company)}`,
   });
 }
 

@@ -1,4 +1,4 @@
-import { type KeptEntry, keptEntries } from '../../domain/wording/kept.ts';
+import { type KeptEntry, keptEntries } from '../../domain/settings/kept.ts';
 import { may } from '../../operations/permission.ts';
 import { findCompany } from '../../store/company/company.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';

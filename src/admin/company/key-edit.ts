@@ -1,5 +1,6 @@
 import type { Words } from '../../domain/language/en.ts';
-import { EDITED, KEY } from '../../domain/settings/key.ts';
+import { EDITED, KEY, PURPOSE } from '../../domain/settings/key.ts';
+import { namesOf } from '../../domain/settings/schema.ts';
 import { labelsOf, type Settings } from '../../domain/settings/setting.ts';
 import { changeKey, revokeKey } from '../../operations/key.ts';
 import { findKey, type KeyChanges, type KeyRow } from '../../store/company/key.ts';
@@ -20,7 +21,6 @@ import { keyActions, keyState } from './key.ts';
 import { keyInReach } from './key-reveal.ts';
 import { restrictionFields } from './restriction.ts';
 
-const { name, scopes } = KEY;
 const PATH = '/companies/:company/keys/:key';
 
 /** One key: its history, and what can be done with it, but for its rotation. */
@@ -53,7 +53,7 @@ ${
     ? html`${state.summary}<p><a href="${base}">${words.all}</a></p>`
     : html`<section class="card">${state.summary}
 <form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput(state, key, labelsOf(EDITED, state.words))}
-${key.purpose === null ? settingFields(state, { name, scopes }, key) : ofPlayground(words, key)}
+${key.purpose === null ? settingFields(state, PURPOSE, key) : ofPlayground(words, key)}
 <h2>${state.words.restrictions.title}</h2>
 ${restrictionFields(state, company, key)}
 <div class="actions"><button class="primary">${words.save}</button> <a class="button quiet" href="${base}">${forms.cancel}</a></div></form></section>`
@@ -62,9 +62,13 @@ ${restrictionFields(state, company, key)}
 }
 
 /** What belongs to the person of a playground, and is not changed. */
-function ofPlayground(words: Words['key'], { name, scopes }: KeyRow): Html {
-  return html`<p>${words.ofPlayground}</p>
-<input type="hidden" name="name" value="${name}">${scopes.map((scope) => html`<input type="hidden" name="scope" value="${scope}">`)}`;
+function ofPlayground(words: Words['key'], key: KeyRow): Html {
+  const inputs = namesOf(PURPOSE).flatMap((column) =>
+    [key[column]]
+      .flat()
+      .map((value) => html`<input type="hidden" name="${PURPOSE[column].field.name}" value="${value}">`),
+  );
+  return html`<p>${words.ofPlayground}</p>${inputs}`;
 }
 
 /** What is known of a key, and the ways to its requests and usage. @param refused the last attempt with it that is kept */

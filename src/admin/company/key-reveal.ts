@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Company } from '../../domain/company.ts';
 import { FieldError, readUuid } from '../../domain/field.ts';
-import { listModels } from '../../domain/gate.ts';
+import { modelsOf } from '../../domain/gate.ts';
 import type { Parts } from '../../domain/language/words.ts';
+import { scopesOf } from '../../domain/settings/key.ts';
 import { findKeyInReach } from '../../operations/key.ts';
 import type { KeyRow, MintedKey } from '../../store/company/key.ts';
 import { type Claim, REVEAL_SECONDS, type RevealedKey } from '../../store/company/key-reveal.ts';
@@ -105,13 +106,9 @@ ${keyCard(c, company, key)}`,
 
 /** The text of a key, and calls with it that work: for a page that shows it once. */
 export function keyCard(c: PageContext, company: Company, key: MintedKey): Html {
-  const callable = listModels(company).filter(({ slug }) => key.allowed_model_slugs?.includes(slug) ?? true);
-  const { curl, sdk } = callSnippets(
-    c.var.services.publicUrl,
-    `'Authorization: Bearer ${key.key}'`,
-    key.scopes,
-    callable,
-  );
+  const callable = modelsOf(company, key);
+  const header = `'Authorization: Bearer ${key.key}'`;
+  const { curl, sdk } = callSnippets(c.var.services.publicUrl, header, scopesOf(key), callable);
   const { shown: words } = c.var.format.words.key;
   const isOwn = seesOwnAlone(c, key.company_id);
   const models = (text: string) => (isOwn ? text : html`<a href="/companies/${key.company_id}/models">${text}</a>`);

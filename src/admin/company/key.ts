@@ -1,7 +1,6 @@
 import type { Company } from '../../domain/company.ts';
-import { SCOPES } from '../../domain/key.ts';
 import type { Words } from '../../domain/language/en.ts';
-import { EDITED, KEY } from '../../domain/settings/key.ts';
+import { EDITED, KEY, NEW_KEY, PURPOSE, scopesOf } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { createKey } from '../../operations/key.ts';
 import type { KeyRow } from '../../store/company/key.ts';
@@ -24,9 +23,7 @@ import { idempotencyInputs, readIdempotencyInputs, redirectToKey, revealRoutes }
 import { foldedRestrictionFields } from './restriction.ts';
 
 const BASE = '/companies/:company/keys';
-const { name, scopes, expires_at } = KEY;
-/** A new key may do all that its scopes allow, unless somebody says less. */
-const NEW = { scopes: SCOPES };
+const { expires_at } = KEY;
 
 /** The keys of a company, which the specification calls its access section (sections 2.7 and 5), and a summary of its month. */
 export const keyRoutes: readonly Route[] = [
@@ -102,7 +99,8 @@ export function keyList(c: PageContext, life: KeyLife, base: string, isWritable:
       const end = key.revoked_at ?? key.expires_at;
       return html`${keyState(key, now, format)}${isActive ? restrictionsOf(key, format) : ''}${end && html`<br>${muted(html`${isActive ? words.until(format.instant(end)) : format.instant(end)}`)}`}`;
     },
-    [words.scopes]: ({ scopes }: KeyRow) => scopes.join(', '),
+    [words.may]: (key: KeyRow) =>
+      html`<span class="badges">${scopesOf(key).map((scope) => badge('plain', scope))}</span>`,
     [words.created]: (key: KeyRow) =>
       html`${format.instant(key.created_at)}${isOwn ? '' : html`<br><span class="muted by">${format.person(key.created_by)}</span>${personOf(key, words)}`}`,
     [words.lastUsed]: ({ last_used_at: at }: KeyRow) => (at === null ? muted(numbers.never) : format.ago(at)),
@@ -159,7 +157,7 @@ type PlaygroundKey = Awaited<ReturnType<typeof playgroundKeys>>[number];
 /** The fields of a new key. @param mostBudget as of `restrictionFields` */
 export function newKeyFields(state: FormState, company: Company, mostBudget = ''): Html {
   return html`${idempotencyInputs()}
-${settingFields(state, { name, scopes, expires_at }, NEW)}
+${settingFields(state, { ...PURPOSE, expires_at }, NEW_KEY)}
 ${foldedRestrictionFields(state, company, mostBudget)}`;
 }
 

@@ -1,6 +1,6 @@
-import { type Catalogue, listModels } from '../../domain/gate.ts';
+import { ALLOWED_MODELS, type Catalogue, listModels } from '../../domain/gate.ts';
 import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
-import { KEY, RESTRICTIONS } from '../../domain/settings/key.ts';
+import { KEY_BUDGET, KEY_MODELS, NETWORKS, RESTRICTIONS } from '../../domain/settings/key.ts';
 import type { KeyRow } from '../../store/company/key.ts';
 import type { FormState } from '../page/field.ts';
 import { type Html, html, raw } from '../page/html.ts';
@@ -9,17 +9,15 @@ import { settingFields } from '../page/setting.ts';
 /** Parts of forms for the restrictions of a key. */
 
 const MAX_CHECKBOXES = 100; // more models are typed: a page stays small
-const { monthly_budget_eur, allowed_model_slugs, allowed_cidrs } = KEY;
-const AMOUNTS = { ...LIMIT_SETTINGS, monthly_budget_eur };
 
 /** @param key null: a new one @param mostBudget the most that its budget may be, in words; empty: any */
 export function restrictionFields(state: FormState, company: Catalogue, key: KeyRow | null, mostBudget = ''): Html {
   const { restrictions } = state.words;
   const hint = mostBudget === '' ? restrictions.budgetHint : restrictions.mostBudgetHint(mostBudget);
   return html`<p class="muted">${restrictions.lead}</p>
-<div class="pair">${settingFields(state, AMOUNTS, key, { monthly_budget_eur: { hint } })}</div>
+<div class="pair">${settingFields(state, LIMIT_SETTINGS, key)}${settingFields(state, KEY_BUDGET, key, { hint })}</div>
 ${modelField(state, company, key)}
-${settingFields(state, { allowed_cidrs }, key)}`;
+${settingFields(state, NETWORKS, key)}`;
 }
 
 /** The fields of the restrictions, folded until something is in one. */
@@ -32,10 +30,10 @@ ${restrictionFields(state, company, null, mostBudget)}</details>`;
 /** The models that the company may use now, and those already chosen. */
 function modelField(state: FormState, company: Catalogue, key: KeyRow | null): Html {
   const listed = listModels(company).map(({ slug }) => slug);
-  const slugs = [...new Set([...listed, ...(key?.allowed_model_slugs ?? [])])].sort();
-  if (slugs.length > MAX_CHECKBOXES) return settingFields(state, { allowed_model_slugs }, key);
+  const slugs = [...new Set([...listed, ...(key?.[ALLOWED_MODELS] ?? [])])].sort();
+  if (slugs.length > MAX_CHECKBOXES) return settingFields(state, KEY_MODELS, key);
   if (slugs.length === 0) return html``;
   const { checkedHint: hint, notListed } = state.words.restrictions;
   const choices = slugs.map((slug) => [slug, listed.includes(slug) ? slug : notListed(slug)] as const);
-  return settingFields(state, { allowed_model_slugs }, key, { allowed_model_slugs: { hint, choices } });
+  return settingFields(state, KEY_MODELS, key, { hint, choices });
 }

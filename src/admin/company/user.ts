@@ -134,10 +134,7 @@ async function renew(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   countInvitation(c, form, company);
   const invitation = param(c, 'invitation');
-  return redirectToInvitation(
-    c,
-    await change(c, (sql) => renewInvitation(sql, company, invitation, readerOf(c).actor)),
-  );
+  return redirectToInvitation(c, await change(c, (sql) => renewInvitation(sql, readerOf(c), company, invitation)));
 }
 
 async function withdraw(c: PageContext): Promise<Response> {

@@ -1,5 +1,5 @@
 import type { Company } from '../../domain/company.ts';
-import { KEY } from '../../domain/settings/key.ts';
+import { KEY, scopesOf } from '../../domain/settings/key.ts';
 import { restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { labelsOf } from '../../domain/settings/setting.ts';
 import { type OwnKeyAllowance, readAllowance } from '../../store/company/own-key.ts';
@@ -87,10 +87,13 @@ async function keyPage(c: PageContext, form: Form): Promise<Response> {
   const isEditable = key.state !== 'revoked' && mayNow(c, 'own-key.write');
   const { format } = c.var;
   const restrictions = restrictionTexts(key, format, format.words.limitTexts).join(', ');
+  const what = scopesOf(key)
+    .map((scope) => keys.scopeTexts[scope])
+    .join(', ');
   const body = html`${companyHeading(c, company)}<div class="title-row"><h1>${words.title({ isEditable, name: key.name })} <code>${key.prefix}…</code></h1>
 ${isEditable ? keyActions(keys, base, key) : ''}</div>
 ${keyFacts(c, key, refused)}
-<p>${ownKeys.does({ scopes: key.scopes.map((scope) => keys.scopeTexts[scope]).join(', '), restrictions })}</p>
+<p>${ownKeys.does({ what, restrictions })}</p>
 ${
   isEditable
     ? html`<section class="card">${state.summary}

@@ -1,5 +1,5 @@
 import { readCompanyUsage, type UsageTotals } from '../../store/usage/company-usage.ts';
-import { type Quality, readQuality } from '../../store/usage/quality.ts';
+import { readQuality } from '../../store/usage/quality.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
@@ -7,9 +7,9 @@ import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts'
 import { keysInReach, keysPath, usagePath } from '../usage/reach.ts';
 import { requestPage } from '../usage/request.ts';
 import { requestsPage } from '../usage/requests.ts';
-import { costsCard } from '../usage/usage.ts';
+import { costsCard, refusedText } from '../usage/usage.ts';
 import { usageBar } from '../usage/usage-bar.ts';
-import { answerCards, figureCard } from '../usage/usage-cards.ts';
+import { figureCard } from '../usage/usage-cards.ts';
 import { downloadLedger, downloadSums, exportCard } from '../usage/usage-export.ts';
 import { rangeText, readUsageQuery } from '../usage/usage-query.ts';
 import { MAX_LINES, reasonsTable, usageTables } from '../usage/usage-tables.ts';
@@ -49,7 +49,8 @@ async function usagePage(c: PageContext): Promise<Response> {
   }
   const body = html`${heading}
 ${usageBar(c, usagePath(c, id), query, usage)}
-${cards(usage, quality, format)}
+${cards(usage, format)}
+${refusedText(quality, format)}
 ${costsCard(c, usage, query, quality)}
 ${usageTables(usage, { c, format, query, quality }, null)}
 ${reasonsTable({ c, format, query, quality })}
@@ -63,7 +64,6 @@ ${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 /** The sums of the shown calls. What the company spends, and its budget, are for others. */
 function cards(
   { requests, prompt_tokens: input, completion_tokens: output, api_cost_eur }: UsageTotals,
-  quality: Quality,
   format: Format,
 ): Html {
   const { usage: words, ownUsage } = format.words;
@@ -71,6 +71,5 @@ function cards(
   return html`<div class="figures">
 ${figureCard(words.spent, format.amount(api_cost_eur), ownUsage.ofOwnKeys)}
 ${figureCard(words.requests, format.count(requests), words.requestsNote)}
-${figureCard(words.tokens, format.count(input + output), inAndOut)}
-${answerCards(quality, format)}</div>`;
+${figureCard(words.tokens, format.count(input + output), inAndOut)}</div>`;
 }

@@ -1,7 +1,7 @@
 import { readName, readSlug } from '../../domain/field.ts';
 import { likelyKind, proposedSlug } from '../../domain/model.ts';
-import { MODEL, MODEL_SETTINGS, modelPrices, type PriceName } from '../../domain/settings/model.ts';
-import { eachSetting, type Setting } from '../../domain/settings/setting.ts';
+import { HOSTED, KIND, MODEL, modelPrices, NEW_MODEL, type PriceName } from '../../domain/settings/model.ts';
+import { eachSetting, type Setting, type Settings } from '../../domain/settings/setting.ts';
 import { createModel } from '../../operations/model.ts';
 import { type NewModel, sharedModels, slugsOf } from '../../store/company/model.ts';
 import type { RouterAnswer } from '../../upstream/router-models.ts';
@@ -104,13 +104,10 @@ function namesAsked(c: PageContext): string[] {
 /** The names of fields of one of those that were chosen. */
 const nameAt = (at: number) => (name: string) => `${name}-${at}`;
 
-const { kind, eu_hosted } = MODEL_SETTINGS;
-const CHOSEN = { kind, eu_hosted };
-
 /** The settings of one of them. */
-function settingsAt(at: number): typeof CHOSEN {
+function settingsAt<S extends Settings>(at: number, settings: S): S {
   const named = ({ field, ...setting }: Setting) => ({ ...setting, field: { ...field, name: nameAt(at)(field.name) } });
-  return eachSetting(CHOSEN, named) as typeof CHOSEN;
+  return eachSetting(settings, named) as S;
 }
 
 /** Public names and prices of those that were chosen. */
@@ -125,13 +122,12 @@ async function chosenPage(c: PageContext, form: Form): Promise<Response> {
     const slug = proposedSlug(name, taken);
     taken.add(slug);
     const kind = likelyKind(name);
-    const settings = settingsAt(at);
     const value = (price: PriceName) => (price === 'output' && kind === 'embedding' ? '0' : '');
     return html`<fieldset><legend><code>${name}</code></legend><input type="hidden" name="upstream" value="${name}">
 <div class="pair">${field(state, { name: `slug-${at}`, label: 'Slug', value: slug, required: true, hint: 'The name clients use. It never changes.' })}
-${settingFields(state, { kind: settings.kind }, { kind })}</div>
+${settingFields(state, settingsAt(at, KIND), { kind })}</div>
 ${priceFields(state, unit, nameAt(at), (price) => ({ value: value(price) }))}
-${settingFields(state, { eu_hosted: settings.eu_hosted }, { eu_hosted: true })}</fieldset>`;
+${settingFields(state, settingsAt(at, HOSTED), NEW_MODEL)}</fieldset>`;
   });
   const more = asked.length - names.length;
   const title = names.length === 1 ? 'Offer a model' : `Offer ${names.length} models`;
@@ -167,7 +163,7 @@ async function createChosen(c: PageContext, form: Form): Promise<Response> {
       slug,
       company_id,
       upstream_model,
-      ...readSettings(form, settingsAt(at)),
+      ...readSettings(form, settingsAt(at, { ...KIND, ...HOSTED })),
       ...modelPrices(readPrices(form, nameAt(at))),
     };
   });

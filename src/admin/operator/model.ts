@@ -3,6 +3,7 @@ import {
   MODEL,
   MODEL_SETTINGS,
   modelPrices,
+  NEW_MODEL,
   PRICE_NAMES,
   PRICES,
   type PriceName,
@@ -89,7 +90,7 @@ export function modelFields(state: FormState, model: ModelRow | null, unit: Pric
     const hint = PRICES[name].field.hint?.(state.words);
     return { value: prices === null ? '' : priceIn(unit, prices[name]), ...(hint !== undefined && { hint }) };
   };
-  return html`${settingFields(state, MODEL_SETTINGS, model ?? { eu_hosted: true })}
+  return html`${settingFields(state, MODEL_SETTINGS, model ?? NEW_MODEL)}
 ${unitInput(unit)}${priceFields(state, unit, (name) => name, spec)}`;
 }
 

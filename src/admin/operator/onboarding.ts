@@ -1,18 +1,16 @@
-import { lines, readEmail, readName, readSlug } from '../../domain/field.ts';
-import { SCOPES } from '../../domain/key.ts';
+import { lines, readEmail, readName } from '../../domain/field.ts';
 import { type PriceUnit, readPriceIn } from '../../domain/price.ts';
-import { LIMIT_SETTINGS } from '../../domain/settings/company.ts';
-import { KEY } from '../../domain/settings/key.ts';
+import { DISABLED, LIMIT_SETTINGS, NAME, OWNERS_SETTINGS, STRICT_CEILINGS } from '../../domain/settings/company.ts';
+import { NEW_KEY, SCOPED } from '../../domain/settings/key.ts';
 import { eachPrice, modelPrices, PRICE_NAMES, type PriceName, pricesOf } from '../../domain/settings/model.ts';
 import { type Onboarding, onboardOnce } from '../../operations/onboarding.ts';
 import { type OwnPrice, readOwnPrice } from '../../operations/own-price.ts';
 import { type Mistake, Problem } from '../../operations/problem.ts';
 import { type ModelRow, sharedModels } from '../../store/company/model.ts';
-import { NAME, OWNERS_SETTINGS, STRICT_CEILINGS } from '../company/ceiling.ts';
 import { idempotencyInputs, readIdempotencyInputs } from '../company/key-reveal.ts';
 import { callerOf, refuseField } from '../page/caller.ts';
 import { change, type PageContext, type Route, read } from '../page/context.ts';
-import { checkboxes, csrfInput, type FormState, field, formState } from '../page/field.ts';
+import { csrfInput, type FormState, field, formState } from '../page/field.ts';
 import type { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import { idempotentId } from '../page/idempotent-form.ts';
@@ -25,7 +23,6 @@ import { handoverRoute, redirectToHandover } from './handover.ts';
 
 const PATH = '/companies/new';
 const TITLE = 'New company';
-const { scopes } = KEY;
 const MAX_LISTED = 100; // of more models slugs and prices are typed: a page stays small
 
 export const onboardingRoutes: readonly Route[] = [
@@ -59,7 +56,7 @@ ${settingFields(state, { ...NAME, ...OWNERS_SETTINGS }, null)}</fieldset>
 ${field(state, { name: 'owner', label: 'E-mail address of its owner', type: 'email', hint: owner })}</fieldset>
 <fieldset><legend>First key</legend>
 ${field(state, { name: 'key_name', label: 'Name of the key', hint: key })}
-${settingFields(state, { scopes }, { scopes: SCOPES })}</fieldset>
+${settingFields(state, SCOPED, NEW_KEY)}</fieldset>
 <fieldset><legend>Limits</legend>
 <p class="hint">For all keys of the company together. An empty field limits nothing.</p>
 <div class="pair">${settingFields(state, LIMIT_SETTINGS, null)}</div></fieldset>
@@ -77,20 +74,19 @@ function modelFields(c: PageContext, state: FormState, models: readonly ModelRow
   if (models.length === 0) {
     return html`<p class="hint">No models are offered yet. The company may use all that are <a href="/models">offered</a> later.</p>`;
   }
-  const disabled = { name: 'disabled', label: 'Models that it may not use' };
   if (models.length > MAX_LISTED) {
-    return html`${field(state, { ...disabled, type: 'textarea', rows: 4, hint: 'One slug a line. It may use all others, and those that are offered later.' })}
+    return html`${settingFields(state, DISABLED, null)}
 ${field(state, { name: 'own_prices', label: 'Prices of its own', type: 'textarea', rows: 4, hint: 'One model a line, such as fast=0.002,0.008: its slug, EUR per 1000 prompt tokens and per 1000 completion tokens.' })}`;
   }
   const choices = models.map(({ slug, eu_hosted }) => [slug, eu_hosted ? slug : `${slug} (outside the EU)`] as const);
   const isOpen = models.some(({ slug }) => PRICE_NAMES.some((name) => state.value(priceOf(slug)(name), '') !== ''));
-  return html`${checkboxes(state, { ...disabled, hint: 'It may use all others, and those that are offered later.', choices, chosen: [] })}
+  return html`${settingFields(state, DISABLED, null, { hint: 'It may use all others, and those that are offered later.', choices })}
 <details class="fold"${isOpen ? raw(' open') : ''}><summary>Prices of its own</summary>
 <p class="muted">An empty field stands for the price of all companies. A model with a price of its own is from then on a model of the company alone: later changes of the shared one do not reach it.</p>
 ${models.map((model) => ownPriceFields(c, state, model, unit))}</details>`;
 }
 
-const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...LIMIT_SETTINGS, ...STRICT_CEILINGS };
+const SETTINGS = { ...NAME, ...OWNERS_SETTINGS, ...LIMIT_SETTINGS, ...STRICT_CEILINGS, ...DISABLED };
 /** The names of the fields for a model. */
 const priceOf = (slug: string) => (name: PriceName) => `${name}:${slug}`;
 
@@ -131,10 +127,9 @@ async function onboard(c: PageContext, form: Form): Promise<Response> {
   const owner = form.optional('owner', readEmail);
   const asked: Onboarding = {
     ...readSettings(form, SETTINGS),
-    disabled_model_slugs: form.all('disabled', lines(readSlug)).flat(),
     own_prices: readOwnPrices(form, models),
     ...(owner !== null && { owner: { email: owner } }),
-    ...(keyName !== null && { key: { name: keyName, ...readSettings(form, { scopes }) } }),
+    ...(keyName !== null && { key: { name: keyName, ...readSettings(form, SCOPED) } }),
   };
   form.check();
   const repeatable = { id: idempotentId(form), keyId: idempotentId(form, 'key'), claim };
@@ -150,7 +145,7 @@ async function onboard(c: PageContext, form: Form): Promise<Response> {
 }
 
 /** Fields of members beside the settings. */
-const FIELDS: Readonly<Record<string, string>> = { disabled_model_slugs: 'disabled', owner: 'owner', key: 'key_name' };
+const FIELDS: Readonly<Record<string, string>> = { owner: 'owner', key: 'key_name' };
 
 function refuseMember(form: Form, mistake: Mistake, prices: readonly OwnPrice[]): void {
   const [member = '', at = ''] = mistake.pointer.split('/').slice(1);

@@ -6,20 +6,15 @@ import type { Form } from './form.ts';
 import { type Html, html } from './html.ts';
 
 type Row = Readonly<Record<string, unknown>>;
-/** Replaces parts of a control that its row describes. */
+/** Replaces parts of the controls that their rows describe. */
 type Special = { readonly hint?: string; readonly choices?: Choices };
 
 /**
  * The controls of settings, in the order of their rows.
  * @param row what is stored; null: something new
  */
-export function settingFields(
-  state: FormState,
-  settings: Settings,
-  row: object | null,
-  special: Readonly<Record<string, Special>> = {},
-): Html {
-  return html`${Object.entries(settings).map(([column, setting]) => control(state, setting, (row as Row | null)?.[column], special[column]))}`;
+export function settingFields(state: FormState, settings: Settings, row: object | null, special: Special = {}): Html {
+  return html`${Object.entries(settings).map(([column, setting]) => control(state, setting, (row as Row | null)?.[column], special))}`;
 }
 
 function control(
@@ -62,8 +57,8 @@ function readControl(
   if (kind === 'list') {
     const values = form.all(name, lines(read)).flat();
     if (values.length > 0) return values;
-    if (!isNullable) form.refuse(name, form.words.form.noneChosen);
-    return null;
+    if (isNeeded) form.refuse(name, form.words.form.noneChosen);
+    return isNullable ? null : values;
   }
   if (box !== undefined) return form.checked(name) ? box[1] : box[0];
   if (choices !== undefined && !isNeeded && !form.values.has(name)) return undefined;

@@ -51,55 +51,28 @@ export function secretOf(c: PageContext): string | null {
 
 /** A page about something that is shown once. */
 interface OncePage {
-  /** Of the company that it is about. */
   readonly heading?: Html | string;
   readonly title: string;
+  /** Of its window; default: the title. */
+  readonly name?: string;
+  /** That this is the only time, and what a reload shows; '' where nothing is secret. */
+  readonly once?: string;
+  readonly reload?: string;
+  readonly body: Html;
   /** The way on. */
   readonly after?: Html | string;
 }
 
-/** The page with what is shown once. @param name of its window; default: the title */
-export function shownPage(
-  c: PageContext,
-  {
-    heading = '',
-    title,
-    after = '',
-    name = title,
-    once,
-    reload,
-    body,
-  }: OncePage & {
-    readonly name?: string;
-    /** That this is the only time, and what a reload shows; '' for nothing that is secret. */
-    readonly once: string;
-    readonly reload: string;
-    readonly body: Html;
-  },
-): Promise<Response> {
-  return page(
-    c,
-    name,
-    html`${heading}<h1>${title}</h1>
-${once === '' ? '' : html`<div class="notice strong" role="status"><strong>${once}</strong> ${reload}</div>`}
-${body}
-${after}`,
-  );
+export function shownPage(c: PageContext, { title, name = title, once = '', body, ...more }: OncePage) {
+  const notice = html`<div class="notice strong" role="status"><strong>${once}</strong> ${more.reload ?? ''}</div>`;
+  const text = html`${more.heading ?? ''}<h1>${title}</h1>${once === '' ? '' : notice}${body}${more.after ?? ''}`;
+  return page(c, name, text);
 }
 
 /** The page in its place when the secret cannot be shown any more. @param text paragraphs */
-export function gonePage(
-  c: PageContext,
-  { heading = '', title, after = '', text }: OncePage & { readonly text: Html },
-): Promise<Response> {
+export function gonePage(c: PageContext, { text, ...more }: Omit<OncePage, 'body'> & { readonly text: Html }) {
   c.status(410);
-  return page(
-    c,
-    title,
-    html`${heading}<h1>${title}</h1>
-<section class="card">${text}</section>
-${after}`,
-  );
+  return shownPage(c, { ...more, body: html`<section class="card">${text}</section>` });
 }
 
 /** For a page that shows a secret, whose length must tell nothing of it. */

@@ -1,17 +1,13 @@
 import { readFileSync } from 'node:fs';
 import type { Config } from '../../config.ts';
+import type { MailBrand } from '../../domain/language/mail.ts';
 
 /** What the pages show of the operator's brand: plain JSON, as the pages' process gets it. */
-export interface BrandSettings {
-  readonly name: string;
+export interface BrandSettings extends MailBrand {
   /** null: the gate. The body is in base64. */
   readonly logo: { readonly type: string; readonly body: string } | null;
   /** A style sheet with the colours of controls; null: those of Tollgate. */
   readonly style: string | null;
-  /** Where the links below each page lead; null: there is none. */
-  readonly support: string | null;
-  readonly imprint: string | null;
-  readonly privacy: string | null;
 }
 
 /** Red, green and blue, linear, from 0 to 1. */

@@ -1,6 +1,6 @@
 import { readPassword, verifyPassword } from '../../domain/password.ts';
 import { partsOfBrowser } from '../../domain/wording/browser-name.ts';
-import { endSession, endSessions } from '../../operations/user.ts';
+import { endSessions } from '../../operations/user.ts';
 import { type ListedSession, listSessions } from '../../store/users/session.ts';
 import { findUser } from '../../store/users/user.ts';
 import { replacePassword } from '../operator/user.ts';
@@ -99,13 +99,13 @@ ${
 }
 
 async function endOne(c: PageContext): Promise<Response> {
-  await change(c, (sql) => endSession(sql, c.var.session.user.user_id, param(c, 'session')));
+  await change(c, (sql) => endSessions(sql, c.var.session.user.user_id, { only: param(c, 'session') }));
   return c.redirect('/account/sessions?done=session-ended', 303);
 }
 
 async function endOthers(c: PageContext): Promise<Response> {
   const { user, digest } = c.var.session;
-  await change(c, (sql) => endSessions(sql, user.user_id, digest));
+  await change(c, (sql) => endSessions(sql, user.user_id, { keep: digest }));
   return c.redirect('/account/sessions?done=sessions-ended', 303);
 }
 

@@ -2,24 +2,25 @@ import type { Scope } from '../../domain/key.ts';
 import type { Model } from '../../domain/model.ts';
 
 /**
- * A call with curl and one with the OpenAI SDK that fit the scopes of a key.
+ * A call with curl and one with the OpenAI SDK that fit a key.
  * @param base address of the API
  * @param header that proves the key, as a word of a shell
+ * @param may what the key may do
  * @param callable the models that the key may call
  */
-export function callSnippets(base: string, header: string, scopes: readonly Scope[], callable: readonly Model[]) {
+export function callSnippets(base: string, header: string, may: readonly Scope[], callable: readonly Model[]) {
   const slugOf = (wanted: Model['kind']) => callable.find(({ kind }) => kind === wanted)?.slug;
   const [chat, embedding] = [slugOf('chat'), slugOf('embedding')];
   const client = `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.TOLLGATE_API_KEY,\n});\n`;
   const post = (path: string, body: object) =>
     `curl ${base}${path} \\\n  -H ${header} \\\n  -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replaceAll("'", "'\\''")}'`;
-  if (scopes.includes('chat') && chat !== undefined) {
+  if (may.includes('chat') && chat !== undefined) {
     return {
       curl: post('/chat/completions', { model: chat, messages: [{ role: 'user', content: 'Hello!' }] }),
       sdk: `${client}const answer = await client.chat.completions.create({\n  model: '${chat}',\n  messages: [{ role: 'user', content: 'Hello!' }],\n});\nconsole.log(answer.choices[0].message.content);`,
     };
   }
-  if (scopes.includes('embeddings') && embedding !== undefined) {
+  if (may.includes('embeddings') && embedding !== undefined) {
     return {
       curl: post('/embeddings', { model: embedding, input: 'Hello!' }),
       sdk: `${client}const answer = await client.embeddings.create({\n  model: '${embedding}',\n  input: 'Hello!',\n});\nconsole.log(answer.data[0].embedding.length);`,

@@ -1,24 +1,25 @@
-import { readAboveZero } from '../../domain/field.ts';
 import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { costCenterName, mayHaveBudget, OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import { COST_CENTER, COST_CENTER_OR_NONE, type CostCenterColumns } from '../../domain/settings/cost-center.ts';
+import { labelsOf } from '../../domain/settings/setting.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { may } from '../../operations/permission.ts';
-import { costCenterBudgetOf } from '../../store/company/cost-center.ts';
+import { type CostCenterBudgetRow, costCenterBudgetOf } from '../../store/company/cost-center.ts';
 import { NIL_ID } from '../../store/connection/expressions.ts';
-import type { Sql } from '../../store/connection/pool.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { type CostCenterState, readCostCenterState } from '../../store/usage/cost-center.ts';
 import { NO_FILTERS } from '../../store/usage/cube.ts';
 import { readQuality } from '../../store/usage/quality.ts';
 import { budgetBar } from '../page/chart.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
-import { csrfInput, field, formState } from '../page/field.ts';
+import { csrfInput, formState } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
-import { type Labels, lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
 import { askedMonth, monthForm } from './cost-centers.ts';
 import { costChart } from './usage.ts';
 import { figureCard, forecastText } from './usage-cards.ts';
@@ -32,12 +33,6 @@ export const costCenterRoutes: readonly Route[] = [
   { method: 'GET', path: PATH, action: 'usage.read', handle: costCenter },
   { method: 'POST', path: PATH, action: 'cost-center.write', handle: save, page: costCenter },
 ];
-
-/** What the form edits. */
-interface Edited {
-  readonly name: string;
-  readonly monthly_budget_eur: string | null;
-}
 
 async function costCenter(c: PageContext, form: Form): Promise<Response> {
   const id = param(c, 'company');
@@ -54,10 +49,11 @@ async function costCenter(c: PageContext, form: Form): Promise<Response> {
     form: new Form(undefined, null, form.language),
     page: 'usage',
   };
-  const { usage, quality, state } = await read(c, async (sql) => ({
+  const { usage, quality, state, budget } = await read(c, async (sql) => ({
     usage: await readCompanyUsage(sql, id, query.range, query.filters, MAX_LINES),
     quality: await readQuality(sql, id, query.range, query.filters),
     state: await readCostCenterState(sql, id, name),
+    budget: await costCenterBudgetOf(sql, id, name),
   }));
   const title = titleOf(name, format);
   const { costCenters: words, usage: usageWords } = format.words;
@@ -68,7 +64,7 @@ async function costCenter(c: PageContext, form: Form): Promise<Response> {
 ${name === OTHERS ? html`<p class="lead">${words.othersText}</p>` : ''}
 <div class="usage-bar">${monthForm(c, `/companies/${id}/cost-center`, month, usage.months, kept)}</div>
 ${cards(usage, state, format)}
-${mayHaveBudget(name) ? budgetCard(c, form, { name, monthly_budget_eur: state.budget_eur }) : ''}
+${mayHaveBudget(name) ? budgetCard(c, form, name, budget) : ''}
 <section class="card"><h2>${usageWords.costPer.day}</h2>${
     usage.by_time.length === 0
       ? emptyText(usageWords.noCalls({ when: rangeText(query.range, format), isFiltered: false }))
@@ -108,47 +104,39 @@ function budgetOf({ spent_eur, budget_eur, total_percent, forecast_percent }: Co
 ${budgetBar(words, null, total_percent, forecast_percent)}`;
 }
 
-function budgetCard(c: PageContext, form: Form, edited: Edited): Html {
+function budgetCard(c: PageContext, form: Form, name: string, budget: CostCenterBudgetRow | null): Html {
   const { costCenters: words, settings } = c.var.format.words;
   const company = param(c, 'company');
   const path = `/companies/${company}/cost-center`;
   if (!mayNow(c, 'cost-center.write')) return html`<p class="muted">${words.eur}: ${settings.byOwners}</p>`;
   const state = formState(form, path);
-  const value = edited.monthly_budget_eur;
   return html`<section class="card"><h2>${words.budget}</h2>${state.summary}
-<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<Edited>(state, edited, labelsOf(c))}<input type="hidden" name="name" value="${edited.name}">
-${field(state, { name: 'budget', label: words.eur, inputmode: 'decimal', hint: words.editHint, ...(value !== null && { value }) })}
+<form method="post" action="${path}" class="stack">${csrfInput(c)}${lockInput<object>(state, budget ?? {}, labelsOf(COST_CENTER, form.words))}<input type="hidden" name="name" value="${name}">
+${settingFields(state, COST_CENTER_OR_NONE, budget)}
 ${may(c.var.session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}
 <div class="actions"><button class="primary">${words.save}</button></div></form></section>`;
-}
-
-function labelsOf(c: PageContext): Labels<Edited> {
-  return { monthly_budget_eur: c.var.format.words.costCenters.eur };
 }
 
 async function save(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   const name = form.required('name', readBudgetedCostCenter);
-  const monthly_budget_eur = form.optional('budget', form.numeric(readAboveZero));
+  const settings = readSettings(form, COST_CENTER_OR_NONE);
   form.check();
   const back = costCenterPage(company, name);
+  const isNone = Object.values(settings).includes(null);
   await change(c, async (sql) => {
     const present = await costCenterBudgetOf(sql, company, name);
-    await lockEdited<Edited>(c, sql, form, {
+    await lockEdited<object>(c, sql, form, {
       table: 'cost_center_budgets',
       id: present?.id ?? NIL_ID,
       company,
-      labels: labelsOf(c),
-      changes: { monthly_budget_eur },
-      find: () => editedOf(sql, company, name),
+      labels: labelsOf(COST_CENTER, form.words),
+      changes: settings,
+      find: async () => (await costCenterBudgetOf(sql, company, name)) ?? { name },
       page: back,
     });
-    if (monthly_budget_eur === null) await removeCostCenterBudget(sql, company, name);
-    else await setCostCenterBudget(sql, company, { name, monthly_budget_eur });
+    if (isNone) await removeCostCenterBudget(sql, company, name);
+    else await setCostCenterBudget(sql, company, { name, ...(settings as CostCenterColumns) });
   });
-  return c.redirect(`${back}&done=${monthly_budget_eur === null ? 'budget-removed' : 'budget-saved'}`, 303);
-}
-
-async function editedOf(sql: Sql, company: string, name: string): Promise<Edited> {
-  return (await costCenterBudgetOf(sql, company, name)) ?? { name, monthly_budget_eur: null };
+  return c.redirect(`${back}&done=${isNone ? 'budget-removed' : 'budget-saved'}`, 303);
 }

@@ -1,6 +1,7 @@
-import { readAboveZero, readMonth } from '../../domain/field.ts';
+import { readMonth } from '../../domain/field.ts';
 import { wholeMonth } from '../../domain/reports/day-range.ts';
 import { OTHERS, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
 import { createCostCenterBudget } from '../../operations/cost-center.ts';
 import { may } from '../../operations/permission.ts';
@@ -14,6 +15,7 @@ import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, type Columns, companyHeading, exactSwitch, muted, page } from '../page/layout.ts';
 import { list, listQuery } from '../page/list.ts';
+import { readSettings, settingFields } from '../page/setting.ts';
 
 const BASE = '/companies/:company/cost-centers';
 
@@ -94,7 +96,7 @@ function columnsOf(company: string, month: string, isPresent: boolean, format: F
   };
 }
 
-function budgetCell({ monthly_budget_eur: eur, percent }: ListedCostCenter, format: Format): Html {
+function budgetCell({ budget_eur: eur, percent }: ListedCostCenter, format: Format): Html {
   const { costCenters: words, usage } = format.words;
   if (eur === null || percent === null) return muted(words.noBudget);
   const share = words.share({ percent: format.percent(percent), budget: format.amount(eur) });
@@ -111,7 +113,7 @@ function addForm(c: PageContext, form: Form, path: string): Html {
     button: words.addButton,
     isFirst: false,
     fields: (state) => html`${field(state, { name: 'name', label: words.name, required: true, hint: words.nameHint })}
-${field(state, { name: 'budget', label: words.eur, required: true, inputmode: 'decimal', hint: words.addHint })}
+${settingFields(state, COST_CENTER, null)}
 ${may(session.user, 'alert.read', company) ? html`<p class="hint">${words.who((link) => html`<a href="/companies/${company}/alerts">${link}</a>`)}</p>` : ''}`,
   });
 }
@@ -119,8 +121,8 @@ ${may(session.user, 'alert.read', company) ? html`<p class="hint">${words.who((l
 async function add(c: PageContext, form: Form): Promise<Response> {
   const company = param(c, 'company');
   const name = form.required('name', readBudgetedCostCenter);
-  const monthly_budget_eur = form.required('budget', form.numeric(readAboveZero));
+  const settings = readSettings(form, COST_CENTER);
   form.check();
-  await change(c, (sql) => createCostCenterBudget(sql, company, { name, monthly_budget_eur }));
+  await change(c, (sql) => createCostCenterBudget(sql, company, { name, ...settings }));
   return c.redirect(`${costCenterPage(company, name)}&done=budget-saved`, 303);
 }

@@ -1,5 +1,6 @@
-import { listModels } from '../../domain/gate.ts';
+import { modelsOf } from '../../domain/gate.ts';
 import { explainRequest } from '../../domain/reports/request-explanation.ts';
+import { scopesOf } from '../../domain/settings/key.ts';
 import { readCompany } from '../../store/gateway/directory.ts';
 import { type NewestKey, newestKey, readFirstCall, readOwnerSteps } from '../../store/usage/first-steps.ts';
 import type { RequestRow } from '../../store/usage/request.ts';
@@ -28,9 +29,9 @@ export function stepsCard(c: PageContext, steps: readonly Step[], foot: Html | s
   const { firstSteps: words } = c.var.format.words;
   const done = steps.filter(({ isDone }) => isDone).length;
   return html`<section class="card first-steps" id="first-steps" aria-labelledby="first-steps-title"><h2 id="first-steps-title">${words.title}</h2>
-<p class="muted" data-done="${words.lead({ done: done + 1, all: steps.length })}">${words.lead({ done, all: steps.length })}</p><ol>${steps.map(
+<p class="muted">${words.lead({ done, all: steps.length })}</p><ol>${steps.map(
     ({ title, isDone, text }) =>
-      html`<li><div class="step-title"><h3>${title}</h3> ${isDone ? badge('good', words.done) : html`<span class="badge plain" data-done="${words.done}">${words.open}</span>`}</div>${text === '' ? '' : html`<div>${text}</div>`}</li>`,
+      html`<li><div class="step-title"><h3>${title}</h3> ${isDone ? badge('good', words.done) : badge('plain', words.open)}</div>${text === '' ? '' : html`<div>${text}</div>`}</li>`,
   )}</ol>${foot}</section>`;
 }
 
@@ -95,16 +96,12 @@ export async function callStep(c: PageContext, { company, key, isBooked, ofAll =
 ${state}<p class="actions"><a class="button quiet" href="${c.req.path}">${words.again}</a></p>`;
 }
 
-async function callable(
-  c: PageContext,
-  id: string,
-  { scopes, allowed_model_slugs: allowed }: NewestKey,
-): Promise<Html> {
+async function callable(c: PageContext, id: string, key: NewestKey): Promise<Html> {
   const { firstSteps: words, key: keyWords } = c.var.format.words;
   const { publicUrl } = c.var.services;
   const company = await read(c, (sql) => readCompany(sql, id));
-  const models = listModels(company).filter(({ slug }) => allowed?.includes(slug) ?? true);
-  const { curl, sdk } = callSnippets(publicUrl, `"Authorization: Bearer $${VARIABLE}"`, scopes, models);
+  const models = modelsOf(company, key);
+  const { curl, sdk } = callSnippets(publicUrl, `"Authorization: Bearer $${VARIABLE}"`, scopesOf(key), models);
   const link = (path: string) => (text: string) => html`<a href="/companies/${id}/${path}">${text}</a>`;
   const canTry = mayNow(c, 'playground.use') && models.some(({ kind }) => kind === 'chat');
   return html`<p>${words.callText({ base: html`<code>${publicUrl}</code>`, variable: html`<code>${VARIABLE}</code>` })}</p>

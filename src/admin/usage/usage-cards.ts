@@ -1,12 +1,11 @@
 import type { BudgetState, UsageTotals } from '../../store/usage/company-usage.ts';
-import type { Quality } from '../../store/usage/quality.ts';
 import { budgetBar } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge } from '../page/layout.ts';
 
-/** The sums of the shown calls, what became of all requests, and the budget of the present month (spec section 5, rule 6). */
-export function usageCards(usage: UsageTotals, format: Format, quality?: Quality): Html {
+/** The sums of the shown calls, and the budget of the present month (spec section 5, rule 6). */
+export function usageCards(usage: UsageTotals, format: Format): Html {
   const { requests, prompt_tokens, completion_tokens, chat_cost_eur: chat } = usage;
   const words = format.words.usage;
   const inAndOut = words.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
@@ -18,22 +17,8 @@ export function usageCards(usage: UsageTotals, format: Format, quality?: Quality
 ${figureCard(words.spent, format.amount(usage.total_cost_eur), parts)}
 ${figureCard(words.requests, format.count(requests), words.requestsNote)}
 ${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}
-${quality === undefined ? '' : answerCards(quality, format)}
 <div class="card figure-card wide"><h2>${words.budgetIn(format.month(usage.budget.month))}</h2>${budget(usage.budget, format)}
 ${forecastText(usage.budget, format)}</div></div>`;
-}
-
-/** What the figures of the ledger do not tell: requests without an answer, and how long answers took. Nothing where no request is known. */
-export function answerCards({ all }: Quality, format: Format): Html | string {
-  if (all === null) return '';
-  const { usage: words, tables } = format.words;
-  const share = (count: number) =>
-    words.shareOf({ share: format.percent((count / all.requests) * 100), all: format.count(all.requests) });
-  const why = (count: number) => (count === 0 ? '' : html` · <a href="#reasons">${words.why}</a>`);
-  const time = (ms: number | null) => (ms === null ? '–' : format.duration(ms));
-  return html`${figureCard(tables.refused, format.count(all.refused), html`${share(all.refused)}${why(all.refused)}`)}
-${figureCard(tables.failed, format.count(all.failed), html`${share(all.failed)}${why(all.failed)}`)}
-${figureCard(words.latency, html`${time(all.p50)} <span class="of">p50</span>`, `p95: ${time(all.p95)}`)}`;
 }
 
 /** One figure in large digits. */

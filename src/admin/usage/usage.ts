@@ -38,20 +38,13 @@ async function usagePage(c: PageContext): Promise<Response> {
   const base = `/companies/${id}/usage`;
   const when = rangeText(range, format);
   const { usage: words } = format.words;
-  // the present month is always one of them
-  const isUnused =
-    usage.months.length <= 1 && usage.requests === 0 && usage.total_cost_eur === '0' && quality.all === null;
-  if (isUnused && new URL(c.req.url).search === '') {
-    const begin = (await ownerSteps(c, id)) || noCalls(c, query, false);
-    const heading = companyHeading(c, { id, name: usage.company_name });
-    return page(c, words.of(usage.company_name), html`${heading}<h1>${words.title(when)}</h1>${begin}`);
-  }
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${words.title(when)}</h1>
 <p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="cost-centers${isMonth(range) ? `?month=${range.from.slice(0, 7)}` : ''}">${format.words.costCenters.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
 ${await ownerSteps(c, id)}
 ${usageBar(c, base, query, usage)}
-${usageCards(usage, format, quality)}
+${usageCards(usage, format)}
+${refusedText(quality, format)}
 ${costsCard(c, usage, query, quality)}
 ${usageTables(usage, { c, format, query, quality }, (name) => costCenterPage(id, name, range.to.slice(0, 7)))}
 ${reasonsTable({ c, format, query, quality })}
@@ -70,6 +63,18 @@ function noCalls(c: PageContext, query: UsageQuery, isFiltered: boolean): Html {
   const link = (href: string) => (text: string) => html`<a href="${href}">${text}</a>`;
   const next = isFiltered ? words.allFilters(link(queryOf(query, NO_FILTERS))) : words.noCallsNext(link('keys'));
   return emptyText(html`${words.noCalls({ when, isFiltered })} ${next}`);
+}
+
+/** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */
+export function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
+  if (refused + failed === 0) return '';
+  const counts = {
+    requests: format.count(requests),
+    refused: format.count(refused),
+    share: format.percent((refused / requests) * 100),
+    failed: format.count(failed),
+  };
+  return html`<p>${format.words.usage.refusedText(counts, (why) => html`<a href="#reasons">${why}</a>`)}</p>`;
 }
 
 /** The cost by hour, day or month. */

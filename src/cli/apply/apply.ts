@@ -1,23 +1,24 @@
 import type { Read } from '../../domain/field.ts';
+import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { RefusedChange } from '../../domain/refusal.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
-import type { KeyMaker } from '../../operations/key.ts';
+import { giveKeyTexts, type KeyMaker } from '../../operations/key.ts';
 import type { Mistake } from '../../operations/problem.ts';
 import { type AssistantRow, assistantsOf } from '../../store/company/assistant.ts';
 import { type CompanyRow, companiesOf } from '../../store/company/company.ts';
 import { lockName } from '../../store/company/idempotent-form.ts';
-import { freeKeyTexts, type KeyRow, keysOf } from '../../store/company/key.ts';
+import { type KeyRow, keysOf } from '../../store/company/key.ts';
 import { databaseError } from '../../store/connection/errors.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { Failure } from '../frame/command.ts';
 import { ACTOR } from '../frame/database.ts';
 import { differences, inWords, shown } from './difference.ts';
-import { type KeyText, LISTS, type ListKind, type Run, type Step } from './kinds.ts';
+import { type KeyTextAt, LISTS, type ListKind, type Run, type Step } from './kinds.ts';
 import { finder, type NoteMistake, refuseTwice } from './named.ts';
 import { describe, type WantedFile } from './read.ts';
+import type { Removable, SecretReference, Wanted, WantedCompany } from './schema.ts';
 import { readSecret } from './secrets.ts';
-import type { Removable, SecretReference, Wanted, WantedCompany } from './wanted.ts';
 
 interface ApplyOptions {
   readonly keyPrefix: string;
@@ -51,7 +52,7 @@ class Application implements Run {
   /** What there was at the beginning, by company. */
   assistantsOf = new Map<string, AssistantRow[]>();
   keysOf = new Map<string, KeyRow[]>();
-  readonly texts: KeyText[] = [];
+  readonly texts: KeyTextAt[] = [];
   /** What is looked at, as a JSON Pointer. */
   #at = '';
 
@@ -101,12 +102,10 @@ class Application implements Run {
     await this.#list('oidc_groups', oidc_groups, owner, `${at}/oidc_groups`, true);
   }
 
-  async #giveTexts(texts: readonly KeyText[]): Promise<void> {
-    await freeKeyTexts(this.sql, texts);
-    for (const { at, give } of texts) {
+  async #giveTexts(texts: readonly KeyTextAt[]): Promise<void> {
+    await giveKeyTexts(this.sql, texts, ({ at }) => {
       this.#at = at;
-      await give();
-    }
+    });
   }
 
   /** Reads assistants and keys of all companies at once: to ask for those of each would take a second for a thousand. */
@@ -142,7 +141,7 @@ class Application implements Run {
   async #contents(wanted: WantedCompany, present: CompanyRow | null, at: string): Promise<void> {
     const { id: _, models, assistants, keys, users, oidc_groups, cost_centers, ...rest } = wanted;
     const lists = { assistants, keys, users, oidc_groups, cost_centers };
-    const { disabled_model_slugs: slugs, ...settings } = rest;
+    const { [DISABLED_MODELS]: slugs, ...settings } = rest;
     let row = present;
     const caller = this.callerAt(at);
     if (row === null) {
@@ -155,8 +154,9 @@ class Application implements Run {
     }
     await this.#list('models', models, row, `${at}/models`);
     this.#at = at;
-    if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, { disabled_model_slugs: slugs })) {
-      await changeCompany(this.sql, caller, row.id, { disabled_model_slugs: slugs });
+    const disabled = { [DISABLED_MODELS]: slugs };
+    if (slugs !== undefined && this.#step('change', `company ${wanted.name}`, row, disabled)) {
+      await changeCompany(this.sql, caller, row.id, disabled);
     }
     for (const name of namesOf(lists)) await this.#list(name, lists[name], row, `${at}/${name}`);
   }

@@ -29,28 +29,23 @@ export async function exportConfiguration(sql: Sql): Promise<object> {
     prices: dated(prices, row),
     cost_prices: dated(costs, row),
   }));
-  const models = ofCompany(rows, FILE.models);
   const byHand = (await listUsers(sql, null)).filter(({ oidc_group }) => oidc_group === null);
-  const users = ofCompany(byHand, FILE.operators);
-  const groups = ofCompany(await listGroups(sql, null), FILE.oidc_groups);
-  const assistants = ofCompany(await listAssistants(sql, null), COMPANY.assistants);
-  const keys = ofCompany(await listActiveKeys(sql), COMPANY.keys);
-  const costCenters = ofCompany(await listCostCenterBudgets(sql, null), COMPANY.cost_centers);
+  const lists = {
+    models: ofCompany(rows, FILE.models),
+    users: ofCompany(byHand, FILE.operators),
+    oidc_groups: ofCompany(await listGroups(sql, null), FILE.oidc_groups),
+    cost_centers: ofCompany(await listCostCenterBudgets(sql, null), COMPANY.cost_centers),
+    assistants: ofCompany(await listAssistants(sql, null), COMPANY.assistants),
+    keys: ofCompany(await listActiveKeys(sql), COMPANY.keys),
+  };
+  const { models, users, oidc_groups } = lists;
   const isUnique = withoutNamesakes(companies);
   const told = companies.map((row) => {
     const { id, ...settings } = pick(row, { items: { properties: COMPANY } }) as CompanyRow;
-    return {
-      ...(isUnique(row) ? {} : { id }),
-      ...settings,
-      models: models(row.id),
-      users: users(row.id),
-      oidc_groups: groups(row.id),
-      cost_centers: costCenters(row.id),
-      assistants: assistants(row.id),
-      keys: keys(row.id),
-    };
+    const contents = Object.entries(lists).map(([name, of]) => [name, of(row.id)]);
+    return { ...(isUnique(row) ? {} : { id }), ...settings, ...Object.fromEntries(contents) };
   });
-  return { models: models(null), companies: told, operators: users(null), oidc_groups: groups(null) };
+  return { models: models(null), companies: told, operators: users(null), oidc_groups: oidc_groups(null) };
 }
 
 /** Whether a name says which row is meant. */

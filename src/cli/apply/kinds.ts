@@ -1,17 +1,25 @@
 import type { Read } from '../../domain/field.ts';
-import type { Scope } from '../../domain/key.ts';
 import { hashPassword, readPassword } from '../../domain/password.ts';
 import { readMoment } from '../../domain/price.ts';
-import { readCidr } from '../../domain/request/cidr.ts';
 import { costCenterName, readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
+import { COST_CENTER } from '../../domain/settings/cost-center.ts';
+import { KEY, NETWORKS } from '../../domain/settings/key.ts';
 import { MODEL } from '../../domain/settings/model.ts';
-import { neededOf } from '../../domain/settings/setting.ts';
+import { eachSetting, neededOf } from '../../domain/settings/setting.ts';
 import type { CompanyRole, Role } from '../../domain/user.ts';
 import { changeAssistant, createAssistant, removeAssistant } from '../../operations/assistant.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { changeGroup, createGroup, removeGroup } from '../../operations/group.ts';
-import { changeKey, changeKeyText, createKey, type KeyMaker, revokeKey } from '../../operations/key.ts';
+import {
+  changeKey,
+  changeKeyText,
+  createKey,
+  type KeyMaker,
+  type KeySettings,
+  type KeyText,
+  revokeKey,
+} from '../../operations/key.ts';
 import { changeModel, createModel, removeModel } from '../../operations/model.ts';
 import { changeRole, createUser, removeUser } from '../../operations/user.ts';
 import type { AssistantRow, NewAssistant } from '../../store/company/assistant.ts';
@@ -25,8 +33,8 @@ import { groupsNamed } from '../../store/users/group.ts';
 import { findUser } from '../../store/users/user.ts';
 import { finder, type NoteMistake } from './named.ts';
 import { presentPrice, priceSteps } from './prices.ts';
+import type * as wanted from './schema.ts';
 import { readKeyText } from './secrets.ts';
-import type * as wanted from './wanted.ts';
 
 /** The kinds of things that a file names: how each is found, created, changed and removed. */
 
@@ -41,7 +49,7 @@ export interface Run {
   callerAt(at: string): KeyMaker;
   /** @param read throws an error that says what the secret must be, without it @returns null: it is a mistake */
   secret(reference: wanted.SecretReference, at: string, read: Read<string>): string | null;
-  readonly texts: KeyText[];
+  readonly texts: KeyTextAt[];
   readonly steps: Step[];
 }
 
@@ -52,14 +60,8 @@ export interface Step {
   readonly changes: readonly string[];
 }
 
-/** A key that gets its text when all texts of the file are known: another key may have it until then. */
-export interface KeyText {
-  /** Null: the key is to be created. */
-  readonly id: string | null;
-  readonly key: string;
-  readonly at: string;
-  give(): Promise<unknown>;
-}
+/** A key that gets its text when all texts of the file are known. */
+export type KeyTextAt = KeyText & { readonly at: string };
 
 /** An entry of a list, and the thing that it means. */
 interface Entry {
@@ -165,11 +167,14 @@ const keys: ListKind<wanted.WantedKey> = {
     const find = finder(all, rows, ['key of the company', 'keys of the company'], at, run.mistake);
     return async ({ absent, id: given, value, ...rest }, at, n) => {
       if (known.some((each) => each.id === given && each.state !== 'active')) return null; // the older of two ends by itself
-      const { expires_at: expires, allowed_cidrs: cidrs } = rest;
+      const { expires_at: expires } = rest;
       const settings = {
         ...rest,
+        ...eachSetting(
+          NETWORKS,
+          ({ read }, column) => rest[column]?.map((text) => read(text) as string) ?? rest[column],
+        ),
         expires_at: typeof expires === 'string' ? await endOf(sql, readMoment(expires)) : expires,
-        allowed_cidrs: cidrs?.map(readCidr) ?? cidrs,
       };
       const row = find(n);
       if (row === undefined) return null;
@@ -182,11 +187,11 @@ const keys: ListKind<wanted.WantedKey> = {
         absent,
         row,
         settings,
-        needed: value === undefined ? ['scopes', 'value'] : ['scopes'],
+        needed: [...neededOf(KEY), ...(value === undefined ? ['value'] : [])],
         async create() {
           const key = text();
           if (key === null) return false;
-          const made = { ...settings, scopes: settings.scopes as Scope[], key };
+          const made = { ...(settings as KeySettings), key };
           run.texts.push({ id: null, key, at, give: () => createKey(sql, caller, owner.id, made) });
         },
         change: () => changeKey(sql, caller, id, owner.id, settings),
@@ -283,7 +288,7 @@ const cost_centers: ListKind<wanted.WantedCostCenter> = {
         absent,
         row: rows.find((each) => each.name === name) ?? null,
         settings,
-        needed: ['monthly_budget_eur'],
+        needed: neededOf(COST_CENTER),
         create: set,
         change: set,
         remove: () => removeCostCenterBudget(sql, owner.id, name),

@@ -7,7 +7,7 @@ import type { ModelChanges, ModelName } from '../../store/company/model.ts';
 import { datedPrice } from '../../store/company/price.ts';
 import type { Sql } from '../../store/connection/pool.ts';
 import { type NoteMistake, refuseTwice } from './named.ts';
-import type { WantedModel, WantedPrice } from './wanted.ts';
+import type { WantedModel, WantedPrice } from './schema.ts';
 
 /** Prices since dates, as a file wants them. A date that is over is no change: its price holds already, or from now on. */
 

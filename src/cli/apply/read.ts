@@ -2,9 +2,8 @@ import { type Document, LineCounter, parseDocument, type YAMLError } from 'yaml'
 import { mistakesIn, type Validator } from '../../admin/api/frame/check.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { Failure } from '../frame/command.ts';
-import { CONFIGURATION } from './schema.ts';
+import { CONFIGURATION, type Wanted } from './schema.ts';
 import * as validators from './validators.generated.ts';
-import type { Wanted } from './wanted.ts';
 
 const isWanted = validators.configuration as Validator;
 

@@ -1,6 +1,6 @@
 import { FieldError } from '../../domain/field.ts';
 import { readSecretFile } from '../../runtime/regular-file.ts';
-import type { SecretReference } from './wanted.ts';
+import type { SecretReference } from './schema.ts';
 
 const MAX_BYTES = 8192;
 const KEY_TEXT = /^[\x21-\x7e]{24,200}$/;

@@ -1,6 +1,7 @@
 import { readUuid } from '../../domain/field.ts';
+import { retryAlerts } from '../../operations/event.ts';
 import { rowsOf } from '../../store/company/company.ts';
-import { type AlertRow, listAlerts, retryAlerts } from '../../store/events/alert.ts';
+import { type AlertRow, listAlerts } from '../../store/events/alert.ts';
 import { type Command, command, flag, optional } from '../frame/command.ts';
 import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
 

@@ -1,8 +1,10 @@
-import { isLimited } from '../../domain/budget.ts';
+import { budgetOf, isLimited } from '../../domain/budget.ts';
 import { isAboveLimit } from '../../domain/ceiling.ts';
 import { readEmail, readName, readScope, readSlug, readUuid } from '../../domain/field.ts';
+import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { SCOPES } from '../../domain/key.ts';
-import { CEILINGS, COMPANY, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../domain/settings/company.ts';
+import { CEILINGS, COMPANY, COMPANY_SETTINGS, DISABLED, LIMIT_SETTINGS } from '../../domain/settings/company.ts';
+import { scopesOf } from '../../domain/settings/key.ts';
 import { limitTexts } from '../../domain/settings/limit-text.ts';
 import { changeCompany, createCompany } from '../../operations/company.ts';
 import { onboardCompany } from '../../operations/onboarding.ts';
@@ -43,11 +45,7 @@ export const companyCommands: readonly Command[] = [
     summary: 'add a company with its limits, models and prices, its owner and a first key: all of it or nothing',
     options: {
       ...newCompany,
-      disabled_model_slugs: repeated(
-        '--disable-model SLUG',
-        readSlug,
-        'a shared model that it may not use; may be repeated',
-      ),
+      ...changeOptions(DISABLED),
       own_prices: repeated(
         '--own-price SLUG=INPUT,OUTPUT',
         readOwnPrice,
@@ -85,7 +83,7 @@ export const companyCommands: readonly Command[] = [
           : card('Its first key.', {
               key: done.key.key as string,
               name: done.key.name,
-              scopes: done.key.scopes.join(', '),
+              scopes: scopesOf(done.key).join(', '),
             }),
       );
       return { json: { ...done.company, invitation: { ...invitation, link }, key: done.key }, text };
@@ -115,8 +113,8 @@ export const companyCommands: readonly Command[] = [
       NAME: ({ name }) => name,
       'EUR PER MONTH': ({ effective_budget_eur }) => budgetText(effective_budget_eur),
       'NON-EU': ({ allow_non_eu_models, eu_locked }) => yesNo(allow_non_eu_models && !eu_locked),
-      ...(companies.some(({ disabled_model_slugs: slugs }) => slugs.length > 0) && {
-        'DISABLED MODELS': ({ disabled_model_slugs }: CompanyRow) => disabled_model_slugs.join(', ') || '-',
+      ...(companies.some((company) => company[DISABLED_MODELS].length > 0) && {
+        'DISABLED MODELS': (company: CompanyRow) => company[DISABLED_MODELS].join(', ') || '-',
       }),
       ...limitColumn(companies, (company) => limitTexts(company, PLAIN)),
       ...(companies.some(({ closed_at }) => closed_at !== null) && {
@@ -130,7 +128,6 @@ export const companyCommands: readonly Command[] = [
 
 /** Members of an onboarding beside the settings, by their options. */
 const OPTIONS: Readonly<Record<string, string>> = {
-  disabled_model_slugs: '--disable-model',
   own_prices: '--own-price',
   owner: '--owner-email',
   key: '--key-name',
@@ -141,7 +138,7 @@ function toOptions(error: unknown): never {
   if (!(error instanceof Problem) || error.mistakes.length === 0) throw error;
   const lines = error.mistakes.map((mistake) => {
     const option = OPTIONS[mistake.pointer.split('/')[1] ?? ''];
-    return option === undefined ? optionText(COMPANY, mistake) : `${option} ${mistake.detail}`;
+    return option === undefined ? optionText({ ...COMPANY, ...DISABLED }, mistake) : `${option} ${mistake.detail}`;
   });
   throw new Failure(...lines);
 }
@@ -170,7 +167,7 @@ export function show(sentence: string, company: CompanyRow): string {
     id: company.id,
     name: company.name,
     'EUR per month': budgetText(company.effective_budget_eur),
-    ...(isAboveLimit(company) && { 'budget as set': `${company.monthly_budget_eur} EUR per month` }),
+    ...(isAboveLimit(company) && { 'budget as set': `${budgetOf(company)} EUR per month` }),
     'budget mode': company.budget_mode,
     'non-EU models': allows && !isLocked ? 'allowed' : 'refused',
     ...(company.credit_limit_eur !== null && { 'credit limit': `${company.credit_limit_eur} EUR per month` }),
@@ -180,7 +177,7 @@ export function show(sentence: string, company: CompanyRow): string {
     ...(company.language !== null && { language: company.language }),
     ...(company.member_max_keys > 0 && { 'keys of each member': memberKeysText(company) }),
     ...(company.member_playground && { 'playground of members': 'allowed' }),
-    'disabled models': company.disabled_model_slugs.join(', ') || '-',
+    'disabled models': company[DISABLED_MODELS].join(', ') || '-',
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     created: instant(company.created_at),
     ...(company.closed_at !== null && { closed: instant(company.closed_at) }),

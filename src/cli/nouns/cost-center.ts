@@ -1,12 +1,15 @@
-import { readAboveZero, readUuid } from '../../domain/field.ts';
+import { budgetOf } from '../../domain/budget.ts';
+import { readUuid } from '../../domain/field.ts';
 import { throwNotFound } from '../../domain/refusal.ts';
 import { readBudgetedCostCenter } from '../../domain/request/cost-center.ts';
+import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { removeCostCenterBudget, setCostCenterBudget } from '../../operations/cost-center.ts';
 import { rowsOf } from '../../store/company/company.ts';
 import type { CostCenterBudgetRow } from '../../store/company/cost-center.ts';
 import { listSpentBudgets } from '../../store/usage/cost-center.ts';
 import { type Command, required } from '../frame/command.ts';
 import { commandsOf } from '../frame/noun.ts';
+import { newOptions } from '../frame/setting.ts';
 import { card } from '../frame/text.ts';
 
 const company = required('--company ID', readUuid, 'id of the company');
@@ -23,7 +26,7 @@ export const costCenterCommands: readonly Command[] = [
     read: async (sql, { company }) => rowsOf(sql, company, await listSpentBudgets(sql, company)),
     columns: () => ({
       'COST CENTRE': ({ name }) => name,
-      'EUR PER MONTH': ({ monthly_budget_eur }) => monthly_budget_eur,
+      'EUR PER MONTH': (row) => budgetOf(row),
       'EUR SPENT': ({ spent_eur }) => spent_eur,
     }),
     empty: 'No cost centre has a budget; "tollgate cost-center set" gives one.',
@@ -31,11 +34,7 @@ export const costCenterCommands: readonly Command[] = [
   }),
   budgets.set({
     summary: 'give a cost centre a monthly budget, or change it; alerts tell when a part of it is spent',
-    options: {
-      company,
-      name,
-      monthly_budget_eur: required('--monthly-budget-eur EUR', readAboveZero, 'monthly budget, above 0'),
-    },
+    options: { company, name, ...newOptions(COST_CENTER) },
     notes: 'No call is refused by it. There need be no call yet that names the cost centre.',
     change: (sql, _caller, { company, ...asked }) => setCostCenterBudget(sql, company, asked),
     done: 'Budget set.',
@@ -51,6 +50,6 @@ export const costCenterCommands: readonly Command[] = [
   }),
 ];
 
-function show(title: string, { company_id, name, monthly_budget_eur }: CostCenterBudgetRow): string {
-  return card(title, { company: company_id, 'cost centre': name, 'EUR per month': monthly_budget_eur });
+function show(title: string, row: CostCenterBudgetRow): string {
+  return card(title, { company: row.company_id, 'cost centre': row.name, 'EUR per month': budgetOf(row) });
 }

@@ -2,10 +2,11 @@ import { EVENT_DAYS, EVENT_KINDS } from '../../domain/event.ts';
 import { oneOf, readUuid } from '../../domain/field.ts';
 import { readMoment } from '../../domain/price.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
-import { findCompany, rowsOf } from '../../store/company/company.ts';
+import { replayEvents } from '../../operations/event.ts';
+import { rowsOf } from '../../store/company/company.ts';
 import { startOf } from '../../store/connection/expressions.ts';
 import type { Sql } from '../../store/connection/pool.ts';
-import { type EventFilter, type EventRow, listEvents, replayEvents } from '../../store/events/event.ts';
+import { type EventFilter, type EventRow, listEvents } from '../../store/events/event.ts';
 import { ArgumentError, type Command, command, flag, optional, type Values } from '../frame/command.ts';
 import { listing, MOST_LISTED, minute, newest } from '../frame/text.ts';
 
@@ -81,11 +82,9 @@ A receiver is a line of its own. Events are kept for ${EVENT_DAYS} days. Prints 
         throw new ArgumentError('missing ID, --since or --dead');
       if (id !== undefined && Object.values(values).some((value) => value !== undefined && value !== false))
         throw new ArgumentError('an ID stands alone: the options are for many events');
-      const events = await transact(async (sql) => {
-        const count = await replayEvents(sql, id === undefined ? await filterOf(sql, values) : { id });
-        if (count === 0 && values.company !== undefined) await findCompany(sql, values.company);
-        return count;
-      });
+      const events = await transact(async (sql) =>
+        replayEvents(sql, id === undefined ? await filterOf(sql, values) : { id }),
+      );
       const text = events === 0 ? 'There are no such events.' : `Events that are sent again: ${events}.`;
       return { json: { events }, text };
     },

@@ -1,6 +1,8 @@
+import { budgetOf } from '../../domain/budget.ts';
 import { readDuration, readUuid } from '../../domain/field.ts';
+import { ALLOWED_MODELS } from '../../domain/gate.ts';
 import { digestOf, MOST_OVERLAP, possibleKeysIn } from '../../domain/key.ts';
-import { KEY, RESTRICTIONS } from '../../domain/settings/key.ts';
+import { KEY, networksOf, PURPOSE, RESTRICTIONS, scopesOf } from '../../domain/settings/key.ts';
 import { limitTexts, restrictionTexts } from '../../domain/settings/limit-text.ts';
 import { actorName } from '../../domain/wording/change-text.ts';
 import { changeKey, createKey, revokeKey, rotateKey } from '../../operations/key.ts';
@@ -12,7 +14,7 @@ import { callerOf, changeOptions, newOptions } from '../frame/setting.ts';
 import { card, instant, listing, minute } from '../frame/text.ts';
 import { budgetText, limitColumn, PLAIN } from './company.ts';
 
-const { name, scopes, expires_at } = KEY;
+const { expires_at } = KEY;
 
 const DAY = 86_400;
 /** Bytes of a text that is searched for keys. */
@@ -27,7 +29,7 @@ export const keyCommands: readonly Command[] = [
     summary: 'create a key; it is shown only once',
     options: {
       company_id: required('--company ID', readUuid, 'company of the key'),
-      ...newOptions({ name, scopes, expires_at }, false),
+      ...newOptions({ ...PURPOSE, expires_at }, false),
       ...changeOptions(RESTRICTIONS),
     },
     change: (sql, caller, { company_id, ...values }) => createKey(sql, caller, company_id, values),
@@ -37,7 +39,7 @@ export const keyCommands: readonly Command[] = [
   keys.set({
     summary: 'change the name, scopes, expiry, limits or restrictions of a key',
     operand: keyId,
-    options: changeOptions({ name, scopes, expires_at, ...RESTRICTIONS }),
+    options: changeOptions({ ...PURPOSE, expires_at, ...RESTRICTIONS }),
     notes:
       'What is not given stays as it is. Scopes, models and networks that are given replace the ones before; the value none clears a setting. Running gateways apply the change within one second.',
     change: (sql, caller, values, id) => changeKey(sql, caller, id, null, someChange(values)),
@@ -50,7 +52,7 @@ export const keyCommands: readonly Command[] = [
       ID: ({ id }) => id,
       PREFIX: ({ prefix }) => prefix,
       NAME: ({ name }) => name,
-      SCOPES: ({ scopes }) => scopes.join(', '),
+      SCOPES: (key) => scopesOf(key).join(', '),
       'CREATED (UTC)': ({ created_at }) => minute(created_at),
       BY: ({ created_by }) => actorName(created_by),
       ...(keys.some(({ user_id }) => user_id !== null) && { OF: ofText }),
@@ -134,17 +136,17 @@ function ofText({ user_id, person }: KeyRow): string {
 
 /** What a card shows of a key; of its limits and restrictions only those it has. */
 function members(key: KeyRow): Record<string, string> {
-  const { allowed_model_slugs: slugs, monthly_budget_eur: budget, allowed_cidrs: cidrs } = key;
+  const [budget, slugs, networks] = [budgetOf(key), key[ALLOWED_MODELS], networksOf(key)];
   const limits = limitTexts(key, PLAIN);
   return {
     id: key.id,
     name: key.name,
     ...(key.user_id !== null && { of: ofText(key) }),
-    scopes: key.scopes.join(', '),
+    scopes: scopesOf(key).join(', '),
     expires: key.expires_at === null ? 'never' : instant(key.expires_at),
     ...(limits.length > 0 && { limits: limits.join(', ') }),
     ...(slugs !== null && { models: slugs.join(', ') }),
     ...(budget !== null && { 'EUR per month': budgetText(budget) }),
-    ...(cidrs !== null && { networks: cidrs.join(', ') }),
+    ...(networks !== null && { networks: networks.join(', ') }),
   };
 }

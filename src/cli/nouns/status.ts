@@ -2,7 +2,7 @@ import { readPresentName } from '../../domain/field.ts';
 import { type GatewayRow, type Overview, type Period, problemsOf, wellText } from '../../domain/reports/overview.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import { duration, NO_OPERATOR } from '../../domain/wording/start-notice.ts';
-import { forgetGateways } from '../../store/gateway/gateways.ts';
+import { forgetGateways } from '../../operations/statement.ts';
 import { readOverview } from '../../store/usage/overview.ts';
 import { command } from '../frame/command.ts';
 import { listing, minute, yesNo } from '../frame/text.ts';

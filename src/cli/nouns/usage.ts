@@ -1,3 +1,4 @@
+import { budgetOf } from '../../domain/budget.ts';
 import { readMonth, readUuid } from '../../domain/field.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
 import type { UsageSums } from '../../domain/usage.ts';
@@ -40,7 +41,7 @@ export const usageCommand = command({
         'EUR API': usage.api_cost_eur,
         'EUR in-app chat': usage.chat_cost_eur,
         'EUR total': usage.total_cost_eur,
-        'EUR budget': budgetText(usage.monthly_budget_eur),
+        'EUR budget': budgetText(budgetOf(usage)),
       }),
       listing(usage.by_model, { MODEL: ({ model_slug }) => model_slug, ...SUMS }, '', NUMBERS),
       listing(

@@ -111,7 +111,7 @@ export const userCommands: readonly Command[] = [
       const linkTo = invitationLinks(config, warn);
       const { token, ...invitation } = await transact(async (sql) =>
         role === undefined
-          ? renewInvitation(sql, company, (await invitationOf(sql, company, email)).id, ACTOR)
+          ? renewInvitation(sql, { actor: ACTOR }, company, (await invitationOf(sql, company, email)).id)
           : createInvitation(sql, { actor: ACTOR }, { company_id: company, email, role }),
       );
       const link = linkTo(token);

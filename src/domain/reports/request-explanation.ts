@@ -1,4 +1,5 @@
 import { type ErrorName, statusOfError } from '../errors.ts';
+import { ALLOWED_MODELS, DISABLED_MODELS } from '../gate.ts';
 import type { Words } from '../language/en.ts';
 import { wordsOf } from '../language/language.ts';
 import { ENGLISH } from '../languages.ts';
@@ -151,8 +152,8 @@ const TEXTS: Readonly<Record<ErrorName, Explain>> = {
   insufficient_scope: (_, words) => [...words.scope, 'key'],
   non_eu_model_blocked: ({ asked, model_slug }, words) => [...words.euGate(asked ?? model_slug), 'settings'],
   not_found({ asked, param, endpoint }, words) {
-    if (param === 'company.disabled_model_slugs') return [...words.modelDisabled(asked), 'models'];
-    if (param === 'key.allowed_model_slugs') return [...words.modelNotAllowed(asked), 'key'];
+    if (param === `company.${DISABLED_MODELS}`) return [...words.modelDisabled(asked), 'models'];
+    if (param === `key.${ALLOWED_MODELS}`) return [...words.modelNotAllowed(asked), 'key'];
     if (asked !== null || param === 'model' || param === 'model_slug') return [...words.noModel(asked), 'models'];
     return endpoint === 'assistants.run' ? words.noAssistant : words.noAddress;
   },

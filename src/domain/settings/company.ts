@@ -1,4 +1,14 @@
-import { oneOf, readBoolean, readBudget, readCreditLimit, readName, wholeNumber, wholeOrZero } from '../field.ts';
+import {
+  oneOf,
+  readBoolean,
+  readBudget,
+  readCreditLimit,
+  readName,
+  readSlug,
+  wholeNumber,
+  wholeOrZero,
+} from '../field.ts';
+import { DISABLED_MODELS } from '../gate.ts';
 import { LANGUAGE_NAMES, LANGUAGES, type Language, readLanguage } from '../languages.ts';
 import { eachLimit, MOST_MEMBER_KEYS } from '../limits.ts';
 import * as schema from './schema.ts';
@@ -183,6 +193,35 @@ export const COMPANY_SETTINGS = {
     },
   } as Setting<Language | null>,
   ...MEMBER_SETTINGS,
+};
+
+const { name, monthly_budget_eur, budget_mode, allow_non_eu_models, language } = COMPANY_SETTINGS;
+const { credit_limit_eur, eu_locked } = CEILINGS;
+/** The settings in the groups of forms. */
+export const NAME = { name };
+export const BUDGET = { monthly_budget_eur };
+export const EU_GATE = { allow_non_eu_models };
+export const PROFILE = { language };
+/** What the owners of a company set, but for what its members may do. */
+export const OWNERS_SETTINGS = { ...BUDGET, ...EU_GATE, ...PROFILE };
+/** The ceilings, with how strictly the budget holds. */
+export const STRICT_CEILINGS = { credit_limit_eur, budget_mode, eu_locked };
+
+/** The models that a company may not use, told as a whole. */
+export const DISABLED = {
+  [DISABLED_MODELS]: {
+    kind: 'list',
+    schema: schema.listOf(schema.slug),
+    option: '--disable-model SLUG',
+    meaning: 'a shared model that it may not use',
+    read: readSlug,
+    field: {
+      name: 'disabled',
+      label: () => 'Models that it may not use',
+      hint: () => 'One slug a line. It may use all others, and those that are offered later.',
+      rows: 4,
+    },
+  } as Setting<readonly string[]>,
 };
 
 /** Every column of `companies` that people set, but for its disabled models. */

@@ -1,4 +1,5 @@
 import { readBudget, readName, readScope, readSlug } from '../field.ts';
+import { ALLOWED_MODELS } from '../gate.ts';
 import { SCOPES, type Scope } from '../key.ts';
 import { type End, readMoment } from '../price.ts';
 import { readCidr } from '../request/cidr.ts';
@@ -27,7 +28,7 @@ const scopes = {
   isNeeded: true,
   field: {
     name: 'scope',
-    label: ({ keys }) => keys.scopes,
+    label: ({ keys }) => keys.may,
     choices: ({ keys }) => SCOPES.map((scope) => [scope, keys.scopeTexts[scope]]),
   },
 } as Needed<readonly Scope[]>;
@@ -58,7 +59,7 @@ const monthly_budget_eur = {
   },
 } as Setting<string | null>;
 
-const allowed_model_slugs = {
+const allowed_models = {
   kind: 'list',
   schema: schema.described(
     schema.orNull({ ...schema.listOf(schema.slug), minItems: 1 }),
@@ -94,15 +95,30 @@ const allowed_cidrs = {
   },
 } as Setting<readonly string[] | null>;
 
+/** The settings in the groups of forms. */
+export const SCOPED = { scopes };
+export const PURPOSE = { name, ...SCOPED };
+export const KEY_BUDGET = { monthly_budget_eur };
+export const KEY_MODELS = { [ALLOWED_MODELS]: allowed_models };
+export const NETWORKS = { allowed_cidrs };
+
 /** What a key may do less than its company (contract section 5), in the order of options. null: nothing less. */
-export const RESTRICTIONS = { ...LIMIT_SETTINGS, allowed_model_slugs, monthly_budget_eur, allowed_cidrs };
+export const RESTRICTIONS = { ...LIMIT_SETTINGS, ...KEY_MODELS, ...KEY_BUDGET, ...NETWORKS };
 export type RestrictionColumns = Values<typeof RESTRICTIONS>;
 
 /** The same, in the order of forms and answers. */
-const RESTRICTED = { ...LIMIT_SETTINGS, monthly_budget_eur, allowed_model_slugs, allowed_cidrs };
+const RESTRICTED = { ...LIMIT_SETTINGS, ...KEY_BUDGET, ...KEY_MODELS, ...NETWORKS };
 
 /** What a form changes of a key. */
-export const EDITED = { name, scopes, ...RESTRICTED };
+export const EDITED = { ...PURPOSE, ...RESTRICTED };
 
 /** Every column of `api_keys` that people set. */
-export const KEY = { name, scopes, expires_at, ...RESTRICTED };
+export const KEY = { ...PURPOSE, expires_at, ...RESTRICTED };
+
+/** A new key may do all that a key may, unless somebody says less. */
+export const NEW_KEY = { scopes: SCOPES };
+
+/** What a key may do. */
+export const scopesOf = (key: Values<typeof SCOPED>) => key.scopes;
+/** The networks that a key may be used from; null: any. */
+export const networksOf = (key: Values<typeof NETWORKS>) => key.allowed_cidrs;

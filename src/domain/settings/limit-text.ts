@@ -1,9 +1,10 @@
-import { isLimited } from '../budget.ts';
+import { budgetOf, isLimited } from '../budget.ts';
+import { ALLOWED_MODELS } from '../gate.ts';
 import type { Words } from '../language/en.ts';
 import { wordsOf } from '../language/language.ts';
 import { ENGLISH } from '../languages.ts';
 import { eachLimit, type LimitColumns } from '../limits.ts';
-import type { RestrictionColumns } from './key.ts';
+import { networksOf, type RestrictionColumns } from './key.ts';
 
 /** How numbers are shown to the reader. */
 interface Shown {
@@ -29,11 +30,11 @@ export function limitTexts(
 
 /** All by which a key may do less than its company, in words; empty for nothing. */
 export function restrictionTexts(row: RestrictionColumns, shown: Shown, words: LimitWords = IN_ENGLISH): string[] {
-  const { allowed_model_slugs: slugs, monthly_budget_eur: budget, allowed_cidrs: cidrs } = row;
+  const [budget, slugs, networks] = [budgetOf(row), row[ALLOWED_MODELS], networksOf(row)];
   const texts = [
     isLimited(budget) && words.budget(shown.eurText(budget)),
     slugs !== null && words.models(slugs.length, shown.count(slugs.length)),
-    cidrs !== null && words.networks(cidrs.length, shown.count(cidrs.length)),
+    networks !== null && words.networks(networks.length, shown.count(networks.length)),
   ];
   return [...limitTexts(row, shown, words), ...texts.filter((text) => text !== false)];
 }

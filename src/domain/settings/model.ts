@@ -125,6 +125,11 @@ export const MODEL_SETTINGS = {
 };
 
 const { upstream_model, token_input, ...settings } = MODEL_SETTINGS;
+/** What a new model is taken for. */
+export const NEW_MODEL = { eu_hosted: true };
+/** What is asked of each of several new models. */
+export const KIND = { kind: MODEL_SETTINGS.kind };
+export const HOSTED = { eu_hosted: MODEL_SETTINGS.eu_hosted };
 /** What companies know of their models: all but the internal name (spec section 1, rule 5). */
 export const OFFERED_MODEL = { ...settings, ...modelPrices(PRICES), token_input };
 /** Every column of `models` that people set. */

@@ -1,27 +1,28 @@
 import { refusal, throwConflict, throwNotFound, unknownCompany } from '../../domain/refusal.ts';
+import { COST_CENTER, type CostCenterBudget, type CostCenterColumns } from '../../domain/settings/cost-center.ts';
+import { namesOf } from '../../domain/settings/schema.ts';
+import { given, settingColumns } from '../connection/columns.ts';
 import { explaining } from '../connection/errors.ts';
 import type { Sql } from '../connection/pool.ts';
 
 /** What a cost centre may cost in a month before somebody is told. Members are columns of cost_center_budgets. */
-export interface CostCenterBudgetRow {
+export interface CostCenterBudgetRow extends CostCenterColumns {
   readonly id: string;
   readonly company_id: string;
   /** As calls name it, in the spelling of the ledger. */
   readonly name: string;
-  /** Above 0, as exact decimal text. */
-  readonly monthly_budget_eur: string;
   readonly created_at: Date;
 }
 
-export type NewCostCenterBudget = Pick<CostCenterBudgetRow, 'company_id' | 'name' | 'monthly_budget_eur'>;
+const SETTINGS = namesOf(COST_CENTER);
 
 /** @throws RefusedChange where the cost centre has a budget, or the company does not exist */
-export async function insertCostCenterBudget(sql: Sql, asked: NewCostCenterBudget): Promise<CostCenterBudgetRow> {
-  const { company_id, name, monthly_budget_eur } = asked;
+export async function insertCostCenterBudget(sql: Sql, company_id: string, asked: CostCenterBudget) {
+  const { name, ...settings } = asked;
   const [row] = await explaining(
     sql<CostCenterBudgetRow[]>`
-      insert into cost_center_budgets (company_id, name, monthly_budget_eur)
-      values (${company_id}, ${name}, ${monthly_budget_eur}) returning ${budgetColumns(sql)}`,
+      insert into cost_center_budgets ${given(sql, settings, SETTINGS, { company_id, name })}
+      returning ${budgetColumns(sql)}`,
     {
       cost_center_budgets_once: () => throwConflict('cost centre budget', refusal('costCenterTwice', { name })),
       cost_center_budgets_company_id_fkey: () => unknownCompany(company_id),
@@ -31,18 +32,18 @@ export async function insertCostCenterBudget(sql: Sql, asked: NewCostCenterBudge
 }
 
 /** @throws RefusedChange not_found */
-export async function updateCostCenterBudget(sql: Sql, company: string, id: string, eur: string) {
+export async function updateCostCenterBudget(sql: Sql, company: string, { name, ...settings }: CostCenterBudget) {
   const [row] = await sql<CostCenterBudgetRow[]>`
-    update cost_center_budgets set monthly_budget_eur = ${eur}
-    where id = ${id} and company_id = ${company} returning ${budgetColumns(sql)}`;
+    update cost_center_budgets set ${given(sql, settings, SETTINGS)}
+    where company_id = ${company} and name = ${name} returning ${budgetColumns(sql)}`;
   return row ?? throwNotFound('cost centre budget');
 }
 
-/** @throws RefusedChange not_found */
-export async function deleteCostCenterBudget(sql: Sql, company: string, id: string): Promise<CostCenterBudgetRow> {
+/** @returns what it was; null: there is none */
+export async function deleteCostCenterBudget(sql: Sql, company: string, name: string) {
   const [row] = await sql<CostCenterBudgetRow[]>`
-    delete from cost_center_budgets where id = ${id} and company_id = ${company} returning ${budgetColumns(sql)}`;
-  return row ?? throwNotFound('cost centre budget');
+    delete from cost_center_budgets where company_id = ${company} and name = ${name} returning ${budgetColumns(sql)}`;
+  return row ?? null;
 }
 
 /** @throws RefusedChange not_found */
@@ -75,6 +76,7 @@ export async function countCostCenterBudgets(sql: Sql, company: string): Promise
   return row.count;
 }
 
-function budgetColumns(sql: Sql) {
-  return sql`id, company_id, name, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, created_at`;
+/** The columns of a CostCenterBudgetRow. */
+export function budgetColumns(sql: Sql) {
+  return sql`id, company_id, name, ${settingColumns(sql, COST_CENTER)}, created_at`;
 }

@@ -116,7 +116,7 @@ export async function updateKey(
 
 const TEXT_TAKEN = { api_keys_digest_key: () => throwConflict('key', 'There is a key with this text already.') };
 
-/** Gives a key another text: the old one stops working at once. @returns whether it is another one @throws RefusedChange */
+/** @returns whether it is another text @throws RefusedChange conflict for the text of another key */
 export async function updateKeyText(sql: Sql, id: string, key: string): Promise<boolean> {
   const changed = sql`
     update api_keys set digest = ${digestBytes(key)}, prefix = ${key.slice(0, 8)}
@@ -124,7 +124,7 @@ export async function updateKeyText(sql: Sql, id: string, key: string): Promise<
   return (await explaining(changed, TEXT_TAKEN)).length > 0;
 }
 
-/** Takes a text away that another one of these keys is to get, so that they get theirs in any order. @param id null: not created yet */
+/** Takes a text away that another one of these keys is to get. @param wanted id null: not created yet */
 export async function freeKeyTexts(
   sql: Sql,
   wanted: readonly { readonly id: string | null; readonly key: string }[],

@@ -1,6 +1,5 @@
 import { type Channel, STANDARD_PERCENTS } from '../../domain/event.ts';
 import type { EventLook } from '../../domain/ports.ts';
-import { throwNotFound } from '../../domain/refusal.ts';
 import type { BudgetAlert } from '../../domain/wording/alert.ts';
 import { matching } from '../connection/columns.ts';
 import { IS_ACTIVE, nilId, SPEND_CURSOR, spentSince } from '../connection/expressions.ts';
@@ -219,18 +218,14 @@ export async function listAlerts(
     order by a.occurred_at desc, a.id, d.channel, d.recipient limit ${limit}`;
 }
 
-/**
- * Has undelivered alerts sent again, as if they were new.
- * @param id of an alert; null: all
- * @returns how many deliveries
- * @throws RefusedChange not_found
- */
-export async function retryAlerts(sql: Sql, id: string | null): Promise<number> {
+/** Makes undelivered alerts due again. @param id of an alert; null: all @returns how many deliveries */
+export async function updateUndelivered(sql: Sql, id: string | null): Promise<number> {
   const { count } = await sql`
     update event_deliveries set state = 'pending', attempts = 0, next_attempt_at = now()
     where state <> 'delivered' and event_id in (select id from budget_alerts where ${id === null ? sql`true` : sql`id = ${id}`})`;
-  if (count > 0 || id === null) return count;
-  const known = await sql`select from budget_alerts where id = ${id}`;
-  if (known.length === 0) throwNotFound('alert', `There is no alert ${id}.`);
-  return 0;
+  return count;
+}
+
+export async function hasAlert(sql: Sql, id: string): Promise<boolean> {
+  return (await sql`select from budget_alerts where id = ${id}`).length > 0;
 }

@@ -8,7 +8,6 @@ import {
   STANDARD_PERCENTS,
 } from '../../domain/event.ts';
 import type { EventLook, EventReceivers, EventStore } from '../../domain/ports.ts';
-import { throwNotFound } from '../../domain/refusal.ts';
 import { matching } from '../connection/columns.ts';
 import type { Range } from '../connection/cursor.ts';
 import type { Database, Sql } from '../connection/pool.ts';
@@ -248,13 +247,8 @@ function matches(sql: Sql, { company, kind, since, state }: EventFilter) {
     and ${state === null ? sql`true` : sql`exists (select 1 from event_deliveries d where d.event_id = e.id and ${failed})`}`;
 }
 
-/**
- * Has events sent again under their ids: by webhook also those that were delivered, or for which there was no
- * webhook, and the e-mails that were not delivered. Without a webhook they wait until there is one.
- * @returns how many events
- * @throws RefusedChange not_found, of an id
- */
-export async function replayEvents(sql: Sql, which: EventFilter | { readonly id: string }): Promise<number> {
+/** Makes events due again, in their order. @returns how many */
+export async function updateDue(sql: Sql, which: EventFilter | { readonly id: string }): Promise<number> {
   const { count } = await sql`
     with chosen as (
       select e.id, ${dueInTurn(sql, sql`row_number() over (partition by e.company_id order by e.at, e.id)`)} as due
@@ -268,6 +262,5 @@ export async function replayEvents(sql: Sql, which: EventFilter | { readonly id:
       select id, 'webhook', '', due from chosen
     on conflict (event_id, channel, recipient)
       do update set state = 'pending', attempts = 0, next_attempt_at = excluded.next_attempt_at, delivered_at = null`;
-  if (count === 0 && 'id' in which) throwNotFound('event', `There is no event ${which.id}.`);
   return count;
 }

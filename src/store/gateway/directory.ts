@@ -239,7 +239,7 @@ async function readKeys(sql: Sql, digests: readonly string[]): Promise<Map<strin
       Object.freeze({
         id,
         companyId,
-        scopes: scopeSet(scopes),
+        scopeBits: scopeSet(scopes),
         expiresAt: isRevoked ? REVOKED : (expiresAt ?? Number.POSITIVE_INFINITY),
         limits: limitsOf(row),
         restriction: restrictionOf(row),

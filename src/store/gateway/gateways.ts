@@ -1,4 +1,3 @@
-import { throwConflict, throwNotFound } from '../../domain/refusal.ts';
 import type { GatewayRow } from '../../domain/reports/overview.ts';
 import type { Database, Sql } from '../connection/pool.ts';
 import { EXPIRING } from './expired.ts';
@@ -64,14 +63,10 @@ export function gatewayStore(db: Database, id: string, name: string, version: st
 }
 
 /** A gateway whose row was removed by hand, with the usage records that it had not booked then. */
-type ForgottenGateway = Pick<GatewayRow, 'id' | 'name' | 'last_seen_at' | 'backlog'>;
+export type ForgottenGateway = Pick<GatewayRow, 'id' | 'name' | 'last_seen_at' | 'backlog'>;
 
-/**
- * Removes the rows of gateways that are gone. From then on the months that waited for their records may be closed,
- * so the audit log keeps it. Records that such a gateway books later all the same become corrections.
- * @throws RefusedChange where none has the name, or those that have it were seen within a minute
- */
-export async function forgetGateways(sql: Sql, name: string): Promise<ForgottenGateway[]> {
+/** Removes the rows of gateways with a name that were not seen for a minute. The audit log keeps it. */
+export async function deleteGateways(sql: Sql, name: string): Promise<ForgottenGateway[]> {
   const gone = await sql<ForgottenGateway[]>`
     delete from gateways where name = ${name} and last_seen_at < now() - interval '1 minute'
     returning id, name, utc_text(last_seen_at) as last_seen_at, backlog`;
@@ -79,8 +74,9 @@ export async function forgetGateways(sql: Sql, name: string): Promise<ForgottenG
     await sql`insert into audit_log (actor, action, subject, subject_id, before)
       values (audit_actor(), 'delete', 'gateways', ${id}, ${JSON.stringify(before)}::text::jsonb)`;
   }
-  if (gone.length > 0) return gone;
-  const [present] = await sql`select from gateways where name = ${name}`;
-  if (present === undefined) throwNotFound('gateway', `There is no gateway ${name}.`);
-  throwConflict('gateway', `${name} runs: it was seen within the last minute.`);
+  return gone;
+}
+
+export async function hasGateway(sql: Sql, name: string): Promise<boolean> {
+  return (await sql`select from gateways where name = ${name}`).length > 0;
 }

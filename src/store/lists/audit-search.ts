@@ -67,7 +67,7 @@ export function tells(sql: Sql, search: string, columns: readonly string[], word
   return sql`(select ${all} from (select ${sql.unsafe(TEXT)} as told offset 0) as row_text)`;
 }
 
-/** The name of a column in the log, such as "monthly_budget_eur", and its names for people. */
+/** The name of a column in the log, such as "name", and its names for people. */
 function namesOf(column: string, words: Words): string {
   return `${column} ${column.replaceAll('_', ' ')} ${columnWords(words, column)}`;
 }

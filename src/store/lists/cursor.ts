@@ -1,3 +1,4 @@
+import { DISABLED_MODELS } from '../../domain/gate.ts';
 import { nameSpelling } from '../../domain/visible-text.ts';
 import { type AssistantRow, assistantColumns } from '../company/assistant.ts';
 import { type CompanyRow, companyColumns } from '../company/company.ts';
@@ -16,7 +17,7 @@ import { type CompanyUserRow, type UserRow, userColumns } from '../users/user.ts
 
 export function companiesAfter(sql: Sql, name: string | null, range: Range) {
   const from = sql`from companies where true ${matching(sql, { name: nameSpelling(name) })}`;
-  return pageById<CompanyRow>(sql, range, companyColumns(sql), from, unpackedBytes(sql, 'disabled_model_slugs'));
+  return pageById<CompanyRow>(sql, range, companyColumns(sql), from, unpackedBytes(sql, DISABLED_MODELS));
 }
 
 /** @param company models of this company and shared ones; null: all */

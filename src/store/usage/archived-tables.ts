@@ -1,5 +1,6 @@
 import { ASSISTANT } from '../../domain/settings/assistant.ts';
-import { COMPANY } from '../../domain/settings/company.ts';
+import { COMPANY, DISABLED } from '../../domain/settings/company.ts';
+import { COST_CENTER } from '../../domain/settings/cost-center.ts';
 import { KEY } from '../../domain/settings/key.ts';
 import { OFFERED_MODEL, PRICE_NAMES } from '../../domain/settings/model.ts';
 import { namesOf } from '../../domain/settings/schema.ts';
@@ -30,7 +31,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'companies',
     what: 'the company: name, budget, EU gate and their ceilings, limits, disabled models, when it was closed',
-    columns: words(`id ${namesOf(COMPANY).join(' ')} disabled_model_slugs created_at closed_at erased_at`),
+    columns: words(`id ${namesOf({ ...COMPANY, ...DISABLED }).join(' ')} created_at closed_at erased_at`),
     company: 'id',
     order: 'id',
   },
@@ -66,12 +67,12 @@ export const ARCHIVED: readonly ArchivedTable[] = [
   {
     table: 'cost_center_budgets',
     what: 'what cost centres may cost in a month before somebody is told',
-    columns: words('id company_id name monthly_budget_eur created_at'),
+    columns: words(`id company_id name ${namesOf(COST_CENTER).join(' ')} created_at`),
     order: 'created_at, id',
   },
   {
     table: 'api_keys',
-    what: 'keys with their scopes, limits and restrictions, revoked ones included',
+    what: 'keys with their limits and restrictions, revoked ones included',
     columns: words(
       `id company_id prefix created_at created_by last_used_at revoked_at ${namesOf(KEY).join(' ')} purpose rotated_from user_id`,
     ),
@@ -220,7 +221,6 @@ export const NOT_ARCHIVED: Readonly<Record<string, string>> = {
   usage_details: 'sums of the rows in api_usage.jsonl that tell what their tokens consist of',
   usage_company_days: 'sums of the rows in usage_daily.jsonl',
   usage_key_months: 'sums of the rows in usage_daily.jsonl',
-  request_days: 'sums of the same requests as in request_hours.jsonl',
   second_factors: 'encrypted secrets of people, and digests of their recovery codes',
   sessions: 'digests of random tokens of people who are signed in, for twelve hours at most',
 };

@@ -1,5 +1,5 @@
 import { wholeMonth } from '../../domain/reports/day-range.ts';
-import type { CostCenterBudgetRow } from '../company/cost-center.ts';
+import { budgetColumns, type CostCenterBudgetRow } from '../company/cost-center.ts';
 import type { Sql } from '../connection/pool.ts';
 import { forecast, presentMonth } from '../connection/present-month.ts';
 import { type BudgetState, readPresentMonth } from './company-usage.ts';
@@ -16,8 +16,7 @@ export async function listSpentBudgets(sql: Sql, company: string): Promise<Spent
   // read by itself: the sums may be on another server than the budgets
   return sql<SpentBudget[]>`
     with sums as materialized (${readCube(sql, { company, range, by: ['cost_center'], measures: ['cost_eur'] })})
-    select id, company_id, b.name, trim_scale(monthly_budget_eur)::text as monthly_budget_eur, created_at,
-      trim_scale(coalesce(cost_eur, 0))::text as spent_eur
+    select ${budgetColumns(sql)}, trim_scale(coalesce(cost_eur, 0))::text as spent_eur
     from cost_center_budgets b left join sums s on s.cost_center = b.name where company_id = ${company} order by b.name`;
 }
 

@@ -1,4 +1,6 @@
-import type { Scope } from '../../domain/key.ts';
+import { KEY_MODELS, SCOPED } from '../../domain/settings/key.ts';
+import type { Values } from '../../domain/settings/setting.ts';
+import { settingColumns } from '../connection/columns.ts';
 import type { Sql } from '../connection/pool.ts';
 import { findRequest, pageOfRequests, type RequestRow } from './request.ts';
 
@@ -40,20 +42,16 @@ export interface NewestCompany {
   readonly name: string;
   readonly key: NewestKey | null;
 }
-export interface NewestKey {
-  readonly scopes: readonly Scope[];
-  /** null: all of the company. */
-  readonly allowed_model_slugs: readonly string[] | null;
-}
+const CALLED = { ...SCOPED, ...KEY_MODELS };
+export type NewestKey = Values<typeof CALLED>;
 
 /** The open company whose key is the newest that works, or else the newest one. Reads all keys, so only for installations without calls. */
 export async function companyToCall(sql: Sql): Promise<NewestCompany | null> {
   const [row] = await sql<NewestCompany[]>`
-    select c.id, c.name, case when k.scopes is not null
-      then jsonb_build_object('scopes', k.scopes, 'allowed_model_slugs', k.allowed_model_slugs) end as key
+    select c.id, c.name, case when k.company_id is not null then to_jsonb(k) - 'company_id' end as key
     from companies c
     left join (${newestKeys(sql)} limit 1) k on k.company_id = c.id
-    where c.closed_at is null order by (k.scopes is not null) desc, c.created_at desc limit 1`;
+    where c.closed_at is null order by (k.company_id is not null) desc, c.created_at desc limit 1`;
   return row ?? null;
 }
 
@@ -67,13 +65,13 @@ export async function newestCompany(sql: Sql): Promise<NewestCompany | null> {
 /** The newest key of a company that works; null: there is none. */
 export async function newestKey(sql: Sql, company: string): Promise<NewestKey | null> {
   const [row] = await sql<NewestKey[]>`
-    select scopes, allowed_model_slugs from (${newestKeys(sql)}) k where company_id = ${company} limit 1`;
+    select ${settingColumns(sql, CALLED)} from (${newestKeys(sql)}) k where company_id = ${company} limit 1`;
   return row ?? null;
 }
 
 function newestKeys(sql: Sql) {
   return sql`
-    select company_id, scopes, allowed_model_slugs from api_keys
+    select company_id, ${settingColumns(sql, CALLED)} from api_keys
     where purpose is null and revoked_at is null and (expires_at is null or expires_at > now()) order by created_at desc`;
 }
 

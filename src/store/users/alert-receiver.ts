@@ -96,7 +96,7 @@ export async function findAsked(sql: Sql, token: string): Promise<Named | null> 
   return row ?? null;
 }
 
-/** The reader of an address agrees. @returns whether the link worked */
+/** Uses the link up. @returns whether it worked */
 export async function updateConfirmed(sql: Sql, token: string): Promise<boolean> {
   const { count } = await sql`
     update alert_receivers set confirmed_at = now(), digest = null, expires_at = null

@@ -55,19 +55,14 @@ export function listGroups(sql: Sql, company: string | null): PromiseLike<Listed
     ${listed(sql)} where true ${matching(sql, { company_id: company })} order by company_name nulls first, company_id, g.name`;
 }
 
-/**
- * Gives a group of a company another role, and all who have theirs by it, at once.
- * @throws RefusedChange not_found; conflict for the operators' groups, which give nothing else
- */
+/** The users who have their role by the group get it too. @throws RefusedChange not_found */
 export async function updateGroup(sql: Sql, id: string, role: CompanyRole): Promise<GroupRow> {
   const [row] = await sql<GroupRow[]>`
-    update oidc_groups set role = ${role} where id = ${id} and role <> 'operator' returning ${groupColumns(sql)}`;
-  if (row !== undefined) return row;
-  const { name } = await findGroup(sql, id);
-  throwConflict('group', `The group ${name} makes operators. Remove it, and add it to a company.`);
+    update oidc_groups set role = ${role} where id = ${id} returning ${groupColumns(sql)}`;
+  return row ?? throwNotFound('group');
 }
 
-/** Removes a group, and with it the users who have their role by it: they are signed out. @throws RefusedChange not_found */
+/** Users who have their role by the group are removed with it, and signed out. @throws RefusedChange not_found */
 export async function deleteGroup(sql: Sql, id: string): Promise<GroupRow> {
   const [row] = await sql<GroupRow[]>`delete from oidc_groups where id = ${id} returning ${groupColumns(sql)}`;
   return row ?? throwNotFound('group');

@@ -57,7 +57,7 @@ export async function insertInvitation(sql: Sql, asked: NewInvitation): Promise<
   return { ...row, token };
 }
 
-/** Gives an invitation a new link and its whole time again; the old link ends. @throws RefusedChange not_found */
+/** @param by who renews it @throws RefusedChange not_found */
 export async function updateInvitation(sql: Sql, company: string, id: string, by: string): Promise<MadeInvitation> {
   const token = newToken();
   const [row] = await sql<InvitationRow[]>`

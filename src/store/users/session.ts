@@ -47,10 +47,7 @@ export async function insertSession(sql: Sql, session: NewSession): Promise<void
     select ${digest}, id, ${browser}, ${secondFactor} from signed_in`;
 }
 
-/**
- * Gives a session another token once its user gave a code, unless it ended meanwhile: the old token is void.
- * @param digest SHA-256 of the new token
- */
+/** Changes nothing of a session that has ended meanwhile. @param digest SHA-256 of the new token */
 export async function updateSession(sql: Sql, former: Buffer, digest: Buffer): Promise<void> {
   await sql`
     with raised as (
@@ -82,11 +79,6 @@ export async function listSessions(sql: Sql, userId: string, own: Buffer): Promi
     where user_id = ${userId} and ${sql.unsafe(IS_LIVE)} order by is_own desc, created_at desc, id limit 100`;
 }
 
-/** Ends one session of a user; one that has ended already is no mistake. */
-export async function deleteSessionById(sql: Sql, userId: string, id: string): Promise<void> {
-  await sql`delete from sessions where user_id = ${userId} and id = ${id}`;
-}
-
 /** The live session of a token. Records its use once a minute, so that most pages cost no write. */
 export async function findSession(sql: Sql, digest: Buffer): Promise<SessionRow | null> {
   const [row] = await sql<(SessionRow & { stale: boolean })[]>`
@@ -106,7 +98,14 @@ export async function deleteSession(sql: Sql, digest: Buffer): Promise<void> {
   await sql`delete from sessions where digest = ${digest}`;
 }
 
-/** Ends a user's sessions. @param keep the one that goes on */
-export async function deleteSessionsOf(sql: Sql, userId: string, keep: Buffer | null = null): Promise<void> {
-  await sql`delete from sessions where user_id = ${userId} and (${keep}::bytea is null or digest <> ${keep})`;
+/** Which sessions of a user end. @property only the id of one; keep: the digest of the one that goes on */
+export interface EndingSessions {
+  readonly only?: string;
+  readonly keep?: Buffer | null;
+}
+
+export async function deleteSessionsOf(sql: Sql, userId: string, { only, keep }: EndingSessions = {}): Promise<void> {
+  const chosen =
+    only === undefined ? sql`(${keep ?? null}::bytea is null or digest <> ${keep ?? null})` : sql`id = ${only}`;
+  await sql`delete from sessions where user_id = ${userId} and ${chosen}`;
 }

@@ -6,6 +6,7 @@ import { paramsOf } from '../../../src/admin/api/openapi.ts';
 import type { ObjectSchema, Schema } from '../../../src/domain/settings/schema.ts';
 import { newRequestId } from '../../../src/runtime/request-id.ts';
 import { tollgate } from '../../support/cli.ts';
+import { fuzzRuns } from '../../support/fuzz.ts';
 import { sendsNothing, startOffice } from '../people.ts';
 import { newToken, send } from './tokens.ts';
 
@@ -14,7 +15,7 @@ import { newToken, send } from './tokens.ts';
  * for each operation, FUZZ_SEED which.
  */
 
-const RUNS = Math.min(Number(process.env.FUZZ_RUNS ?? 5), 1000);
+const RUNS = Math.min(fuzzRuns(5), 1000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 const NIL = '00000000-0000-0000-0000-000000000000';
 /** What a token may send in a burst. */

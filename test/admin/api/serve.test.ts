@@ -500,6 +500,11 @@ t.test('the people and tokens of a company change so much in an hour, and others
   t.equal((await send(office, token, change, KEY)).status, 201, 'operators are not counted');
 });
 
+t.test('events of a company that is not there are not sent again', async (t) => {
+  const asked = { company_id: '00000000-0000-4000-8000-000000000000', since: '2026-01-01T00:00:00Z' };
+  t.match(await send(office, token, ['POST', '/events/replay'], asked), { status: 404 });
+});
+
 t.test('neither tokens nor keys reach the log or the audit log', async (t) => {
   const { body } = await send(office, token, ['POST', `/companies/${company}/keys`], KEY);
   await until(

@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core';
 import t, { type Test } from 'tap';
 import { until } from '../../support/until.ts';
 import { CHAT } from '../../support/world.ts';
-import { examine, openTab, signedInTab, signInTab, startBrowser } from '../browser.ts';
+import { ALL, examine, openTab, signedInTab, signInTab, startBrowser } from '../browser.ts';
 import { PASSWORD, startOffice } from '../people.ts';
 
 /** A member in a real browser: from the first sign-in to a key, its usage and the playground, with and without script. */
@@ -13,6 +13,7 @@ const { company } = office.customer;
 const base = `/companies/${company}`;
 
 async function look(t: Test, page: Page, name: string): Promise<void> {
+  if (!ALL && name.startsWith('german')) return;
   t.same(await examine(page, `member-${name}`), [], name);
 }
 

@@ -3,11 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
 import t from 'tap';
 import { cutAt, places } from '../../sse/fuzz.ts';
+import { fuzzRuns } from '../../support/fuzz.ts';
 import { CHAT } from '../../support/world.ts';
 import { Person, signedIn, startOffice } from '../people.ts';
 
 /** Hostile connections to the admin listener, and hostile addresses of pages. FUZZ_RUNS sets how many, FUZZ_SEED which. */
-const RUNS = Number(process.env.FUZZ_RUNS ?? 240);
+const RUNS = fuzzRuns(240);
 const SEED = Number(process.env.FUZZ_SEED ?? (process.env.FUZZ_RUNS === undefined ? 1 : Date.now() & 0x7fffffff));
 /** Runs at once, each with a session of its own. */
 const LANES = 8;

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { ask } from '../../support/client.ts';
-import { examine, signedInTab } from '../browser.ts';
+import { glance, signedInTab } from '../browser.ts';
 import { signedIn, startOffice } from '../people.ts';
 
 /** The first steps of a company's people in a real browser, in both languages. */
@@ -18,7 +18,7 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   await page.goto('/');
   await page.waitForURL(`**${base}/usage`);
   t.match(await steps.innerText(), /0 of 3 done.*A key.*The first call.*It needs a key.*A colleague/s);
-  t.same(await examine(page, 'owner-steps'), []);
+  t.same(await glance(page, 'owner-steps'), []);
   await steps.getByRole('link', { name: 'Create a key' }).click();
   await page.getByLabel('Name').fill('First');
   await page.getByRole('button', { name: 'Create key' }).click();
@@ -39,7 +39,7 @@ t.test('an owner creates a key, sees the first call come, and invites somebody',
   t.equal(made.status, 200);
   await live.getByText('200').waitFor(); // without a click
   t.equal(await live.getByRole('link').getAttribute('href'), `${base}/requests/${made.headers.get('x-request-id')}`);
-  t.same(await examine(page, 'owner-steps-called'), []);
+  t.same(await glance(page, 'owner-steps-called'), []);
   await page.goto('/');
   t.match(await steps.innerText(), /2 of 3 done/);
   await steps.getByRole('link', { name: 'Invite somebody' }).click();
@@ -57,7 +57,7 @@ t.test('in German, until last month had calls too', async (t) => {
   const steps = page.getByRole('region', { name: 'Erste Schritte' });
   await page.goto(`${base}/usage`);
   t.match(await steps.innerText(), /2 von 3 sind erledigt/);
-  t.same(await examine(page, 'owner-steps-german'), []);
+  t.same(await glance(page, 'owner-steps-german'), []);
   await page.goto(`${base}/first-call`);
   t.match(await page.locator('#first-call').innerText(), /200/);
   await sql`
@@ -68,7 +68,7 @@ t.test('in German, until last month had calls too', async (t) => {
   await sql`delete from monthly_spend where company_id = ${company}`;
   await page.goto(`${base}/usage`);
   t.match(await steps.innerText(), /1 von 3 sind erledigt/);
-  t.same(await examine(page, 'owner-steps-german-call'), []);
+  t.same(await glance(page, 'owner-steps-german-call'), []);
   t.same(complaints, []);
 });
 

@@ -8,10 +8,11 @@ import {
   PARTS,
 } from '../../../src/domain/reports/usage-change.ts';
 import type { UsageSums } from '../../../src/domain/usage.ts';
+import { fuzzRuns } from '../../support/fuzz.ts';
 
 /** Why two costs differ: the parts add up to the last digit, and each is what it is called. */
 
-const RUNS = Number(process.env.FUZZ_RUNS ?? 2000);
+const RUNS = fuzzRuns(2000);
 const SEED = Number(process.env.FUZZ_SEED ?? Math.floor(Math.random() * 2 ** 31));
 t.comment(`FUZZ_RUNS=${RUNS} FUZZ_SEED=${SEED}`);
 

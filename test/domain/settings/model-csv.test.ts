@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { readModels } from '../../../src/domain/settings/model-csv.ts';
 import { character } from '../../support/character.ts';
+import { fuzzRuns } from '../../support/fuzz.ts';
 
 const HEADING = 'slug,upstream_model,kind,eu_hosted,input_per_1k,output_per_1k';
 const told = (text: string) =>
@@ -181,6 +182,6 @@ t.test('whatever a file holds, it is read or refused with lines, and never half'
       );
       return isSound && isWhole && (models.length > 0 || mistakes.length > 0);
     }),
-    { numRuns: Number(process.env.FUZZ_RUNS ?? 1000) },
+    { numRuns: fuzzRuns(1000) },
   );
 });

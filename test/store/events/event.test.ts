@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import t, { type Test } from 'tap';
 import { digestOf } from '../../../src/domain/key.ts';
 import { closeCompany, reopenCompany } from '../../../src/operations/company-end.ts';
+import { replayEvents } from '../../../src/operations/event.ts';
 import { mintPlaygroundKey } from '../../../src/operations/key.ts';
 import { insertCompany } from '../../../src/store/company/company.ts';
 import { endKey, insertKey, replaceKey, updateKey } from '../../../src/store/company/key.ts';
@@ -9,13 +10,7 @@ import { actingAs } from '../../../src/store/connection/acting-person.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
 import { enterCompany } from '../../../src/store/connection/tenant-role.ts';
 import { listAlerts } from '../../../src/store/events/alert.ts';
-import {
-  type EventFilter,
-  type EventRow,
-  eventStore,
-  listEvents,
-  replayEvents,
-} from '../../../src/store/events/event.ts';
+import { type EventFilter, type EventRow, eventStore, listEvents } from '../../../src/store/events/event.ts';
 import { testDatabase } from '../../support/postgres.ts';
 
 const MS = 10_000;

@@ -138,10 +138,10 @@ t.test('a key is loaded with what the hot path needs; a revoked one is told from
   t.match(await directory.key(plain), {
     id: /^[0-9a-f-]{36}$/,
     companyId: company,
-    scopes: 1 | 4,
+    scopeBits: 1 | 4,
     expiresAt: Infinity,
   });
-  t.match(await directory.key(expiring), { scopes: 0, expiresAt: expires });
+  t.match(await directory.key(expiring), { scopeBits: 0, expiresAt: expires });
   t.match(await directory.key(forever), { expiresAt: Infinity });
   t.match(await directory.key(revoked), { companyId: company, expiresAt: REVOKED });
   t.equal(await directory.key(digestOf('unknown')), null);
@@ -415,7 +415,7 @@ t.test('every kind of change made by plain SQL is true once the feed has told it
         await change(
           'scopes narrowed',
           (sql) => sql`update api_keys set scopes = '{embeddings}' where name = 'key'`,
-          ({ key }) => key?.scopes === 2,
+          ({ key }) => key?.scopeBits === 2,
         );
         await change(
           'expiry set',
@@ -756,7 +756,7 @@ t.test('a change that was not announced is found by a comparison with the databa
   const key = async () => (await directory.key(digest)) as NonNullable<Awaited<ReturnType<typeof directory.key>>>;
   const found = async () => (await directory.company(company)) as Company;
   const changes: [change: (sql: Sql) => PromiseLike<unknown>, isSeen: () => Promise<boolean>][] = [
-    [(sql) => sql`update api_keys set scopes = '{embeddings}'`, async () => (await key()).scopes === 2],
+    [(sql) => sql`update api_keys set scopes = '{embeddings}'`, async () => (await key()).scopeBits === 2],
     [(sql) => sql`update api_keys set max_concurrent = 7`, async () => (await key()).limits?.maxConcurrent === 7],
     [
       (sql) => sql`update api_keys set allowed_cidrs = '{10.0.0.0/8}'`,

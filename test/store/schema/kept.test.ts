@@ -1,5 +1,5 @@
 import t from 'tap';
-import { KEPT, KEPT_OF_SERVICE } from '../../../src/domain/wording/kept.ts';
+import { KEPT, KEPT_OF_SERVICE } from '../../../src/domain/settings/kept.ts';
 import type { Database, Sql } from '../../../src/store/connection/pool.ts';
 import { testDatabase } from '../../support/postgres.ts';
 

@@ -1,5 +1,5 @@
 import { ASSISTANT } from '../../../domain/settings/assistant.ts';
-import { CEILINGS, COMPANY_SETTINGS, LIMIT_SETTINGS } from '../../../domain/settings/company.ts';
+import { COMPANY, DISABLED } from '../../../domain/settings/company.ts';
 import { KEY } from '../../../domain/settings/key.ts';
 import { MODEL } from '../../../domain/settings/model.ts';
 import {
@@ -9,7 +9,6 @@ import {
   eur,
   id,
   instant,
-  listOf,
   type Members,
   type ObjectSchema,
   object,
@@ -51,21 +50,15 @@ export function listQuery<P extends Properties = Record<never, never>>(
 /** Which rows a call asks for. `cursor` is the `next_cursor` of the page before. */
 export type ListQuery<P extends Properties> = { readonly limit?: number; readonly cursor?: string } & Members<P, never>;
 
-const limits = schemasOf(LIMIT_SETTINGS);
-
-/** Members of a company that can be set. */
-export const companySettings = { ...schemasOf(COMPANY_SETTINGS), ...limits };
-/** Ceilings of a company, which operators set. */
-export const ceilings = schemasOf(CEILINGS);
-export const disabledSlugs = listOf(slug);
+const companySettings = schemasOf(COMPANY);
+const disabled = schemasOf(DISABLED);
 /** Members of a company that is created. */
-export const newCompany = { ...companySettings, ...ceilings, disabled_model_slugs: disabledSlugs };
+export const newCompany = { ...companySettings, ...disabled };
 export const company = object({
   id,
   ...companySettings,
-  ...ceilings,
   effective_budget_eur: orNull({ ...eur, description: 'what holds of budget and credit limit; null: unlimited' }),
-  disabled_model_slugs: disabledSlugs,
+  ...disabled,
   created_at: instant,
   closed_at: orNull({ ...instant, description: `${instant.description}; null: it is open` }),
   erased_at: orNull({ ...instant, description: `${instant.description}; null: its people were not erased` }),

@@ -1,6 +1,12 @@
 import { EVENT_DAYS } from '../event.ts';
 import type { Words } from '../language/en.ts';
 import { SESSION_LIMITS } from '../user.ts';
+import { ASSISTANT } from './assistant.ts';
+import { COMPANY, DISABLED } from './company.ts';
+import { KEY } from './key.ts';
+import { MODEL } from './model.ts';
+import { namesOf } from './schema.ts';
+import type { Settings } from './setting.ts';
 
 /**
  * All that this service keeps, as a person asks: where, and in the word lists what, why and how long. From this list the
@@ -11,6 +17,12 @@ import { SESSION_LIMITS } from '../user.ts';
 /** Tables, each with its columns that may keep a text: all but numbers, times, ids and yes or no. */
 type Tables = Readonly<Record<string, string>>;
 type Entry = keyof Words['kept']['entries'];
+
+/** The columns of settings that may keep a text: not ids. */
+const textsOf = (settings: Settings) =>
+  namesOf(settings)
+    .filter((column) => !column.endsWith('_id') && /text|choice|list/.test(String(settings[column]?.kind)))
+    .join(' ');
 
 const LEDGER_COLUMNS = 'model_slug endpoint usage_source outcome cost_center';
 
@@ -24,13 +36,13 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   factors: { second_factors: 'secret pending recovery' },
   receivers: { alert_receivers: 'email percents digest created_by' },
   costCenters: { cost_center_budgets: 'name' },
-  company: { companies: 'name disabled_model_slugs budget_mode language' },
-  keys: { api_keys: 'name digest prefix scopes created_by allowed_model_slugs allowed_cidrs purpose' },
+  company: { companies: textsOf({ ...COMPANY, ...DISABLED }) },
+  keys: { api_keys: `${textsOf(KEY)} digest prefix created_by purpose` },
   reveals: { key_reveals: 'ciphertext' },
   tokens: { admin_tokens: 'name digest access created_by' },
   answers: { idempotent_answers: 'key_digest request answer secret' },
-  assistants: { assistants: 'name system_prompt model_slug visibility' },
-  models: { models: 'slug upstream_model kind token_input' },
+  assistants: { assistants: textsOf(ASSISTANT) },
+  models: { models: `slug ${textsOf(MODEL)}` },
   prices: { model_prices: 'slug changed_by' },
   log: { audit_log: 'actor db_role action subject before after' },
   events: { events: 'kind subject actor body' },
@@ -43,10 +55,7 @@ export const KEPT: Readonly<Record<Entry, Tables>> = {
   },
   statements: { statements: 'content previous digest', statement_rows: 'request_ids row_digests', late_usage: '' },
   requests: { request_trail: 'endpoint model_slug asked code param outcome upstream_reason' },
-  hours: {
-    request_hours: 'model_slug endpoint duration_buckets added_buckets reasons',
-    request_days: 'model_slug endpoint duration_buckets reasons',
-  },
+  hours: { request_hours: 'model_slug endpoint duration_buckets added_buckets reasons' },
   chat: { chat_usage: '' },
   reservations: { budget_reservations: '' },
 };
