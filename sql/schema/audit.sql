@@ -42,8 +42,8 @@ begin
     end if;
     before := before - secret;
   end loop;
-  before := before - 'last_used_at';
-  after  := after - 'last_used_at';
+  before := before - array['last_used_at', 'saved_views'];
+  after  := after - array['last_used_at', 'saved_views'];
   if tg_op = 'UPDATE' then
     if before = after then return null; end if;
     select array_agg(key) into same from jsonb_each(before)

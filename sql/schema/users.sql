@@ -26,6 +26,7 @@ create table users (
   second_factor_since timestamptz,
   recovery_codes      integer not null default 0 check (recovery_codes >= 0),
   erasure_asked_at    timestamptz,
+  saved_views         jsonb not null default '[]',
   unique (email),
   check ((role = 'operator') = (company_id is null)),
   -- a password would outlive the group
@@ -35,6 +36,7 @@ comment on column users.second_factor_since is 'since when signing in with the p
 comment on column users.recovery_codes is 'how many are left; they are in second_factors, and what changes here is in the audit log';
 comment on column users.erasure_asked_at is 'when the person asked to be erased; an owner, or an operator, does it';
 comment on column users.language is 'of pages and e-mails, as the person chose; null: that of the company';
+comment on column users.saved_views is 'questions of usage that the person keeps: [{"name": "Marketing, 7 days", "address": "/companies/…/usage?range=7d"}]';
 comment on column users.oidc_group is 'the group of the identity provider that gives the role; null: somebody gave it by hand';
 create index users_oidc_group on users (oidc_group) where oidc_group is not null;
 

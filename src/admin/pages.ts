@@ -85,8 +85,6 @@ import { requestRoutes } from './usage/request.ts';
 import { statementRoutes } from './usage/statement.ts';
 import { statementCloseRoutes } from './usage/statement-close.ts';
 import { usageRoutes } from './usage/usage.ts';
-import { usageChangeRoutes } from './usage/usage-change.ts';
-import { usageGridRoutes } from './usage/usage-grid.ts';
 
 /** Every page and form of users who are signed in. */
 export const ROUTES: readonly Route[] = [
@@ -103,8 +101,6 @@ export const ROUTES: readonly Route[] = [
   ...alertRoutes,
   ...firstStepRoutes,
   ...usageRoutes,
-  ...usageChangeRoutes,
-  ...usageGridRoutes,
   ...costCentersRoutes,
   ...costCenterRoutes,
   ...allUsageRoutes,

@@ -19,11 +19,24 @@ import {
   updateLanguage,
   updatePassword,
   updateRole,
+  updateView,
 } from '../store/users/user.ts';
 import type { Caller } from './caller.ts';
 import { wrongAt } from './problem.ts';
 
 /** Users: who may sign in, and with which role. */
+
+/** Views that one person keeps at most. */
+export const MOST_VIEWS = 30;
+
+/** Keeps a question of usage under a name. @returns whether there was room */
+export function saveView(sql: Sql, user: string, name: string, address: string): Promise<boolean> {
+  return updateView(sql, user, name, address, MOST_VIEWS);
+}
+
+export function removeView(sql: Sql, user: string, name: string): Promise<boolean> {
+  return updateView(sql, user, name, null, MOST_VIEWS);
+}
 
 /**
  * Creates a user.

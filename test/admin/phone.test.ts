@@ -9,7 +9,7 @@ const PHONE = { width: 390, height: 844 };
 /** A quarter of the first screen. */
 const MOST_ABOVE = PHONE.height / 4;
 const MOST_SCREENS = 6;
-const KEYS = 45;
+const KEYS = 46;
 
 const office = await startOffice(t);
 const { company } = office.customer;
@@ -24,7 +24,8 @@ await office.sql`
   insert into api_usage (billing_month, request_id, company_id, api_key_id, model_slug, upstream_model, endpoint,
     prompt_tokens, completion_tokens, cost_eur, price_input, price_output, usage_source, outcome, occurred_at, cost_center)
   select billing_month(now()), gen_random_uuid(), ${company}, id, 'model-' || (1 + n % 12), 'internal', 'chat.completions',
-    n * 12345, n * 2345, (n * 12345 * 0.001 + n * 2345 * 0.002) * 0.001, 0.001, 0.002, 'upstream', 'completed', now(), 'Department ' || (n % 15)
+    n * 12345, n * 2345, (n * 12345 * 0.001 + n * 2345 * 0.002) * 0.001, 0.001, 0.002,
+    case when n % 3 = 0 then 'estimated' else 'upstream' end, case when n % 4 = 0 then 'client_aborted' else 'completed' end, now(), 'Department ' || (n % 15)
   from (select id, row_number() over (order by name) as n from api_keys where company_id = ${company}) k`;
 
 const { operator, owner } = office.people;
@@ -54,7 +55,7 @@ t.test('the keyboard reaches each link of a navigation, which scrolls it into si
   const { page } = await signedInTab(t, office, operator, { viewport: PHONE, javaScriptEnabled: false });
   await page.goto('/companies');
   const links = page.getByRole('navigation', { name: 'Administration' }).getByRole('link');
-  t.equal(await links.count(), 10);
+  t.equal(await links.count(), 11);
   t.match(await page.getByRole('group').evaluateAll((groups) => groups.map((group) => group.textContent)), [
     'CustomersCompaniesUsersKeys',
     'ServiceModelsMargin',
@@ -65,7 +66,7 @@ t.test('the keyboard reaches each link of a navigation, which scrolls it into si
     await page.setViewportSize({ ...PHONE, width });
     await links.first().focus();
     let key = 'Tab';
-    const there = [...Array(10).keys()];
+    const there = [...Array(11).keys()];
     for (const n of [...there, ...there.toReversed().slice(1)]) {
       if (n > 0 || key === 'Shift+Tab') await page.keyboard.press(key);
       const link = links.nth(n);
@@ -75,7 +76,7 @@ t.test('the keyboard reaches each link of a navigation, which scrolls it into si
       );
       const box = (await link.boundingBox()) ?? { x: -1, width: 0 };
       t.ok(box.x >= 0 && box.x + box.width <= width, `link ${n} of ${width} pixels: ${box.x} to ${box.x + box.width}`);
-      if (n === 9) key = 'Shift+Tab';
+      if (n === 10) key = 'Shift+Tab';
     }
   }
 });
@@ -117,26 +118,29 @@ t.test('at 1200 pixels the header takes one line', async (t) => {
 });
 
 for (const locale of ALL ? ['en-DE', 'de-DE'] : ['de-DE']) {
-  t.test(`usage of ${KEYS} keys takes ${MOST_SCREENS} screens of a phone: ${locale}`, async (t) => {
-    const { page } = await signedInTab(t, office, owner, { locale, viewport: PHONE, javaScriptEnabled: false });
-    await page.goto(usage);
-    const height: number = await page.evaluate('document.documentElement.scrollHeight');
-    t.ok(height <= MOST_SCREENS * PHONE.height, `${height} pixels, ${(height / PHONE.height).toFixed(1)} screens`);
-    const rows = page.locator('#by-key tbody tr');
-    t.equal(await rows.count(), 11, 'the ten dearest, and the others as one line');
-    await page.locator('#by-key .more a').click();
-    await page.waitForURL(/all=key#by-key$/);
-    t.equal(await rows.count(), KEYS, 'all of them');
-    t.equal(await page.locator('#by-model tbody tr').count(), 11, 'other tables stay short');
-    await page.locator('#by-key .more a').click();
-    await page.waitForURL(/\/usage#by-key$/);
-    t.equal(await rows.count(), 11);
-  });
+  t.test(
+    `usage of ${KEYS} keys, with estimated and aborted calls, takes ${MOST_SCREENS} screens of a phone: ${locale}`,
+    async (t) => {
+      const { page } = await signedInTab(t, office, owner, { locale, viewport: PHONE, javaScriptEnabled: false });
+      await page.goto(usage);
+      const height: number = await page.evaluate('document.documentElement.scrollHeight');
+      t.ok(height <= MOST_SCREENS * PHONE.height, `${height} pixels, ${(height / PHONE.height).toFixed(1)} screens`);
+      const rows = page.locator('#by-key tbody tr');
+      t.equal(await rows.count(), 11, 'the ten dearest, and the others as one line');
+      await page.locator('#by-key .more a').click();
+      await page.waitForURL(/all=key#by-key$/);
+      t.equal(await rows.count(), KEYS, 'all of them');
+      t.equal(await page.locator('#by-model tbody tr').count(), 11, 'other tables stay short');
+      await page.locator('#by-key .more a').click();
+      await page.waitForURL(/\/usage#by-key$/);
+      t.equal(await rows.count(), 11);
+    },
+  );
 }
 
 t.test('a figure by two groups shows ten lines, and all of them by a link', async (t) => {
   const { page } = await signedInTab(t, office, owner, { viewport: PHONE, javaScriptEnabled: false });
-  await page.goto(`${usage}/table?rows=key&columns=model`);
+  await page.goto(`${usage}?by=key&and=model`);
   t.equal(await page.locator('.grid tbody tr').count(), 12, 'all together, ten, and the others');
   await page.getByRole('link', { name: `All ${KEYS} lines` }).click();
   await page.waitForURL(/all=rows/);

@@ -1,129 +1,133 @@
 import { parseEur } from '../../domain/money.ts';
-import { type DayRange, daysIn, intervalOf, intervalsIn, wholeMonth } from '../../domain/reports/day-range.ts';
+import { addMonths, type DayRange, daysIn, wholeMonth } from '../../domain/reports/day-range.ts';
 import type { RequestDay } from '../../domain/reports/overview.ts';
-import { type AllUsage, type CompanyCost, readAllChange, readAllUsage } from '../../store/usage/all-usage.ts';
+import {
+  type AllChange,
+  type AllUsage,
+  type CompanyCost,
+  readAllChange,
+  readAllUsage,
+} from '../../store/usage/all-usage.ts';
 import { readRequestDays } from '../../store/usage/request-days.ts';
 import { ALL_GROUPS, readAllTable } from '../../store/usage/usage-table.ts';
-import { amounts, chart, chartTiles, stackedByModel } from '../page/chart.ts';
+import { chart, chartTiles } from '../page/chart.ts';
 import { type PageContext, type Route, read } from '../page/context.ts';
-import { field, formState } from '../page/field.ts';
-import { Form } from '../page/form.ts';
+import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
-import { type Html, html, raw } from '../page/html.ts';
-import { companyLink, emptyText, page, table } from '../page/layout.ts';
+import { type Html, html } from '../page/html.ts';
+import { companyLink, emptyText, exactSwitch, page, table } from '../page/layout.ts';
 import { readPickedCompany } from '../page/picker.ts';
 import { reasonCells } from '../page/reason.ts';
 import { firstLines, withAllLines } from '../usage/first-lines.ts';
-import { figureCard } from '../usage/usage-cards.ts';
-import {
-  explanation,
-  isNothing,
-  method,
-  modelTable,
-  moversTable,
-  timesBar,
-  timesChart,
-} from '../usage/usage-change.ts';
-import { readGridQuery, showGrid } from '../usage/usage-grid.ts';
-import {
-  filterChips,
-  presets,
-  queryOf,
-  rangeText,
-  readTimes,
-  readUsageQuery,
-  type UsageQuery,
-} from '../usage/usage-query.ts';
+import { groupsDrawn, isTyped, toUsage, usageCard } from '../usage/usage.ts';
+import { usageBar } from '../usage/usage-bar.ts';
+import { sumCards } from '../usage/usage-cards.ts';
+import { comparisonOf, modelTable, moversTable } from '../usage/usage-change.ts';
+import { type Drawn, drawnByGroups } from '../usage/usage-chart.ts';
+import { tableQuery, wholeGrid } from '../usage/usage-grid.ts';
+import { queryOf, rangeText, readUsageQuery, timesOf, today, type UsageQuery } from '../usage/usage-query.ts';
+import { changeViews, savedViews } from '../usage/usage-views.ts';
 import { answeredChart, latencyChart, unansweredChart } from './overview-pictures.ts';
 
-/** Usage of all companies together, and why it changed. */
+/** Usage of all companies together: the questions that the page of one company answers. */
 export const allUsageRoutes: readonly Route[] = [
   { method: 'GET', path: '/usage', action: 'overview.read', handle: usagePage },
-  { method: 'GET', path: '/usage/change', action: 'overview.read', handle: changePage },
-  { method: 'GET', path: '/usage/table', action: 'overview.read', handle: gridPage },
-  { method: 'GET', path: '/usage/beside', action: 'overview.read', handle: toChange },
+  {
+    method: 'POST',
+    path: '/usage',
+    action: 'overview.read',
+    handle: (c, form) => changeViews(c, form, ALL_GROUPS),
+    page: usagePage,
+  },
+  { method: 'GET', path: '/usage/change', action: 'overview.read', handle: toUsage },
+  { method: 'GET', path: '/usage/table', action: 'overview.read', handle: toUsage },
+  { method: 'GET', path: '/usage/beside', action: 'overview.read', handle: toCompany },
 ];
 
 const MOST_LINES = 50;
+/** That can be chosen. */
+const MONTHS = 13;
 /** Whose requests are drawn: three more pictures of longer times would make the page too large. */
 const MOST_DAYS = 31;
+/** The filters of the page. */
+const FILTERS = ['model'] as const;
 
-async function usagePage(c: PageContext): Promise<Response> {
-  const { format } = c.var;
+/** Where two companies were compared before: to why the first one's usage changed. */
+async function toCompany(c: PageContext): Promise<Response> {
   const query = readUsageQuery(c);
-  const { range } = query;
-  const isDrawn = daysIn(range) <= MOST_DAYS;
-  const [usage, days] = await Promise.all([
-    read(c, (sql) => readAllUsage(sql, range, MOST_LINES)),
-    isDrawn ? read(c, (sql) => readRequestDays(sql, range)) : [],
+  const company = await readPickedCompany(c, query.form);
+  return c.redirect(
+    `${company === null ? '' : `/companies/${company}`}/usage${queryOf(query, { against: 'before' })}`,
+    302,
+  );
+}
+
+async function usagePage(c: PageContext, form: Form): Promise<Response> {
+  const { format } = c.var;
+  // no sum has the days of companies by model
+  const groups = c.req.query('model') ? ALL_GROUPS.filter((group) => group !== 'company') : ALL_GROUPS;
+  const query = readUsageQuery(c, groups);
+  if (isTyped(c, query)) return c.redirect(queryOf(query), 302);
+  const { range, by, and, as, filters } = query;
+  const times = timesOf(c, query);
+  const isPlain = times === null && and === null;
+  const hasRequests = isPlain && by === null && daysIn(range) <= MOST_DAYS;
+  // costs alone are known by day
+  const drawn = groupsDrawn(query, query.figure !== 'cost_eur');
+  const [usage, days, change, table] = await Promise.all([
+    read(c, (sql) => readAllUsage(sql, range, MOST_LINES, filters.model)),
+    hasRequests ? read(c, (sql) => readRequestDays(sql, range)) : [],
+    times && read(c, (sql) => readAllChange(sql, times, filters.model)),
+    drawn && read(c, (sql) => readAllTable(sql, tableQuery(c, query, drawn), filters.model)),
   ]);
   const when = rangeText(range, format);
-  const tokens = `${format.count(usage.prompt_tokens)} in · ${format.count(usage.completion_tokens)} out`;
-  const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1>
-<p class="actions"><a class="button quiet" href="/usage/change${queryOf(query)}">What changed</a> <a class="button quiet" href="/usage/table${queryOf(query)}">By two groups</a></p></div>
-${daysBar(c, query)}
-<div class="figures">${figureCard('Spent', format.amount(usage.cost_eur), 'API calls, without in-app chat')}
-${figureCard('Requests', format.count(usage.requests), 'calls with usage in the ledger')}
-${figureCard('Tokens', format.count(usage.prompt_tokens + usage.completion_tokens), tokens)}</div>
-${usage.requests === 0 ? emptyText(html`No API calls ${when}. Choose other days above; <a href="/requests">Requests</a> shows each call as it ends.`) : html`${costCard(usage, query, format)}${modelsTable(c, usage)}${companiesTable(c, usage, query)}`}
-${requestsSection(days, range, isDrawn, format)}
-<p class="muted foot">Figures are exact sums of the ledger, with the exact amount as a tooltip. Requests are those of the hours that begin on these days; up to ${MOST_DAYS} days at once.</p>`;
+  const months = Array.from({ length: MONTHS }, (_, back) => wholeMonth(addMonths(today(c), -back)).from);
+  const known = { model: usage.by_model.map(({ model }) => [model, model] as const) };
+  const none = emptyText(
+    html`No API calls ${when}. Choose other days above; <a href="/requests">Requests</a> shows each call as it ends.`,
+  );
+  const stacked = table && drawn ? drawnByGroups(table, ...drawn, format) : drawnCosts(usage);
+  const isDrawn = (isPlain || and !== null) && as !== 'table' && daysIn(range) > 1;
+  const isShown = (group: string) => isPlain && as !== 'chart' && (by === null || by === group);
+  const body = html`<div class="title-row"><h1>Usage of all companies ${when}</h1></div>
+${usageBar(c, query, groups, known, months)}
+${await savedViews(c, query, form)}
+${chartTiles()}
+${change === null || times === null ? '' : comparisonOf(c, change, times, query, changeTables(c, change, query))}
+<div class="figures">${sumCards(usage, usage.cost_eur, 'API calls, without in-app chat', format)}</div>
+${
+  usage.requests === 0
+    ? none
+    : html`${isDrawn ? usageCard(c, query, stacked, drawn ?? ['model']) : ''}
+${isShown('model') ? modelsTable(c, usage, query) : ''}${isShown('company') ? companiesTable(c, usage, query) : ''}
+${table && and && as !== 'chart' ? wholeGrid(c, query, table, FILTERS) : ''}`
+}
+${isPlain && by === null ? requestsSection(days, range, hasRequests, format) : ''}
+<p class="muted foot">Figures are exact sums of the ledger. Requests are those of the hours that begin on these days; up to ${MOST_DAYS} days at once. ${exactSwitch(c)}</p>`;
   if (query.form.messages.size > 0) c.status(422);
   return page(c, 'Usage of all companies', body);
 }
 
-/** Which days are shown, and the ways to others. */
-function daysBar(c: PageContext, query: UsageQuery): Html {
-  const { services, format } = c.var;
-  const { range, form } = query;
-  const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), c.req.path);
-  const kept = new URLSearchParams(c.req.query());
-  const link = ([text, { from, to }]: ReturnType<typeof presets>[number]) => {
-    for (const [name, value] of Object.entries({ from, to })) kept.set(name, value);
-    kept.delete('month');
-    return html`<a href="?${kept}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
-  };
-  return html`<div class="usage-bar">
-<nav class="presets" aria-label="Days">${presets(format.words.usage.presets, services.calendar.date(services.clock())).map(link)}</nav>
-<form method="get" action="${c.req.path}" class="filters">
-${field(state, { name: 'from', label: 'First day', type: 'date', value: range.from })}${field(state, { name: 'to', label: 'Last day', type: 'date', value: range.to })}
-<button>Show</button></form></div>`;
+/** The costs by model. */
+function drawnCosts({ by_model, by_time }: AllUsage): Drawn {
+  const parts = by_time.map(({ at, model, cost_eur }) => ({ at, name: model, value: cost_eur }));
+  return { names: by_model.map(({ model }) => model), parts };
 }
 
-function costCard({ by_time, by_model }: AllUsage, query: UsageQuery, format: Format): Html | string {
-  const { range } = query;
-  const interval = intervalOf(range) === 'month' ? 'month' : 'day';
-  if (daysIn(range) === 1) return '';
-  const costs = Map.groupBy(by_time, ({ at }) => at);
-  const stack = stackedByModel(
-    by_model.map(({ model }) => model),
-    format,
-  );
-  return html`<section class="card"><h2>Cost per ${interval}</h2>${chartTiles()}${chart(
-    {
-      title: `Cost of all companies per ${interval} ${rangeText(range, format)}`,
-      how: format.words.chart.byModel,
-      axis: interval === 'month' ? 'Month' : 'Day',
-      period: interval === 'month' ? 'Month' : 'Day',
-      measure: amounts(format),
-      kind: 'stack',
-      series: stack.series,
-      bars: intervalsIn(range, interval).map((at) => ({
-        label: interval === 'month' ? format.shortMonth(at) : format.shortDay(at),
-        name: interval === 'month' ? format.month(at) : format.range(at, at),
-        href: `/usage${queryOf(query, interval === 'month' ? wholeMonth(at) : { from: at, to: at })}`,
-        ...stack.partsOf(costs.get(at) ?? []),
-      })),
-    },
-    format.words.chart,
-  )}</section>`;
+/** The companies that changed most, and the parts of each model. */
+function changeTables(c: PageContext, { by_company, by_model }: AllChange, query: UsageQuery): Html {
+  const isShown = (group: string) => query.by === null || query.by === group;
+  const link = ({ id, name }: { readonly id: string; readonly name: string | null }) =>
+    companyLink({ company_id: id, company_name: name }, `usage${queryOf({ ...query, by: null, and: null })}`);
+  return html`${by_company === null || !isShown('company') ? '' : moversTable('Companies that changed most', 'Company', by_company, link, c.var.format)}
+${isShown('model') ? modelTable(by_model, (model) => queryOf({ ...query, by: null, and: null }, { model }), c) : ''}`;
 }
 
-function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage): Html {
+function modelsTable(c: PageContext, { by_model, cost_eur }: AllUsage, query: UsageQuery): Html {
   const { format } = c.var;
   type Line = AllUsage['by_model'][number];
   const cells = {
-    Model: ({ model }: Line) => html`<code>${model}</code>`,
+    Model: ({ model }: Line) => html`<a href="${queryOf({ ...query, by: null }, { model })}"><code>${model}</code></a>`,
     Requests: ({ requests }: Line) => format.count(requests),
     'Prompt tokens': ({ prompt_tokens }: Line) => format.count(prompt_tokens),
     'Completion tokens': ({ completion_tokens }: Line) => format.count(completion_tokens),
@@ -145,10 +149,11 @@ function companiesTable(c: PageContext, { by_company, cost_eur }: AllUsage, quer
   const { format } = c.var;
   const cells = {
     Company: ({ id, name }: CompanyCost) =>
-      companyLink({ company_id: id, company_name: name }, `usage${queryOf(query)}`),
+      companyLink({ company_id: id, company_name: name }, `usage${queryOf({ ...query, by: null })}`),
     Cost: (line: CompanyCost) => format.amount(line.cost_eur),
     Share: (line: CompanyCost) => shareText(line.cost_eur, cost_eur, format),
   };
+  if (by_company === null) return html``;
   const { count, lines } = by_company;
   const shown = table(
     'By company',
@@ -186,7 +191,7 @@ function requestsSection(days: readonly RequestDay[], range: DayRange, isDrawn: 
     daysIn(range) === 1
       ? ''
       : html`<div class="pictures">
-<section class="card"><h3>Without an answer</h3>${chart({ ...unansweredChart(days, format), half: true }, format.words.chart)}</section>
+<section class="card"><h3>Refused and failed</h3>${chart({ ...unansweredChart(days, format), half: true }, format.words.chart)}</section>
 <section class="card"><h3>Answered</h3>${chart({ ...answeredChart(days, format), half: true }, format.words.chart)}</section>
 <section class="card"><h3>Latency</h3>${chart({ ...latencyChart(days, format), half: true }, format.words.chart)}</section></div>`;
   const [p50, p95] = [days[0]?.p50 ?? null, days[0]?.p95 ?? null];
@@ -198,56 +203,4 @@ function requestsSection(days: readonly RequestDay[], range: DayRange, isDrawn: 
 <p>${format.count(sum('refused'))} of <a href="/requests?${new URLSearchParams({ from: begins, to: ends })}">${format.count(requests)} requests</a> were refused, and ${format.count(sum('failed'))} failed.${latency}</p>
 ${drawn}
 ${lines.length === 0 ? '' : table('Refused and failed requests', lines, { cells: reasonCells(requests, format, hrefOf), figures: ['Requests', 'Share'] })}</section>`;
-}
-
-async function changePage(c: PageContext): Promise<Response> {
-  const { format } = c.var;
-  const { query, before } = readTimes(c);
-  const times = { before, after: query.range };
-  const { model } = query.filters;
-  const change = await read(c, (sql) => readAllChange(sql, times, model));
-  const beside = `&before_from=${before.from}&before_to=${before.to}`;
-  const body = html`<div class="title-row"><h1>${format.words.change.title}: all companies</h1><a class="button quiet" href="/usage${queryOf(query)}">Usage of all companies</a></div>
-<p class="lead">${format.words.change.lead}</p>
-${timesBar(
-  c,
-  query,
-  before,
-  filterChips(query, format.words, (more) => `${queryOf(query, more)}${beside}`),
-)}
-${explanation(change.total, times, format)}
-${
-  isNothing(change.total)
-    ? ''
-    : html`${timesChart(change.by_time, times, format)}
-${
-  change.by_company === null
-    ? ''
-    : moversTable(
-        'Companies that changed most',
-        'Company',
-        change.by_company,
-        ({ id, name }) => companyLink({ company_id: id, company_name: name }, `usage/change${queryOf(query)}${beside}`),
-        format,
-      )
-}
-${modelTable(change.by_model, (slug) => `${queryOf(query, { model: slug })}${beside}`, c)}`
-}
-${method(format)}`;
-  if (query.form.messages.size > 0) c.status(422);
-  return page(c, `${format.words.change.title}: all companies`, body);
-}
-
-/** Where two companies were compared before: to why the first one's usage changed. */
-async function toChange(c: PageContext): Promise<Response> {
-  const query = readUsageQuery(c);
-  const company = await readPickedCompany(c, query.form);
-  return c.redirect(`${company === null ? '' : `/companies/${company}`}/usage/change${queryOf(query)}`, 302);
-}
-
-async function gridPage(c: PageContext): Promise<Response> {
-  const query = readUsageQuery(c);
-  const asked = readGridQuery(c, query, ALL_GROUPS, { rows: 'company', columns: 'model' });
-  const table = await read(c, (sql) => readAllTable(sql, asked));
-  return showGrid(c, { query, asked, table, groups: ALL_GROUPS, heading: '', of: 'all companies', ofCompany: false });
 }

@@ -11,7 +11,7 @@ import {
   type RequestDay,
 } from '../../domain/reports/overview.ts';
 import { reasonOfCode } from '../../domain/reports/request-explanation.ts';
-import { amounts, type Bar, type Chart, chart, chartTiles, counts, durations, stackedByModel } from '../page/chart.ts';
+import { amounts, type Bar, type Chart, chart, chartTiles, counts, durations, stackedBy } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { badge, companyLink, emptyText, muted, table } from '../page/layout.ts';
@@ -37,7 +37,7 @@ export function pictures({ spend, request_days }: Overview, today: string, forma
   const card = (title: string, body: Html) => html`<section class="card"><h2>${title}</h2>${body}</section>`;
   const known = request_days.length > 0;
   const { chart: words } = format.words;
-  const all = html`<p class="more"><a href="/usage?from=${range.from}&amp;to=${range.to}">Usage of these days</a> <a href="/usage/change">What changed, and why</a></p>`;
+  const all = html`<p class="more"><a href="/usage?from=${range.from}&amp;to=${range.to}">Usage of these days</a> <a href="/usage?range=7d&amp;against=before">Cost change</a></p>`;
   return html`${chartTiles()}<div class="pictures">
 ${card('Spend, 30 days', chart({ ...spendChart(spend, range, format), half: true }, words))}
 ${card('Requests without an answer', known ? chart({ ...unansweredChart(request_days, format), half: true }, words) : emptyText(UNKNOWN))}
@@ -61,14 +61,14 @@ export function spendChart(spend: readonly DaySpend[], range: DayRange, format: 
   const sums = new Map<string, bigint>();
   for (const { model, cost_eur } of spend) sums.set(model, (sums.get(model) ?? 0n) + parseEur(cost_eur));
   const models = [...sums].sort(([a, x], [b, y]) => (x === y ? (a < b ? -1 : 1) : x < y ? 1 : -1));
-  const stack = stackedByModel(
+  const stack = stackedBy(
     models.map(([model]) => model),
     format,
   );
   const costs = Map.groupBy(spend, ({ day }) => day);
   return {
     title: `Spend of all companies on each of ${daysIn(range)} days`,
-    how: format.words.chart.byModel,
+    how: format.words.chart.inEurBy(format.words.grid.groups.model),
     axis: 'Day',
     period: 'Day',
     measure: amounts(format),
@@ -76,7 +76,7 @@ export function spendChart(spend: readonly DaySpend[], range: DayRange, format: 
     series: stack.series,
     bars: intervalsIn(range, 'day').map((day) => ({
       ...dayBar(day, format),
-      ...stack.partsOf(costs.get(day) ?? []),
+      ...stack.partsOf((costs.get(day) ?? []).map(({ model, cost_eur }) => ({ name: model, value: cost_eur }))),
     })),
   };
 }

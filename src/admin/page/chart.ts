@@ -85,34 +85,39 @@ export const MAX_SERIES = 6;
 /** Lines of the text at a bar; the rest is counted. */
 export const MAX_NAMED = 8;
 
-/** What a model cost in the time of one bar. */
-export interface ModelCost {
-  readonly model: string;
-  readonly cost_eur: string;
+/** A part of a bar: exact decimal text. */
+export interface StackPart {
+  readonly name: string;
+  readonly value: string;
 }
 
-/** Costs stacked by model. @param models in the order in which they are stacked from the bottom */
-export function stackedByModel(models: readonly string[], format: Format) {
-  const named = models.slice(0, MAX_SERIES);
-  const series = models.length > named.length ? [...named, format.words.chart.otherModels] : named;
-  const partsOf = (costs: readonly ModelCost[]): Pick<Bar, 'values' | 'lines'> => {
+/** Figures stacked by a group. @param names in the order in which they are stacked from the bottom */
+export function stackedBy(
+  names: readonly string[],
+  format: Format,
+  measure = amounts(format),
+  others = format.words.chart.otherModels,
+) {
+  const named = names.slice(0, MAX_SERIES);
+  const series = names.length > named.length ? [...named, others] : named;
+  const partsOf = (parts: readonly StackPart[]): Pick<Bar, 'values' | 'lines'> => {
     const values = series.map(() => 0n);
-    for (const { model, cost_eur } of costs) {
-      const at = series.indexOf(model);
+    for (const { name, value } of parts) {
+      const at = series.indexOf(name);
       const place = at < 0 ? series.length - 1 : at;
-      values[place] = (values[place] as bigint) + parseEur(cost_eur);
+      values[place] = (values[place] as bigint) + parseEur(value);
     }
-    return { values, lines: costLines(costs, format) };
+    return { values, lines: largest(parts, measure, format) };
   };
   return { series, partsOf };
 }
 
-/** A line for each of the dearest models, and how many more there are. */
-function costLines(costs: readonly ModelCost[], format: Format): string[] {
-  const exact = costs.map(({ model, cost_eur }) => ({ model, eur: parseEur(cost_eur) }));
-  const dearest = exact.sort((a, b) => (a.eur < b.eur ? 1 : a.eur > b.eur ? -1 : 0)).slice(0, MAX_NAMED);
-  const lines = dearest.map(({ model, eur }) => `${model}: ${format.eurText(formatEur(eur))}`);
-  const more = costs.length - dearest.length;
+/** A line for each of the largest parts, and how many more there are. */
+function largest(parts: readonly StackPart[], measure: Measure, format: Format): string[] {
+  const exact = parts.map(({ name, value }) => ({ name, value: parseEur(value) })).filter(({ value }) => value !== 0n);
+  const shown = exact.sort((a, b) => (a.value < b.value ? 1 : a.value > b.value ? -1 : 0)).slice(0, MAX_NAMED);
+  const lines = shown.map(({ name, value }) => `${name}: ${measure.exact(value)}`);
+  const more = exact.length - shown.length;
   return more > 0 ? [...lines, format.words.chart.more(format.count(more))] : lines;
 }
 

@@ -17,7 +17,7 @@ import { pageLanguage } from './locale.ts';
 
 /** The navigation of operators by groups. The first one needs no name. */
 const OPERATOR_LINKS = {
-  '': { '/': 'Overview' },
+  '': { '/': 'Overview', '/usage': 'Usage' },
   Customers: { '/companies': 'Companies', '/users': 'Users', '/keys': 'Keys' },
   Service: { '/models': 'Models', '/margin': 'Margin' },
   Records: {
@@ -51,7 +51,6 @@ const MEMBER_TABS = {
 
 /** Pages that a tab leads to although their addresses are not below its own: their parts of the path. */
 const BELOW: Readonly<Record<string, readonly string[]>> = {
-  '/': ['usage'],
   '/companies': ['companies/statements', 'companies/new'],
   '/users': ['groups'],
   usage: ['cost-centers', 'cost-center'],

@@ -11,7 +11,7 @@ import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-u
 import { type CostCenterState, readCostCenterState } from '../../store/usage/cost-center.ts';
 import { NO_FILTERS } from '../../store/usage/cube.ts';
 import { readQuality } from '../../store/usage/quality.ts';
-import { budgetBar } from '../page/chart.ts';
+import { budgetBar, chartTiles } from '../page/chart.ts';
 import { change, mayNow, type PageContext, param, type Route, read } from '../page/context.ts';
 import { csrfInput, formState } from '../page/field.ts';
 import { Form } from '../page/form.ts';
@@ -21,9 +21,10 @@ import { badge, companyHeading, emptyText, exactSwitch, page } from '../page/lay
 import { lockEdited, lockInput } from '../page/optimistic-lock.ts';
 import { readSettings, settingFields } from '../page/setting.ts';
 import { askedMonth, monthForm } from './cost-centers.ts';
-import { costChart } from './usage.ts';
-import { figureCard, forecastText } from './usage-cards.ts';
-import { inQuery, queryOf, rangeText, readLabel, type UsageQuery } from './usage-query.ts';
+import { usageCard } from './usage.ts';
+import { forecastText, sumCards } from './usage-cards.ts';
+import { drawnByModel } from './usage-chart.ts';
+import { inQuery, queryOf, rangeText, readLabel, UNGROUPED, type UsageQuery } from './usage-query.ts';
 import { MAX_LINES, modelAndKeyTables } from './usage-tables.ts';
 
 const PATH = '/companies/:company/cost-center';
@@ -47,6 +48,7 @@ async function costCenter(c: PageContext, form: Form): Promise<Response> {
     range: wholeMonth(month),
     filters: { ...NO_FILTERS, cost_center: name },
     form: new Form(undefined, null, form.language),
+    ...UNGROUPED,
     page: 'usage',
   };
   const { usage, quality, state, budget } = await read(c, async (sql) => ({
@@ -60,16 +62,12 @@ async function costCenter(c: PageContext, form: Form): Promise<Response> {
   const kept = html`<input type="hidden" name="name" value="${inQuery(name)}">`;
   const body = html`${companyHeading(c, { id, name: usage.company_name })}
 <div class="title-row"><h1>${title}</h1>
-<p class="actions"><a class="button quiet" href="usage${queryOf(query)}">${words.usage}</a> <a class="button quiet" href="usage/change${queryOf(query)}">${words.change}</a> <a class="button quiet" href="cost-centers">${words.all}</a></p></div>
+<p class="actions"><a class="button quiet" href="usage${queryOf(query)}">${words.usage}</a> <a class="button quiet" href="usage${queryOf(query, { against: 'before' })}">${words.change}</a> <a class="button quiet" href="cost-centers">${words.all}</a></p></div>
 ${name === OTHERS ? html`<p class="lead">${words.othersText}</p>` : ''}
 <div class="usage-bar">${monthForm(c, `/companies/${id}/cost-center`, month, usage.months, kept)}</div>
 ${cards(usage, state, format)}
 ${mayHaveBudget(name) ? budgetCard(c, form, name, budget) : ''}
-<section class="card"><h2>${usageWords.costPer.day}</h2>${
-    usage.by_time.length === 0
-      ? emptyText(usageWords.noCalls({ when: rangeText(query.range, format), isFiltered: false }))
-      : costChart(usage, query, false, format)
-  }</section>
+${chartTiles()}${usage.by_time.length === 0 ? emptyText(usageWords.noCalls({ when: rangeText(query.range, format), isFiltered: false })) : usageCard(c, query, drawnByModel(usage, 'cost_eur'), ['model'])}
 ${modelAndKeyTables(usage, { c, format, query, quality })}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
   return page(c, `${title}: ${usage.company_name}`, body);
@@ -83,12 +81,7 @@ function titleOf(name: string, { words: { costCenters: words } }: Format): strin
 /** The sums of the month, and the budget of the present one. */
 function cards(usage: CompanyUsage, state: CostCenterState, format: Format): Html {
   const { usage: words, costCenters } = format.words;
-  const { requests, prompt_tokens, completion_tokens, api_cost_eur } = usage;
-  const inAndOut = words.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
-  return html`<div class="figures">
-${figureCard(words.spent, format.amount(api_cost_eur), costCenters.apiOnly)}
-${figureCard(words.requests, format.count(requests), words.requestsNote)}
-${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}
+  return html`<div class="figures">${sumCards(usage, usage.api_cost_eur, costCenters.apiOnly, format)}
 <div class="card figure-card wide"><h2>${words.budgetIn(format.month(state.month))}</h2>${budgetOf(state, format)}
 ${forecastText(state, format)}</div></div>`;
 }

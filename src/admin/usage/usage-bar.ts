@@ -1,75 +1,109 @@
-import type { Words } from '../../domain/language/en.ts';
-import { isMonth } from '../../domain/reports/day-range.ts';
-import type { CompanyUsage } from '../../store/usage/company-usage.ts';
+import { isMonth, namedRange, RANGE_NAMES } from '../../domain/reports/day-range.ts';
+import { type Group, METRICS } from '../../store/usage/usage-table.ts';
 import type { PageContext } from '../page/context.ts';
-import { type FormState, field, formState, options, select } from '../page/field.ts';
+import { type Choices, field, formState, options, select } from '../page/field.ts';
 import { Form } from '../page/form.ts';
 import { type Html, html, raw } from '../page/html.ts';
 import {
   FILTERS,
   type FilterName,
-  filterChips,
   filterName,
   inQuery,
-  presets,
+  isSame,
+  LOOKS,
   queryOf,
+  questionParams,
+  timesOf,
+  today,
   type UsageQuery,
 } from './usage-query.ts';
 
-/** Above the figures: which days and calls are shown, and the ways to others. */
-export function usageBar(c: PageContext, path: string, query: UsageQuery, usage: CompanyUsage): Html {
-  const { services, format } = c.var;
-  const { range, filters, form } = query;
-  const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), path);
-  const words = format.words.usage;
-  const today = services.calendar.date(services.clock());
-  const preset = ([text, { from, to }]: ReturnType<typeof presets>[number]) =>
-    html`<a href="${queryOf(query, { from, to })}"${from === range.from && to === range.to ? raw(' aria-current="page"') : ''}>${text}</a>`;
-  const set = FILTERS.filter((name) => filters[name] !== null);
-  const kept = set.map(
-    (name) => html`<input type="hidden" name="${name}" value="${inQuery(filters[name] as string)}">`,
-  );
-  const months = [...new Set([...usage.months, ...(isMonth(range) ? [range.from] : [])])].sort().reverse();
-  const choices = [
-    ...(isMonth(range) ? [] : [['', words.otherDays] as const]),
-    ...months.map((month) => [month.slice(0, 7), format.month(month)] as const),
-  ];
+/** Values of the filters that a page has, with their texts. */
+export type Known = Partial<Readonly<Record<FilterName, Choices>>>;
+
+/**
+ * Above the figures: which days and calls are shown, by what, and compared with what; and the ways to others.
+ * @param months their first days, newest first
+ */
+export function usageBar(
+  c: PageContext,
+  query: UsageQuery,
+  groups: readonly Group[],
+  known: Known,
+  months: readonly string[],
+): Html {
+  const { path } = c.req;
+  const { usage: words } = c.var.format.words;
+  const preset = (name: (typeof RANGE_NAMES)[number]) => {
+    const range = namedRange(name, today(c));
+    return html`<a href="${queryOf({ ...query, range }, { name })}"${isSame(range, query.range) ? raw(' aria-current="page"') : ''}>${words.presets[name]}</a>`;
+  };
+  const isOpen = query.form.messages.size > 0;
   return html`<div class="usage-bar">
-<nav class="presets" aria-label="${words.days}">${presets(words.presets, today).map(preset)}</nav>
-<form method="get" action="${path}" class="months">${kept}<label for="month">${words.month}</label>
-<select id="month" name="month">${options(choices, isMonth(range) ? range.from.slice(0, 7) : '')}</select><button>${words.show}</button></form>
-<form method="get" action="${path}" class="filters">${kept}
-${field(state, { name: 'from', label: words.firstDay, type: 'date', value: range.from })}${field(state, { name: 'to', label: words.lastDay, type: 'date', value: range.to })}
-${FILTERS.map((name) => (filters[name] === null ? filterPicker(state, name, usage) : ''))}
-<button>${words.apply}</button></form>
-${filterChips(
-  query,
-  format.words,
-  (more) => queryOf(query, more),
-  (name, value) => filterText(format.words, name, value, usage),
-)}</div>`;
+<nav class="presets" aria-label="${words.days}">${RANGE_NAMES.map(preset)}</nav>
+<form method="get" action="${path}" class="months">${hidden(query, ['range', 'from', 'to'])}${monthSelect(c, query, months)}<button>${words.show}</button></form>
+<details class="fold wide-open"${isOpen ? raw(' open') : ''}><summary>${words.question}</summary>${questionForm(c, query, groups, known)}</details>
+${filterChips(c, query, known)}</div>`;
 }
 
-/** The choice of one of the dearest; others are in the tables or the URL. */
-function filterPicker(state: FormState, name: FilterName, usage: CompanyUsage): Html {
-  const { usage: words } = state.words;
-  const choices = optionsOf(state.words, name, usage);
-  if (choices.length < 2) return html``;
-  return select(state, { name, label: words.filterNames[name], choices: [['', words.all], ...choices], value: '' });
+/** The parameters of a question as hidden fields, but for some. */
+function hidden(query: UsageQuery, left: readonly string[]): Html[] {
+  return [...questionParams(query)]
+    .filter(([name]) => !left.includes(name))
+    .map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`);
 }
 
-function optionsOf(words: Words, name: FilterName, usage: CompanyUsage): (readonly [string, string])[] {
-  if (name === 'key') return usage.by_key.lines.map(({ id, name, prefix }) => [id, keyText(words, id, name, prefix)]);
-  const { lines } = { model: usage.by_model, endpoint: usage.by_endpoint, cost_center: usage.by_cost_center }[name];
-  return lines.map((line) => [inQuery(line.name), filterText(words, name, line.name, usage)]);
+function monthSelect(c: PageContext, { range }: UsageQuery, months: readonly string[]): Html {
+  const { format } = c.var;
+  const { usage: words } = format.words;
+  const shown = isMonth(range) ? [range.from] : [];
+  const choices = [...new Set([...months, ...shown])].sort().reverse();
+  const texts = choices.map((month) => [month.slice(0, 7), format.month(month)] as const);
+  return html`<label for="month">${words.month}</label>
+<select id="month" name="month">${options([...(isMonth(range) ? [] : [['', words.otherDays] as const]), ...texts], isMonth(range) ? range.from.slice(0, 7) : '')}</select>`;
 }
 
-function filterText(words: Words, name: FilterName, value: string, { by_key }: CompanyUsage): string {
-  if (name !== 'key') return filterName(words, name, value);
-  const key = by_key.lines.find(({ id }) => id === value);
-  return keyText(words, value, key?.name ?? null, key?.prefix ?? null);
+function questionForm(c: PageContext, query: UsageQuery, groups: readonly Group[], known: Known): Html {
+  const { usage: words, grid, change } = c.var.format.words;
+  const { range, form, by, and, figure, against, as } = query;
+  const { path } = c.req;
+  const state = formState(form.messages.size > 0 ? form : new Form(undefined, null, form.language), path);
+  const day = (name: string, label: string, value: string) => field(state, { name, label, type: 'date', value });
+  const texts = groups.map((group) => [group, grid.groups[group]] as const);
+  const open = FILTERS.filter((name) => query.filters[name] === null && (known[name]?.length ?? 0) > 1);
+  const before = against === null || against === 'before' ? null : timesOf(c, query)?.before;
+  const kept = hidden(query, ['from', 'to', 'by', 'and', 'figure', 'against', 'as', 'before_from', 'before_to']);
+  return html`<form method="get" action="${path}" class="filters">${kept}
+${day('from', words.firstDay, range.from)}${day('to', words.lastDay, range.to)}
+${open.map((name) => select(state, { name, label: words.filterNames[name], choices: [['', words.all], ...(known[name] as Choices)], value: '' }))}
+${select(state, { name: 'by', label: grid.by, choices: [['', grid.each], ...texts], value: by ?? '' })}
+${select(state, { name: 'and', label: grid.and, choices: [['', grid.noSecond], ...texts], value: and ?? '' })}
+${select(state, { name: 'figure', label: grid.figure, choices: METRICS.map((name) => [name, grid.metrics[name]]), value: figure })}
+${select(state, {
+  name: 'against',
+  label: change.against,
+  choices: [
+    ['', change.nothing],
+    ['before', change.timeBefore],
+    ['days', change.otherDays],
+  ],
+  value: against === null ? '' : before === null ? 'before' : 'days',
+})}
+${before == null ? '' : html`${day('before_from', change.fields.before_from, before.from)}${day('before_to', change.fields.before_to, before.to)}`}
+${select(state, { name: 'as', label: grid.as, choices: [['', grid.both], ...LOOKS.map((look) => [look, grid.looks[look]] as const)], value: as ?? '' })}
+<button>${words.apply}</button></form>`;
 }
 
-function keyText(words: Words, id: string, name: string | null, prefix: string | null): string {
-  return name === null ? words.usage.keyOf(id) : `${name} (${prefix}…)`;
+/** The filters that are set, each with a link that removes it. */
+function filterChips(c: PageContext, query: UsageQuery, known: Known): Html | string {
+  const { words } = c.var.format;
+  const { filters: title, filterNames, removeFilter } = words.usage;
+  const set = FILTERS.filter((name) => query.filters[name] !== null);
+  if (set.length === 0) return '';
+  return html`<ul class="chips" aria-label="${title}">${set.map((name) => {
+    const value = query.filters[name] as string;
+    const [, its] = known[name]?.find(([each]) => each === inQuery(value)) ?? [];
+    const text = its ?? (name === 'key' ? words.usage.keyOf(value) : filterName(words, name, value));
+    return html`<li><a class="chip" href="${queryOf(query, { [name]: null })}" aria-label="${removeFilter(`${filterNames[name]}: ${text}`)}">${filterNames[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
+  })}</ul>`;
 }

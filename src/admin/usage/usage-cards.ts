@@ -1,3 +1,4 @@
+import type { UsageSums } from '../../domain/usage.ts';
 import type { BudgetState, UsageTotals } from '../../store/usage/company-usage.ts';
 import { budgetBar } from '../page/chart.ts';
 import type { Format } from '../page/format.ts';
@@ -6,19 +7,35 @@ import { badge } from '../page/layout.ts';
 
 /** The sums of the shown calls, and the budget of the present month (spec section 5, rule 6). */
 export function usageCards(usage: UsageTotals, format: Format): Html {
-  const { requests, prompt_tokens, completion_tokens, chat_cost_eur: chat } = usage;
+  const { chat_cost_eur: chat } = usage;
   const words = format.words.usage;
-  const inAndOut = words.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
   const parts =
     chat === null
       ? words.apiOnly
       : html`${words.apiAndChat({ api: format.amount(usage.api_cost_eur), chat: format.amount(chat) })}`;
-  return html`<div class="figures">
-${figureCard(words.spent, format.amount(usage.total_cost_eur), parts)}
-${figureCard(words.requests, format.count(requests), words.requestsNote)}
-${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}
+  return html`<div class="figures">${sumCards(usage, usage.total_cost_eur, parts, format)}
 <div class="card figure-card wide"><h2>${words.budgetIn(format.month(usage.budget.month))}</h2>${budget(usage.budget, format)}
 ${forecastText(usage.budget, format)}</div></div>`;
+}
+
+/** The sums of a member's own calls. What the company spends, and its budget, are for others. */
+export function ownCards(usage: UsageTotals, format: Format): Html {
+  const { ownUsage } = format.words;
+  return html`<div class="figures">${sumCards(usage, usage.api_cost_eur, ownUsage.ofOwnKeys, format)}</div>`;
+}
+
+/** Cost, requests and tokens. @param note what the cost is of */
+export function sumCards(
+  { requests, prompt_tokens, completion_tokens }: Omit<UsageSums, 'cost_eur'>,
+  cost: string,
+  note: Html | string,
+  format: Format,
+): Html {
+  const words = format.words.usage;
+  const inAndOut = words.inAndOut({ input: format.count(prompt_tokens), output: format.count(completion_tokens) });
+  return html`${figureCard(words.spent, format.amount(cost), note)}
+${figureCard(words.requests, format.count(requests), words.requestsNote)}
+${figureCard(words.tokens, format.count(prompt_tokens + completion_tokens), inAndOut)}`;
 }
 
 /** One figure in large digits. */

@@ -7,6 +7,7 @@ import { type CompanyUsage, readCompanyUsage, type UsageGroup } from '../../stor
 import { readTokenDetails, type TokenDetails } from '../../store/usage/details.ts';
 import { copyLedger } from '../../store/usage/export.ts';
 import { type Quality, type QualityGroup, readQuality } from '../../store/usage/quality.ts';
+import { isTime } from '../../store/usage/usage-table.ts';
 import { type PageContext, param, read, sharerOf } from '../page/context.ts';
 import { CSV, download, nameFile } from '../page/download.ts';
 import { options } from '../page/field.ts';
@@ -113,7 +114,7 @@ function measuredBy<T>(groups: ReadonlyMap<string, QualityGroup>, nameOf: (row: 
 }
 
 /** The choice of a file: which table, for which spreadsheet, or the ledger rows. */
-export function exportCard(c: PageContext, company: string, { range, filters }: UsageQuery): Html {
+export function exportCard(c: PageContext, company: string, { range, filters, by }: UsageQuery): Html {
   const sums = `${usagePath(c, company)}.csv`;
   const { exports: words } = c.var.format.words;
   const set = FILTERS.filter((name) => filters[name] !== null);
@@ -123,7 +124,7 @@ export function exportCard(c: PageContext, company: string, { range, filters }: 
 <form method="get" action="${sums}" class="filters">${Object.entries(kept).map(
     ([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`,
   )}
-<div class="field"><label for="by">${words.sumsBy}</label><select id="by" name="by">${options(choices, 'model')}</select></div>
+<div class="field"><label for="by">${words.sumsBy}</label><select id="by" name="by">${options(choices, by === 'outcome' ? 'ending' : isTime(by) ? 'time' : (by ?? 'model'))}</select></div>
 ${spreadsheetSelect(c)}
 <button>${words.sums}</button><button formaction="${sums.replace(/usage\.csv$/, 'ledger.csv')}">${words.rows}</button></form>
 <p class="small muted">${words.text}</p></section>`;

@@ -4,30 +4,51 @@ import { fieldText } from '../../domain/language/refusal-text.ts';
 import { refusal } from '../../domain/refusal.ts';
 import {
   addDays,
-  addMonths,
   type DayRange,
   daysIn,
   isMonth,
-  rangeBefore,
+  namedRange,
+  RANGE_NAMES,
+  type RangeName,
   readRange,
   wholeMonth,
+  withTimeBefore,
 } from '../../domain/reports/day-range.ts';
 import { BOOKED_ENDPOINTS, endpointText } from '../../domain/wording/endpoint.ts';
-import type { UsageFilters } from '../../store/usage/cube.ts';
+import type { Times, UsageFilters } from '../../store/usage/cube.ts';
+import { checkGroups, type Group, isTime, METRICS, type Metric } from '../../store/usage/usage-table.ts';
 import type { PageContext } from '../page/context.ts';
 import { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
-import { type Html, html } from '../page/html.ts';
 
-/** The query in the URL of a usage page: `?from=`, `&to=` or `?month=`, and filters. */
+/** The question in the address of a usage page, all of it: so it can be saved, and sent to others. */
+
+/** `?range=` with a name, `?month=`, or `?from=` and `&to=`; and filters. */
 export interface UsageQuery {
   readonly range: DayRange;
   readonly filters: UsageFilters;
-  /** Has the mistakes in `from` and `to`; the range is then the present month. */
+  /** Has the mistakes; what is wrong is then as if it were not asked for. */
   readonly form: Form;
+  /** Of a range that means other days tomorrow; null: the days were given. */
+  readonly name: RangeName | null;
+  /** `&by=` and `&and=`: what the figures are grouped by; null: by each group alone, and by no second one. */
+  readonly by: Group | null;
+  readonly and: Group | null;
+  /** `&figure=`: what is drawn, and what two groups are of. */
+  readonly figure: Metric;
+  /** `&against=before`, or `days` with `&before_from=` and `&before_to=`; null: nothing is compared. */
+  readonly against: 'before' | DayRange | null;
+  /** `&as=`; null: both. */
+  readonly as: Look | null;
   /** The page of other days and filters, relative to this one; absent: this one. */
   readonly page?: string;
 }
+
+export const LOOKS = ['chart', 'table'] as const;
+type Look = (typeof LOOKS)[number];
+
+/** A question without groups and comparison. */
+export const UNGROUPED = { name: null, by: null, and: null, figure: 'cost_eur', against: null, as: null } as const;
 
 /** Filters in the order of the page. */
 export const FILTERS = ['model', 'key', 'endpoint', 'cost_center'] as const;
@@ -43,16 +64,14 @@ const READERS: Readonly<Record<FilterName, Read<string>>> = {
 /** In the URL a blank stands for calls without a cost centre: no cost centre begins with one. */
 const UNLABELLED = ' ';
 
-/** @throws FieldError for a month or a filter that cannot be */
-export function readUsageQuery(c: PageContext): UsageQuery {
-  const { calendar, clock } = c.var.services;
-  const today = calendar.date(clock());
+/**
+ * @param groups by which figures may be grouped
+ * @throws FieldError for a month or a filter that cannot be
+ */
+export function readUsageQuery(c: PageContext, groups: readonly Group[] = []): UsageQuery {
   const form = new Form(new URLSearchParams(c.req.query()), c.req.path, c.var.format.language);
-  const query = (name: string): string | null => c.req.query(name) || null; // an empty field of a form is no wish
-  const month = query('month');
-  const range = month === null ? rangeOf(form, today) : wholeMonth(readMonth(month));
   const filter = (name: FilterName): string | null => {
-    const text = query(name);
+    const text = c.req.query(name) || null; // an empty field of a form is no wish
     return text === null ? null : READERS[name](text);
   };
   const filters = {
@@ -62,50 +81,85 @@ export function readUsageQuery(c: PageContext): UsageQuery {
     cost_center: filter('cost_center'),
     keys: null,
   };
-  return { range, filters, form };
+  const days = readDays(c, form);
+  return {
+    ...days,
+    filters,
+    form,
+    ...readGroups(form, groups, days.range),
+    figure: form.optional('figure', oneOf(...METRICS)) ?? 'cost_eur',
+    against: readAgainst(form, withTimeBefore(days.range, today(c)).before),
+    as: form.optional('as', oneOf(...LOOKS)),
+  };
 }
 
-/**
- * The query of a page that compares two times: `?from=`, `&to=` and filters as above, and `before_from`, `before_to`. By
- * default the last seven days that are over; and the days before the others, or the month before a month.
- */
-export function readTimes(c: PageContext): { readonly query: UsageQuery; readonly before: DayRange } {
-  const asked = readUsageQuery(c);
-  const { form } = asked;
-  const today = c.var.services.calendar.date(c.var.services.clock());
-  const names = Object.keys(c.req.query());
-  const isAsked = ['month', 'from', 'to'].some((name) => names.includes(name)) && form.messages.size === 0;
-  const query = isAsked ? asked : { ...asked, range: { from: addDays(today, -7), to: addDays(today, -1) } };
-  const before = readBefore(form);
-  return { query, before: before ?? rangeBefore(query.range) };
+function readDays(c: PageContext, form: Form): Pick<UsageQuery, 'range' | 'name'> {
+  const day = today(c);
+  const month = c.req.query('month') || null;
+  if (month !== null) return { range: wholeMonth(readMonth(month)), name: null };
+  const name = form.optional('range', oneOf(...RANGE_NAMES)) ?? 'month';
+  const named = { range: namedRange(name, day), name };
+  const [from, to] = [form.optional('from', readDay), form.optional('to', readDay)];
+  if (form.messages.size > 0 || (from === null && to === null)) return named;
+  const last = to ?? day;
+  const first = from ?? wholeMonth(last).from;
+  const range = rangeAt(form, 'to', first, to === null && last < first ? first : last);
+  // the form of the page sends both
+  return range === null || (form.values.has('range') && isSame(range, named.range)) ? named : { range, name: null };
 }
 
-/** null: none is asked for, or it is wrong. */
-function readBefore(form: Form): DayRange | null {
-  const [from, to] = [form.optional('before_from', readDay), form.optional('before_to', readDay)];
-  if (form.messages.size > 0 || (from === null && to === null)) return null;
+/** The groups that can be together; one by time has a second one. */
+function readGroups(form: Form, groups: readonly Group[], range: DayRange): Pick<UsageQuery, 'by' | 'and'> {
+  if (groups.length === 0) return { by: null, and: null };
+  const [asked, second] = ['by', 'and'].map((name) => form.optional(name, oneOf(...groups)));
+  const other = groups.find((group) => group !== (asked ?? second)) ?? null;
+  const and = second ?? (isTime(asked ?? null) ? other : null);
+  const by = asked ?? (and === null ? null : other);
   try {
-    return readRange(from ?? (to as string), to ?? (from as string));
+    if (by !== null && and !== null) checkGroups({ rows: by, columns: and, range });
   } catch (error) {
     if (!(error instanceof FieldError)) throw error;
-    form.refuse('before_to', `${fieldText(form.words, error)}.`);
+    form.refuse('and', `${fieldText(form.words, error)}.`);
+    return { by: null, and: null };
+  }
+  return { by, and };
+}
+
+/** @param usual the time before, where other days are asked for and not told */
+function readAgainst(form: Form, usual: DayRange): UsageQuery['against'] {
+  const [from, to] = [form.optional('before_from', readDay), form.optional('before_to', readDay)];
+  const asked = form.optional('against', oneOf('before', 'days'));
+  if (asked === 'before') return asked;
+  if (from === null && to === null) return asked === null ? null : usual;
+  return rangeAt(form, 'before_to', from ?? (to as string), to ?? (from as string)) ?? usual;
+}
+
+/** null after a mistake, which is noted. */
+function rangeAt(form: Form, name: string, from: string, to: string): DayRange | null {
+  try {
+    return readRange(from, to);
+  } catch (error) {
+    if (!(error instanceof FieldError)) throw error;
+    form.refuse(name, `${fieldText(form.words, error)}.`);
     return null;
   }
 }
 
-/** The present month where no days are asked for, and after a mistake. */
-function rangeOf(form: Form, today: string): DayRange {
-  const [from, to] = [form.optional('from', readDay), form.optional('to', readDay)];
-  if (form.messages.size > 0 || (from === null && to === null)) return wholeMonth(today);
-  const last = to ?? today;
-  const first = from ?? wholeMonth(last).from;
-  try {
-    return readRange(first, to === null && last < first ? first : last);
-  } catch (error) {
-    if (!(error instanceof FieldError)) throw error;
-    form.refuse('to', `${fieldText(form.words, error)}.`);
-    return wholeMonth(today);
-  }
+export function isSame(a: DayRange, b: DayRange): boolean {
+  return a.from === b.from && a.to === b.to;
+}
+
+/** The present day in the billing time zone. */
+export function today(c: PageContext): string {
+  const { calendar, clock } = c.var.services;
+  return calendar.date(clock());
+}
+
+/** The two times that are compared; null: nothing is. */
+export function timesOf(c: PageContext, { range, against }: UsageQuery): Times | null {
+  if (against === null) return null;
+  const times = withTimeBefore(range, today(c));
+  return against === 'before' ? times : { ...times, before: against };
 }
 
 /** A cost centre of an address. @throws FieldError */
@@ -114,29 +168,55 @@ export function readLabel(text: string): string {
   return text.trim();
 }
 
-/** The query of another range or filter; a filter that is null is removed. Relative to the page: it begins with "?". */
-export function queryOf(
-  { range, filters }: Pick<UsageQuery, 'range' | 'filters'>,
-  more: Partial<DayRange & UsageFilters> = {},
-): string {
-  const { from, to, ...chosen } = { ...range, ...filters, ...more };
-  const query = new URLSearchParams({ from, to });
+/** What may differ in the question of a link; days in place of a named range. */
+type Other = Partial<DayRange & UsageFilters & Pick<UsageQuery, 'name' | 'by' | 'and' | 'figure' | 'against' | 'as'>>;
+
+/** Days and filters as an address has them; a filter that is null is left out. */
+function daysOf(days: Readonly<Record<string, string>>, filters: UsageFilters): URLSearchParams {
+  const query = new URLSearchParams(days);
   for (const name of FILTERS) {
-    const value = chosen[name];
+    const value = filters[name];
     if (value !== null) query.set(name, inQuery(value));
   }
-  return `?${query}`;
+  return query;
 }
 
-/** The page of another range or filter. As `queryOf`. */
-export function linkOf(query: UsageQuery, more: Partial<DayRange & UsageFilters> = {}): string {
+/** The address of another question, relative to the page: it begins with "?". */
+export function queryOf(asked: Omit<UsageQuery, 'form'>, more: Other = {}): string {
+  return `?${questionParams(asked, more)}`;
+}
+
+export function questionParams(asked: Omit<UsageQuery, 'form'>, more: Other = {}): URLSearchParams {
+  const { from, to, name, by, and, figure, against, as, ...filters } = {
+    ...asked.range,
+    ...asked,
+    ...asked.filters,
+    ...(more.from !== undefined && { name: null }),
+    ...more,
+  };
+  const query = daysOf(name === null ? { from, to } : { range: name }, filters);
+  const isDays = against !== null && against !== 'before';
+  const rest = {
+    by,
+    and,
+    figure: figure === 'cost_eur' ? null : figure,
+    against: isDays ? 'days' : against,
+    ...(isDays && { before_from: against.from, before_to: against.to }),
+    as,
+  };
+  for (const [key, value] of Object.entries(rest)) if (value !== null) query.set(key, value);
+  return query;
+}
+
+/** The page of the figures of other days or calls, each group alone. */
+export function linkOf(query: UsageQuery, more: Other = {}): string {
   return `${query.page ?? ''}${queryOf(query, more)}`;
 }
 
 /** The page of the requests behind figures, relative to the usage page. There `to` is the first moment left out. */
 export function requestsOf(query: UsageQuery, more: Partial<UsageFilters>, hour: DayRange | null = null): string {
-  const { from, to } = query.range;
-  return `requests${queryOf(query, { ...more, ...(hour ?? { from, to: addDays(to, 1) }) })}`;
+  const { from, to } = hour ?? { from: query.range.from, to: addDays(query.range.to, 1) };
+  return `requests?${daysOf({ from, to }, { ...query.filters, ...more })}`;
 }
 
 /** The page of the requests of these days and filters that got an error. */
@@ -150,37 +230,9 @@ export function filterName(words: Words, name: FilterName, value: string): strin
   return value || words.usage.noCostCenter;
 }
 
-/** The filters that are set, each with a link that removes it. @param addressOf the page with other filters */
-export function filterChips(
-  { filters }: UsageQuery,
-  words: Words,
-  addressOf: (more: Partial<UsageFilters>) => string,
-  textOf: (name: FilterName, value: string) => string = (name, value) => filterName(words, name, value),
-): Html | string {
-  const { filters: title, filterNames, removeFilter } = words.usage;
-  const set = FILTERS.filter((name) => filters[name] !== null);
-  if (set.length === 0) return '';
-  return html`<ul class="chips" aria-label="${title}">${set.map((name) => {
-    const text = textOf(name, filters[name] as string);
-    return html`<li><a class="chip" href="${addressOf({ [name]: null })}" aria-label="${removeFilter(`${filterNames[name]}: ${text}`)}">${filterNames[name]}: <strong>${text}</strong> <span aria-hidden="true">×</span></a></li>`;
-  })}</ul>`;
-}
-
 /** A filter as the URL and forms have it. */
 export function inQuery(filter: string): string {
   return filter === '' ? UNLABELLED : filter;
-}
-
-/** Ranges with a name. */
-export function presets(words: Words['usage']['presets'], today: string): readonly (readonly [string, DayRange])[] {
-  const yesterday = addDays(today, -1);
-  return [
-    [words.today, { from: today, to: today }],
-    [words.yesterday, { from: yesterday, to: yesterday }],
-    [words.week, { from: addDays(today, -6), to: today }],
-    [words.month, wholeMonth(today)],
-    [words.lastMonth, wholeMonth(addMonths(today, -1))],
-  ];
 }
 
 /** "in November 2026", "on 21 November 2026" or "from 1 – 7 November 2026". */

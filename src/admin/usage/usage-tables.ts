@@ -7,6 +7,7 @@ import type { CompanyUsage, Groups, UsageGroup } from '../../store/usage/company
 import type { UsageFilters } from '../../store/usage/cube.ts';
 import type { DetailSums, TokenDetails } from '../../store/usage/details.ts';
 import type { Quality, QualityGroup } from '../../store/usage/quality.ts';
+import type { Group } from '../../store/usage/usage-table.ts';
 import type { PageContext } from '../page/context.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html, raw } from '../page/html.ts';
@@ -15,7 +16,7 @@ import { reasonCells, shareOf } from '../page/reason.ts';
 import { firstLines, withAllLines } from './first-lines.ts';
 import { type FilterName, linkOf, requestsOf, requestsWith, type UsageQuery } from './usage-query.ts';
 
-/** The tables of a usage page: calls by model, key, endpoint, cost centre and outcome, and the token details. */
+/** The tables of a usage page: calls by model, key, endpoint, cost centre or outcome, and the token details. */
 
 /** Most lines of a table that is asked for whole; the rest is one line. */
 export const MAX_LINES = 50;
@@ -32,7 +33,10 @@ interface Surroundings {
   readonly quality: Quality;
 }
 
-/** @param costCenterOf the page of a cost centre; null: the reader has none */
+/**
+ * The table of a group, or of each where none is asked for.
+ * @param costCenterOf the page of a cost centre; null: the reader has none
+ */
 export function usageTables(
   usage: CompanyUsage,
   around: Surroundings,
@@ -40,24 +44,49 @@ export function usageTables(
 ): Html {
   const { by_endpoint, by_cost_center } = usage;
   const { tables: words, endpoints } = around.format.words;
+  const { by } = around.query;
+  const isShown = (group: Group) => by === null || by === group;
   const isLabelled = by_cost_center.lines.some(({ name }) => name !== '');
   return html`
-${modelAndKeyTables(usage, around)}
-${groups(around, usage, 'endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: endpointText(endpoints, name), plain: endpointText(endpoints, name), measured: around.quality.by_endpoint.get(name) }))}
-${isLabelled ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, ...(costCenterOf && { href: costCenterOf(name) }), text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
-${endings(usage, around.format)}`;
+${modelAndKeyTables(usage, around, isShown)}
+${isShown('endpoint') ? groups(around, usage, 'endpoint', by_endpoint, ({ name }) => ({ filter: { endpoint: name }, text: endpointText(endpoints, name), plain: endpointText(endpoints, name), measured: around.quality.by_endpoint.get(name) })) : ''}
+${isShown('cost_center') && (isLabelled || by !== null) ? groups(around, usage, 'cost_center', by_cost_center, ({ name }) => ({ filter: { cost_center: name }, ...(costCenterOf && { href: costCenterOf(name) }), text: name === '' ? muted(words.none) : name, plain: name || words.none })) : ''}
+${by === 'outcome' ? endings(usage, around.format) : ''}`;
 }
 
-export function modelAndKeyTables(usage: CompanyUsage, around: Surroundings): Html {
+/** How many calls have estimated tokens and how many did not complete, in place of a remark in each line. */
+export function endingsText({ requests, by_ending }: CompanyUsage, query: UsageQuery, format: Format): Html | string {
+  const sum = (lines: CompanyUsage['by_ending']) => lines.reduce((all, line) => all + line.requests, 0);
+  const estimated = sum(by_ending.filter(({ usage_source }) => usage_source === 'estimated'));
+  const unfinished = sum(by_ending.filter(({ outcome }) => outcome !== 'completed'));
+  if (estimated + unfinished === 0 || query.by === 'outcome') return '';
+  const share = (count: number) => format.percent((count / requests) * 100);
+  const { tables: words } = format.words;
+  const texts = [
+    ...(estimated > 0 ? [words.estimatedShare(share(estimated))] : []),
+    ...(unfinished > 0 ? [words.unfinishedShare(share(unfinished))] : []),
+  ];
+  return html`<p>${texts.join(' · ')} (<a href="${linkOf(query, { by: 'outcome' })}">${words.endings}</a>)</p>`;
+}
+
+export function modelAndKeyTables(
+  usage: CompanyUsage,
+  around: Surroundings,
+  isShown: (group: Group) => boolean = () => true,
+): Html {
   const { by_model, by_key } = usage;
   const { tables: words } = around.format.words;
-  return html`${groups(around, usage, 'model', by_model, ({ name }) => ({ filter: { model: name }, text: html`<code>${name}</code>`, plain: name, measured: around.quality.by_model.get(name) }))}
-${groups(around, usage, 'key', by_key, ({ id, name, prefix }) => ({
-  filter: { key: id },
-  text: name === null ? muted(words.deletedKey) : html`${name} <code>${prefix}…</code>`,
-  plain: name ?? words.deletedKey,
-  measured: around.quality.by_key.get(id),
-}))}`;
+  return html`${isShown('model') ? groups(around, usage, 'model', by_model, ({ name }) => ({ filter: { model: name }, text: html`<code>${name}</code>`, plain: name, measured: around.quality.by_model.get(name) })) : ''}
+${
+  isShown('key')
+    ? groups(around, usage, 'key', by_key, ({ id, name, prefix }) => ({
+        filter: { key: id },
+        text: name === null ? muted(words.deletedKey) : html`${name} <code>${prefix}…</code>`,
+        plain: name ?? words.deletedKey,
+        measured: around.quality.by_key.get(id),
+      }))
+    : ''
+}`;
 }
 
 /** The thing that a line is about. */
@@ -91,12 +120,9 @@ function groups<T extends Omit<UsageGroup, 'name'>>(
   const rows = lines.map((line): Line => {
     const { filter, href, text, plain, measured } = subjectOf(line);
     const calls = format.count(line.requests);
-    const badges = html`${line.estimated > 0 ? html` ${badge('plain', words.estimated(format.count(line.estimated)))}` : ''}${
-      line.unfinished > 0 ? html` ${badge('warn', words.unfinished(format.count(line.unfinished)))}` : ''
-    }`;
     return {
       ...line,
-      first: html`<a href="${href ?? linkOf(query, filter)}">${text}</a>${badges}`,
+      first: html`<a href="${href ?? linkOf({ ...query, by: null }, filter)}">${text}</a>`,
       // the trail knows no cost centres
       calls:
         quality.hasTrail && query.filters.cost_center === null && by !== 'cost_center'

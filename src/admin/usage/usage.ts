@@ -1,72 +1,188 @@
-import type { Words } from '../../domain/language/en.ts';
-import { type DayRange, intervalOf, intervalsIn, isMonth, wholeMonth } from '../../domain/reports/day-range.ts';
+import { isMonth } from '../../domain/reports/day-range.ts';
 import { costCenterPage } from '../../domain/wording/alert.ts';
+import { readUsageChange } from '../../store/usage/change.ts';
 import { type CompanyUsage, readCompanyUsage } from '../../store/usage/company-usage.ts';
 import { readTokenDetails } from '../../store/usage/details.ts';
 import { type Quality, readQuality } from '../../store/usage/quality.ts';
-import { amounts, type Bar, chart, chartTiles, stackedByModel } from '../page/chart.ts';
+import { COMPANY_GROUPS, type Group, isTime, readUsageTable } from '../../store/usage/usage-table.ts';
+import { chartTiles } from '../page/chart.ts';
 import { type PageContext, param, type Route, read } from '../page/context.ts';
+import type { Choices } from '../page/field.ts';
+import type { Form } from '../page/form.ts';
 import type { Format } from '../page/format.ts';
 import { type Html, html } from '../page/html.ts';
 import { companyHeading, emptyText, exactSwitch, page } from '../page/layout.ts';
 import { ownerSteps } from './first-steps.ts';
-import { usageBar } from './usage-bar.ts';
-import { usageCards } from './usage-cards.ts';
+import { keysInReach, keysPath, seesOwnAlone } from './reach.ts';
+import { type Known, usageBar } from './usage-bar.ts';
+import { ownCards, usageCards } from './usage-cards.ts';
+import { changedBy, comparisonOf } from './usage-change.ts';
+import { type Drawn, drawnByGroups, drawnByModel, intervalShown, usageChart } from './usage-chart.ts';
 import { downloadLedger, downloadSums, exportCard } from './usage-export.ts';
-import { FILTERS, linkOf, queryOf, rangeText, readUsageQuery, requestsOf, type UsageQuery } from './usage-query.ts';
-import { detailsTable, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
+import { tableQuery, wholeGrid } from './usage-grid.ts';
+import {
+  FILTERS,
+  type FilterName,
+  filterName,
+  inQuery,
+  queryOf,
+  rangeText,
+  readUsageQuery,
+  timesOf,
+  type UsageQuery,
+} from './usage-query.ts';
+import { detailsTable, endingsText, MAX_LINES, reasonsTable, usageTables } from './usage-tables.ts';
+import { changeViews, savedViews } from './usage-views.ts';
 
-const NO_FILTERS = { model: null, key: null, endpoint: null, cost_center: null };
-
-/** A company's usage in a range of days (spec section 5, rule 6), its sums as CSV, and its ledger as CSV. */
+/**
+ * A company's usage: any days and calls, by one or two groups, compared with other days; drawn, as tables, and as CSV (spec
+ * section 5, rule 6).
+ */
 export const usageRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage', action: 'usage.read', handle: usagePage },
+  { method: 'POST', path: '/companies/:company/usage', action: 'usage.read', handle: keepView, page: usagePage },
+  { method: 'GET', path: '/companies/:company/usage/change', action: 'usage.read', handle: toUsage },
+  { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: toUsage },
   { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: downloadSums },
   { method: 'GET', path: '/companies/:company/ledger.csv', action: 'usage.read', handle: downloadLedger },
 ];
 
-async function usagePage(c: PageContext): Promise<Response> {
+export function keepView(c: PageContext, form: Form): Promise<Response> {
+  return changeViews(c, form, COMPANY_GROUPS);
+}
+
+/** From where two times were compared before, or two groups: to the same question. */
+export function toUsage(c: PageContext): Response {
+  const [, path = '', page] = /^(.*)\/(\w+)$/.exec(c.req.path) ?? [];
+  const { rows, columns, metric, ...rest } = c.req.query();
+  const [first, second] = path === '/usage' ? ['company', 'model'] : ['model', 'key'];
+  const by = rows ?? (columns === first ? second : first);
+  const asked =
+    page === 'table'
+      ? { by, and: columns ?? (by === second ? first : second), ...(metric && { figure: metric }), as: 'table' }
+      : { ...(!rest.before_from && !rest.before_to && { against: 'before' }) };
+  const days = page === 'change' && !rest.month && !rest.from && !rest.to ? { range: '7d' } : {};
+  return c.redirect(`${path}?${new URLSearchParams({ ...days, ...rest, ...asked } as Record<string, string>)}`, 302);
+}
+
+export async function usagePage(c: PageContext, form: Form): Promise<Response> {
   const { format } = c.var;
   const id = param(c, 'company');
-  const query = readUsageQuery(c);
-  const { range, filters, form } = query;
-  const { usage, quality, details } = await read(c, async (sql) => ({
-    usage: await readCompanyUsage(sql, id, range, filters, MAX_LINES),
-    quality: await readQuality(sql, id, range, filters),
-    details: await readTokenDetails(sql, id, range, filters),
-  }));
-  const base = `/companies/${id}/usage`;
-  const when = rangeText(range, format);
-  const { usage: words } = format.words;
-  const body = html`${companyHeading(c, { id, name: usage.company_name })}
-<div class="title-row"><h1>${words.title(when)}</h1>
-<p class="actions"><a class="button quiet" href="usage/change${queryOf(query)}">${format.words.change.link}</a> <a class="button quiet" href="usage/table${queryOf(query)}">${format.words.grid.link}</a> <a class="button quiet" href="cost-centers${isMonth(range) ? `?month=${range.from.slice(0, 7)}` : ''}">${format.words.costCenters.link}</a> <a class="button quiet" href="#export">${words.export}</a></p></div>
-${await ownerSteps(c, id)}
-${usageBar(c, base, query, usage)}
-${usageCards(usage, format)}
+  const query = readUsageQuery(c, COMPANY_GROUPS);
+  if (isTyped(c, query)) return c.redirect(queryOf(query), 302);
+  const { range, by, as } = query;
+  const keys = await read(c, (sql) => keysInReach(c, sql, id));
+  const filters = { ...query.filters, keys };
+  const [times, groups] = [timesOf(c, query), groupsDrawn(query)];
+  const [{ usage, quality, details }, change, table] = await Promise.all([
+    read(c, async (sql) => ({
+      usage: await readCompanyUsage(sql, id, range, filters, MAX_LINES),
+      quality: await readQuality(sql, id, range, filters),
+      details:
+        times === null && (by === null || by === 'model') ? await readTokenDetails(sql, id, range, filters) : null,
+    })),
+    times && read(c, (sql) => readUsageChange(sql, id, times, filters)),
+    groups && read(c, (sql) => readUsageTable(sql, id, filters, tableQuery(c, query, groups))),
+  ]);
+  const isOwn = seesOwnAlone(c, id);
+  const { usage: words, ownUsage, costCenters } = format.words;
+  const name = isOwn ? ownUsage.name : words.of(usage.company_name);
+  const month = isMonth(range) ? `?month=${range.from.slice(0, 7)}` : '';
+  const heading = html`${companyHeading(c, { id, name: usage.company_name })}
+<div class="title-row"><h1>${(isOwn ? ownUsage : words).title(rangeText(range, format))}</h1>${
+    keys?.length === 0
+      ? ''
+      : html`<p class="actions">${isOwn ? '' : html`<a class="button quiet" href="cost-centers${month}">${costCenters.link}</a> `}<a class="button quiet" href="#export">${words.export}</a></p>`
+  }</div>`;
+  if (keys?.length === 0) {
+    const link = (text: string) => html`<a href="${keysPath(c, id)}">${text}</a>`;
+    return page(c, name, html`${heading}${emptyText(html`${ownUsage.noKey(link)}`)}`);
+  }
+  const around = { c, format, query, quality };
+  const costCenterOf = isOwn ? null : (center: string) => costCenterPage(id, center, range.to.slice(0, 7));
+  const drawn = table && groups ? drawnByGroups(table, ...groups, format) : drawnByModel(usage, query.figure);
+  const tables = html`${usageTables(usage, around, costCenterOf)}
+${by === null ? reasonsTable(around) : ''}
+${detailsTable(c, details)}`;
+  const body = html`${heading}
+${isOwn ? '' : await ownerSteps(c, id)}
+${usageBar(c, query, COMPANY_GROUPS, choicesOf(usage, format), usage.months)}
+${await savedViews(c, query, form)}
+${chartTiles()}
+${change === null || times === null ? '' : comparisonOf(c, change, times, query, changedBy(c, change, query))}
+${isOwn ? ownCards(usage, format) : usageCards(usage, format)}
 ${refusedText(quality, format)}
-${costsCard(c, usage, query, quality)}
-${usageTables(usage, { c, format, query, quality }, (name) => costCenterPage(id, name, range.to.slice(0, 7)))}
-${reasonsTable({ c, format, query, quality })}
-${detailsTable(c, details)}
+${endingsText(usage, query, format)}
+${as === 'table' || (times && !query.and) ? '' : usageCard(c, query, drawn, groups ?? ['model'], quality.hasTrail)}
+${as === 'chart' || (times && !query.and) ? '' : table && query.and ? wholeGrid(c, query, table, FILTERS) : tables}
+${quality.isTooMuch ? html`<p class="muted">${quality.all.requests === 0 ? words.isTooMuch : words.isUntimed}</p>` : ''}
 ${exportCard(c, id, query)}
-${quality.isTooMuch ? html`<p class="muted">${words.isTooMuch}</p>` : ''}
 <p class="muted foot">${words.foot} ${exactSwitch(c)}</p>`;
-  if (form.messages.size > 0) c.status(422);
-  return page(c, words.of(usage.company_name), body);
+  if (query.form.messages.size > 0) c.status(422);
+  return page(c, name, body);
+}
+
+/** Whether the form of the page sent this, whose address has more than the question. */
+export function isTyped(c: PageContext, { form }: UsageQuery): boolean {
+  return c.req.query('range') !== undefined && c.req.query('from') !== undefined && form.messages.size === 0;
+}
+
+/**
+ * The rows and columns of what is drawn or shown; null: usage has them by model, of a single day by the hour.
+ * @param needed also by model
+ */
+export function groupsDrawn(query: UsageQuery, needed = false): readonly [Group, Group] | null {
+  const { by, and, against, as } = query;
+  if (by !== null && and !== null) return [by, and];
+  const interval = intervalShown(query);
+  const isByModel = (by === null || by === 'model') && !needed;
+  return isByModel || interval === 'hour' || against !== null || as === 'table' ? null : [by ?? 'model', interval];
+}
+
+/** What the filters can be: the dearest. Others are in the address. */
+function choicesOf({ by_model, by_key, by_endpoint, by_cost_center }: CompanyUsage, { words }: Format): Known {
+  const names = (name: FilterName, { lines }: CompanyUsage['by_model']): Choices =>
+    lines.map((line) => [inQuery(line.name), filterName(words, name, line.name)]);
+  const keys = by_key.lines.map(
+    ({ id, name, prefix }) => [id, name === null ? words.usage.keyOf(id) : `${name} (${prefix}…)`] as const,
+  );
+  return {
+    model: names('model', by_model),
+    key: keys,
+    endpoint: names('endpoint', by_endpoint),
+    cost_center: names('cost_center', by_cost_center),
+  };
+}
+
+/** A figure over time. @param by what it is stacked by */
+export function usageCard(
+  c: PageContext,
+  query: UsageQuery,
+  drawn: Drawn,
+  groups: readonly Group[],
+  hasTrail = false,
+): Html {
+  const { format } = c.var;
+  const { usage: words, grid } = format.words;
+  const by = groups.filter((group) => !isTime(group)).map((group) => grid.groups[group]);
+  if (drawn.parts.length === 0) return noCalls(c, query);
+  if (by.length === 0 || (groups.length > 1 && intervalShown(query) === 'hour')) return html``;
+  return html`<section class="card"><h2>${words.per[intervalShown(query)](grid.metrics[query.figure])}</h2>${usageChart(query, drawn, by.join(' · '), hasTrail, format)}</section>`;
 }
 
 /** That there were none, and where to look for them. */
-function noCalls(c: PageContext, query: UsageQuery, isFiltered: boolean): Html {
+function noCalls(c: PageContext, query: UsageQuery): Html {
   const { usage: words } = c.var.format.words;
   const when = rangeText(query.range, c.var.format);
+  const isFiltered = FILTERS.some((name) => query.filters[name] !== null);
   const link = (href: string) => (text: string) => html`<a href="${href}">${text}</a>`;
-  const next = isFiltered ? words.allFilters(link(queryOf(query, NO_FILTERS))) : words.noCallsNext(link('keys'));
+  const all = queryOf(query, { model: null, key: null, endpoint: null, cost_center: null });
+  const next = isFiltered ? words.allFilters(link(all)) : words.noCallsNext(link('keys'));
   return emptyText(html`${words.noCalls({ when, isFiltered })} ${next}`);
 }
 
 /** How many requests got no answer, which the figures of the ledger do not contain; nothing where all got one. */
-export function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
+function refusedText({ all: { requests, refused, failed } }: Quality, format: Format): Html | string {
   if (refused + failed === 0) return '';
   const counts = {
     requests: format.count(requests),
@@ -75,75 +191,4 @@ export function refusedText({ all: { requests, refused, failed } }: Quality, for
     failed: format.count(failed),
   };
   return html`<p>${format.words.usage.refusedText(counts, (why) => html`<a href="#reasons">${why}</a>`)}</p>`;
-}
-
-/** The cost by hour, day or month. */
-export function costsCard(c: PageContext, usage: CompanyUsage, query: UsageQuery, quality: Quality): Html {
-  const { range, filters } = query;
-  const { format } = c.var;
-  const isFiltered = FILTERS.some((name) => filters[name] !== null);
-  return html`<section class="card"><h2>${format.words.usage.costPer[intervalOf(range)]}</h2>${
-    usage.by_time.length === 0 ? noCalls(c, query, isFiltered) : costChart(usage, query, quality.hasTrail, format)
-  }</section>`;
-}
-
-/** What the calls cost by time, stacked by model. */
-export function costChart(usage: CompanyUsage, query: UsageQuery, hasTrail: boolean, format: Format): Html {
-  const { range } = query;
-  const interval = intervalOf(range);
-  const { usage: words, chart: chartWords } = format.words;
-  const costs = Map.groupBy(usage.by_time, ({ at }) => at);
-  const bars =
-    interval === 'hour'
-      ? hoursOf(usage, query, hasTrail, words)
-      : intervalsIn(range, interval).map((at) => barOf(at, interval, query, format));
-  const stack = stackedByModel(
-    usage.by_model.lines.map(({ name }) => name),
-    format,
-  );
-  const spec = {
-    title: `${words.costPer[interval]} ${rangeText(range, format)}`,
-    how: chartWords.byModel,
-    axis:
-      interval === 'day' && wholeMonth(range.from).to >= range.to
-        ? words.dayOf(format.month(range.from))
-        : words.periods[interval],
-    period: words.periods[interval],
-    measure: amounts(format),
-    kind: 'stack' as const,
-    series: stack.series,
-    bars: bars.map((bar) => ({ ...bar, ...stack.partsOf(costs.get(bar.at) ?? []) })),
-  };
-  return html`${chartTiles()}${chart(spec, format.words.chart)}`;
-}
-
-type Place = Omit<Bar, 'values' | 'lines'> & { readonly at: string };
-
-/** A day leads to its hours, a month to its days. */
-function barOf(at: string, interval: 'day' | 'month', query: UsageQuery, format: Format): Place {
-  const { from, to }: DayRange = interval === 'day' ? { from: at, to: at } : wholeMonth(at);
-  const isOneMonth = wholeMonth(query.range.from).to >= query.range.to;
-  const label =
-    interval === 'month' ? format.shortMonth(at) : isOneMonth ? String(Number(at.slice(8))) : format.shortDay(at);
-  return {
-    at,
-    label,
-    name: interval === 'day' ? format.range(at, at) : format.month(at),
-    href: linkOf(query, { from, to }),
-  };
-}
-
-/** An hour leads to its requests, where they are kept. An hour that clocks repeat is told apart. */
-function hoursOf({ hours }: CompanyUsage, query: UsageQuery, hasTrail: boolean, words: Words['usage']): Place[] {
-  return hours.map(({ at, label }, index) => {
-    const isAgain = hours[index - 1]?.label === label;
-    const to = `${new Date(Date.parse(at) + 3_600_000).toISOString().slice(0, 19)}Z`;
-    const leads = hasTrail && query.filters.cost_center === null;
-    return {
-      at,
-      label: label.endsWith(':00') ? label.slice(0, 2) : label,
-      name: isAgain ? words.again(label) : label,
-      href: leads ? requestsOf(query, {}, { from: at, to }) : null,
-    };
-  });
 }

@@ -56,6 +56,36 @@ export function rangeBefore(range: DayRange): DayRange {
   return { from: addDays(range.from, -daysIn(range)), to: addDays(range.from, -1) };
 }
 
+/** Ranges with a name, which mean other days each day. A day that is not over counts. */
+export const RANGE_NAMES = ['today', 'yesterday', '7d', '30d', 'month', 'last-month'] as const;
+export type RangeName = (typeof RANGE_NAMES)[number];
+
+export function namedRange(name: RangeName, today: string): DayRange {
+  const yesterday = addDays(today, -1);
+  return {
+    today: { from: today, to: today },
+    yesterday: { from: yesterday, to: yesterday },
+    '7d': { from: addDays(today, -6), to: today },
+    '30d': { from: addDays(today, -29), to: today },
+    month: wholeMonth(today),
+    'last-month': wholeMonth(addMonths(today, -1)),
+  }[name];
+}
+
+/**
+ * A range and the time before it. Days to come are left out: the present month up to today is compared with the same days
+ * of the month before.
+ */
+export function withTimeBefore(
+  range: DayRange,
+  today: string,
+): { readonly before: DayRange; readonly after: DayRange } {
+  const isRunning = range.from <= today && today < range.to;
+  const after = isRunning ? { from: range.from, to: today } : range;
+  if (after.from === wholeMonth(today).from && after.to === today) return monthSoFar(today);
+  return { before: rangeBefore(after), after };
+}
+
 /** Days of a month up to a day, and the same days of the month before, as far as it has them. */
 export function monthSoFar(day: string): { readonly before: DayRange; readonly after: DayRange } {
   const last = wholeMonth(addMonths(day, -1));

@@ -29,7 +29,7 @@ const LEDGER_COLUMNS = 'model_slug endpoint usage_source outcome cost_center';
 /** What is kept of companies and their people. */
 // biome-ignore format: a table
 export const KEPT: Readonly<Record<Entry, Tables>> = {
-  users: { users: 'email role password_hash oidc_group language' },
+  users: { users: 'email role password_hash oidc_group language saved_views' },
   groups: { oidc_groups: 'name role' },
   invitations: { invitations: 'email role digest created_by' },
   sessions: { sessions: 'digest browser second_factor' },

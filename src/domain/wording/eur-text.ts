@@ -8,10 +8,10 @@ export const ALL_DIGITS = 40;
 const CENTS = 2;
 const CENT = '0.01';
 
-/** The amount to show: itself, or a cent with "<" before it, or ">" below zero. */
-export function roundedCents(amount: string): { readonly sign: '' | '< ' | '> '; readonly value: string } {
+/** The amount to show: itself, or a cent with "<" before it; below zero a cent less, because "> -€0.01" cannot be read. */
+export function roundedCents(amount: string): { readonly sign: '' | '< '; readonly value: string } {
   if (!/^-?0\.00[0-4]\d*$/.test(amount) || !/[1-9]/.test(amount)) return { sign: '', value: amount };
-  return { sign: amount.startsWith('-') ? '> ' : '< ', value: amount.replace(/\d.*/, CENT) };
+  return { sign: amount.startsWith('-') ? '' : '< ', value: amount.replace(/\d.*/, CENT) };
 }
 
 /** Amounts stay decimal text: Intl formats every digit of it, so nothing is rounded to a binary fraction. */

@@ -28,7 +28,8 @@ export interface CompanyCost {
 export interface AllUsage extends UsageSums {
   /** Those that cost most first. */
   readonly by_model: readonly (UsageSums & { readonly model: string })[];
-  readonly by_company: Groups<CompanyCost>;
+  /** null with a filter for a model: no sum has the days of companies by model. */
+  readonly by_company: Groups<CompanyCost> | null;
   /** By day of up to 62 days ("2026-11-21"), else by month ("2026-11-01"), and model; in order. */
   readonly by_time: readonly { readonly at: string; readonly model: string; readonly cost_eur: string }[];
 }
@@ -36,22 +37,34 @@ export interface AllUsage extends UsageSums {
 /**
  * Reads the sums without companies and keys, and one row of a company's key and month for the companies.
  * @param most companies
+ * @param model null: all
  */
-export async function readAllUsage(sql: Sql, range: DayRange, most: number): Promise<AllUsage> {
+export async function readAllUsage(
+  sql: Sql,
+  range: DayRange,
+  most: number,
+  model: string | null = null,
+): Promise<AllUsage> {
   const at = intervalOf(range) === 'month' ? 'billing_month' : 'day';
-  const all = { company: null, range };
+  const all = { company: null, range, filters: { ...NO_FILTERS, model } };
+  const companies = {
+    company: null,
+    range: await upToNow(sql, range),
+    by: ['company_id'],
+    measures: ['cost_eur'],
+  } as const;
   const [row] = await sql<[{ usage: AllUsage }]>`
     with cells as materialized (${readCube(sql, { ...all, by: [at, 'model_slug'], measures: SUMMED })}),
-    costs as materialized (${readCube(sql, { ...all, range: await upToNow(sql, range), by: ['company_id'], measures: ['cost_eur'] })}),
+    costs as materialized (${model === null ? readCube(sql, companies) : sql`select null::uuid as company_id, null::numeric as cost_eur where false`}),
     dearest as (select company_id, cost_eur as cost from costs order by cost desc, company_id limit ${most})
     select jsonb_build_object(
       'requests', coalesce(sum(requests), 0), 'prompt_tokens', coalesce(sum(prompt_tokens), 0),
       'completion_tokens', coalesce(sum(completion_tokens), 0), 'cost_eur', trim_scale(coalesce(sum(cost_eur), 0))::text,
       'by_model', (select coalesce(jsonb_agg(m order by cost desc, model), '[]') from (
         select model_slug as model, sum(cost_eur) as cost, ${textSums(sql)} from cells group by 1) m),
-      'by_company', jsonb_build_object('count', (select count(*) from costs), 'lines', (
+      'by_company', case when ${model === null} then jsonb_build_object('count', (select count(*) from costs), 'lines', (
         select coalesce(jsonb_agg(jsonb_build_object('id', company_id, 'name', name, 'cost_eur', trim_scale(cost)::text) order by cost desc, company_id), '[]')
-        from dearest left join companies c on c.id = company_id)),
+        from dearest left join companies c on c.id = company_id)) end,
       'by_time', (select coalesce(jsonb_agg(jsonb_build_object('at', to_char(${sql.unsafe(at)}, 'YYYY-MM-DD'), 'model', model_slug,
         'cost_eur', trim_scale(cost_eur)::text) order by ${sql.unsafe(at)}, model_slug), '[]') from cells)) as usage
     from cells`;

@@ -39,7 +39,7 @@ export const ARCHIVED: readonly ArchivedTable[] = [
     table: 'users',
     what: 'users, who may sign in to the administration pages, and their roles',
     columns: words(
-      'id email company_id role created_at oidc_group last_sign_in_at language second_factor_since recovery_codes erasure_asked_at',
+      'id email company_id role created_at oidc_group last_sign_in_at language second_factor_since recovery_codes erasure_asked_at saved_views',
     ),
     without: { password_hash: 'a secret: it could be used to guess the password' },
     order: 'email',

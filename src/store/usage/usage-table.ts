@@ -4,7 +4,7 @@ import { refusal, unknownCompany } from '../../domain/refusal.ts';
 import { type DayRange, intervalOf } from '../../domain/reports/day-range.ts';
 import type { Sql } from '../connection/pool.ts';
 import { upToNow } from './company-usage.ts';
-import { type Column, type Cube, type Fragment, readCube, type UsageFilters } from './cube.ts';
+import { type Column, type Cube, type Fragment, NO_FILTERS, readCube, type UsageFilters } from './cube.ts';
 
 /** One figure by two groups of one's choice, such as cost by model and key. Exact sums of the ledger. */
 
@@ -22,6 +22,17 @@ export interface TableQuery {
   readonly range: DayRange;
   /** The most lines and columns; the rest is counted in one. Days and months are all there. */
   readonly most: { readonly rows: number; readonly columns: number };
+  /** Also the largest fields by day or month, so many of them. */
+  readonly over?: { readonly at: 'day' | 'month'; readonly most: number } | undefined;
+}
+
+/** A figure of a day or month ("2026-11-01"): of a field, or of all calls where row and column are null. */
+export interface OverTime {
+  readonly at: string;
+  readonly r: string | null;
+  readonly c: string | null;
+  /** Exact decimal text. */
+  readonly n: string;
 }
 
 /** A line or a column: its value is a slug, an id, a name, a day or a month. */
@@ -43,6 +54,8 @@ export interface UsageTable {
   readonly other_rows: number;
   readonly other_columns: number;
   readonly total: string;
+  /** Where the question asks for it, in order of time. */
+  readonly over?: readonly OverTime[];
 }
 
 const COLUMNS: Readonly<Record<Group, Column>> = {
@@ -55,7 +68,7 @@ const COLUMNS: Readonly<Record<Group, Column>> = {
   day: 'day',
   month: 'billing_month',
 };
-const isTime = (group: Group): boolean => group === 'day' || group === 'month';
+export const isTime = (group: Group | null): group is 'day' | 'month' => group === 'day' || group === 'month';
 
 /** @throws FieldError for groups that cannot be together; RefusedChange not_found */
 export async function readUsageTable(
@@ -73,10 +86,11 @@ export async function readUsageTable(
   };
 }
 
-/** The same of all companies. @throws FieldError */
-export async function readAllTable(sql: Sql, query: TableQuery): Promise<UsageTable> {
+/** The same of all companies. @param model null: all @throws FieldError */
+export async function readAllTable(sql: Sql, query: TableQuery, model: string | null = null): Promise<UsageTable> {
   checkGroups(query);
-  return readTable(sql, query, { company: null }, 'company', await upToNow(sql, query.range));
+  const of = { company: null, filters: { ...NO_FILTERS, model } };
+  return readTable(sql, query, of, 'company', await upToNow(sql, query.range));
 }
 
 /** Refuses groups that cannot be together. @throws FieldError about the columns */
@@ -91,6 +105,7 @@ interface Row {
   readonly columns: readonly Ranked[];
   readonly cells: readonly { readonly r: string; readonly c: string; readonly n: string }[];
   readonly total: string;
+  readonly over?: readonly OverTime[];
 }
 
 interface Ranked extends Heading {
@@ -104,7 +119,7 @@ interface Ranked extends Heading {
  */
 async function readTable(
   sql: Sql,
-  { rows, columns, metric, range, most }: TableQuery,
+  { rows, columns, metric, range, most, over }: TableQuery,
   of: Pick<Cube, 'company' | 'filters'>,
   many: Group,
   rankedIn: DayRange,
@@ -122,6 +137,29 @@ async function readTable(
   const other = COLUMNS[long === rows ? columns : rows];
   const sums = (from: Fragment) =>
     sql`select ${sql(other)}::text as value, ${sql(metric)} as n, cost_eur as cost from (${from}) m`;
+  const overTime = () => {
+    const { at, most } = over as NonNullable<TableQuery['over']>;
+    const ofField = readCube(sql, {
+      ...of,
+      range,
+      where: long === null ? undefined : shown,
+      by: [COLUMNS[at], ...by],
+      measures,
+    });
+    const ofAll = readCube(sql, { ...of, range, by: [COLUMNS[at]], measures });
+    const time = sql.unsafe(COLUMNS[at]);
+    // a month may have calls of days beside it, which no bar shows
+    const isShown = at === 'day' ? sql`where day between ${range.from}::date and ${range.to}::date` : sql``;
+    return sql`(
+      select coalesce(jsonb_agg(jsonb_build_object('at', to_char(at, 'YYYY-MM-DD'), 'r', r, 'c', c, 'n', trim_scale(n)::text) order by at), '[]')
+      from (
+        select at, r, c, f.n from (
+          select ${time} as at, ${sql(by[0])}::text as r, ${sql(by[1])}::text as c, ${sql(metric)} as n from (${ofField}) d ${isShown}) f
+        join (
+          select r, c from cells where r in (select value from shown_rows) and c in (select value from shown_columns)
+          order by n desc, cost desc, r, c limit ${most}) p using (r, c)
+        union all select ${time}, null, null, ${sql(metric)} from (${ofAll}) d ${isShown}) o)`;
+  };
   const [row] = await sql<[Row]>`
     with costs as materialized (${
       long === null
@@ -145,7 +183,8 @@ async function readTable(
     select ${headings(sql, rows, sql`shown_rows`)} as rows, ${headings(sql, columns, sql`shown_columns`)} as columns,
       (select coalesce(jsonb_agg(jsonb_build_object('r', r, 'c', c, 'n', trim_scale(n)::text)), '[]') from cells
         where r in (select value from shown_rows) and c in (select value from shown_columns)) as cells,
-      (select trim_scale(coalesce(sum(n), 0))::text from margin) as total`;
+      (select trim_scale(coalesce(sum(n), 0))::text from margin) as total
+      ${over === undefined ? sql`` : sql`, ${overTime()} as over`}`;
   return tableOf(row);
 }
 
@@ -176,7 +215,7 @@ function headings(sql: Sql, group: Group, from: Fragment): Fragment {
     from ${from})`;
 }
 
-function tableOf({ rows, columns, cells, total }: Row): UsageTable {
+function tableOf({ rows, columns, cells, total, over }: Row): UsageTable {
   const places = { r: placesOf(rows), c: placesOf(columns) };
   const grid = rows.map(() => columns.map(() => '0'));
   for (const { r, c, n } of cells) {
@@ -192,6 +231,7 @@ function tableOf({ rows, columns, cells, total }: Row): UsageTable {
     other_rows: others(rows),
     other_columns: others(columns),
     total,
+    ...(over && { over }),
   };
 }
 

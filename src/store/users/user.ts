@@ -78,6 +78,31 @@ export async function updateLanguage(sql: Sql, id: string, language: string): Pr
   await sql`update users set language = ${language} where id = ${id}`;
 }
 
+/** A question of usage that a person keeps, and the address of its page. */
+export interface SavedView {
+  readonly name: string;
+  readonly address: string;
+}
+
+/** By name. */
+export async function listViews(sql: Sql, user: string): Promise<readonly SavedView[]> {
+  const [row] = await sql<{ views: SavedView[] }[]>`
+    select (select coalesce(jsonb_agg(v order by v ->> 'name'), '[]') from jsonb_array_elements(saved_views) v) as views
+    from users where id = ${user}`;
+  return row?.views ?? [];
+}
+
+/** Saves a view in place of one of the same name, or removes that. @param address null: removes @returns whether there was room */
+export async function updateView(sql: Sql, user: string, name: string, address: string | null, most: number) {
+  const others = sql`(select coalesce(jsonb_agg(v), '[]') from jsonb_array_elements(saved_views) v where v ->> 'name' <> ${name})`;
+  const saved =
+    address === null ? sql`` : sql`|| jsonb_build_object('name', ${name}::text, 'address', ${address}::text)`;
+  const { count } = await sql`
+    update users set saved_views = ${others} ${saved}
+    where id = ${user} and (${address === null} or jsonb_array_length(${others}) < ${most})`;
+  return count === 1;
+}
+
 /** Removes a user and ends the user's sessions. @throws RefusedChange not_found */
 export async function deleteUser(sql: Sql, id: string): Promise<UserRow> {
   const [row] = await sql<UserRow[]>`

@@ -124,6 +124,6 @@ t.test('the address where two companies were compared leads to the changes of th
     ['company=Nobody&with=Zweite', ''],
   ] as const) {
     await page.goto(`/usage/beside?${asked}&${days}`);
-    t.equal(page.url(), `${office.adminUrl}${base}/usage/change?${days}`);
+    t.equal(page.url(), `${office.adminUrl}${base}/usage?${days}&against=before`);
   }
 });

@@ -9,7 +9,7 @@ import {
   durations,
   MAX_NAMED,
   MAX_SERIES,
-  stackedByModel,
+  stackedBy,
   stepsTable,
 } from '../../../src/admin/page/chart.ts';
 import { formatFor } from '../../../src/admin/page/format.ts';
@@ -27,12 +27,14 @@ interface Cell {
 
 /** A chart of a month. */
 function monthChart(days: number, cells: readonly Cell[], models: readonly string[], month: string): string {
-  const stack = stackedByModel(models, format);
+  const stack = stackedBy(models, format);
   const bars = Array.from({ length: days }, (_, at) => ({
     label: String(at + 1),
     name: `${at + 1} ${month}`,
     href: `?from=${at + 1}&to=${at + 1}`,
-    ...stack.partsOf(cells.filter(({ day }) => day === at + 1)),
+    ...stack.partsOf(
+      cells.filter(({ day }) => day === at + 1).map((each) => ({ name: each.model, value: each.cost_eur })),
+    ),
   }));
   const names = { title: `Cost per day in ${month}`, how: 'in EUR', axis: 'Day', period: 'Day' };
   return `${chartTiles()}${chart({ ...names, measure: amounts(format), kind: 'stack', series: stack.series, bars }, format.words.chart)}`;

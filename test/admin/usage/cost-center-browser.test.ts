@@ -95,7 +95,7 @@ for (const javaScriptEnabled of [true, false]) {
     await models.getByRole('link').first().click();
     t.match(page.url(), /\/usage\?.*model=.*cost_center=Marketing/, 'a model leads to its usage');
     await page.goBack();
-    await page.getByRole('link', { name: 'Why it changed' }).click();
+    await page.getByRole('link', { name: 'Cost change' }).click();
     t.equal(await page.getByRole('link', { name: 'Remove the filter Cost centre: Marketing' }).count(), 1);
     await page.goBack();
     await page.getByLabel('Monthly budget in EUR').fill('');
