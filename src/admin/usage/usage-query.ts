@@ -240,5 +240,5 @@ export function rangeText({ from, to }: DayRange, format: Format): string {
   const words = format.words.usage;
   if (isMonth({ from, to })) return words.inMonth(format.month(from));
   const range = format.range(from, to);
-  return daysIn({ from, to }) === 1 ? words.on(range) : words.from(range);
+  return daysIn({ from, to }) === 1 ? words.on(range) : words.from(range.replace(/\s*–\s*/, ` ${words.until} `));
 }

@@ -1120,7 +1120,8 @@ export const de: Words = {
     of: (company) => `Nutzung von ${company}`,
     inMonth: (month) => `im ${month}`,
     on: (day) => `am ${day}`,
-    from: (range) => `vom ${range.replace(/\s*–\s*/, ' bis ')}`,
+    from: (range) => `vom ${range}`,
+    until: 'bis',
     export: 'Exportieren',
     days: 'Tage',
     presets: {

@@ -1065,6 +1065,7 @@ export const en = {
     inMonth: (month: string) => `in ${month}`,
     on: (day: string) => `on ${day}`,
     from: (range: string) => `from ${range}`,
+    until: '–',
     export: 'Export',
     days: 'Days',
     presets: {

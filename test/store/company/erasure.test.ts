@@ -402,7 +402,7 @@ t.test('every text of a company is erased, or holds no name', async (t) => {
     model_cost_prices: 'slug',
     api_keys: 'prefix scopes allowed_model_slugs purpose',
     assistants: 'model_slug visibility',
-    users: 'role password_hash language',
+    users: 'role password_hash language saved_views',
     oidc_groups: 'role',
     invitations: 'role',
     admin_tokens: 'access',
