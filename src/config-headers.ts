@@ -26,6 +26,16 @@ export function upstreamHeaders(text: string): Record<string, string> {
   return Object.fromEntries(pairs) as Record<string, string>;
 }
 
+/** The name of a header in lowercase, of none that has another meaning or holds a secret. @throws Error */
+export function freeHeader(text: string): string {
+  const name = text.toLowerCase();
+  if (!/^[\w!#$%&'*+.^`|~-]{1,64}$/.test(name)) throw new Error('must be the name of a header');
+  if (OWN_HEADERS.has(name) || CREDENTIALS.test(name)) throw new Error('must not be a header with another meaning');
+  return name;
+}
+
+const CREDENTIALS = /^(?:x-api-key|(?:proxy-)?authorization|cookie)$/;
+
 /** Headers of upstream calls that the gateway sets itself, or HTTP for one connection. */
 // biome-ignore format: one row per subject
 const OWN_HEADERS: ReadonlySet<string> = new Set([

@@ -7,7 +7,7 @@ import {
   webhookAddress,
 } from './config-addresses.ts';
 import { brandColor, brandLogo, brandName, brandPage, brandSupport } from './config-brand.ts';
-import { headers, upstreamHeaders } from './config-headers.ts';
+import { freeHeader, headers, upstreamHeaders } from './config-headers.ts';
 import { readSecretFile } from './runtime/regular-file.ts';
 
 /** The environment of the program (contract section 2): one table, read once into one frozen value. */
@@ -110,6 +110,8 @@ const TABLE = {
     'request members to refuse: +name,-name changes the standard list; name,name replaces it'),
   costCenterMember: { ...variable('COST_CENTER_MEMBER', 'cost_center', memberName,
     'member of metadata that names the cost centre of a call; empty: none does'), emptyIsValue: true },
+  costCenterHeader: optional('COST_CENTER_HEADER', 'none', freeHeader,
+    'request header that names the cost centre of a call whose body names none; it goes no further'),
   maxBodyBytes: variable('MAX_BODY_BYTES', '33554432', whole(1024, 1_073_741_824), 'largest request body'),
   maxAnswerBytes: variable('MAX_ANSWER_BYTES', '167772160', whole(1024, 1_073_741_824),
     'largest answer that is held whole, vectors as the client gets them; a larger one is an error, and what ran is booked'),

@@ -173,6 +173,14 @@ t.test('all mistakes in headers of upstream calls are told at once, without a va
   }
 });
 
+t.test('a cost centre is in no header that has another meaning or holds a secret', async (t) => {
+  t.equal(readConfig({ UPSTREAM_URL, COST_CENTER_HEADER: 'X-Team' }).costCenterHeader, 'x-team');
+  t.equal(readConfig({ UPSTREAM_URL }).costCenterHeader, null);
+  for (const name of ['Authorization', 'x-api-key', 'cookie', 'host', 'Content-Type', 'a b', 'x:', 'ü']) {
+    t.match(mistakes({ UPSTREAM_URL, COST_CENTER_HEADER: name }), [/^COST_CENTER_HEADER: must/], name);
+  }
+});
+
 const SECRETS = {
   DATABASE_URL: ['databaseUrl', 'postgres://u:p@h/d'],
   UPSTREAM_API_KEY: ['upstreamApiKey', 'sk-1'],

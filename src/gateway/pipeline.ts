@@ -7,6 +7,7 @@ import { type ApiKey, isWithin, REVOKED, type Restriction, SCOPE_BIT } from '../
 import { modelAt } from '../domain/model.ts';
 import type { Hold, MaybeAsync } from '../domain/ports.ts';
 import { clientAddress } from '../domain/request/client-address.ts';
+import { costCenterIn } from '../domain/request/cost-center.ts';
 import { lengthOf, textOf } from '../domain/tokens/prompt.ts';
 import { type Admission, FREE_ENDPOINT } from '../domain/usage.ts';
 import type { ClientRequest, ClientResponse } from '../http/exchange.ts';
@@ -150,6 +151,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       if (key instanceof Promise) key = await key;
       let call = this.#readCall(body, operation, key.companyId); // 400, or 404 for an assistant
       if (call instanceof Promise) call = await call;
+      const named = call.costCenter || this.#headersCostCenter(); // 400
       let company = companyOf(services, key); // as it is now: an assistant may have been waited for
       if (company instanceof Promise) company = await company;
       summary.asked = call.slug;
@@ -171,7 +173,7 @@ class ApiRequest implements BodyListener, ReplyListener {
       }
       const { requestId } = reply;
       const { endpoint } = operation;
-      const costCenter = services.costCenters.of(key.companyId, month, call.costCenter);
+      const costCenter = services.costCenters.of(key.companyId, month, named);
       const admission: Admission = { requestId, payer: key, model, endpoint, at, month, costCenter };
       const sent = call.forward(services.names.of(model).upstream);
       const hold = this.#hold;
@@ -220,6 +222,12 @@ class ApiRequest implements BodyListener, ReplyListener {
     } finally {
       addTime(this.#load, body.parseMs + performance.now() - began, body.length);
     }
+  }
+
+  /** The cost centre that a header names; empty: none. */
+  #headersCostCenter(): string {
+    const { costCenterHeader } = this.#services.settings;
+    return costCenterHeader === null ? '' : costCenterIn(this.#req.rawHeaders, costCenterHeader);
   }
 
   /** The body was sent. */

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { GatewayError } from '../errors.ts';
 import { refuse } from '../field.ts';
 import { refusal } from '../refusal.ts';
@@ -38,6 +39,23 @@ export function readCostCenter(json: string, param: string): string {
   const name = costCenterName(json.startsWith('"') ? (JSON.parse(json) as string) : json);
   if (name !== null) return name;
   throw new GatewayError('invalid_request', `Invalid value for '${param}': ${WANT}.`, param);
+}
+
+/**
+ * The cost centre that a header names: in UTF-8, or in Latin-1 where its bytes are none.
+ * @param raw names and values in turn, a character for each byte
+ * @param header in lowercase
+ * @returns as costCenterName has it; empty: none
+ * @throws GatewayError 400 for a text that cannot be booked, and for two different ones
+ */
+export function costCenterIn(raw: readonly string[], header: string): string {
+  const texts = new Set<string>();
+  for (let i = 0; i < raw.length; i += 2) if (raw[i]?.toLowerCase() === header) texts.add(raw[i + 1] as string);
+  const [text = ''] = texts;
+  const bytes = Buffer.from(text, 'latin1');
+  const name = texts.size > 1 ? null : costCenterName(isUtf8(bytes) ? bytes.toString() : text);
+  if (name !== null) return name;
+  throw new GatewayError('invalid_request', `Invalid value for the header '${header}': ${WANT}.`);
 }
 
 /** Whether a cost centre may have a budget: calls can name it, in this spelling, and it is not that of calls with one too many. */

@@ -41,6 +41,8 @@ interface ApiSettings extends ListenerLimits {
   readonly readOnMs: { readonly streamed: number; readonly whole: number };
   /** The member of `metadata` that names the cost centre of a call; null: none does. */
   readonly costCenterMember: string | null;
+  /** The header that does where the body names none, in lowercase; null: none does. */
+  readonly costCenterHeader: string | null;
   /** The currency in which the upstream tells its own cost, such as "USD". */
   readonly upstreamCurrency: string;
 }

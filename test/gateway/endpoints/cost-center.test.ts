@@ -66,8 +66,8 @@ async function caller(at = gateway) {
   const answered: (string | null)[] = [];
   return {
     company,
-    async post(path: string, body: string) {
-      const answer = await ask(at.url + path.replace('{id}', assistant), { key, body });
+    async post(path: string, body: string, headers: Record<string, string> = {}) {
+      const answer = await ask(at.url + path.replace('{id}', assistant), { key, body, headers });
       answered.push(answer.headers.get('x-request-id'));
       return answer;
     },
@@ -228,6 +228,42 @@ t.test('another member can name it, or none', async (t) => {
   t.same(await none.booked(1), ['']);
   const run = await none.post('/assistants/{id}/run', `{"metadata":{"cost_center":"x"},${HELLO}}`);
   t.match(run, { status: 400, json: { error: { param: 'metadata', code: 'unsupported_parameter' } } });
+});
+
+t.test('a header names it where the body names none, in every dialect, and goes no further', async (t) => {
+  const { company, post, booked } = await caller(await open({ COST_CENTER_HEADER: 'X-Cost-Center' }));
+  const named = (name: string) => ({ 'x-COST-center': name });
+  const bodies = [
+    ['/chat/completions', `{"model":"fast",${HELLO}}`],
+    ['/responses', '{"model":"fast","input":"x"}'],
+    ['/messages', `{"model":"fast","max_tokens":9,${HELLO}}`],
+    ['/embeddings', '{"model":"vectors","input":"x"}'],
+    ['/assistants/{id}/run', `{${HELLO}}`],
+  ] as const;
+  for (const [path, body] of bodies) {
+    t.equal((await post(path, body, named(Buffer.from(' Einkauf ü').toString('latin1')))).status, 200, path);
+    t.notMatch(JSON.stringify(upstream.received.at(-1)), /cost-center|Einkauf/i, path);
+  }
+  const own = `{"model":"fast","metadata":{"cost_center":"own"},${HELLO}}`;
+  const object = `{"model":"fast","metadata":{"cost_center":["x"]},${HELLO}}`;
+  await post('/chat/completions', own, named('header'));
+  await post('/chat/completions', object, named('M\xfcnchen'));
+  await post('/chat/completions', bodies[0][1], named(' '));
+  await post('/chat/completions', bodies[0][1]);
+  const wanted = [...bodies.map(() => 'Einkauf ü'), 'own', 'München', '', ''];
+  t.same(await booked(wanted.length), wanted, company);
+
+  const before = upstream.received.length;
+  for (const name of ['=1+1', 'x'.repeat(65), 'a\u00ad']) {
+    for (const [path, body] of bodies) {
+      const answer = await post(path, body, named(name));
+      t.match(answer, { status: 400, json: { error: { message: /header 'x-cost-center'/ } } }, `${path} ${name}`);
+    }
+    t.equal((await post('/chat/completions', own, named(name))).status, 200, 'the body wins');
+  }
+  const two = { ...named('a'), 'x-cost-center': 'b' };
+  t.equal((await post('/chat/completions', bodies[0][1], two)).status, 400, 'two different ones');
+  t.equal(upstream.received.length, before + 3);
 });
 
 t.test('records of gateways that know no cost centre are booked, and seals hold for old and new', async (t) => {
