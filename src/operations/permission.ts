@@ -22,6 +22,7 @@ export const PERMISSIONS = {
   'account.use': ROLES,
   'overview.read': OPERATOR,
   'overview.dismiss': OPERATOR, // the first steps
+  'overview.keep': OPERATOR, // a view of it
   'company.list': OPERATOR,
   'company.create': OPERATOR,
   'company.rename': OPERATOR,
@@ -39,6 +40,7 @@ export const PERMISSIONS = {
   'company-user.read': OWNERS,
   'company-user.write': OWNERS,
   'usage.read': MANAGERS,
+  'usage.keep': MANAGERS,
   'cost-center.write': OWNERS, // budgets of cost centres
   'statement.read': OWNERS,
   'statement.close': OPERATOR,
@@ -48,6 +50,7 @@ export const PERMISSIONS = {
   'own-key.read': MEMBERS, // all others see them among the keys of the company
   'own-key.write': MEMBERS, // how many: operations/key.ts
   'own-usage.read': MEMBERS,
+  'own-usage.keep': MEMBERS,
   'assistant.read': MANAGERS,
   'assistant.write': MANAGERS,
   'assistant.run': MANAGERS,

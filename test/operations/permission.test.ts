@@ -30,6 +30,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
     'company-user.read',
     'company-user.write',
     'usage.read',
+    'usage.keep',
     'cost-center.write',
     'statement.read',
     'request.read',
@@ -47,7 +48,7 @@ const MAY: Readonly<Record<Role, readonly Action[]>> = {
       /^(company\.set|company\.export|company-audit\.|alert\.|cost-center\.|company-user\.|statement\.|company-token\.)/;
     return this.owner.filter((action) => !owners.test(action));
   },
-  member: ['account.use', 'company.kept', 'own-key.read', 'own-key.write', 'own-usage.read'],
+  member: ['account.use', 'company.kept', 'own-key.read', 'own-key.write', 'own-usage.read', 'own-usage.keep'],
 };
 
 t.test('the table says what it should', async (t) => {

@@ -35,7 +35,7 @@ export const allUsageRoutes: readonly Route[] = [
   {
     method: 'POST',
     path: '/usage',
-    action: 'overview.read',
+    action: 'overview.keep',
     handle: (c, form) => changeViews(c, form, ALL_GROUPS),
     page: usagePage,
   },

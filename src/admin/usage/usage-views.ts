@@ -21,11 +21,13 @@ export async function savedViews(c: PageContext, query: UsageQuery, form: Form):
   const views = all.filter(({ address }) => address.startsWith(`${path}?`));
   const address = path + queryOf(query);
   const state = formState(form, path);
+  const isClosed = c.var.closedAt !== null;
+  if (isClosed && views.length === 0) return html``;
   const view = ({ name, address: its }: (typeof views)[number]) =>
-    html`<li><a class="chip" href="${its}"${its === address ? raw(' aria-current="page"') : ''}>${name}</a> <form method="post" action="${address}">${csrfInput(c)}<input type="hidden" name="removed" value="${name}"><button class="quiet" aria-label="${words.remove(name)}">×</button></form></li>`;
+    html`<li><a class="chip" href="${its}"${its === address ? raw(' aria-current="page"') : ''}>${name}</a>${isClosed ? '' : html` <form method="post" action="${address}">${csrfInput(c)}<input type="hidden" name="removed" value="${name}"><button class="quiet" aria-label="${words.remove(name)}">×</button></form>`}</li>`;
   return html`<details class="fold views"${state.isSent ? raw(' open') : ''}><summary>${words.title}${views.length === 0 ? '' : ` (${format.count(views.length)})`}</summary>
 ${views.length === 0 ? '' : html`<ul class="chips">${views.map(view)}</ul>`}
-<form method="post" action="${address}" class="filters">${csrfInput(c)}${field(state, { name: 'view', label: words.name, hint: words.hint })}<button>${words.save}</button></form></details>`;
+${isClosed ? '' : html`<form method="post" action="${address}" class="filters">${csrfInput(c)}${field(state, { name: 'view', label: words.name, hint: words.hint })}<button>${words.save}</button></form>`}</details>`;
 }
 
 /** Saves the question of the address, or removes a view. */

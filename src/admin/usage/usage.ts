@@ -40,7 +40,7 @@ import { changeViews, savedViews } from './usage-views.ts';
  */
 export const usageRoutes: readonly Route[] = [
   { method: 'GET', path: '/companies/:company/usage', action: 'usage.read', handle: usagePage },
-  { method: 'POST', path: '/companies/:company/usage', action: 'usage.read', handle: keepView, page: usagePage },
+  { method: 'POST', path: '/companies/:company/usage', action: 'usage.keep', handle: keepView, page: usagePage },
   { method: 'GET', path: '/companies/:company/usage/change', action: 'usage.read', handle: toUsage },
   { method: 'GET', path: '/companies/:company/usage/table', action: 'usage.read', handle: toUsage },
   { method: 'GET', path: '/companies/:company/usage.csv', action: 'usage.read', handle: downloadSums },
